@@ -1,0 +1,1 @@
+"""The intermediate representation: types, expressions, modules, and what builds, walks and checks them."""

@@ -1,0 +1,66 @@
+"""Attributes: the named constants of a call, a function or a module."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+
+class Attrs(Mapping[str, Any]):
+    """An immutable, hashable mapping. Lists become tuples, mappings become `Attrs`.
+
+    Equality tells `1`, `1.0` and `True` apart: they print differently and mean different things.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Mapping[str, Any] | None = None, /, **more: Any) -> None:
+        merged = {**(items or {}), **more}
+        self._items = {str(key): freeze(value) for key, value in merged.items()}
+
+    def __getitem__(self, key: str) -> Any:
+        return self._items[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attrs) and _tagged(self) == _tagged(other)
+
+    def __hash__(self) -> int:
+        return hash(_tagged(self))
+
+    def __repr__(self) -> str:
+        return f"Attrs({self._items!r})"
+
+    def updated(self, **changes: Any) -> "Attrs":
+        return Attrs(self._items, **changes)
+
+    def without(self, *names: str) -> "Attrs":
+        return Attrs({key: value for key, value in self._items.items() if key not in names})
+
+
+def freeze(value: Any) -> Any:
+    """`value` in the immutable form that attributes keep."""
+    if isinstance(value, Attrs):
+        return value
+    if isinstance(value, Mapping):
+        return Attrs(value)
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, Attrs):
+        return ("attrs", tuple(sorted((key, _tagged(item)) for key, item in value.items())))
+    if isinstance(value, tuple):
+        return ("tuple", tuple(_tagged(item) for item in value))
+    if isinstance(value, bool | int | float):
+        return (type(value).__name__, repr(value))
+    return value

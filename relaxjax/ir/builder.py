@@ -1,0 +1,275 @@
+"""Building functions binding by binding: names made unique, nesting undone, types inferred."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from .attrs import Attrs
+from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from .function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
+from .infer import infer, is_pure_call
+from .lattice import Fit, erase, fits
+from .module import BaseFunc, IRModule
+from .node import replace
+from .op import Op
+from .span import Span, located
+from .types import ObjectType, Type
+from .walk import type_symbols
+
+
+class Names:
+    """Unique names: a hint that is taken gets the next free number at its end."""
+
+    def __init__(self, taken: Sequence[str] = ()) -> None:
+        self.taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def unique(self, hint: str) -> str:
+        name = hint
+        while name in self.taken:
+            self._next[hint] = self._next.get(hint, 0) + 1
+            name = f"{hint}{self._next[hint]}"
+        self.taken.add(name)
+        return name
+
+
+class _Scope:
+    """The blocks of one sequence under construction, and the bindings of the open block."""
+
+    def __init__(self) -> None:
+        self.blocks: list[BindingBlock] = []
+        self.bindings: list[Binding] = []
+        self.dataflow = False
+        self.span: Span | None = None
+
+    def close_block(self) -> None:
+        if self.bindings or self.dataflow:
+            kind = DataflowBlock if self.dataflow else BindingBlock
+            self.blocks.append(kind(tuple(self.bindings), span=self.span))
+        self.bindings, self.dataflow, self.span = [], False, None
+
+
+class BlockBuilder:
+    """Builds a module, or with `scope()` a sequence of bindings for one of its functions.
+
+    Every expression that is emitted is brought into A-normal form and typed.
+    """
+
+    def __init__(self, module: IRModule | None = None) -> None:
+        self._module = module or IRModule()
+        self._scopes: list[_Scope] = []
+        self._names = Names()
+        self._function: tuple[str, list[Var], Attrs, bool, bool] | None = None
+        self._bound: dict[Var, Expr] = {}
+
+    @contextmanager
+    def function(
+        self,
+        name: str,
+        params: Sequence[Var] | Var | None = None,
+        attrs: dict[str, Any] | None = None,
+        private: bool = False,
+        pure: bool = True,
+    ) -> Iterator[None]:
+        """Open a function; `emit_func_output` inside must close it."""
+        if self._function is not None:
+            raise ValueError(f"the function `{self._function[0]}` is still open")
+        given = [params] if isinstance(params, Var) else list(params or ())
+        self._function = (name, given, Attrs(attrs), private, pure)
+        self._names = Names([param.name for param in given])
+        self._scopes.append(_Scope())
+        try:
+            yield
+            if self._function is not None:
+                raise ValueError(f"`emit_func_output` is missing in the function `{name}`")
+        finally:
+            self._function = None
+            self._scopes.pop()
+
+    @contextmanager
+    def scope(self, taken: Sequence[str] = ()) -> Iterator[None]:
+        """Open a sequence of its own, to be taken with `sequence`; the names in `taken` are not given."""
+        self._names.taken.update(taken)
+        self._scopes.append(_Scope())
+        try:
+            yield
+        finally:
+            self._scopes.pop()
+
+    @contextmanager
+    def dataflow(self, span: Span | None = None) -> Iterator[None]:
+        """Open a dataflow block."""
+        scope = self._scope()
+        if scope.dataflow:
+            raise ValueError("a dataflow block may not stand inside another")
+        scope.close_block()
+        scope.dataflow, scope.span = True, span
+        yield
+        scope.close_block()
+
+    def emit(self, expr: Expr | Sequence[Expr], name_hint: str = "") -> Var:
+        """Bind a value to a new variable, which inside a dataflow block only that block can see."""
+        kind = DataflowVar if self._scope().dataflow else Var
+        return self._bind(kind, expr, name_hint or ("lv" if kind is DataflowVar else "gv"))
+
+    def emit_output(self, expr: Expr | Sequence[Expr], name_hint: str = "gv") -> Var:
+        """Bind a value to a new variable that is visible after the dataflow block."""
+        if not self._scope().dataflow:
+            raise ValueError("`emit_output` is for dataflow blocks: write `emit`")
+        return self._bind(Var, expr, name_hint)
+
+    def emit_binding(self, binding: Binding) -> Var:
+        """Add a binding as it stands: its variable keeps its identity, its value is normalised."""
+        with located(binding.span):
+            binding = replace(binding, value=self._value(binding.value))
+        return self._append(binding)
+
+    def match_cast(self, value: Expr, ty: Type, name_hint: str = "lv") -> Var:
+        """Assert a type at run time; new symbolic dimensions in `ty` are defined by it."""
+        value = self.normalize_leaf(value)
+        if fits(value.ty, ty) is Fit.NEVER:
+            raise TypeError(f"`{value}` is of type {value.ty}, which can never be {ty}")
+        kind = DataflowVar if self._scope().dataflow else Var
+        var = kind(self._names.unique(name_hint), ty)
+        return self._append(MatchCast(var, value, ty))
+
+    def emit_func_output(
+        self, output: Expr | Sequence[Expr], params: Sequence[Var] | Var | None = None
+    ) -> GlobalVar:
+        """Close the open function with its result, and add it to the module."""
+        if self._function is None:
+            raise ValueError("`emit_func_output` belongs inside `with builder.function(...)`")
+        name, declared, attrs, private, pure = self._function
+        given = [params] if isinstance(params, Var) else list(params or declared)
+        if not private:
+            attrs = Attrs(attrs, global_symbol=name)
+        body = self.sequence(output)
+        function = make_function(given, body, pure=pure, attrs=attrs, span=None)
+        self._function = None
+        return self.add_func(function, name)
+
+    def sequence(self, output: Expr | Sequence[Expr]) -> SeqExpr:
+        """The sequence built so far, with its result."""
+        result = self.normalize_leaf(output if isinstance(output, Expr) else Tuple(tuple(output)))
+        scope = self._scope()
+        scope.close_block()
+        blocks, scope.blocks = tuple(scope.blocks), []
+        return SeqExpr(blocks, result)
+
+    def normalize(self, expr: Expr) -> Expr:
+        """`expr` typed, with everything nested inside it bound to variables first."""
+        return self._value(expr)
+
+    def normalize_leaf(self, expr: Expr) -> Expr:
+        """`expr` in a form that may stand as an argument: a leaf, or a tuple of leaves."""
+        if isinstance(expr, Tuple):
+            fields = tuple(self.normalize_leaf(item) for item in expr.fields)
+            same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
+            return expr if same else Tuple(fields, span=expr.span)
+        if isinstance(expr, Call | TupleGetItem | If | SeqExpr | Function):
+            return self.emit(expr)
+        return expr
+
+    def get(self) -> IRModule:
+        """The module built so far."""
+        return self._module
+
+    finalize = get
+
+    def add_func(self, function: BaseFunc, name: str) -> GlobalVar:
+        """Add a function under `name`, or under the next free name that starts with it."""
+        unique = Names([var.name for var in self._module.functions]).unique(name)
+        self._module = self._module.with_function(unique, function)
+        return self._module.get_global_var(unique)
+
+    def update_func(self, var: GlobalVar, function: BaseFunc) -> None:
+        """Put another function in the place of one that is there."""
+        self._module.get_global_var(var.name)
+        self._module = self._module.with_function(var.name, function)
+
+    def get_unique_name(self, hint: str) -> str:
+        return self._names.unique(hint)
+
+    def current_block_is_dataflow(self) -> bool:
+        return self._scope().dataflow
+
+    def lookup_binding(self, var: Var) -> Expr | None:
+        """The value that a variable was bound to by this builder."""
+        return self._bound.get(var)
+
+    def _scope(self) -> _Scope:
+        if not self._scopes:
+            raise ValueError("nothing is open: write `with builder.function(...)` first")
+        return self._scopes[-1]
+
+    def _bind(self, kind: type[Var], expr: Expr | Sequence[Expr], hint: str) -> Var:
+        value = self._value(expr if isinstance(expr, Expr) else Tuple(tuple(expr)))
+        var = kind(self._names.unique(hint), value.ty, span=value.span)
+        return self._append(VarBinding(var, value, span=value.span))
+
+    def _append(self, binding: Binding) -> Var:
+        scope = self._scope()
+        call = binding.value
+        if scope.dataflow and isinstance(call, Call) and not is_pure_call(call):
+            raise ValueError(f"`{call}` is impure: it may not stand in a dataflow block")
+        scope.bindings.append(binding)
+        self._names.taken.add(binding.var.name)
+        self._bound[binding.var] = call
+        return binding.var
+
+    def _value(self, expr: Expr) -> Expr:
+        with located(expr.span):
+            match expr:
+                case Call():
+                    op = expr.op if isinstance(expr.op, Op) else self.normalize_leaf(expr.op)
+                    args = tuple(self.normalize_leaf(arg) for arg in expr.args)
+                    return infer(_with(expr, op=op, args=args))
+                case TupleGetItem():
+                    return _with(expr, tuple_value=self.normalize_leaf(expr.tuple_value))
+                case If():
+                    return infer(_with(expr, cond=self.normalize_leaf(expr.cond)))
+                case SeqExpr():
+                    for binding in expr.bindings():
+                        self.emit_binding(binding)
+                    return self._value(expr.body)
+                case Tuple():
+                    return self.normalize_leaf(expr)
+                case _:
+                    return expr
+
+
+def make_function(
+    params: Sequence[Var],
+    body: SeqExpr,
+    *,
+    ret_ty: Type | None = None,
+    pure: bool = True,
+    attrs: Attrs | dict[str, Any] | None = None,
+    span: Span | None = None,
+) -> Function:
+    """A function whose result type, unless it is given, says as much as its parameters let it say."""
+    symbols = {symbol for param in params for symbol in type_symbols(param.ty)}
+    found = ret_ty or erase(body.ty or ObjectType(), symbols, set(params))
+    return Function(tuple(params), body, found, pure, Attrs(attrs), span=span)
+
+
+def _with(expr: Expr, **changes: Any) -> Expr:
+    """`expr` with other parts, its type forgotten where they differ."""
+    if all(_same(getattr(expr, name), value) for name, value in changes.items()):
+        return expr
+    return replace(expr, ty=None, **changes)
+
+
+def _same(old: Any, new: Any) -> bool:
+    if isinstance(old, tuple):
+        return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+    return old is new

@@ -1,0 +1,333 @@
+"""Symbolic dimensions: integer expressions in one canonical form.
+
+A dimension is an `int`, a `SymbolicVar`, or a `DimExpr`: a polynomial with integer
+coefficients over variables and the four atoms floor-division, remainder, maximum and
+minimum. Every operation returns the canonical form, so two dimensions that are equal
+as polynomials are equal as Python objects: `(n + 1) * 2 == 2 * n + 2`.
+"""
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+_serial = itertools.count()
+
+
+class SymbolicExpr:
+    """What variables and compound dimensions share: arithmetic, and being symbolic."""
+
+    __slots__ = ()
+
+    dtype = "int64"
+
+    def __add__(self, other: "Dim") -> "Dim":
+        return _combine(self, other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: "Dim") -> "Dim":
+        return _combine(self, other, -1)
+
+    def __rsub__(self, other: "Dim") -> "Dim":
+        return _combine(other, self, -1)
+
+    def __neg__(self) -> "Dim":
+        return _combine(0, self, -1)
+
+    def __mul__(self, other: "Dim") -> "Dim":
+        return _multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: "Dim") -> "Dim":
+        return floordiv(self, other)
+
+    def __rfloordiv__(self, other: "Dim") -> "Dim":
+        return floordiv(other, self)
+
+    def __mod__(self, other: "Dim") -> "Dim":
+        return mod(self, other)
+
+    def __rmod__(self, other: "Dim") -> "Dim":
+        return mod(other, self)
+
+    def __int__(self) -> int:
+        raise TypeError(f"the dimension `{self}` is symbolic: it has no value before a call")
+
+    __index__ = __int__
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SymbolicVar(SymbolicExpr):
+    """A dimension known only at the call. Its identity counts; its name is a hint."""
+
+    name: str
+    serial: int = field(default_factory=lambda: next(_serial), init=False)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DimOp(SymbolicExpr):
+    """An atom that no polynomial can say: `kind` is one of `//`, `%`, `max`, `min`."""
+
+    kind: str
+    lhs: "Dim"
+    rhs: "Dim"
+
+    def __repr__(self) -> str:
+        return dim_text(self)
+
+
+Atom: TypeAlias = SymbolicVar | DimOp
+Monomial: TypeAlias = tuple[tuple[Atom, int], ...]  # atoms with their powers, in order
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DimExpr(SymbolicExpr):
+    """A polynomial of more than one bare atom: its monomials with their coefficients, in order."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __repr__(self) -> str:
+        return dim_text(self)
+
+
+Dim: TypeAlias = int | SymbolicExpr
+
+
+def floordiv(lhs: Dim, rhs: Dim) -> Dim:
+    """`lhs // rhs`, with every exact multiple of an integer divisor taken out."""
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs // rhs
+    if rhs == 0:
+        raise ZeroDivisionError(f"the dimension `{lhs}` is divided by zero")
+    if rhs == 1 or lhs == 0:
+        return lhs
+    if not isinstance(rhs, int):
+        return _exact_quotient(lhs, rhs)
+    quotient, rest = _split_multiples(lhs, rhs)
+    if isinstance(rest, int):
+        return quotient + rest // rhs
+    return quotient + DimOp("//", rest, rhs)
+
+
+def mod(lhs: Dim, rhs: Dim) -> Dim:
+    """`lhs % rhs`, with every exact multiple of an integer divisor dropped."""
+    if isinstance(lhs, int) and isinstance(rhs, int):
+        return lhs % rhs
+    if rhs == 0:
+        raise ZeroDivisionError(f"the dimension `{lhs}` is taken modulo zero")
+    if rhs == 1 or lhs == 0:
+        return 0
+    if not isinstance(rhs, int):
+        return DimOp("%", lhs, rhs)
+    _, rest = _split_multiples(lhs, rhs)
+    return rest % rhs if isinstance(rest, int) else DimOp("%", rest, rhs)
+
+
+def dim_max(lhs: Dim, rhs: Dim) -> Dim:
+    difference = lhs - rhs
+    if isinstance(difference, int):
+        return lhs if difference >= 0 else rhs
+    return DimOp("max", *sorted((lhs, rhs), key=_order))
+
+
+def dim_min(lhs: Dim, rhs: Dim) -> Dim:
+    difference = lhs - rhs
+    if isinstance(difference, int):
+        return lhs if difference <= 0 else rhs
+    return DimOp("min", *sorted((lhs, rhs), key=_order))
+
+
+_ATOM_RULES: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "//": floordiv,
+    "%": mod,
+    "max": dim_max,
+    "min": dim_min,
+}
+
+
+def apply_kind(kind: str, lhs: Dim, rhs: Dim) -> Dim:
+    """The canonical form of the atom that `kind` names."""
+    return _ATOM_RULES[kind](lhs, rhs)
+
+
+def substitute_dim(dim: Dim, mapping: Mapping[SymbolicVar, Dim]) -> Dim:
+    """`dim` with each variable of `mapping` replaced; all integers give an integer."""
+    match dim:
+        case int():
+            return dim
+        case SymbolicVar():
+            return mapping.get(dim, dim)
+        case DimOp(kind, lhs, rhs):
+            return apply_kind(kind, substitute_dim(lhs, mapping), substitute_dim(rhs, mapping))
+        case DimExpr(terms):
+            total: Dim = 0
+            for monomial, coefficient in terms:
+                product: Dim = coefficient
+                for atom, power in monomial:
+                    value = substitute_dim(atom, mapping)
+                    for _ in range(power):
+                        product = product * value
+                total = total + product
+            return total
+    raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def dim_vars(dim: Dim) -> tuple[SymbolicVar, ...]:
+    """The variables of `dim`, each once, in order of appearance."""
+    match dim:
+        case int():
+            return ()
+        case SymbolicVar():
+            return (dim,)
+        case DimOp(_, lhs, rhs):
+            return tuple(dict.fromkeys((*dim_vars(lhs), *dim_vars(rhs))))
+        case DimExpr(terms):
+            atoms = (atom for monomial, _ in terms for atom, _ in monomial)
+            return tuple(dict.fromkeys(var for atom in atoms for var in dim_vars(atom)))
+    raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def dim_text(dim: Dim, name: Callable[[SymbolicVar], str] = lambda var: var.name) -> str:
+    """`dim` as the script writes it: `n * 2 + 1`, `n // 4`, `T.max(n, m)`."""
+    match dim:
+        case int():
+            return str(dim)
+        case SymbolicVar():
+            return name(dim)
+        case DimOp("max" | "min" as kind, lhs, rhs):
+            return f"T.{kind}({dim_text(lhs, name)}, {dim_text(rhs, name)})"
+        case DimOp(kind, lhs, rhs):
+            return f"{_operand_text(lhs, name)} {kind} {_operand_text(rhs, name)}"
+        case DimExpr(terms):
+            text = ""
+            for monomial, coefficient in terms:
+                term = _term_text(monomial, abs(coefficient), name)
+                if not text:
+                    text = term if coefficient > 0 else f"-{term}"
+                else:
+                    text += f" {'+' if coefficient > 0 else '-'} {term}"
+            return text
+    raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def can_prove_equal(lhs: Dim, rhs: Dim) -> bool:
+    return lhs == rhs
+
+
+def can_prove_different(lhs: Dim, rhs: Dim) -> bool:
+    """Whether the two differ by a constant other than zero, whatever the variables are."""
+    difference = lhs - rhs
+    return isinstance(difference, int) and difference != 0
+
+
+def _terms(dim: Dim) -> dict[Monomial, int]:
+    match dim:
+        case int():
+            return {(): dim} if dim else {}
+        case DimExpr(terms):
+            return dict(terms)
+        case SymbolicVar() | DimOp():
+            return {((dim, 1),): 1}
+    raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def _canonical(terms: dict[Monomial, int]) -> Dim:
+    kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+    if not kept:
+        return 0
+    if len(kept) == 1:
+        monomial, coefficient = kept[0]
+        if not monomial:
+            return coefficient
+        if coefficient == 1 and len(monomial) == 1 and monomial[0][1] == 1:
+            return monomial[0][0]
+    return DimExpr(tuple(sorted(kept, key=lambda term: _monomial_order(term[0]))))
+
+
+def _combine(lhs: Dim, rhs: Dim, sign: int) -> Dim:
+    terms = _terms(lhs)
+    for monomial, coefficient in _terms(rhs).items():
+        terms[monomial] = terms.get(monomial, 0) + sign * coefficient
+    return _canonical(terms)
+
+
+def _multiply(lhs: Dim, rhs: Dim) -> Dim:
+    product: dict[Monomial, int] = {}
+    for left, left_coefficient in _terms(lhs).items():
+        for right, right_coefficient in _terms(rhs).items():
+            monomial = _monomial_product(left, right)
+            product[monomial] = product.get(monomial, 0) + left_coefficient * right_coefficient
+    return _canonical(product)
+
+
+def _monomial_product(lhs: Monomial, rhs: Monomial) -> Monomial:
+    powers = dict(lhs)
+    for atom, power in rhs:
+        powers[atom] = powers.get(atom, 0) + power
+    return tuple(sorted(powers.items(), key=lambda item: _order(item[0])))
+
+
+def _split_multiples(dim: Dim, divisor: int) -> tuple[Dim, Dim]:
+    """`(q, r)` with `dim == q * divisor + r` and no multiple of `divisor` left in `r`."""
+    quotient: dict[Monomial, int] = {}
+    rest: dict[Monomial, int] = {}
+    for monomial, coefficient in _terms(dim).items():
+        quotient[monomial], rest[monomial] = divmod(coefficient, divisor)
+    return _canonical(quotient), _canonical(rest)
+
+
+def _exact_quotient(lhs: Dim, rhs: Dim) -> Dim:
+    """`lhs // rhs` where `rhs` is one monomial that divides every term of `lhs`."""
+    divisor = list(_terms(rhs).items())
+    if len(divisor) != 1:
+        return 1 if lhs == rhs else DimOp("//", lhs, rhs)
+    powers, coefficient = dict(divisor[0][0]), divisor[0][1]
+    quotient: dict[Monomial, int] = {}
+    for monomial, term_coefficient in _terms(lhs).items():
+        left = dict(monomial)
+        divides = all(left.get(atom, 0) >= power for atom, power in powers.items())
+        if not divides or term_coefficient % coefficient:
+            return DimOp("//", lhs, rhs)
+        for atom, power in powers.items():
+            left[atom] -= power
+        kept = tuple((atom, power) for atom, power in left.items() if power)
+        quotient[kept] = term_coefficient // coefficient
+    return _canonical(quotient)
+
+
+def _order(dim: Dim) -> tuple[Any, ...]:
+    match dim:
+        case int():
+            return (0, dim)
+        case SymbolicVar():
+            return (1, dim.serial)
+        case DimOp(kind, lhs, rhs):
+            return (2, kind, _order(lhs), _order(rhs))
+        case DimExpr(terms):
+            return (3, tuple((_monomial_order(monomial), c) for monomial, c in terms))
+    raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def _monomial_order(monomial: Monomial) -> tuple[Any, ...]:
+    """Higher degrees first and the constant last, as people write polynomials."""
+    degree = sum(power for _, power in monomial)
+    return (-degree, tuple((_order(atom), power) for atom, power in monomial))
+
+
+def _term_text(monomial: Monomial, coefficient: int, name: Callable[[SymbolicVar], str]) -> str:
+    factors = [_operand_text(atom, name) for atom, power in monomial for _ in range(power)]
+    if coefficient != 1 or not factors:
+        factors.append(str(coefficient))
+    return " * ".join(factors)
+
+
+def _operand_text(dim: Dim, name: Callable[[SymbolicVar], str]) -> str:
+    text = dim_text(dim, name)
+    bare = isinstance(dim, int | SymbolicVar) or text.startswith("T.")
+    return text if bare else f"({text})"
+

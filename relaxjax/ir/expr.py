@@ -1,0 +1,328 @@
+"""Expressions: everything that has a value."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .attrs import Attrs
+from .dims import Dim
+from .node import Node
+from .registry import get_op
+from .span import Span
+from .types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_name,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Expr(Node):
+    """A value. `ty` is its type, None until it is inferred.
+
+    Variables and functions compare by identity, all other expressions by content.
+    """
+
+    ty: Type | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    @property
+    def struct_info(self) -> Type | None:
+        """The type, under the name it had up to TVM 0.25."""
+        return self.ty
+
+    checked_type = struct_info
+
+    def __add__(self, other: Any) -> "Expr":
+        return get_op("relax.add")(self, _operand(other, self))
+
+    def __radd__(self, other: Any) -> "Expr":
+        return get_op("relax.add")(_operand(other, self), self)
+
+    def __sub__(self, other: Any) -> "Expr":
+        return get_op("relax.subtract")(self, _operand(other, self))
+
+    def __rsub__(self, other: Any) -> "Expr":
+        return get_op("relax.subtract")(_operand(other, self), self)
+
+    def __mul__(self, other: Any) -> "Expr":
+        return get_op("relax.multiply")(self, _operand(other, self))
+
+    def __rmul__(self, other: Any) -> "Expr":
+        return get_op("relax.multiply")(_operand(other, self), self)
+
+    def __truediv__(self, other: Any) -> "Expr":
+        return get_op("relax.divide")(self, _operand(other, self))
+
+    def __rtruediv__(self, other: Any) -> "Expr":
+        return get_op("relax.divide")(_operand(other, self), self)
+
+    def __floordiv__(self, other: Any) -> "Expr":
+        return get_op("relax.floor_divide")(self, _operand(other, self))
+
+    def __rfloordiv__(self, other: Any) -> "Expr":
+        return get_op("relax.floor_divide")(_operand(other, self), self)
+
+    def __mod__(self, other: Any) -> "Expr":
+        return get_op("relax.floor_mod")(self, _operand(other, self))
+
+    def __rmod__(self, other: Any) -> "Expr":
+        return get_op("relax.floor_mod")(_operand(other, self), self)
+
+    def __pow__(self, other: Any) -> "Expr":
+        return get_op("relax.power")(self, _operand(other, self))
+
+    def __rpow__(self, other: Any) -> "Expr":
+        return get_op("relax.power")(_operand(other, self), self)
+
+    def __neg__(self) -> "Expr":
+        return get_op("relax.negative")(self)
+
+    def __lt__(self, other: Any) -> "Expr":
+        return get_op("relax.less")(self, _operand(other, self))
+
+    def __le__(self, other: Any) -> "Expr":
+        return get_op("relax.less_equal")(self, _operand(other, self))
+
+    def __gt__(self, other: Any) -> "Expr":
+        return get_op("relax.greater")(self, _operand(other, self))
+
+    def __ge__(self, other: Any) -> "Expr":
+        return get_op("relax.greater_equal")(self, _operand(other, self))
+
+    def __getitem__(self, index: int) -> "Expr":
+        return TupleGetItem(self, index)
+
+    def __iter__(self) -> Iterator["Expr"]:
+        """The fields of a tuple-typed expression. Anything else would count up for ever."""
+        if not isinstance(self.ty, TupleType):
+            raise TypeError(f"only a tuple can be unpacked, and `{self}` is of type {self.ty}")
+        return (TupleGetItem(self, index) for index in range(len(self.ty.fields)))
+
+    def astype(self, dtype: Any) -> "Expr":
+        return get_op("relax.astype")(self, dtype)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Var(Expr):
+    """A variable. Its identity counts; its name is a hint."""
+
+    name: str
+
+    def __init__(self, name: str, ty: Type | None = None, *, span: Span | None = None) -> None:
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "ty", ty)
+        object.__setattr__(self, "span", span)
+
+    @property
+    def name_hint(self) -> str:
+        """The name, under its spelling up to TVM 0.25."""
+        return self.name
+
+
+class DataflowVar(Var):
+    """A variable that only its own dataflow block can see."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class GlobalVar(Expr):
+    """A function of the module, by its name."""
+
+    name: str
+
+    @property
+    def name_hint(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ExternFunc(Expr):
+    """A Python function registered under a name, or a function that another backend supplies."""
+
+    symbol: str
+    attrs: Attrs = field(default_factory=Attrs)
+    ty: Type | None = field(default_factory=FuncType, kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Call(Expr):
+    """`op(*args)`: the callee is an `Op`, a `GlobalVar`, a `Var` or an `ExternFunc`."""
+
+    op: Expr
+    args: tuple[Expr, ...] = ()
+    attrs: Attrs = field(default_factory=Attrs)
+    ty_args: tuple[Type, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "args", tuple(self.args))
+        object.__setattr__(self, "ty_args", tuple(self.ty_args))
+        if not isinstance(self.attrs, Attrs):
+            object.__setattr__(self, "attrs", Attrs(self.attrs))
+
+    @property
+    def sinfo_args(self) -> tuple[Type, ...]:
+        """The type arguments, under their name up to TVM 0.25."""
+        return self.ty_args
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Tuple(Expr):
+    """A tuple of values."""
+
+    fields: tuple[Expr, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
+        types = [item.ty for item in self.fields]
+        if self.ty is None and all(ty is not None for ty in types):
+            object.__setattr__(self, "ty", TupleType(tuple(ty for ty in types if ty is not None)))
+
+    def __iter__(self) -> Iterator[Expr]:
+        return iter(self.fields)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TupleGetItem(Expr):
+    """One field of a tuple."""
+
+    tuple_value: Expr
+    index: int
+
+    def __post_init__(self) -> None:
+        ty = self.tuple_value.ty
+        if not isinstance(ty, TupleType):
+            if ty is None or isinstance(ty, ObjectType):
+                return
+            raise TypeError(f"`{self.tuple_value}` is no tuple: its type is {ty}")
+        if not 0 <= self.index < len(ty.fields):
+            raise IndexError(
+                f"`{self.tuple_value}` has {len(ty.fields)} fields: there is no field {self.index}"
+            )
+        if self.ty is None:
+            object.__setattr__(self, "ty", ty.fields[self.index])
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Constant(Expr):
+    """A tensor known at compile time."""
+
+    data: np.ndarray[Any, Any]
+
+    def __post_init__(self) -> None:
+        data = np.array(self.data)
+        data.flags.writeable = False
+        object.__setattr__(self, "data", data)
+        object.__setattr__(self, "ty", TensorType(data.shape, dtype_name(data.dtype)))
+
+    @property
+    def dtype(self) -> str:
+        return dtype_name(self.data.dtype)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[str, tuple[int, ...], bytes]:
+        return (self.dtype, self.data.shape, self.data.tobytes())
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShapeExpr(Expr):
+    """A shape as a value: a tuple of dimensions."""
+
+    values: tuple[Dim, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", tuple(self.values))
+        object.__setattr__(self, "ty", ShapeType(self.values))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.values[index]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrimExpr(Expr):
+    """A scalar of the host: a dimension, a bool or a float."""
+
+    value: Dim | float
+    dtype: str = ""
+
+    def __post_init__(self) -> None:
+        dtype = self.dtype or _prim_dtype(self.value)
+        object.__setattr__(self, "dtype", dtype)
+        object.__setattr__(self, "ty", PrimType(dtype))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class StringImm(Expr):
+    """A string argument."""
+
+    value: str
+    ty: Type | None = field(default_factory=ObjectType, kw_only=True, compare=False)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DataTypeImm(Expr):
+    """A dtype argument."""
+
+    value: str
+    ty: Type | None = field(default_factory=ObjectType, kw_only=True, compare=False)
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
+    """A constant tensor. Without `dtype`, Python floats are float32 and Python ints are int32."""
+    if dtype is None and isinstance(value, bool | int | float):
+        dtype = {bool: "bool", int: "int32", float: "float32"}[type(value)]
+    return Constant(np.asarray(value, dtype=None if dtype is None else np_dtype(dtype)))
+
+
+def np_dtype(dtype: Any) -> np.dtype[Any]:
+    """The numpy dtype of a name, the `ml_dtypes` ones (bfloat16, float8, int4) included."""
+    name = dtype_name(dtype)
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        if not hasattr(ml_dtypes, name):
+            raise TypeError(f"there is no dtype `{name}`") from None
+        return np.dtype[Any](getattr(ml_dtypes, name))
+
+
+def _operand(value: Any, beside: Expr) -> Expr:
+    """`value` as an expression: a Python scalar takes the dtype of the tensor beside it."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, bool | int | float) and isinstance(beside.ty, TensorType):
+        return const(value, beside.ty.dtype or "float32")
+    raise TypeError(f"`{value!r}` is no operand for a tensor: write R.const(value, dtype)")
+
+
+def _prim_dtype(value: Dim | float) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "float64" if isinstance(value, float) else "int64"
+
+
+def as_tuple(items: "Sequence[Expr] | Expr") -> Expr:
+    """A Python sequence of expressions as one tuple expression; an expression as it is."""
+    return items if isinstance(items, Expr) else Tuple(tuple(items))

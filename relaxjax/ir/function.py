@@ -1,0 +1,113 @@
+"""Bindings, blocks and functions: the parts that have an order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from .attrs import Attrs
+from .expr import Expr, Var
+from .node import Node, replace
+from .types import FuncType, ObjectType, Type
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VarBinding(Node):
+    """`var = value`."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MatchCast(Node):
+    """`var = match_cast(value, ty)`: checked when it runs; defines the new symbolic dimensions of `ty`."""
+
+    var: Var
+    value: Expr
+    ty: Type
+
+
+Binding: TypeAlias = VarBinding | MatchCast
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BindingBlock(Node):
+    """Bindings in the order in which they run."""
+
+    bindings: tuple[Binding, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bindings", tuple(self.bindings))
+
+
+class DataflowBlock(BindingBlock):
+    """Pure bindings without control flow. Its outputs are its variables that are no `DataflowVar`."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class SeqExpr(Expr):
+    """Blocks that run in order, and the value at their end."""
+
+    blocks: tuple[BindingBlock, ...]
+    body: Expr
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "blocks", tuple(self.blocks))
+        if self.ty is None:
+            object.__setattr__(self, "ty", self.body.ty)
+
+    def bindings(self) -> Iterator[Binding]:
+        """All bindings of all blocks, in order."""
+        return (binding for block in self.blocks for binding in block.bindings)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class If(Expr):
+    """A choice between two sequences by a scalar of dtype bool."""
+
+    cond: Expr
+    true_branch: SeqExpr
+    false_branch: SeqExpr
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Function(Expr):
+    """A function. A public one of a module has the attribute `global_symbol`."""
+
+    params: tuple[Var, ...]
+    body: SeqExpr
+    ret_ty: Type = field(default_factory=ObjectType)
+    pure: bool = True
+    attrs: Attrs = field(default_factory=Attrs)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "params", tuple(self.params))
+        if not isinstance(self.attrs, Attrs):
+            object.__setattr__(self, "attrs", Attrs(self.attrs))
+        params = tuple(param.ty or ObjectType() for param in self.params)
+        object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
+
+    @property
+    def is_pure(self) -> bool:
+        return self.pure
+
+    @property
+    def ret_struct_info(self) -> Type:
+        """The result type, under its name up to TVM 0.25."""
+        return self.ret_ty
+
+    @property
+    def global_symbol(self) -> str | None:
+        """The name under which a public function is known, None for a private one."""
+        return self.attrs.get("global_symbol")
+
+    def with_attr(self, name: str, value: Any) -> "Function":
+        return replace(self, attrs=self.attrs.updated(**{name: value}))
+
+    def with_attrs(self, attrs: dict[str, Any]) -> "Function":
+        return replace(self, attrs=self.attrs.updated(**attrs))
+
+    def without_attr(self, name: str) -> "Function":
+        return replace(self, attrs=self.attrs.without(name)) if name in self.attrs else self

@@ -1,0 +1,100 @@
+"""The types of compound expressions: of calls by their callee, of branches, of sequences."""
+
+from .dims import Dim, SymbolicVar
+from .expr import Call, Expr, ExternFunc
+from .function import If
+from .lattice import Fit, common_type, erase, fits
+from .node import replace
+from .op import Op, typed
+from .types import FuncType, ObjectType, ShapeType, TensorType, TupleType, Type
+from .walk import substitute_type, type_symbols
+
+
+def infer(expr: Expr) -> Expr:
+    """`expr` with its type, inferred from the types of what is inside it."""
+    if expr.ty is not None:
+        return expr
+    match expr:
+        case Call(op=Op()):
+            return typed(expr)
+        case Call():
+            return replace(expr, ty=call_type(expr))
+        case If():
+            branches = expr.true_branch.ty, expr.false_branch.ty
+            return replace(expr, ty=common_type(*(ty or ObjectType() for ty in branches)))
+        case _:
+            return expr
+
+
+def call_type(call: Call) -> Type:
+    """The result type of calling a function: its own, in terms of the caller's dimensions."""
+    if isinstance(call.op, ExternFunc):
+        return _stated_type(call)
+    match call.op.ty:
+        case FuncType(derive=derive) if derive is not None:
+            return derive(call)
+        case FuncType(params=None) as ty:
+            return _stated_type(call) if call.ty_args else ty.ret
+        case FuncType() as ty:
+            return _derived_type(call, ty)
+        case None | ObjectType():
+            return _stated_type(call)
+        case other:
+            raise TypeError(f"`{call.op}` is called, but it is no function: its type is {other}")
+
+
+def is_pure_call(call: Call) -> bool:
+    """Whether calling has no effect but its value."""
+    if isinstance(call.op, Op):
+        return call.op.pure
+    return isinstance(call.op.ty, FuncType) and call.op.ty.pure
+
+
+def unify_dims(
+    expected: tuple[Dim, ...], given: tuple[Dim, ...], found: dict[SymbolicVar, Dim]
+) -> None:
+    """Read the values of the bare symbolic variables of `expected` off `given`, first come first kept."""
+    for want, have in zip(expected, given, strict=True):
+        if isinstance(want, SymbolicVar):
+            found.setdefault(want, have)
+
+
+def unify(expected: Type, given: Type | None, found: dict[SymbolicVar, Dim]) -> None:
+    """Read the values of the symbolic variables of a parameter's type off an argument's type."""
+    match expected, given:
+        case TensorType(shape=tuple() as want), TensorType(shape=tuple() as have):
+            if len(want) == len(have):
+                unify_dims(want, have, found)
+        case ShapeType(values=tuple() as want), ShapeType(values=tuple() as have):
+            if len(want) == len(have):
+                unify_dims(want, have, found)
+        case TupleType(fields=wanted), TupleType(fields=fields) if len(wanted) == len(fields):
+            for item, field in zip(wanted, fields, strict=True):
+                unify(item, field, found)
+
+
+def _stated_type(call: Call) -> Type:
+    if not call.ty_args:
+        return ObjectType()
+    return call.ty_args[0] if len(call.ty_args) == 1 else TupleType(call.ty_args)
+
+
+def _derived_type(call: Call, ty: FuncType) -> Type:
+    params = ty.params or ()
+    if len(params) != len(call.args):
+        raise TypeError(
+            f"`{call.op}` takes {len(params)} arguments, but {len(call.args)} were given"
+        )
+    found: dict[SymbolicVar, Dim] = {}
+    for param, arg in zip(params, call.args, strict=True):
+        unify(param, arg.ty, found)
+    for index, (param, arg) in enumerate(zip(params, call.args, strict=True)):
+        expected = substitute_type(param, found)
+        if fits(arg.ty, expected) is Fit.NEVER:
+            raise TypeError(
+                f"argument {index + 1} of `{call.op}` must be of type {expected}, "
+                f"but `{arg}` is of type {arg.ty}"
+            )
+    unknown = set(type_symbols(ty.ret)) - set(found)
+    known = set(type_symbols(ty.ret)) - unknown
+    return substitute_type(erase(ty.ret, known), found)

@@ -1,0 +1,121 @@
+"""The module: functions by name, attributes, and global infos."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .attrs import Attrs
+from .expr import Expr, ExternFunc, GlobalVar
+from .function import Function
+from .node import Node, replace
+from .registry import did_you_mean
+
+BaseFunc: TypeAlias = Function | ExternFunc
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class IRModule(Node):
+    """An immutable set of functions. Passes make new modules out of it.
+
+    `mod["f"] = function` exists for scripts written against TVM; it is the one way to change
+    a module in place, and no pass uses it.
+    """
+
+    functions: Mapping[GlobalVar, BaseFunc]
+    attrs: Attrs
+    global_infos: Mapping[str, tuple[Any, ...]]
+
+    def __init__(
+        self,
+        functions: Mapping[Any, BaseFunc] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        global_infos: Mapping[str, Any] | None = None,
+        **node: Any,
+    ) -> None:
+        named = {_name(key): function for key, function in (functions or {}).items()}
+        infos = {key: tuple(value) for key, value in (global_infos or {}).items()}
+        object.__setattr__(self, "functions", {_var(n, f): f for n, f in named.items()})
+        object.__setattr__(self, "attrs", Attrs(attrs))
+        object.__setattr__(self, "global_infos", infos)
+        object.__setattr__(self, "span", node.get("span"))
+
+    @staticmethod
+    def from_expr(function: Function, name: str = "main") -> "IRModule":
+        """A module of one function, under its own global symbol or `name`."""
+        symbol = function.global_symbol or name
+        return IRModule({symbol: function.with_attr("global_symbol", symbol)})
+
+    def __getitem__(self, name: str | GlobalVar) -> Any:
+        return self.functions[self.get_global_var(_name(name))]
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str | GlobalVar) and GlobalVar(_name(name)) in self.functions
+
+    def __iter__(self) -> Iterator[str]:
+        return (var.name for var in self.functions)
+
+    def __len__(self) -> int:
+        return len(self.functions)
+
+    def __setitem__(self, name: str | GlobalVar, function: BaseFunc) -> None:
+        changed = self.with_function(_name(name), function)
+        object.__setattr__(self, "functions", changed.functions)
+
+    def get_global_var(self, name: str) -> GlobalVar:
+        """The global variable of the function called `name`, with the function's type."""
+        for var in self.functions:
+            if var.name == name:
+                return var
+        known = [var.name for var in self.functions]
+        there = f"; it has {', '.join(f'`{n}`' for n in known)}" if known else ""
+        hint = did_you_mean(name, known)
+        raise ValueError(f"the module has no function `{name}`{there}{hint}")
+
+    def get_global_vars(self) -> tuple[GlobalVar, ...]:
+        return tuple(self.functions)
+
+    def functions_items(self) -> tuple[tuple[GlobalVar, BaseFunc], ...]:
+        return tuple(self.functions.items())
+
+    def relax_functions(self) -> dict[str, Function]:
+        """The Relax functions by name: what passes over functions walk through."""
+        return {var.name: f for var, f in self.functions.items() if isinstance(f, Function)}
+
+    def with_function(self, name: str, function: BaseFunc) -> "IRModule":
+        """The module with one function added or changed; itself where it is there already."""
+        return self.with_functions({name: function})
+
+    def with_functions(self, changes: Mapping[str, BaseFunc]) -> "IRModule":
+        """The module with functions added or changed; itself where all are there already."""
+        old = {var.name: function for var, function in self.functions.items()}
+        if all(old.get(name) is function for name, function in changes.items()):
+            return self
+        return replace(self, functions={**old, **changes})
+
+    def without_functions(self, *names: str) -> "IRModule":
+        """The module without the named functions."""
+        for name in names:
+            self.get_global_var(name)
+        kept = {var: f for var, f in self.functions.items() if var.name not in names}
+        return replace(self, functions=kept) if names else self
+
+    def with_attr(self, name: str, value: Any) -> "IRModule":
+        return self.with_attrs({name: value})
+
+    def with_attrs(self, attrs: Mapping[str, Any]) -> "IRModule":
+        return replace(self, attrs=self.attrs.updated(**attrs))
+
+    def without_attr(self, name: str) -> "IRModule":
+        return replace(self, attrs=self.attrs.without(name)) if name in self.attrs else self
+
+    def clone(self) -> "IRModule":
+        """A module of its own, for callers who go on to assign into it."""
+        return IRModule(self.functions, self.attrs, self.global_infos, span=self.span)
+
+
+def _name(key: str | GlobalVar) -> str:
+    return key.name if isinstance(key, GlobalVar) else key
+
+
+def _var(name: str, function: Expr) -> GlobalVar:
+    return GlobalVar(name, ty=function.ty, span=function.span)

@@ -1,0 +1,40 @@
+"""What every piece of the IR shares: it is frozen, it knows its place, it prints as script."""
+
+from dataclasses import dataclass, field, fields
+from typing import Any, TypeVar
+
+from .printer import ScriptText, print_node
+from .span import Span
+
+N = TypeVar("N", bound="Node")
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Node:
+    """An immutable piece of IR. `span` says where it was written; it never counts in comparisons."""
+
+    span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
+
+    def script(self, **options: Any) -> ScriptText:
+        """The node as script text; `PrintOptions` says what the options are."""
+        return print_node(self, **options)
+
+    def show(self, **options: Any) -> None:
+        """Print the script, in colour on a terminal where pygments is installed."""
+        self.script(**options).show()
+
+    def __repr__(self) -> str:
+        return str(self.script())
+
+    __str__ = __repr__
+
+    def _repr_html_(self) -> str:
+        return self.script().html()
+
+
+def replace(node: N, **changes: Any) -> N:
+    """`node` with some fields changed; `node` itself where nothing changes."""
+    if all(getattr(node, name) is value for name, value in changes.items()):
+        return node
+    values = {item.name: getattr(node, item.name) for item in fields(node) if item.init}
+    return type(node)(**{**values, **changes})

@@ -1,0 +1,148 @@
+"""The record that holds an operator's whole story."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from .attrs import Attrs
+from .expr import Call, Expr
+from .registry import OPS, get_op
+from .types import ObjectType, Type
+
+
+class NoGradient(Enum):
+    """The gradient of an operator whose derivative is zero wherever it exists, or that has none to give."""
+
+    ZERO = "zero"
+
+
+ZERO_GRADIENT = NoGradient.ZERO
+
+InferRule = Callable[[Call], Type]
+# A gradient rule takes the adjoint of the result, the variable the result is bound to, then the
+# operator's own arguments and attributes; it gives one adjoint for each argument, or None for no
+# gradient. A single expression stands for the adjoint of the only argument.
+GradientRule = Callable[..., "Expr | tuple[Expr | None, ...]"]
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Param:
+    """One parameter of an operator: an argument (an expression), or an attribute (a constant).
+
+    `convert` takes what the user wrote to what the call keeps, and raises on anything else.
+    """
+
+    name: str
+    is_arg: bool
+    convert: Callable[[Any], Any]
+    default: Any = ...
+
+    @property
+    def required(self) -> bool:
+        return self.default is ...
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Op(Expr):
+    """An operator: its name and signature, and every rule that a pass may ask for.
+
+    A rule that is None is missing, and whoever needs it says so in an error.
+    """
+
+    name: str
+    params: tuple[Param, ...]
+    infer: InferRule
+    doc: str = ""
+    lower: Callable[..., Any] | None = None
+    gradient: GradientRule | NoGradient | None = None
+    jvp: Callable[..., Any] | NoGradient | None = None
+    training_form: Callable[..., Expr] | None = None
+    decompose: Callable[..., Expr] | None = None
+    layout: Any = None
+    precision: str | None = None
+    fusion: str | None = None
+    cost: Callable[..., Any] | None = None
+    pure: bool = True
+    facts: Attrs = field(default_factory=Attrs)
+    ty: Type | None = field(default_factory=ObjectType, kw_only=True, compare=False)
+
+    def __call__(self, *args: Any, **named: Any) -> Call:
+        """The call of this operator, typed where all its arguments are."""
+        return make_call(self, args, named)
+
+    def __reduce__(self) -> Any:
+        return get_op, (self.name,)
+
+    @staticmethod
+    def get(name: str) -> "Op":
+        """The operator called `name`, as `tvm.ir.Op.get`."""
+        return get_op(name)
+
+
+def register(operator: Op) -> Op:
+    """Enter an operator into the table; a name may be taken once."""
+    if operator.name in OPS:
+        raise ValueError(f"the operator `{operator.name}` is registered already")
+    OPS[operator.name] = operator
+    return operator
+
+
+def make_call(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
+    """Sort what the user wrote into arguments and attributes, convert it, and infer the type."""
+    values = _bind(operator, given, named)
+    args: list[Expr] = []
+    attrs: dict[str, Any] = {}
+    for param in operator.params:
+        value = values[param.name]
+        if not param.is_arg:
+            attrs[param.name] = _convert(operator, param, value)
+        elif value is not None:
+            args.append(_convert(operator, param, value))
+        elif param.required:
+            raise TypeError(f"{operator.name}: the argument `{param.name}` may not be None")
+    call = Call(operator, tuple(args), Attrs(attrs))
+    return typed(call) if all(arg.ty is not None for arg in args) else call
+
+
+def typed(call: Call) -> Call:
+    """The call of an operator with its inferred type; its own errors name the operator."""
+    assert isinstance(call.op, Op)
+    if call.ty is not None:
+        return call
+    return Call(call.op, call.args, call.attrs, call.ty_args, ty=call.op.infer(call), span=call.span)
+
+
+def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
+    """The arguments of an operator's call, None for optional ones left out, and its attributes."""
+    assert isinstance(call.op, Op)
+    wanted = sum(param.is_arg for param in call.op.params)
+    missing = [None] * (wanted - len(call.args))
+    return [*call.args, *missing], dict(call.attrs)
+
+
+def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    names = [param.name for param in operator.params]
+    signature = f"{operator.name}({', '.join(names)})"
+    if len(given) > len(names):
+        raise TypeError(f"{signature} takes {len(names)} arguments, but {len(given)} were given")
+    values = dict(zip(names, given, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            raise TypeError(f"{signature} has no argument `{name}`")
+        if name in values:
+            raise TypeError(f"{signature}: the argument `{name}` is given twice")
+        values[name] = value
+    for param in operator.params:
+        if param.name not in values:
+            if param.required:
+                raise TypeError(f"{signature}: the argument `{param.name}` is missing")
+            values[param.name] = param.default
+    return values
+
+
+def _convert(operator: Op, param: Param, value: Any) -> Any:
+    try:
+        return param.convert(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{operator.name}: `{param.name}` {error}") from None

@@ -1,0 +1,53 @@
+"""Where in the user's own text a node comes from, and how an error says so."""
+
+import linecache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of source text: lines count from 1, columns from 0, as in `ast`."""
+
+    file: str
+    line: int
+    column: int = 0
+    end_line: int | None = None
+    end_column: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column + 1}"
+
+    def source_line(self) -> str:
+        """The first line of the stretch, empty where the source cannot be found."""
+        return linecache.getline(self.file, self.line).rstrip("\n")
+
+    def excerpt(self) -> str:
+        """The location, and below it the source line with carets under the stretch."""
+        line = self.source_line()
+        if not line.strip():
+            return f"  at {self}"
+        same_line = self.end_column is not None and self.end_line in (None, self.line)
+        end = self.end_column if same_line and self.end_column is not None else len(line)
+        indent = len(line) - len(line.lstrip())
+        start = max(self.column, indent)
+        carets = " " * (start - indent) + "^" * max(1, end - start)
+        return f"  at {self}\n    {line.strip()}\n    {carets}"
+
+
+@contextmanager
+def located(span: Span | None) -> Iterator[None]:
+    """Add the user's location to any exception raised inside, once: the innermost wins."""
+    try:
+        yield
+    except Exception as error:
+        add_location(error, span)
+        raise
+
+
+def add_location(error: BaseException, span: Span | None) -> None:
+    if span is None or getattr(error, "relax_span", None) is not None:
+        return
+    error.relax_span = span  # type: ignore[attr-defined]  # marks the note as given
+    error.add_note(span.excerpt())

@@ -1,0 +1,121 @@
+"""The types of Relax values."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .dims import Dim
+from .node import Node
+from .span import Span
+
+if TYPE_CHECKING:
+    from .expr import Call, Var
+
+
+class Type(Node):
+    """The type of a value. Types are compared by value; symbolic variables by identity."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ObjectType(Type):
+    """Any value at all: the top of the lattice."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class PrimType(Type):
+    """A Python-side scalar: an integer dimension, a bool, a string handle."""
+
+    dtype: str
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShapeType(Type):
+    """A shape value. `values` is None where only the rank, or not even that (`ndim=-1`), is known."""
+
+    values: tuple[Dim, ...] | None = None
+    ndim: int = -1
+
+    def __post_init__(self) -> None:
+        if self.values is not None:
+            object.__setattr__(self, "values", tuple(self.values))
+            object.__setattr__(self, "ndim", len(self.values))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TensorType(Type):
+    """A tensor. `shape` is a tuple of dimensions, a variable that holds a shape, or None.
+
+    An unknown dtype is None, an unknown rank is `ndim=-1`.
+    """
+
+    shape: "tuple[Dim, ...] | Var | None" = None
+    dtype: str | None = None
+    ndim: int = -1
+    vdevice: str | None = None
+
+    def __init__(
+        self,
+        shape: "Sequence[Dim] | Var | None" = None,
+        dtype: Any = None,
+        ndim: int = -1,
+        vdevice: str | None = None,
+        *,
+        span: Span | None = None,
+    ) -> None:
+        if isinstance(shape, Sequence):
+            if ndim not in (-1, len(shape)):
+                raise ValueError(f"`ndim` is {ndim}, but `shape` has {len(shape)} dimensions")
+            shape, ndim = tuple(shape), len(shape)
+        elif shape is not None and isinstance(shape.ty, ShapeType):
+            ndim = shape.ty.ndim
+        object.__setattr__(self, "shape", shape)
+        object.__setattr__(self, "dtype", None if dtype is None else dtype_name(dtype))
+        object.__setattr__(self, "ndim", ndim)
+        object.__setattr__(self, "vdevice", vdevice)
+        object.__setattr__(self, "span", span)
+
+    @property
+    def dims(self) -> tuple[Dim, ...] | None:
+        """The dimensions, or None where the shape is unknown or held in a variable."""
+        return self.shape if isinstance(self.shape, tuple) else None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TupleType(Type):
+    """A tuple of values."""
+
+    fields: tuple[Type, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fields", tuple(self.fields))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class FuncType(Type):
+    """A function. `params` is None for an opaque one; `derive` gives its result type from a call."""
+
+    params: tuple[Type, ...] | None = None
+    ret: Type = field(default_factory=ObjectType)
+    pure: bool = True
+    derive: "Callable[[Call], Type] | None" = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.params is not None:
+            object.__setattr__(self, "params", tuple(self.params))
+
+
+def dtype_name(dtype: Any) -> str:
+    """The name of a dtype: `float32`, `bfloat16`, `bool`, `int4`, `float8_e4m3fn`, `key<fry>`."""
+    if isinstance(dtype, PrimType):
+        return dtype.dtype
+    if isinstance(dtype, str):
+        return dtype
+    return str(np.dtype(dtype))
+
+
+def is_float(dtype: str | None) -> bool:
+    return dtype is not None and dtype.startswith(("float", "bfloat"))

@@ -1,0 +1,302 @@
+"""Walking expressions: functions, not visitor classes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from .attrs import Attrs
+from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
+from .expr import (
+    Call,
+    Constant,
+    Expr,
+    GlobalVar,
+    PrimExpr,
+    ShapeExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
+from .node import replace
+from .types import FuncType, ShapeType, TensorType, TupleType, Type
+
+Rule = Callable[[Expr], Expr]
+
+
+def children(expr: Expr) -> Iterator[Expr]:
+    """The expressions directly inside `expr`, in the order in which they are evaluated."""
+    match expr:
+        case Call():
+            yield expr.op
+            yield from expr.args
+        case Tuple():
+            yield from expr.fields
+        case TupleGetItem():
+            yield expr.tuple_value
+        case SeqExpr():
+            for binding in expr.bindings():
+                yield binding.value
+            yield expr.body
+        case If():
+            yield from (expr.cond, expr.true_branch, expr.false_branch)
+        case Function():
+            yield expr.body
+
+
+def post_order(expr: Expr) -> Iterator[Expr]:
+    """`expr` and everything inside it, children first. Variables are visited at their uses."""
+    for child in children(expr):
+        yield from post_order(child)
+    yield expr
+
+
+def rewrite(expr: Expr, rule: Rule) -> Expr:
+    """`expr` with `rule` applied to every expression inside it, children first, then to itself.
+
+    What no rule changes stays the very same object.
+    """
+    return rule(_rewrite_children(expr, lambda child: rewrite(child, rule)))
+
+
+def map_bindings(seq: SeqExpr, change: Callable[[Binding], Binding | None]) -> SeqExpr:
+    """`seq` with each binding changed, or dropped where `change` gives None."""
+    return replace(seq, blocks=_same(seq.blocks, (_map_block(b, change) for b in seq.blocks)))
+
+
+def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
+    """Every sequence inside `expr`, the outer before the inner: bodies, branches, closures."""
+    if isinstance(expr, SeqExpr):
+        yield expr
+    for child in children(expr):
+        yield from nested_sequences(child)
+
+
+def bound_vars(expr: Expr) -> tuple[Var, ...]:
+    """The variables that `expr` defines, parameters included, in order."""
+    return tuple(_definitions(expr))
+
+
+def all_vars(expr: Expr) -> tuple[Var, ...]:
+    """Every variable of `expr`, each once: definitions first, then what is only used."""
+    return tuple(dict.fromkeys((*_definitions(expr), *used_vars(expr))))
+
+
+def used_vars(expr: Expr) -> tuple[Var, ...]:
+    """The variables that `expr` uses, each once, in order."""
+    return tuple(dict.fromkeys(e for e in post_order(expr) if isinstance(e, Var)))
+
+
+def free_vars(expr: Expr) -> tuple[Var, ...]:
+    """The variables that `expr` uses and does not define, each once, in order."""
+    bound = set(_definitions(expr))
+    return tuple(var for var in used_vars(expr) if var not in bound)
+
+
+def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:
+    """The functions of the module that `expr` names, each once, in order."""
+    return tuple(dict.fromkeys(e for e in post_order(expr) if isinstance(e, GlobalVar)))
+
+
+def uses(expr: Expr) -> dict[Var, int]:
+    """How often each variable is used inside `expr`."""
+    counts: dict[Var, int] = {}
+    for item in post_order(expr):
+        if isinstance(item, Var):
+            counts[item] = counts.get(item, 0) + 1
+    return counts
+
+
+def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
+    """`expr` with variables replaced at their uses."""
+    if not mapping:
+        return expr
+    return rewrite(expr, lambda e: mapping.get(e, e) if isinstance(e, Var) else e)
+
+
+def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
+    """`expr` with symbolic dimensions replaced: in shapes, attributes, types and definitions."""
+    if not mapping:
+        return expr
+    return _Symbols(mapping).expr(expr)
+
+
+def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
+    """`ty` with symbolic dimensions replaced."""
+    match ty:
+        case TensorType(shape=tuple() as shape):
+            return replace(ty, shape=_same(shape, (substitute_dim(d, mapping) for d in shape)))
+        case ShapeType(values=tuple() as values):
+            return replace(ty, values=_same(values, (substitute_dim(d, mapping) for d in values)))
+        case TupleType(fields=fields):
+            return replace(ty, fields=_same(fields, (substitute_type(f, mapping) for f in fields)))
+        case FuncType(params=tuple() as params):
+            changed = _same(params, (substitute_type(p, mapping) for p in params))
+            return replace(ty, params=changed, ret=substitute_type(ty.ret, mapping))
+        case _:
+            return ty
+
+
+def type_symbols(ty: Type | None) -> tuple[SymbolicVar, ...]:
+    """The symbolic dimensions of a type, each once, in order of appearance."""
+    match ty:
+        case TensorType(shape=tuple() as dims) | ShapeType(values=tuple() as dims):
+            found = [var for dim in dims for var in dim_vars(dim)]
+        case TupleType(fields=types):
+            found = [var for item in types for var in type_symbols(item)]
+        case FuncType(params=params, ret=ret):
+            found = [var for item in (*(params or ()), ret) for var in type_symbols(item)]
+        case _:
+            found = []
+    return tuple(dict.fromkeys(found))
+
+
+def value_symbols(value: Any) -> tuple[SymbolicVar, ...]:
+    """The symbolic dimensions inside an attribute."""
+    if isinstance(value, SymbolicExpr):
+        return dim_vars(value)
+    if isinstance(value, tuple):
+        return tuple(dict.fromkeys(var for item in value for var in value_symbols(item)))
+    if isinstance(value, Attrs):
+        return value_symbols(tuple(value.values()))
+    return type_symbols(value) if isinstance(value, Type) else ()
+
+
+def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
+    """The symbolic dimensions that occur in `expr`: its shapes, attributes and types."""
+    found: list[SymbolicVar] = []
+    for item in post_order(expr):
+        match item:
+            case ShapeExpr(values=values):
+                found += value_symbols(values)
+            case PrimExpr(value=value):
+                found += value_symbols(value)
+            case Call():
+                found += value_symbols(item.attrs)
+                found += [var for ty in item.ty_args for var in type_symbols(ty)]
+        found += type_symbols(item.ty)
+    return tuple(dict.fromkeys(found))
+
+
+def _rewrite_children(expr: Expr, visit: Rule) -> Expr:
+    match expr:
+        case Call(op=op, args=args):
+            return _retyped(expr, op=visit(op), args=_same(args, map(visit, args)))
+        case Tuple(fields=items):
+            return _retyped(expr, fields=_same(items, map(visit, items)))
+        case TupleGetItem():
+            return _retyped(expr, tuple_value=visit(expr.tuple_value))
+        case SeqExpr():
+            changed = map_bindings(expr, lambda b: replace(b, value=visit(b.value)))
+            return replace(changed, body=visit(expr.body))
+        case If():
+            return replace(
+                expr,
+                cond=visit(expr.cond),
+                true_branch=visit(expr.true_branch),
+                false_branch=visit(expr.false_branch),
+            )
+        case Function():
+            return replace(expr, body=visit(expr.body))
+        case _:
+            return expr
+
+
+def _retyped(expr: Expr, **changes: Any) -> Expr:
+    """`expr` with other children; a tuple's type follows its children, a call keeps its type."""
+    if all(getattr(expr, name) is value for name, value in changes.items()):
+        return expr
+    return replace(expr, **changes) if isinstance(expr, Call) else replace(expr, ty=None, **changes)
+
+
+def _map_block(
+    block: BindingBlock, change: Callable[[Binding], Binding | None]
+) -> BindingBlock:
+    kept = (c for binding in block.bindings if (c := change(binding)) is not None)
+    return replace(block, bindings=_same(block.bindings, kept))
+
+
+def _same(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+    """`new` as a tuple, or `old` itself where every item is the same object."""
+    fresh = tuple(new)
+    if len(fresh) == len(old) and all(a is b for a, b in zip(old, fresh, strict=True)):
+        return old
+    return fresh
+
+
+def _definitions(expr: Expr) -> Iterator[Var]:
+    match expr:
+        case Function():
+            yield from expr.params
+            yield from _definitions(expr.body)
+        case SeqExpr():
+            for binding in expr.bindings():
+                yield from _definitions(binding.value)
+                yield binding.var
+        case If():
+            yield from _definitions(expr.true_branch)
+            yield from _definitions(expr.false_branch)
+
+
+class _Symbols:
+    """One substitution of symbolic dimensions: variables whose type changes are renewed, once each."""
+
+    def __init__(self, mapping: Mapping[SymbolicVar, Dim]) -> None:
+        self.mapping = mapping
+        self.renewed: dict[Var, Var] = {}
+
+    def expr(self, expr: Expr) -> Expr:
+        match expr:
+            case Var():
+                return self.var(expr)
+            case ShapeExpr(values=values):
+                return replace(expr, values=_same(values, (self.value(v) for v in values)))
+            case PrimExpr():
+                return replace(expr, value=self.value(expr.value))
+            case SeqExpr():
+                seq = map_bindings(expr, self.binding)
+                return replace(seq, body=self.expr(expr.body), ty=self.type(expr.ty))
+            case Function():
+                params = _same(expr.params, map(self.var, expr.params))
+                body = self.expr(expr.body)
+                return replace(expr, params=params, body=body, ret_ty=self.type(expr.ret_ty))
+        changed = _rewrite_children(expr, self.expr)
+        if isinstance(changed, Call):
+            changed = replace(
+                changed,
+                attrs=self.value(changed.attrs),
+                ty_args=_same(changed.ty_args, map(self.type, changed.ty_args)),
+            )
+        return replace(changed, ty=self.type(changed.ty)) if _keeps_type(changed) else changed
+
+    def var(self, var: Var) -> Var:
+        if var not in self.renewed:
+            ty = self.type(var.ty)
+            same = ty is var.ty
+            self.renewed[var] = var if same else type(var)(var.name, ty, span=var.span)
+        return self.renewed[var]
+
+    def binding(self, binding: Binding) -> Binding:
+        value = self.expr(binding.value)
+        if isinstance(binding, MatchCast):
+            ty = self.type(binding.ty)
+            return replace(binding, var=self.var(binding.var), value=value, ty=ty)
+        return replace(binding, var=self.var(binding.var), value=value)
+
+    def type(self, ty: Any) -> Any:
+        return None if ty is None else substitute_type(ty, self.mapping)
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, SymbolicExpr):
+            return substitute_dim(value, self.mapping)
+        if isinstance(value, tuple):
+            return _same(value, map(self.value, value))
+        if isinstance(value, Attrs):
+            changed = {key: self.value(item) for key, item in value.items()}
+            same = all(changed[key] is item for key, item in value.items())
+            return value if same else Attrs(changed)
+        return self.type(value) if isinstance(value, Type) else value
+
+
+def _keeps_type(expr: Expr) -> bool:
+    """Whether the type is a field of its own, and not derived from the rest when it is built."""
+    return not isinstance(expr, Constant | ShapeExpr | PrimExpr | Function)

@@ -1,0 +1,5 @@
+"""Every operator, its whole story in one place."""
+
+from . import binary as binary
+from .declare import OpError as OpError
+from .declare import op as op

@@ -1,0 +1,252 @@
+"""Declaring an operator: its whole story in one block.
+
+    @op("relax.nn.relu", lower=jax.nn.relu, gradient=lambda g, y, x: ...)
+    def relu(data: TensorType) -> TensorType:
+        \"\"\"Rectified linear unit: y = max(x, 0).\"\"\"
+        return data
+
+The function is the signature; its docstring is the documentation; its body is the type inference.
+A parameter annotated with an IR type (`TensorType`, `ShapeType`, `TupleType`, `PrimType`,
+`FuncType`, or `Expr` for anything) is an argument, and the body sees the argument's type (for
+`Expr`, the expression). Every other parameter is an attribute.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any
+
+from relaxjax.ir.attrs import Attrs, freeze
+from relaxjax.ir.dims import SymbolicExpr
+from relaxjax.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    np_dtype,
+)
+from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
+from relaxjax.ir.types import (
+    FuncType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_name,
+)
+
+NOUNS: dict[type[Type], str] = {
+    TensorType: "a tensor",
+    ShapeType: "a shape",
+    TupleType: "a tuple",
+    PrimType: "a scalar of the host",
+    FuncType: "a function",
+}
+
+
+class OpError(TypeError):
+    """An operator was given something that it cannot take."""
+
+
+def op(
+    name: str,
+    *,
+    lower: Callable[..., Any] | None = None,
+    gradient: GradientRule | NoGradient | None = None,
+    pure: bool = True,
+    facts: Mapping[str, Any] | None = None,
+    **rules: Any,
+) -> Callable[[Callable[..., Type]], Op]:
+    """Declare and register an operator; the keywords are the fields of `Op`."""
+
+    def declare(function: Callable[..., Type]) -> Op:
+        params, expected = _parameters(function)
+        return register(
+            Op(
+                name=name,
+                params=params,
+                infer=_inference(name, function, expected),
+                doc=inspect.getdoc(function) or "",
+                lower=lower,
+                gradient=gradient,
+                pure=pure,
+                facts=Attrs(facts),
+                **rules,
+            )
+        )
+
+    return declare
+
+
+def _inference(
+    name: str, function: Callable[..., Type], expected: dict[str, type[Type] | None]
+) -> Callable[[Call], Type]:
+    """The body of the declaration as a rule on calls, with the arguments' kinds checked first."""
+
+    def infer(call: Call) -> Type:
+        args, attrs = arguments(call)
+        seen: list[Any] = []
+        for arg, (param, kind) in zip(args, expected.items(), strict=True):
+            if arg is None or kind is None:
+                seen.append(arg)
+                continue
+            if not isinstance(arg.ty, kind):
+                raise OpError(
+                    f"{name}: `{param}` must be {NOUNS[kind]}, but `{arg}` is of type {arg.ty}"
+                )
+            seen.append(arg.ty)
+        try:
+            return function(*seen, **attrs)
+        except OpError as error:
+            raise OpError(f"{name}: {error}") from None
+
+    return infer
+
+
+def _parameters(
+    function: Callable[..., Type],
+) -> tuple[tuple[Param, ...], dict[str, type[Type] | None]]:
+    """The parameters that a declaration's signature states, and the type each argument must have."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    params: list[Param] = []
+    expected: dict[str, type[Type] | None] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        annotation, optional = _without_none(hints[parameter.name])
+        default = ... if parameter.default is parameter.empty else parameter.default
+        is_arg = isinstance(annotation, type) and issubclass(annotation, Type | Expr)
+        if is_arg:
+            expected[parameter.name] = annotation if issubclass(annotation, Type) else None
+        convert = _converter(annotation, optional and not is_arg)
+        params.append(Param(parameter.name, is_arg, convert, default))
+    return tuple(params), expected
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    if isinstance(annotation, types.UnionType):
+        kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
+        if len(kinds) == 1 and len(kinds) != len(typing.get_args(annotation)):
+            return kinds[0], True
+    return annotation, False
+
+
+def _converter(annotation: Any, optional: bool) -> Callable[[Any], Any]:
+    convert = _CONVERTERS.get(annotation)
+    if convert is None and typing.get_origin(annotation) is Annotated:
+        convert = typing.get_args(annotation)[1]
+    if convert is None:
+        convert = freeze
+    return (lambda value: None if value is None else convert(value)) if optional else convert
+
+
+def _argument(value: Any) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    raise TypeError(f"must be a Relax expression, but {_described(value)} was given")
+
+
+def _shape_argument(value: Any) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    dims = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+    values = [item.value if isinstance(item, PrimExpr) else item for item in dims]
+    known = [item for item in values if isinstance(item, int | SymbolicExpr)]
+    if len(known) == len(values):
+        return ShapeExpr(tuple(known))
+    raise TypeError(f"must be a shape such as (2, n), but {_described(value)} was given")
+
+
+def _tuple_argument(value: Any) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(item, Expr) for item in value):
+        return Tuple(tuple(value))
+    raise TypeError(f"must be a tuple or list of tensors, but {_described(value)} was given")
+
+
+def _prim_argument(value: Any) -> Expr:
+    if isinstance(value, int | float | SymbolicExpr):
+        return PrimExpr(value)
+    return _argument(value)
+
+
+def _int(value: Any) -> Any:
+    value = _host_value(value)
+    if isinstance(value, int | SymbolicExpr) and not isinstance(value, bool):
+        return value
+    raise TypeError(f"must be an integer, but {_described(value)} was given")
+
+
+def _float(value: Any) -> float:
+    value = _host_value(value)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    raise TypeError(f"must be a number, but {_described(value)} was given")
+
+
+def _bool(value: Any) -> bool:
+    value = _host_value(value)
+    if isinstance(value, bool | int) and value in (0, 1):
+        return bool(value)
+    raise TypeError(f"must be True or False, but {_described(value)} was given")
+
+
+def _str(value: Any) -> str:
+    value = value.value if isinstance(value, StringImm) else value
+    if isinstance(value, str):
+        return value
+    raise TypeError(f"must be a string, but {_described(value)} was given")
+
+
+def as_ints(value: Any) -> tuple[Any, ...]:
+    """One integer or several, as a tuple."""
+    if isinstance(value, ShapeExpr | Tuple):
+        value = tuple(value)
+    items = value if isinstance(value, list | tuple) else (value,)
+    return tuple(map(_int, items))
+
+
+def as_dtype(value: Any) -> str | None:
+    """A dtype's name. TVM's spelling of an unknown dtype, `void` or an empty string, is None."""
+    value = value.value if isinstance(value, DataTypeImm | StringImm) else value
+    if value in ("", "void"):
+        return None
+    name = dtype_name(value)
+    if not name.startswith("key<"):
+        np_dtype(name)
+    return name
+
+
+def _host_value(value: Any) -> Any:
+    if isinstance(value, PrimExpr):
+        return value.value
+    if isinstance(value, Constant) and value.data.ndim == 0:
+        return value.data.item()
+    return value.item() if hasattr(value, "item") and not isinstance(value, Expr) else value
+
+
+def _described(value: Any) -> str:
+    return f"`{value!r}` of type {type(value).__name__}"
+
+
+Axes = Annotated[tuple[int, ...], as_ints]
+Ints = Annotated[tuple[int, ...], as_ints]
+DType = Annotated[str, as_dtype]
+
+_CONVERTERS: dict[Any, Callable[[Any], Any]] = {
+    Expr: _argument,
+    TensorType: _argument,
+    FuncType: _argument,
+    ShapeType: _shape_argument,
+    TupleType: _tuple_argument,
+    PrimType: _prim_argument,
+    int: _int,
+    float: _float,
+    bool: _bool,
+    str: _str,
+}

@@ -1,0 +1,101 @@
+"""What the type inference of many operators shares: axes, broadcasting, dtypes."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.dims import Dim, can_prove_different, can_prove_equal
+from relaxjax.ir.types import TensorType
+
+from .declare import OpError
+
+
+def normalize_axis(axis: int, ndim: int, name: str = "axis") -> int:
+    """`axis` counted from the front; one out of range is an error."""
+    if not -ndim <= axis < ndim:
+        raise OpError(f"`{name}` must be in [{-ndim}, {ndim}) for {ndim} dimensions, found {axis}")
+    return axis % ndim
+
+
+def normalize_axes(axes: Sequence[int] | None, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """`axes` counted from the front, all of them for None; a repeated one is an error."""
+    if axes is None:
+        return tuple(range(ndim))
+    normal = tuple(normalize_axis(axis, ndim, name) for axis in axes)
+    if len(set(normal)) != len(normal):
+        raise OpError(f"`{name}` names an axis twice: {list(axes)}")
+    return normal
+
+
+def common_dtype(**tensors: TensorType) -> str | None:
+    """The dtype that the tensors share; two different ones are an error, an unknown one is None."""
+    known = {name: ty.dtype for name, ty in tensors.items() if ty.dtype is not None}
+    if len(set(known.values())) > 1:
+        found = " and ".join(f"`{name}` is {dtype}" for name, dtype in known.items())
+        raise OpError(f"the dtypes must be the same, but {found}")
+    return next(iter(known.values())) if len(known) == len(tensors) else None
+
+
+def common_vdevice(*tensors: TensorType) -> str | None:
+    """The device that the tensors are on, None where none says one."""
+    found = {ty.vdevice for ty in tensors if ty.vdevice is not None}
+    if len(found) > 1:
+        raise OpError(f"the tensors are on different devices: {sorted(found)}")
+    return next(iter(found), None)
+
+
+def broadcast_dims(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The shape that both broadcast to; None where it depends on symbolic dimensions."""
+    ndim = max(len(lhs), len(rhs))
+    result: list[Dim] = []
+    for left, right in zip(_padded(lhs, ndim), _padded(rhs, ndim), strict=True):
+        if left == 1 or can_prove_equal(left, right):
+            result.append(right)
+        elif right == 1:
+            result.append(left)
+        elif can_prove_different(left, right):
+            raise OpError(
+                f"the shapes {_text(lhs)} and {_text(rhs)} do not broadcast: {left} against {right}"
+            )
+        else:
+            return None
+    return tuple(result)
+
+
+def broadcast(lhs: TensorType, rhs: TensorType, dtype: str | None) -> TensorType:
+    """The type that two tensors broadcast to."""
+    vdevice = common_vdevice(lhs, rhs)
+    if lhs.dims is not None and rhs.dims is not None:
+        dims = broadcast_dims(lhs.dims, rhs.dims)
+        if dims is not None:
+            return TensorType(dims, dtype, vdevice=vdevice)
+    elif lhs.shape is not None and lhs.shape is rhs.shape:
+        return TensorType(lhs.shape, dtype, vdevice=vdevice)
+    unknown = -1 in (lhs.ndim, rhs.ndim)
+    return TensorType(None, dtype, -1 if unknown else max(lhs.ndim, rhs.ndim), vdevice)
+
+
+def with_dtype(ty: TensorType, dtype: str | None) -> TensorType:
+    """The same tensor type with another dtype."""
+    return TensorType(ty.shape, dtype, ty.ndim if ty.shape is None else -1, ty.vdevice)
+
+
+def same_dims(lhs: Sequence[Dim] | None, rhs: Sequence[Dim] | None) -> bool:
+    """Whether two shapes are known to be equal."""
+    if lhs is None or rhs is None or len(lhs) != len(rhs):
+        return False
+    return all(map(can_prove_equal, lhs, rhs))
+
+
+def element_count(dims: Sequence[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    count: Dim = 1
+    for dim in dims:
+        count = count * dim
+    return count
+
+
+def _padded(dims: Sequence[Dim], ndim: int) -> tuple[Dim, ...]:
+    return (1,) * (ndim - len(dims)) + tuple(dims)
+
+
+def _text(dims: Sequence[Dim]) -> str:
+    return f"({', '.join(map(str, dims))})"
