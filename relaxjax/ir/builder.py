@@ -70,6 +70,7 @@ class BlockBuilder:
         self._names = Names()
         self._function: tuple[str, list[Var], Attrs, bool, bool] | None = None
         self._bound: dict[Var, Expr] = {}
+        self._origin: Span | None = None
 
     @contextmanager
     def function(
@@ -104,6 +105,15 @@ class BlockBuilder:
             yield
         finally:
             self._scopes.pop()
+
+    @contextmanager
+    def origin(self, span: Span | None) -> Iterator[None]:
+        """Give `span` to everything emitted inside that has none of its own."""
+        outer, self._origin = self._origin, span or self._origin
+        try:
+            yield
+        finally:
+            self._origin = outer
 
     @contextmanager
     def dataflow(self, span: Span | None = None) -> Iterator[None]:
@@ -213,8 +223,9 @@ class BlockBuilder:
 
     def _bind(self, kind: type[Var], expr: Expr | Sequence[Expr], hint: str) -> Var:
         value = self._value(expr if isinstance(expr, Expr) else Tuple(tuple(expr)))
-        var = kind(self._names.unique(hint), value.ty, span=value.span)
-        return self._append(VarBinding(var, value, span=value.span))
+        span = value.span or self._origin
+        var = kind(self._names.unique(hint), value.ty, span=span)
+        return self._append(VarBinding(var, value, span=span))
 
     def _append(self, binding: Binding) -> Var:
         scope = self._scope()

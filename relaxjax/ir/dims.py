@@ -330,4 +330,3 @@ def _operand_text(dim: Dim, name: Callable[[SymbolicVar], str]) -> str:
     text = dim_text(dim, name)
     bare = isinstance(dim, int | SymbolicVar) or text.startswith("T.")
     return text if bare else f"({text})"
-

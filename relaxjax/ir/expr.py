@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from .attrs import Attrs
@@ -301,11 +302,11 @@ def np_dtype(dtype: Any) -> np.dtype[Any]:
     try:
         return np.dtype(name)
     except TypeError:
-        import ml_dtypes
-
-        if not hasattr(ml_dtypes, name):
+        scalar = getattr(ml_dtypes, name, None)
+        if scalar is None:
             raise TypeError(f"there is no dtype `{name}`") from None
-        return np.dtype[Any](getattr(ml_dtypes, name))
+        found: np.dtype[Any] = np.dtype(scalar)
+        return found
 
 
 def _operand(value: Any, beside: Expr) -> Expr:

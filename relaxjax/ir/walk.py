@@ -7,7 +7,6 @@ from .attrs import Attrs
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import (
     Call,
-    Constant,
     Expr,
     GlobalVar,
     PrimExpr,
@@ -55,12 +54,12 @@ def rewrite(expr: Expr, rule: Rule) -> Expr:
 
     What no rule changes stays the very same object.
     """
-    return rule(_rewrite_children(expr, lambda child: rewrite(child, rule)))
+    return rule(map_children(expr, lambda child: rewrite(child, rule)))
 
 
 def map_bindings(seq: SeqExpr, change: Callable[[Binding], Binding | None]) -> SeqExpr:
     """`seq` with each binding changed, or dropped where `change` gives None."""
-    return replace(seq, blocks=_same(seq.blocks, (_map_block(b, change) for b in seq.blocks)))
+    return replace(seq, blocks=kept(seq.blocks, (_map_block(b, change) for b in seq.blocks)))
 
 
 def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
@@ -113,24 +112,17 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     return rewrite(expr, lambda e: mapping.get(e, e) if isinstance(e, Var) else e)
 
 
-def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
-    """`expr` with symbolic dimensions replaced: in shapes, attributes, types and definitions."""
-    if not mapping:
-        return expr
-    return _Symbols(mapping).expr(expr)
-
-
 def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
     """`ty` with symbolic dimensions replaced."""
     match ty:
         case TensorType(shape=tuple() as shape):
-            return replace(ty, shape=_same(shape, (substitute_dim(d, mapping) for d in shape)))
+            return replace(ty, shape=kept(shape, (substitute_dim(d, mapping) for d in shape)))
         case ShapeType(values=tuple() as values):
-            return replace(ty, values=_same(values, (substitute_dim(d, mapping) for d in values)))
+            return replace(ty, values=kept(values, (substitute_dim(d, mapping) for d in values)))
         case TupleType(fields=fields):
-            return replace(ty, fields=_same(fields, (substitute_type(f, mapping) for f in fields)))
+            return replace(ty, fields=kept(fields, (substitute_type(f, mapping) for f in fields)))
         case FuncType(params=tuple() as params):
-            changed = _same(params, (substitute_type(p, mapping) for p in params))
+            changed = kept(params, (substitute_type(p, mapping) for p in params))
             return replace(ty, params=changed, ret=substitute_type(ty.ret, mapping))
         case _:
             return ty
@@ -177,12 +169,13 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def _rewrite_children(expr: Expr, visit: Rule) -> Expr:
+def map_children(expr: Expr, visit: Rule) -> Expr:
+    """`expr` with `visit` applied to the expressions directly inside it."""
     match expr:
         case Call(op=op, args=args):
-            return _retyped(expr, op=visit(op), args=_same(args, map(visit, args)))
+            return _retyped(expr, op=visit(op), args=kept(args, map(visit, args)))
         case Tuple(fields=items):
-            return _retyped(expr, fields=_same(items, map(visit, items)))
+            return _retyped(expr, fields=kept(items, map(visit, items)))
         case TupleGetItem():
             return _retyped(expr, tuple_value=visit(expr.tuple_value))
         case SeqExpr():
@@ -208,14 +201,12 @@ def _retyped(expr: Expr, **changes: Any) -> Expr:
     return replace(expr, **changes) if isinstance(expr, Call) else replace(expr, ty=None, **changes)
 
 
-def _map_block(
-    block: BindingBlock, change: Callable[[Binding], Binding | None]
-) -> BindingBlock:
-    kept = (c for binding in block.bindings if (c := change(binding)) is not None)
-    return replace(block, bindings=_same(block.bindings, kept))
+def _map_block(block: BindingBlock, change: Callable[[Binding], Binding | None]) -> BindingBlock:
+    changed = (c for binding in block.bindings if (c := change(binding)) is not None)
+    return replace(block, bindings=kept(block.bindings, changed))
 
 
-def _same(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+def kept(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
     """`new` as a tuple, or `old` itself where every item is the same object."""
     fresh = tuple(new)
     if len(fresh) == len(old) and all(a is b for a, b in zip(old, fresh, strict=True)):
@@ -235,68 +226,3 @@ def _definitions(expr: Expr) -> Iterator[Var]:
         case If():
             yield from _definitions(expr.true_branch)
             yield from _definitions(expr.false_branch)
-
-
-class _Symbols:
-    """One substitution of symbolic dimensions: variables whose type changes are renewed, once each."""
-
-    def __init__(self, mapping: Mapping[SymbolicVar, Dim]) -> None:
-        self.mapping = mapping
-        self.renewed: dict[Var, Var] = {}
-
-    def expr(self, expr: Expr) -> Expr:
-        match expr:
-            case Var():
-                return self.var(expr)
-            case ShapeExpr(values=values):
-                return replace(expr, values=_same(values, (self.value(v) for v in values)))
-            case PrimExpr():
-                return replace(expr, value=self.value(expr.value))
-            case SeqExpr():
-                seq = map_bindings(expr, self.binding)
-                return replace(seq, body=self.expr(expr.body), ty=self.type(expr.ty))
-            case Function():
-                params = _same(expr.params, map(self.var, expr.params))
-                body = self.expr(expr.body)
-                return replace(expr, params=params, body=body, ret_ty=self.type(expr.ret_ty))
-        changed = _rewrite_children(expr, self.expr)
-        if isinstance(changed, Call):
-            changed = replace(
-                changed,
-                attrs=self.value(changed.attrs),
-                ty_args=_same(changed.ty_args, map(self.type, changed.ty_args)),
-            )
-        return replace(changed, ty=self.type(changed.ty)) if _keeps_type(changed) else changed
-
-    def var(self, var: Var) -> Var:
-        if var not in self.renewed:
-            ty = self.type(var.ty)
-            same = ty is var.ty
-            self.renewed[var] = var if same else type(var)(var.name, ty, span=var.span)
-        return self.renewed[var]
-
-    def binding(self, binding: Binding) -> Binding:
-        value = self.expr(binding.value)
-        if isinstance(binding, MatchCast):
-            ty = self.type(binding.ty)
-            return replace(binding, var=self.var(binding.var), value=value, ty=ty)
-        return replace(binding, var=self.var(binding.var), value=value)
-
-    def type(self, ty: Any) -> Any:
-        return None if ty is None else substitute_type(ty, self.mapping)
-
-    def value(self, value: Any) -> Any:
-        if isinstance(value, SymbolicExpr):
-            return substitute_dim(value, self.mapping)
-        if isinstance(value, tuple):
-            return _same(value, map(self.value, value))
-        if isinstance(value, Attrs):
-            changed = {key: self.value(item) for key, item in value.items()}
-            same = all(changed[key] is item for key, item in value.items())
-            return value if same else Attrs(changed)
-        return self.type(value) if isinstance(value, Type) else value
-
-
-def _keeps_type(expr: Expr) -> bool:
-    """Whether the type is a field of its own, and not derived from the rest when it is built."""
-    return not isinstance(expr, Constant | ShapeExpr | PrimExpr | Function)

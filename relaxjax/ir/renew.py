@@ -1,0 +1,106 @@
+"""Renewing what an expression defines: its symbolic dimensions, and with them its variables."""
+
+from collections.abc import Mapping, Set
+from typing import Any
+
+from .attrs import Attrs
+from .dims import Dim, SymbolicExpr, SymbolicVar, substitute_dim
+from .expr import Call, Expr, PrimExpr, ShapeExpr, Tuple, TupleGetItem, Var
+from .function import Binding, Function, If, MatchCast, SeqExpr
+from .node import replace
+from .types import Type
+from .walk import (
+    bound_vars,
+    expr_symbols,
+    kept,
+    map_bindings,
+    map_children,
+    substitute_type,
+    type_symbols,
+)
+
+
+def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
+    """`expr` with symbolic dimensions replaced: in shapes, attributes, types and definitions."""
+    return Renewal(mapping).expr(expr) if mapping else expr
+
+
+def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
+    """A copy of `function` that shares no variable with it, and the new variable for each old one."""
+    defined = bound_vars(function)
+    symbols = [*expr_symbols(function), *(s for var in defined for s in type_symbols(var.ty))]
+    fresh = {symbol: SymbolicVar(symbol.name) for symbol in symbols}
+    renewal = Renewal(fresh, frozenset(defined))
+    copy = renewal.expr(function)
+    assert isinstance(copy, Function)
+    return copy, {var: renewal.var(var) for var in defined}
+
+
+class Renewal:
+    """One consistent change of symbolic dimensions and variables throughout an expression.
+
+    Variables in `fresh` are replaced by new ones, and so is every variable whose type changes.
+    """
+
+    def __init__(self, symbols: Mapping[SymbolicVar, Dim], fresh: Set[Var] = frozenset()) -> None:
+        self.symbols = symbols
+        self.fresh = fresh
+        self.renewed: dict[Var, Var] = {}
+
+    def expr(self, expr: Expr) -> Expr:
+        match expr:
+            case Var():
+                return self.var(expr)
+            case ShapeExpr(values=values):
+                return replace(expr, values=kept(values, map(self.value, values)))
+            case PrimExpr():
+                return replace(expr, value=self.value(expr.value))
+            case SeqExpr():
+                seq = map_bindings(expr, self.binding)
+                return replace(seq, body=self.expr(expr.body), ty=self.type(expr.ty))
+            case Function():
+                params = kept(expr.params, map(self.var, expr.params))
+                body = self.expr(expr.body)
+                return replace(expr, params=params, body=body, ret_ty=self.type(expr.ret_ty))
+            case Call():
+                changed = map_children(expr, self.expr)
+                ty_args = kept(expr.ty_args, map(self.type, expr.ty_args))
+                attrs, ty = self.value(expr.attrs), self.type(expr.ty)
+                return replace(changed, attrs=attrs, ty_args=ty_args, ty=ty)
+            case Tuple() | TupleGetItem() | If():
+                changed = map_children(expr, self.expr)
+                return replace(changed, ty=self.type(expr.ty))
+            case _:
+                return expr
+
+    def var(self, var: Var) -> Var:
+        if var not in self.renewed:
+            ty = self.type(var.ty)
+            same = ty is var.ty and var not in self.fresh
+            self.renewed[var] = var if same else type(var)(var.name, ty, span=var.span)
+        return self.renewed[var]
+
+    def binding(self, binding: Binding) -> Binding:
+        if isinstance(binding.value, Function):
+            # A closure may call itself, so its name is renewed before its body.
+            self.var(binding.var)
+        value = self.expr(binding.value)
+        if isinstance(binding, MatchCast):
+            ty = self.type(binding.ty)
+            return replace(binding, var=self.var(binding.var), value=value, ty=ty)
+        return replace(binding, var=self.var(binding.var), value=value)
+
+    def type(self, ty: Any) -> Any:
+        return None if ty is None else substitute_type(ty, self.symbols)
+
+    def value(self, value: Any) -> Any:
+        """An attribute or a dimension, changed wherever dimensions occur in it."""
+        if isinstance(value, SymbolicExpr):
+            return substitute_dim(value, self.symbols)
+        if isinstance(value, tuple):
+            return kept(value, map(self.value, value))
+        if isinstance(value, Attrs):
+            changed = {key: self.value(item) for key, item in value.items()}
+            same = all(changed[key] is item for key, item in value.items())
+            return value if same else Attrs(changed)
+        return self.type(value) if isinstance(value, Type) else value
