@@ -1,0 +1,39 @@
+"""One epoch of mini-batches."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def batches(
+    images: Array,
+    labels: Array,
+    size: int,
+    *,
+    seed: int | None = None,
+    epoch: int = 0,
+    drop_last: bool = True,
+) -> Iterator[tuple[Array, Array]]:
+    """The examples in batches of `size`, in an order that `seed` and `epoch` alone decide.
+
+    Without a seed the order is the given one. With `drop_last` a smaller last batch is left out,
+    so that every batch has one shape and a compiled step serves them all.
+    """
+    if len(images) != len(labels):
+        raise ValueError(f"there are {len(images)} images, but {len(labels)} labels: pair them up")
+    if size < 1:
+        raise ValueError(f"a batch must have at least 1 example, but `size` is {size}")
+    if drop_last and len(images) < size:
+        raise ValueError(
+            f"{len(images)} examples do not fill a single batch of {size}: "
+            "make `size` smaller, or keep the rest by drop_last=False"
+        )
+    order = np.arange(len(images))
+    if seed is not None:
+        np.random.default_rng((seed, epoch)).shuffle(order)
+    end = len(order) - len(order) % size if drop_last else len(order)
+    starts = range(0, end, size)
+    return ((images[chosen], labels[chosen]) for chosen in (order[i : i + size] for i in starts))

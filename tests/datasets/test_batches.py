@@ -1,0 +1,53 @@
+"""Mini-batches."""
+
+import numpy as np
+import pytest
+
+from relaxjax.datasets import batches
+
+IMAGES = np.arange(20, dtype=np.float32).reshape(10, 2)
+LABELS = np.arange(10, dtype=np.int32)
+
+
+def order(size: int = 5, *, seed: int | None = None, epoch: int = 0) -> list[int]:
+    epoch_batches = batches(IMAGES, LABELS, size, seed=seed, epoch=epoch)
+    return [int(label) for _, labels in epoch_batches for label in labels]
+
+
+def test_without_a_seed_the_order_stays() -> None:
+    assert order() == list(range(10))
+
+
+def test_seed_and_epoch_alone_decide_the_order() -> None:
+    assert order(seed=3) == order(seed=3) != order()
+    assert order(seed=3, epoch=1) == order(seed=3, epoch=1) != order(seed=3)
+    assert order(seed=4) != order(seed=3)
+    assert order(size=2, seed=3) == order(size=5, seed=3)
+
+
+def test_an_epoch_sees_every_example_once() -> None:
+    assert sorted(order(seed=0)) == list(range(10))
+
+
+def test_labels_stay_with_their_images() -> None:
+    for images, labels in batches(IMAGES, LABELS, 3, seed=7, drop_last=False):
+        np.testing.assert_array_equal(images[:, 0], labels.astype(np.float32) * 2)
+
+
+def test_a_smaller_last_batch_is_dropped_unless_asked_for() -> None:
+    assert [len(labels) for _, labels in batches(IMAGES, LABELS, 4)] == [4, 4]
+    kept = batches(IMAGES, LABELS, 4, drop_last=False)
+    assert [len(labels) for _, labels in kept] == [4, 4, 2]
+
+
+def test_faults_are_told_at_the_call_not_at_the_first_batch() -> None:
+    with pytest.raises(ValueError, match="there are 10 images, but 9 labels"):
+        batches(IMAGES, LABELS[:9], 2)
+    with pytest.raises(ValueError, match="at least 1 example, but `size` is 0"):
+        batches(IMAGES, LABELS, 0)
+    with pytest.raises(ValueError, match="10 examples do not fill a single batch of 11"):
+        batches(IMAGES, LABELS, 11)
+
+
+def test_one_smaller_batch_is_given_where_the_last_is_kept() -> None:
+    assert [len(labels) for _, labels in batches(IMAGES, LABELS, 11, drop_last=False)] == [10]
