@@ -1,6 +1,295 @@
-"""stub, being written"""
-class ScriptText(str):
-    def show(self): print(self)
-    def html(self): return f"<pre>{self}</pre>"
-def print_node(node, **options):
-    return ScriptText(f"<{type(node).__name__} " + " ".join(f"{k}={getattr(node,k)}" for k in node.__dataclass_fields__ if k not in("span","ty","infer","doc","lower","gradient","params")) + ">")
+"""The IR as script text: what `relaxjax.script` reads back, and TVM's own parser too.
+
+Nodes are told apart by the names of their classes: this module stands below them all, so that
+every node can print itself.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from .highlight import ScriptText as ScriptText
+from .identifiers import identifier
+from .script_exprs import ScriptExprs
+from .tensor_json import write_tensors
+
+if TYPE_CHECKING:
+    from .expr import Expr, GlobalVar, Var
+    from .function import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
+    from .module import IRModule
+    from .node import Node
+
+
+@dataclass(frozen=True, slots=True)
+class PrintOptions:
+    """How a node is printed.
+
+    name: the name of the class that a module is printed as.
+    show_meta: whether constants that are too big for a line are written out before the program;
+        without them the text cannot be read back, and a comment in it says so.
+    module_alias: the name by which a function refers to its module.
+    indent_spaces: the width of one level of indentation.
+    show_all_types: whether every variable is printed with its type (`show_all_ty` in TVM).
+    syntax_sugar: whether a tuple is printed as `(a, b)` instead of `R.tuple(a, b)`, and a call that
+        returns nothing as a bare statement.
+    """
+
+    name: str = "Module"
+    show_meta: bool = True
+    module_alias: str = "cls"
+    indent_spaces: int = 4
+    show_all_types: bool = True
+    syntax_sugar: bool = True
+
+
+def print_node(node: "Node", **options: Any) -> ScriptText:
+    """The script text of a node; `PrintOptions` says what the options are."""
+    return ScriptText(_Printer(_parse_options(options)).document(node))
+
+
+_TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
+
+
+def _parse_options(given: dict[str, Any]) -> PrintOptions:
+    named = {_TVM_NAMES.get(name, name): value for name, value in given.items()}
+    known = [item.name for item in fields(PrintOptions)]
+    for name in given:
+        if _TVM_NAMES.get(name, name) not in known:
+            raise TypeError(f"there is no print option `{name}`; there are {', '.join(known)}")
+    return PrintOptions(**named)
+
+
+_IMPORTS = {"I": "ir as I", "R": "relax as R", "T": "tirx as T", "L": "lax as L"}
+
+
+class _Printer:
+    """Writes one document: its lines, and what must stand before them."""
+
+    def __init__(self, options: PrintOptions) -> None:
+        self.options = options
+        self.exprs = ScriptExprs(options.module_alias, options.syntax_sugar)
+        self.lines: list[str] = []
+        self.indent = ""
+        self.in_module = False
+        self.statements: list[tuple[int, str, Var]] = []  # where a result was left without a name
+
+    def document(self, node: "Node") -> str:
+        write = getattr(self, f"_{type(node).__name__}", None)
+        if write is None:
+            return _bare_name(node) or self.exprs.text(node)
+        write(node)
+        if type(node).__name__ not in ("IRModule", "Function"):
+            return "\n".join(self.lines)
+        return "\n".join([*self._prologue(), *self.lines, *self._epilogue()])
+
+    def _prologue(self) -> Iterator[str]:
+        names = [name for prefix, name in _IMPORTS.items() if prefix in self.exprs.prefixes]
+        yield f"# from relaxjax.script import {', '.join(names)}"
+        if self.exprs.constants and self.options.show_meta:
+            yield f'metadata = tvm.ir.load_json("""{write_tensors(self.exprs.constants)}""")'
+        yield ""
+
+    def _epilogue(self) -> Iterator[str]:
+        count = len(self.exprs.constants)
+        if count and not self.options.show_meta:
+            yield ""
+            left_out = "1 constant is" if count == 1 else f"{count} constants are"
+            yield f"# {left_out} left out; `script(show_meta=True)` writes all of them."
+
+    def _line(self, text: str = "") -> None:
+        self.lines.append(f"{self.indent}{text}" if text else "")
+
+    @contextmanager
+    def _indented(self) -> Iterator[None]:
+        outer = self.indent
+        self.indent += " " * self.options.indent_spaces
+        yield
+        self.indent = outer
+
+    # Modules and functions
+
+    def _IRModule(self, module: "IRModule") -> None:
+        self.in_module = True
+        self.exprs.name_functions(var.name for var in module.functions)
+        self.exprs.prefixes.add("I")
+        self._line("@I.ir_module")
+        self._line(f"class {self.options.name}:")
+        with self._indented():
+            for statement, values in (
+                ("module_attrs", module.attrs),
+                ("module_global_infos", module.global_infos),
+            ):
+                if values:
+                    self._line(f"I.{statement}({self.exprs.value_text(values)})")
+            for var, function in sorted(module.functions.items(), key=_function_order):
+                self._module_function(var, function)
+            if not (module.functions or module.attrs or module.global_infos):
+                self._line("pass")
+
+    def _module_function(self, var: "GlobalVar", function: Any) -> None:
+        if self.lines[-1].startswith(self.indent):
+            self._line()
+        name = self.exprs.global_name(var.name)
+        if type(function).__name__ == "ExternFunc":
+            self._line(f"{name} = {self.exprs.text(function)}")
+        else:
+            self._top_function(function, name)
+
+    def _Function(self, function: "Function") -> None:
+        self._top_function(function, identifier(function.global_symbol or "main"))
+
+    def _top_function(self, function: "Function", name: str) -> None:
+        """A function that is nested in no other: it declares all symbols, those of closures too."""
+        self.exprs.start_scope(self.options.name)
+        self.statements.clear()
+        decorator = {
+            "private": None if "global_symbol" in function.attrs else True,
+            "pure": None if function.pure else False,
+        }
+        self.exprs.quotes_dims = True
+        self._signature(function, name, decorator)
+        self.exprs.quotes_dims = False
+        begin = len(self.lines)
+        with self._indented():
+            attrs = function.attrs
+            self._body(
+                function,
+                attrs.without("global_symbol") if function.global_symbol == name else attrs,
+            )
+            self._name_used_results()
+            self.lines[begin:begin] = self._prelude()
+
+    def _prelude(self) -> list[str]:
+        if self.exprs.symbol_names:
+            self.exprs.prefixes.add("T")
+        symbols = [
+            f"{self.indent}{name} = T.{symbol.dtype}()"
+            for symbol, name in self.exprs.symbol_names.items()
+        ]
+        if self.in_module and self.exprs.calls_module:
+            return [*symbols, f"{self.indent}{self.options.module_alias} = {self.options.name}"]
+        return symbols
+
+    def _nested_function(self, name: str, function: "Function") -> None:
+        self._signature(function, name, {"pure": None if function.pure else False})
+        with self._indented():
+            self._body(function, function.attrs)
+        self._line()
+
+    def _signature(self, function: "Function", name: str, decorator: dict[str, Any]) -> None:
+        given = [f"{key}={value}" for key, value in decorator.items() if value is not None]
+        self.exprs.prefixes.add("R")
+        self._line(f"@R.function({', '.join(given)})" if given else "@R.function")
+        params = [
+            self.exprs.var(var)
+            if var.ty is None
+            else f"{self.exprs.var(var)}: {self.exprs.text(var.ty)}"
+            for var in function.params
+        ]
+        ret = self.exprs.text(function.ret_ty)
+        self._line(f"def {name}({', '.join(params)}) -> {ret}:")
+
+    def _body(self, function: "Function", attrs: Any) -> None:
+        if attrs:
+            self._line(f"R.func_attr({self.exprs.value_text(attrs)})")
+        self._line(f"return {self._leaf(function.body)}")
+
+    # Sequences and bindings
+
+    def _leaf(self, value: "Expr") -> str:
+        """The text of a value, with the statements that it needs written before."""
+        kind = type(value).__name__
+        if kind == "SeqExpr":
+            for block in value.blocks:  # type: ignore[attr-defined]  # told apart by its class name
+                self._block(block)
+            return self._leaf(value.body)  # type: ignore[attr-defined]  # as above
+        if kind not in ("If", "Function"):
+            return self.exprs.text(value)
+        name = self.exprs.names.unique("gv")
+        self._bind(name, value.ty, value)
+        return name
+
+    def _SeqExpr(self, value: "SeqExpr") -> None:
+        self._line(self._leaf(value))
+
+    _If = _SeqExpr
+
+    def _block(self, block: "BindingBlock") -> None:
+        if type(block).__name__ == "DataflowBlock":
+            self._DataflowBlock(block)
+        else:
+            self._BindingBlock(block)
+
+    def _BindingBlock(self, block: "BindingBlock") -> None:
+        for binding in block.bindings:
+            getattr(self, f"_{type(binding).__name__}")(binding)
+
+    def _DataflowBlock(self, block: "BindingBlock") -> None:
+        self.exprs.prefixes.add("R")
+        self._line("with R.dataflow():")
+        with self._indented():
+            self._BindingBlock(block)
+            outputs = [b.var for b in block.bindings if type(b.var).__name__ == "Var"]
+            self._line(f"R.output({', '.join(map(self.exprs.text, outputs))})")
+
+    def _MatchCast(self, binding: "MatchCast") -> None:
+        value = f"R.match_cast({self._leaf(binding.value)}, {self.exprs.text(binding.ty)})"
+        self.exprs.prefixes.add("R")
+        self._assign(self.exprs.var(binding.var), binding.var.ty, value)
+
+    def _VarBinding(self, binding: "VarBinding") -> None:
+        var, value = binding.var, binding.value
+        if self.options.syntax_sugar and _returns_nothing(var, value):
+            text = self.exprs.text(value)
+            self.statements.append((len(self.lines), text, var))
+            self._line(text)
+        else:
+            self._bind(self.exprs.var(var), var.ty, value)
+
+    def _bind(self, name: str, ty: Any, value: "Expr") -> None:
+        match type(value).__name__:
+            case "If":
+                self._choice(name, ty, value)  # type: ignore[arg-type]  # told apart by its class name
+            case "Function":
+                self._nested_function(name, value)  # type: ignore[arg-type]  # as above
+            case _:
+                self._assign(name, ty, self.exprs.text(value))
+
+    def _choice(self, name: str, ty: Any, value: "If") -> None:
+        """Both branches bind the same name last: that is the value of the choice."""
+        for head, branch in (
+            (f"if {self.exprs.text(value.cond)}:", value.true_branch),
+            ("else:", value.false_branch),
+        ):
+            self._line(head)
+            with self._indented():
+                self._assign(name, ty, self._leaf(branch))
+
+    def _assign(self, name: str, ty: Any, value: str) -> None:
+        typed = ty is not None and self.options.show_all_types
+        self._line(f"{name}: {self.exprs.text(ty)} = {value}" if typed else f"{name} = {value}")
+
+    def _name_used_results(self) -> None:
+        """Give names to the calls that return nothing but are referred to all the same."""
+        for index, text, var in self.statements:
+            if var in self.exprs.used_vars:
+                line = self.lines[index]
+                lhs = f"{self.exprs.var(var)}: {self.exprs.text(var.ty)}"
+                self.lines[index] = f"{line.removesuffix(text)}{lhs} = {text}"
+
+
+def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
+    """Functions from outside first, then by name, `main` last."""
+    var, function = item
+    return type(function).__name__ != "ExternFunc", var.name == "main", var.name
+
+
+def _returns_nothing(var: Any, value: Any) -> bool:
+    is_call = type(value).__name__ == "Call"
+    return is_call and type(var.ty).__name__ == "TupleType" and not var.ty.fields
+
+
+def _bare_name(node: Any) -> str:
+    """The name of what is no part of a program when it stands alone."""
+    return node.name if type(node).__name__ in ("Op", "GlobalVar") else ""

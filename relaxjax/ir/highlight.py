@@ -1,0 +1,49 @@
+"""Script text that knows how to show itself: in colour on a terminal, as HTML in a notebook."""
+
+import html
+import sys
+from typing import Any
+
+
+class ScriptText(str):
+    """Script text. It is an ordinary string, which can also show itself."""
+
+    __slots__ = ()
+
+    def show(self) -> None:
+        """Print the text, in colour where the output is a terminal and pygments is installed."""
+        coloured = self.ansi() if sys.stdout.isatty() else None
+        print(self if coloured is None else coloured)
+
+    def ansi(self) -> str | None:
+        """The text with terminal colours, or None where pygments is not installed."""
+        pygments = _pygments()
+        if pygments is None:
+            return None
+        return _highlight(self, pygments.formatters.TerminalFormatter())
+
+    def html(self) -> str:
+        """The text as a piece of HTML that needs no style sheet."""
+        pygments = _pygments()
+        if pygments is None:
+            return f"<pre>{html.escape(self)}</pre>"
+        return _highlight(self, pygments.formatters.HtmlFormatter(noclasses=True))
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+
+def _pygments() -> Any:
+    """The module pygments with its parts loaded, None where it is not installed."""
+    try:
+        import pygments.formatters
+        import pygments.lexers
+    except ImportError:
+        return None
+    return pygments
+
+
+def _highlight(text: str, formatter: Any) -> str:
+    pygments = _pygments()
+    lexer = pygments.lexers.PythonLexer(stripnl=False, ensurenl=False)
+    return str(pygments.highlight(text, lexer, formatter))

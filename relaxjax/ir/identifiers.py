@@ -1,0 +1,31 @@
+"""Names for printed variables: Python identifiers, each given once."""
+
+import keyword
+import re
+from collections.abc import Iterable
+
+RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "float", "metadata", "tvm"}
+
+
+class Identifiers:
+    """The names of one scope. A hint that is taken gets `_1`, `_2`, ... at its end."""
+
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = {*RESERVED, *taken}
+        self._next: dict[str, int] = {}
+
+    def unique(self, hint: str) -> str:
+        name = hint = identifier(hint)
+        while name in self._taken:
+            self._next[hint] = self._next.get(hint, 0) + 1
+            name = f"{hint}_{self._next[hint]}"
+        self._taken.add(name)
+        return name
+
+
+def identifier(hint: str) -> str:
+    """`hint` with whatever may not stand in an identifier replaced by `_`."""
+    if hint.isidentifier():
+        return hint
+    cleaned = re.sub(r"\W", "_", hint)
+    return cleaned if cleaned.isidentifier() else f"v{cleaned}" if cleaned[:1].isdigit() else "v"

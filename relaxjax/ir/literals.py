@@ -1,0 +1,60 @@
+"""Constants as the script writes them: strings, numbers, nested lists of numbers."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from .tensor_json import can_write
+
+INLINE_LIMIT = 16
+
+
+def string_text(value: str) -> str:
+    """A string in double quotes; what cannot be printed is escaped."""
+    return f'"{"".join(map(_character, value))}"'
+
+
+def number_text(value: bool | int | float | complex) -> str:
+    """A number that reads back exactly. Infinity and NaN have no literal of their own."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    return repr(value)
+
+
+def array_text(data: np.ndarray[Any, Any]) -> str | None:
+    """A small tensor as nested lists; None where it is big, or would not read back exactly."""
+    dtype = str(data.dtype)
+    if data.size > INLINE_LIMIT and can_write(dtype):
+        return None
+    if not _reads_back(data) and can_write(dtype):
+        return None
+    return _nested_text(_numbers(data))
+
+
+def _character(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+
+
+def _numbers(data: np.ndarray[Any, Any]) -> Any:
+    """The elements as nested lists of Python numbers."""
+    if data.dtype.isbuiltin == 1:
+        return data.tolist()
+    whole = "int" in str(data.dtype)
+    return data.astype(np.int64 if whole else np.float64).tolist()
+
+
+def _reads_back(data: np.ndarray[Any, Any]) -> bool:
+    """Whether the lists give every bit again. Those of an empty tensor may lose its shape."""
+    if data.dtype.kind == "c":
+        return False
+    again = np.asarray(_numbers(data), dtype=data.dtype)
+    return again.shape == data.shape and again.tobytes() == data.tobytes()
+
+
+def _nested_text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_nested_text, value))}]"
+    return number_text(value)

@@ -1,0 +1,221 @@
+"""Types, expressions and attributes as script text, each on one line."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .dims import Dim, SymbolicExpr, SymbolicVar, dim_text
+from .identifiers import Identifiers
+from .literals import array_text, number_text, string_text
+from .tensor_json import KIND
+
+if TYPE_CHECKING:
+    from . import expr, op, types
+
+DIALECTS = {"relax": "R", "lax": "L"}
+
+
+class ScriptExprs:
+    """Writes nodes as text, and keeps what the text refers to: names, constants, prefixes."""
+
+    def __init__(self, module_alias: str, syntax_sugar: bool) -> None:
+        self.module_alias = module_alias
+        self.syntax_sugar = syntax_sugar
+        self.prefixes: set[str] = set()
+        self.constants: list[np.ndarray[Any, Any]] = []
+        self._constant_index: dict[int, int] = {}
+        self._global_names: dict[str, str] = {}
+        self.start_scope()
+
+    def name_functions(self, names: Iterable[str]) -> None:
+        """Take the names of a module's functions, each made an identifier."""
+        identifiers = Identifiers()
+        self._global_names = {name: identifiers.unique(name) for name in names}
+
+    def global_name(self, name: str) -> str:
+        return self._global_names.get(name, name)
+
+    def start_scope(self, *taken: str) -> None:
+        """Forget all variables: a function of the module begins."""
+        self.names = Identifiers({self.module_alias, *taken})
+        self.var_names: dict[expr.Var, str] = {}
+        self.used_vars: set[expr.Var] = set()
+        self.symbol_names: dict[SymbolicVar, str] = {}
+        self.quotes_dims = False
+        self.calls_module = False
+
+    def text(self, node: Any) -> str:
+        """The text of a type or an expression."""
+        write = getattr(self, f"_{type(node).__name__}", None)
+        return f"<{type(node).__name__}>" if write is None else str(write(node))
+
+    def value_text(self, value: Any) -> str:
+        """The text of an attribute."""
+        match value:
+            case None | bool() | int() | float() | complex():
+                return number_text(value)
+            case str():
+                return string_text(value)
+            case list() | tuple():
+                return f"[{', '.join(map(self.value_text, value))}]"
+            case Mapping():
+                items = (f"{string_text(k)}: {self.value_text(v)}" for k, v in value.items())
+                return f"{{{', '.join(items)}}}"
+            case SymbolicExpr():
+                return self.dim(value)
+            case _ if hasattr(self, f"_{type(value).__name__}"):
+                return self.text(value)
+            case _:
+                return repr(value)
+
+    def var(self, var: "expr.Var") -> str:
+        """The name of a variable, given where it appears first."""
+        if var not in self.var_names:
+            self.var_names[var] = self.names.unique(var.name)
+        return self.var_names[var]
+
+    def symbol(self, symbol: SymbolicVar) -> str:
+        if symbol not in self.symbol_names:
+            self.symbol_names[symbol] = self.names.unique(symbol.name)
+        return self.symbol_names[symbol]
+
+    def dim(self, dim: Dim) -> str:
+        """A dimension. In a signature, where no symbol is declared yet, symbols stand in quotes."""
+        text = dim_text(dim, self.symbol)
+        if isinstance(dim, int):
+            return text
+        if text.startswith("T.") or not isinstance(dim, SymbolicVar):
+            self.prefixes.add("T")
+        return f'"{text}"' if self.quotes_dims else text
+
+    def _r(self, name: str, *parts: str, **named: str | None) -> str:
+        """`R.name(parts, key=value)`; what is named None is left out."""
+        self.prefixes.add("R")
+        pairs = [f"{key}={value}" for key, value in named.items() if value is not None]
+        return f"R.{name}({', '.join([*parts, *pairs])})"
+
+    def _dims(self, dims: "Iterable[Dim]") -> list[str]:
+        return [self.dim(dim) for dim in dims]
+
+    # Types
+
+    def _ObjectType(self, ty: "types.ObjectType") -> str:
+        self.prefixes.add("R")
+        return "R.Object"
+
+    def _PrimType(self, ty: "types.PrimType") -> str:
+        return self._r("Prim", string_text(ty.dtype))
+
+    def _ShapeType(self, ty: "types.ShapeType") -> str:
+        if ty.values is not None:
+            return self._r("Shape", f"[{', '.join(self._dims(ty.values))}]")
+        return self._r("Shape", ndim=str(ty.ndim)) if ty.ndim >= 0 else self._bare("Shape")
+
+    def _TensorType(self, ty: "types.TensorType") -> str:
+        dtype = None if ty.dtype is None else string_text(ty.dtype)
+        ndim = str(ty.ndim) if ty.shape is None and ty.ndim >= 0 else None
+        vdevice = None if ty.vdevice is None else string_text(ty.vdevice)
+        if ty.shape is None:
+            shape = []
+        elif isinstance(ty.shape, tuple):
+            shape = [_sequence(self._dims(ty.shape))]
+        else:
+            shape = [self.var(ty.shape)]
+        if not shape and dtype is ndim is vdevice is None:
+            return self._bare("Tensor")
+        return self._r("Tensor", *shape, dtype=dtype, ndim=ndim, vdevice=vdevice)
+
+    def _TupleType(self, ty: "types.TupleType") -> str:
+        return self._r("Tuple", *map(self.text, ty.fields))
+
+    def _FuncType(self, ty: "types.FuncType") -> str:
+        if ty.params is None:
+            ret = None if type(ty.ret).__name__ == "ObjectType" else self.text(ty.ret)
+            return self._r("Callable", ret=ret, purity=str(ty.pure))
+        params = _sequence(map(self.text, ty.params))
+        return self._r("Callable", params, self.text(ty.ret), str(ty.pure))
+
+    def _bare(self, name: str) -> str:
+        self.prefixes.add("R")
+        return f"R.{name}"
+
+    # Expressions
+
+    def _Var(self, var: "expr.Var") -> str:
+        self.used_vars.add(var)
+        return self.var(var)
+
+    _DataflowVar = _Var
+
+    def _GlobalVar(self, var: "expr.GlobalVar") -> str:
+        self.calls_module = True
+        return f"{self.module_alias}.{self.global_name(var.name)}"
+
+    def _ExternFunc(self, function: "expr.ExternFunc") -> str:
+        return self._r("ExternFunc", string_text(function.symbol))
+
+    def _Op(self, operator: "op.Op") -> str:
+        dialect, _, rest = operator.name.partition(".")
+        prefix = DIALECTS.get(dialect)
+        if prefix is None:
+            prefix, rest = "R", operator.name
+        self.prefixes.add(prefix)
+        return f"{prefix}.{rest}"
+
+    def _Constant(self, constant: "expr.Constant") -> str:
+        text = array_text(constant.data)
+        if text is not None:
+            return self._r("const", text, string_text(constant.dtype))
+        index = self._constant_index.get(id(constant.data))
+        if index is None:
+            index = self._constant_index[id(constant.data)] = len(self.constants)
+            self.constants.append(constant.data)
+        return f'metadata["{KIND}"][{index}]'
+
+    def _ShapeExpr(self, shape: "expr.ShapeExpr") -> str:
+        return self._r("shape", f"[{', '.join(self._dims(shape.values))}]")
+
+    def _PrimExpr(self, prim: "expr.PrimExpr") -> str:
+        value = prim.value
+        text = self.dim(value) if isinstance(value, SymbolicExpr) else number_text(value)
+        if prim.dtype == _default_dtype(value):
+            return self._r("prim_value", text)
+        self.prefixes.add("T")
+        return f"T.{prim.dtype}({text})"
+
+    def _StringImm(self, string: "expr.StringImm") -> str:
+        return self._r("str", string_text(string.value))
+
+    def _DataTypeImm(self, dtype: "expr.DataTypeImm") -> str:
+        return self._r("dtype", string_text(dtype.value))
+
+    def _Tuple(self, value: "expr.Tuple") -> str:
+        items = list(map(self.text, value.fields))
+        return _sequence(items) if items and self.syntax_sugar else self._r("tuple", *items)
+
+    def _TupleGetItem(self, item: "expr.TupleGetItem") -> str:
+        return f"{self.text(item.tuple_value)}[{item.index}]"
+
+    def _Call(self, call: "expr.Call") -> str:
+        callee = self.text(call.op)
+        args = list(map(self.text, call.args))
+        if type(call.op).__name__ == "ExternFunc":
+            self.prefixes.add("R")
+            callee, args = "R.call_packed", [string_text(call.op.symbol), *args]  # type: ignore[attr-defined]  # told apart by its class name
+        args += [f"{key}={self.value_text(value)}" for key, value in call.attrs.items()]
+        if call.ty_args:
+            args.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
+        return f"{callee}({', '.join(args)})"
+
+
+def _sequence(items: Iterable[str]) -> str:
+    """The items in round brackets, as a Python tuple."""
+    listed = list(items)
+    return f"({listed[0]},)" if len(listed) == 1 else f"({', '.join(listed)})"
+
+
+def _default_dtype(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    return "float64" if isinstance(value, float) else "int64"
