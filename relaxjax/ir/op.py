@@ -37,6 +37,7 @@ class Param:
     is_arg: bool
     convert: Callable[[Any], Any]
     default: Any = ...
+    variadic: bool = False  # stands for any number of arguments, as `*values` does
 
     @property
     def required(self) -> bool:
@@ -47,13 +48,16 @@ class Param:
 class Op(Expr):
     """An operator: its name and signature, and every rule that a pass may ask for.
 
-    A rule that is None is missing, and whoever needs it says so in an error.
+    A rule that is None is missing, and whoever needs it says so in an error. `complete` takes what
+    the user wrote, by parameter, and gives what must change before the call keeps it: defaults that
+    depend on other parameters, the dimension behind a -1.
     """
 
     name: str
     params: tuple[Param, ...]
     infer: InferRule
     doc: str = ""
+    complete: Callable[..., Mapping[str, Any]] | None = None
     lower: Callable[..., Any] | None = None
     gradient: GradientRule | NoGradient | None = None
     jvp: Callable[..., Any] | NoGradient | None = None
@@ -90,17 +94,20 @@ def register(operator: Op) -> Op:
 
 def make_call(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:
     """Sort what the user wrote into arguments and attributes, convert it, and infer the type."""
-    values = _bind(operator, given, named)
+    bound = _bind(operator, given, named)
+    values = {param.name: _convert(operator, param, bound[param.name]) for param in operator.params}
+    if operator.complete is not None:
+        values |= operator.complete(**values)
     args: list[Expr] = []
     attrs: dict[str, Any] = {}
     for param in operator.params:
         value = values[param.name]
         if not param.is_arg:
-            attrs[param.name] = _convert(operator, param, value)
+            attrs[param.name] = value
+        elif param.variadic:
+            args.extend(value)
         elif value is not None:
-            args.append(_convert(operator, param, value))
-        elif param.required:
-            raise TypeError(f"{operator.name}: the argument `{param.name}` may not be None")
+            args.append(value)
     call = Call(operator, tuple(args), Attrs(attrs))
     return typed(call) if all(arg.ty is not None for arg in args) else call
 
@@ -110,19 +117,22 @@ def typed(call: Call) -> Call:
     assert isinstance(call.op, Op)
     if call.ty is not None:
         return call
-    return Call(call.op, call.args, call.attrs, call.ty_args, ty=call.op.infer(call), span=call.span)
+    return Call(
+        call.op, call.args, call.attrs, call.ty_args, ty=call.op.infer(call), span=call.span
+    )
 
 
 def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     """The arguments of an operator's call, None for optional ones left out, and its attributes."""
     assert isinstance(call.op, Op)
-    wanted = sum(param.is_arg for param in call.op.params)
+    wanted = sum(param.is_arg and not param.variadic for param in call.op.params)
     missing = [None] * (wanted - len(call.args))
     return [*call.args, *missing], dict(call.attrs)
 
 
 def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     names = [param.name for param in operator.params]
+    given = _gathered(operator, given)
     signature = f"{operator.name}({', '.join(names)})"
     if len(given) > len(names):
         raise TypeError(f"{signature} takes {len(names)} arguments, but {len(given)} were given")
@@ -141,7 +151,17 @@ def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dic
     return values
 
 
+def _gathered(operator: Op, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The positional arguments, those of a variadic parameter gathered into one tuple."""
+    start = next((i for i, param in enumerate(operator.params) if param.variadic), len(given))
+    return (*given[:start], given[start:]) if len(given) > start else given
+
+
 def _convert(operator: Op, param: Param, value: Any) -> Any:
+    if param.is_arg and value is None:
+        if param.required:
+            raise TypeError(f"{operator.name}: the argument `{param.name}` may not be None")
+        return None
     try:
         return param.convert(value)
     except (TypeError, ValueError) as error:

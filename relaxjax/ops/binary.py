@@ -9,13 +9,16 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.expr import Expr, const
+from relaxjax.ir.expr import Constant, Expr, const
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
-from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_float
 
-from .declare import op
+from .arrays import broadcasting, keeping_dtype
+from .declare import OpError, op
+from .emit import call, scalar, where
 from .shapes import broadcast, common_dtype
+
+_ELEMENTWISE = {"elementwise": True}
 
 
 def arithmetic(
@@ -31,10 +34,12 @@ def arithmetic(
         return broadcast(x1, x2, common_dtype(x1=x1, x2=x2))
 
     infer.__doc__ = doc
-    return op(f"relax.{name}", lower=lower, gradient=gradient, facts=facts)(infer)
+    return _declared(name, lower, gradient, facts)(infer)
 
 
-def comparison(name: str, lower: Callable[..., Any], doc: str) -> Op:
+def comparison(
+    name: str, lower: Callable[..., Any], doc: str, facts: Mapping[str, Any] | None = None
+) -> Op:
     """An operator on two tensors of one dtype with a result of dtype bool."""
 
     def infer(x1: TensorType, x2: TensorType) -> TensorType:
@@ -42,49 +47,233 @@ def comparison(name: str, lower: Callable[..., Any], doc: str) -> Op:
         return broadcast(x1, x2, "bool")
 
     infer.__doc__ = doc
-    return op(f"relax.{name}", lower=lower, gradient=ZERO_GRADIENT)(infer)
+    return _declared(name, lower, ZERO_GRADIENT, facts)(infer)
 
 
-def where(condition: Expr, x1: Expr, x2: Expr) -> Expr:
-    return get_op("relax.where")(condition, x1, x2)
+def bitwise(
+    name: str, lower: Callable[..., Any], doc: str, facts: Mapping[str, Any] | None = None
+) -> Op:
+    """An operator on the bits of two tensors of one integer dtype, or bool."""
+
+    def infer(x1: TensorType, x2: TensorType) -> TensorType:
+        dtype = common_dtype(x1=x1, x2=x2)
+        if is_float(dtype):
+            raise OpError(f"the dtype must be an integer or bool, found {dtype}")
+        return broadcast(x1, x2, dtype)
+
+    infer.__doc__ = doc
+    return _declared(name, lower, ZERO_GRADIENT, facts)(infer)
 
 
-def zero_like(x: Expr) -> Expr:
-    """The scalar zero of a tensor's dtype."""
-    assert isinstance(x.ty, TensorType)
-    return const(0, x.ty.dtype)
-
-
-def _multiply_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return g * y, g * x
+def _declared(
+    name: str,
+    lower: Callable[..., Any],
+    gradient: GradientRule | NoGradient | None,
+    facts: Mapping[str, Any] | None,
+) -> Callable[[Callable[..., TensorType]], Op]:
+    return op(
+        f"relax.{name}",
+        lower=broadcasting(lower),
+        gradient=gradient,
+        precision="follow",
+        fusion="broadcast",
+        facts={**_ELEMENTWISE, **(facts or {})},
+    )
 
 
 def _divide_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return g / y, -(g * z / y)
+    return g / y, -g * z / y
 
 
-def _power_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return g * (y * x ** (y - 1)), g * (z * get_op("relax.log")(x))
+def _power_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr | None]:
+    """With the limits where a factor is infinite: x ** 0 is flat, and so is 0 ** y for y > 0."""
+    if isinstance(y, Constant) and 0 not in y.data:
+        return g * y * x ** (y - 1), None
+    lower_power = where(call("equal", y, scalar(0, y)), scalar(1, y), y - 1)
+    positive = where(call("equal", x, scalar(0, x)), scalar(1, x), x)
+    return g * y * x**lower_power, g * z * call("log", positive)
 
 
 def _maximum_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return where(x < y, zero_like(g), g), where(x >= y, zero_like(g), g)
+    return where(x < y, scalar(0, g), g), where(x >= y, scalar(0, g), g)
 
 
 def _minimum_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return where(x >= y, zero_like(g), g), where(x < y, zero_like(g), g)
+    return where(x >= y, scalar(0, g), g), where(x < y, scalar(0, g), g)
+
+
+def _floor_mod_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    return g, -g * call("floor", x / y)
+
+
+def _mod_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    return g, -g * call("trunc", x / y)
+
+
+def _atan2_gradient(g: Expr, z: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr]:
+    square = x * x + y * y
+    return g * x / square, -g * y / square
+
+
+def _log_add_exp_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    share = call("sigmoid", x - y)
+    return g * share, g * call("sigmoid", y - x)
+
+
+def _divide(x: Any, y: Any) -> Any:
+    integers = jnp.issubdtype(jnp.result_type(x), jnp.integer)
+    return lax.div(*jnp.broadcast_arrays(x, y)) if integers else jnp.divide(x, y)
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    return lax.rem(*jnp.broadcast_arrays(x, y))
+
+
+def _log_add_exp(x: Any, y: Any) -> Any:
+    """The larger one, plus a correction; of two equal infinities, their sum."""
+    difference = x - y
+    correction = jnp.log1p(jnp.exp(-abs(difference)))
+    return lax.select(jnp.isnan(difference), x + y, jnp.maximum(x, y) + correction)
 
 
 add = arithmetic(
-    "add", jnp.add, "Sum: z = x + y.", lambda g, z, x, y: (g, g), {"unit": 0, "commutative": True}
+    "add",
+    jnp.add,
+    "Sum: z = x + y.",
+    lambda g, z, x, y: (g, g),
+    {"unit": 0, "commutative": True, "associative": True},
 )
 subtract = arithmetic(
-    "subtract", jnp.subtract, "Difference: z = x - y.", lambda g, z, x, y: (g, -g), {"right_unit": 0}
+    "subtract",
+    jnp.subtract,
+    "Difference: z = x - y.",
+    lambda g, z, x, y: (g, -g),
+    {"right_unit": 0},
 )
 multiply = arithmetic(
     "multiply",
     jnp.multiply,
     "Product: z = x * y.",
-    _multiply_gradient,
-    {"unit": 1, "zero": 0, "commutative": True},
+    lambda g, z, x, y: (g * y, g * x),
+    {"unit": 1, "zero": 0, "commutative": True, "associative": True},
+)
+divide = arithmetic(
+    "divide",
+    _divide,
+    "Quotient: z = x / y; of integers, cut off towards zero.",
+    _divide_gradient,
+    {"right_unit": 1},
+)
+power = arithmetic("power", jnp.power, "Power: z = x ** y.", _power_gradient, {"right_unit": 1})
+floor_divide = arithmetic(
+    "floor_divide",
+    jnp.floor_divide,
+    "Quotient rounded down: z = floor(x / y).",
+    ZERO_GRADIENT,
+)
+mod = arithmetic(
+    "mod",
+    _remainder,
+    "Remainder with the sign of x: z = x - trunc(x / y) * y.",
+    _mod_gradient,
+)
+floor_mod = arithmetic(
+    "floor_mod",
+    jnp.remainder,
+    "Remainder with the sign of y: z = x - floor(x / y) * y.",
+    _floor_mod_gradient,
+)
+maximum = arithmetic(
+    "maximum",
+    jnp.maximum,
+    "Larger of two: z = max(x, y). A tie hands its whole adjoint to x.",
+    _maximum_gradient,
+    {"commutative": True, "associative": True, "idempotent": True},
+)
+minimum = arithmetic(
+    "minimum",
+    jnp.minimum,
+    "Smaller of two: z = min(x, y). A tie hands its whole adjoint to y.",
+    _minimum_gradient,
+    {"commutative": True, "associative": True, "idempotent": True},
+)
+atan2 = arithmetic(
+    "atan2",
+    keeping_dtype(jnp.arctan2),
+    "Angle of the point (x2, x1) in the plane: z = atan(x1 / x2), in the right quadrant.",
+    _atan2_gradient,
+)
+log_add_exp = arithmetic(
+    "log_add_exp",
+    keeping_dtype(_log_add_exp),
+    "Sum in the logarithm's domain: z = log(exp(x) + exp(y)), without overflow.",
+    _log_add_exp_gradient,
+    {"commutative": True, "associative": True},
+)
+
+equal = comparison(
+    "equal", jnp.equal, "Whether x = y.", {"commutative": True, "negated": "relax.not_equal"}
+)
+not_equal = comparison(
+    "not_equal", jnp.not_equal, "Whether x != y.", {"commutative": True, "negated": "relax.equal"}
+)
+less = comparison(
+    "less",
+    jnp.less,
+    "Whether x < y.",
+    {"swapped": "relax.greater", "negated": "relax.greater_equal"},
+)
+less_equal = comparison(
+    "less_equal",
+    jnp.less_equal,
+    "Whether x <= y.",
+    {"swapped": "relax.greater_equal", "negated": "relax.greater"},
+)
+greater = comparison(
+    "greater",
+    jnp.greater,
+    "Whether x > y.",
+    {"swapped": "relax.less", "negated": "relax.less_equal"},
+)
+greater_equal = comparison(
+    "greater_equal",
+    jnp.greater_equal,
+    "Whether x >= y.",
+    {"swapped": "relax.less_equal", "negated": "relax.less"},
+)
+
+_LOGIC = {"commutative": True, "associative": True}
+logical_and = arithmetic(
+    "logical_and",
+    keeping_dtype(jnp.logical_and),
+    "Whether both are true (not 0).",
+    ZERO_GRADIENT,
+    _LOGIC,
+)
+logical_or = arithmetic(
+    "logical_or",
+    keeping_dtype(jnp.logical_or),
+    "Whether one of the two or both are true (not 0).",
+    ZERO_GRADIENT,
+    _LOGIC,
+)
+logical_xor = arithmetic(
+    "logical_xor",
+    keeping_dtype(jnp.logical_xor),
+    "Whether exactly one of the two is true (not 0).",
+    ZERO_GRADIENT,
+    _LOGIC,
+)
+bitwise_and = bitwise(
+    "bitwise_and", jnp.bitwise_and, "The bits that both have.", {**_LOGIC, "idempotent": True}
+)
+bitwise_or = bitwise(
+    "bitwise_or", jnp.bitwise_or, "The bits that one or both have.", {**_LOGIC, "idempotent": True}
+)
+bitwise_xor = bitwise(
+    "bitwise_xor", jnp.bitwise_xor, "The bits that exactly one of them has.", _LOGIC
+)
+left_shift = bitwise("left_shift", jnp.left_shift, "Bits moved to the left: z = x * 2 ** y.")
+right_shift = bitwise(
+    "right_shift", jnp.right_shift, "Bits moved to the right, the sign kept: z = floor(x / 2 ** y)."
 )

@@ -7,15 +7,19 @@
 
 The function is the signature; its docstring is the documentation; its body is the type inference.
 A parameter annotated with an IR type (`TensorType`, `ShapeType`, `TupleType`, `PrimType`,
-`FuncType`, or `Expr` for anything) is an argument, and the body sees the argument's type (for
-`Expr`, the expression). Every other parameter is an attribute.
+`FuncType`) is an argument, and the body sees the argument's type. One annotated with an expression
+(`Expr` for anything, `PrimExpr`, `ShapeExpr`, `Tuple`) is an argument too, and the body sees the
+expression itself, which may be a variable of that kind. Every other parameter is an attribute.
 """
 
 import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
+from itertools import zip_longest
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
 
 from relaxjax.ir.attrs import Attrs, freeze
 from relaxjax.ir.dims import SymbolicExpr
@@ -41,12 +45,34 @@ from relaxjax.ir.types import (
     dtype_name,
 )
 
+R = TypeVar("R")
+
 NOUNS: dict[type[Type], str] = {
     TensorType: "a tensor",
     ShapeType: "a shape",
     TupleType: "a tuple",
     PrimType: "a scalar of the host",
     FuncType: "a function",
+}
+
+# What an operator may say of itself in `facts=`, for passes to use.
+FACTS = {
+    "unit": "the scalar u with op(x, u) = x; where the operator is commutative, op(u, x) = x too",
+    "right_unit": "the scalar u with op(x, u) = x, not so on the left",
+    "zero": "the scalar z with op(x, z) = op(z, x) = z for finite x",
+    "commutative": "op(x, y) = op(y, x)",
+    "associative": "op(op(x, y), z) = op(x, op(y, z)), up to rounding",
+    "idempotent": "op(op(x)) = op(x); of two arguments: op(x, x) = x",
+    "involution": "op(op(x)) = x",
+    "inverse": "the name of the operator f with f(op(x)) = x wherever op(x) is finite",
+    "odd": "op(-x) = -op(x)",
+    "even": "op(-x) = op(x)",
+    "swapped": "the name of the operator f with f(x, y) = op(y, x)",
+    "negated": "the name of the comparison f with f(x, y) = not op(x, y) where neither is NaN",
+    "elementwise": "each element of the result depends on the same element of the arguments only",
+    "moves": "the result is elements of the first argument, rearranged or repeated",
+    "identity": "the result is the first argument, which only passes look at in another way",
+    "value": "the scalar that fills the result",
 }
 
 
@@ -59,11 +85,15 @@ def op(
     *,
     lower: Callable[..., Any] | None = None,
     gradient: GradientRule | NoGradient | None = None,
+    complete: Callable[..., Mapping[str, Any]] | None = None,
     pure: bool = True,
     facts: Mapping[str, Any] | None = None,
     **rules: Any,
 ) -> Callable[[Callable[..., Type]], Op]:
     """Declare and register an operator; the keywords are the fields of `Op`."""
+    unknown = set(facts or ()) - set(FACTS)
+    if unknown:
+        raise ValueError(f"{name}: there is no fact {unknown}; the vocabulary is {sorted(FACTS)}")
 
     def declare(function: Callable[..., Type]) -> Op:
         params, expected = _parameters(function)
@@ -73,6 +103,7 @@ def op(
                 params=params,
                 infer=_inference(name, function, expected),
                 doc=inspect.getdoc(function) or "",
+                complete=None if complete is None else _prefixed(name, complete),
                 lower=lower,
                 gradient=gradient,
                 pure=pure,
@@ -88,11 +119,12 @@ def _inference(
     name: str, function: Callable[..., Type], expected: dict[str, type[Type] | None]
 ) -> Callable[[Call], Type]:
     """The body of the declaration as a rule on calls, with the arguments' kinds checked first."""
+    body = _prefixed(name, function)
 
     def infer(call: Call) -> Type:
         args, attrs = arguments(call)
         seen: list[Any] = []
-        for arg, (param, kind) in zip(args, expected.items(), strict=True):
+        for arg, (param, kind) in zip_longest(args, expected.items(), fillvalue=("", None)):
             if arg is None or kind is None:
                 seen.append(arg)
                 continue
@@ -101,12 +133,21 @@ def _inference(
                     f"{name}: `{param}` must be {NOUNS[kind]}, but `{arg}` is of type {arg.ty}"
                 )
             seen.append(arg.ty)
+        return body(*seen, **attrs)
+
+    return infer
+
+
+def _prefixed(name: str, rule: Callable[..., R]) -> Callable[..., R]:
+    """`rule`, with the operator's name before its errors."""
+
+    def named(*args: Any, **attrs: Any) -> R:
         try:
-            return function(*seen, **attrs)
+            return rule(*args, **attrs)
         except OpError as error:
             raise OpError(f"{name}: {error}") from None
 
-    return infer
+    return named
 
 
 def _parameters(
@@ -118,6 +159,9 @@ def _parameters(
     expected: dict[str, type[Type] | None] = {}
     for parameter in inspect.signature(function).parameters.values():
         annotation, optional = _without_none(hints[parameter.name])
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            params.append(Param(parameter.name, True, _all_arguments, (), variadic=True))
+            continue
         default = ... if parameter.default is parameter.empty else parameter.default
         is_arg = isinstance(annotation, type) and issubclass(annotation, Type | Expr)
         if is_arg:
@@ -150,6 +194,15 @@ def _argument(value: Any) -> Expr:
     raise TypeError(f"must be a Relax expression, but {_described(value)} was given")
 
 
+def _all_arguments(values: Any) -> tuple[Expr, ...]:
+    """Several arguments, some of which may come in a list, as `R.assert_op(c, [x, y])` has it."""
+    if isinstance(values, Expr):
+        return (values,)
+    if not isinstance(values, list | tuple):
+        return (_prim_argument(values),)
+    return tuple(expr for value in values for expr in _all_arguments(value))
+
+
 def _shape_argument(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
@@ -164,15 +217,15 @@ def _shape_argument(value: Any) -> Expr:
 def _tuple_argument(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
-    if isinstance(value, list | tuple) and all(isinstance(item, Expr) for item in value):
-        return Tuple(tuple(value))
-    raise TypeError(f"must be a tuple or list of tensors, but {_described(value)} was given")
+    if isinstance(value, list | tuple):
+        return Tuple(tuple(map(_prim_argument, value)))
+    raise TypeError(f"must be a tuple or list, but {_described(value)} was given")
 
 
 def _prim_argument(value: Any) -> Expr:
     if isinstance(value, int | float | SymbolicExpr):
         return PrimExpr(value)
-    return _argument(value)
+    return PrimExpr(value.item()) if isinstance(value, np.generic) else _argument(value)
 
 
 def _int(value: Any) -> Any:
@@ -240,6 +293,9 @@ DType = Annotated[str, as_dtype]
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
     Expr: _argument,
+    ShapeExpr: _shape_argument,
+    Tuple: _tuple_argument,
+    PrimExpr: _prim_argument,
     TensorType: _argument,
     FuncType: _argument,
     ShapeType: _shape_argument,

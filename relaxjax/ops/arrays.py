@@ -1,0 +1,51 @@
+"""What many lowerings share. All of it holds under JAX's strict promotion rules as well."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import lax
+from jax.dtypes import canonicalize_dtype
+
+from relaxjax.ir.expr import np_dtype
+
+
+def jax_dtype(name: str | None) -> Any:
+    """The dtype of a name as JAX has it now: 64 bits only where they are enabled."""
+    return canonicalize_dtype(np_dtype(name))
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """`x` in another dtype; of a float that is not finite, an integer is unspecified."""
+    return lax.convert_element_type(x, jax_dtype(dtype))
+
+
+def aligned(*arrays: Any) -> tuple[Any, ...]:
+    """The arrays with leading dimensions of 1, so that all have one rank; host scalars as they are."""
+    ndim = max(jax.numpy.ndim(x) for x in arrays)
+    return tuple(
+        x if 0 in (jax.numpy.ndim(x), ndim - jax.numpy.ndim(x))
+        else lax.expand_dims(x, range(ndim - x.ndim))
+        for x in arrays
+    )
+
+
+def broadcasting(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of `jax.numpy` on arrays of any ranks."""
+
+    @functools.wraps(function)
+    def aligning(*arrays: Any) -> Any:
+        return function(*aligned(*arrays))
+
+    return aligning
+
+
+def keeping_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, its result in the dtype of its first argument."""
+
+    @functools.wraps(function)
+    def kept(x: Any, *args: Any, **attrs: Any) -> Any:
+        return function(x, *args, **attrs).astype(x.dtype)
+
+    return kept

@@ -1,0 +1,88 @@
+"""What gradient rules write with: calls by name, scalars of a tensor's dtype, shapes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, const
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+
+from .declare import OpError
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Call:
+    """The call of `relax.<name>`, for rules that use operators of other files."""
+    return get_op(f"relax.{name}")(*args, **attrs)
+
+
+def where(condition: Expr, x1: Expr, x2: Expr) -> Call:
+    return call("where", condition, x1, x2)
+
+
+def tensor_type(x: Expr) -> TensorType:
+    """The type of a tensor expression."""
+    assert isinstance(x.ty, TensorType), f"`{x}` is no tensor: its type is {x.ty}"
+    return x.ty
+
+
+def dtype_of(x: Expr) -> str:
+    """The dtype of a tensor; an unknown one is an error, because constants need it."""
+    dtype = tensor_type(x).dtype
+    if dtype is None:
+        raise OpError(f"the dtype of `{x}` must be known here, but its type is {x.ty}")
+    return dtype
+
+
+def scalar(value: float, like: Expr) -> Constant:
+    """A constant scalar of a tensor's dtype."""
+    return const(value, dtype_of(like))
+
+
+def dims_of(x: Expr) -> tuple[Dim, ...]:
+    """The dimensions of a tensor; an unknown shape is an error."""
+    dims = tensor_type(x).dims
+    if dims is None:
+        raise OpError(f"the shape of `{x}` must be known here, but its type is {x.ty}")
+    return dims
+
+
+def ndim_of(x: Expr) -> int:
+    """The rank of a tensor; an unknown rank is an error."""
+    ndim = tensor_type(x).ndim
+    if ndim < 0:
+        raise OpError(f"the rank of `{x}` must be known here, but its type is {x.ty}")
+    return ndim
+
+
+def shape_of(x: Expr) -> Expr:
+    """The shape of a tensor as an argument: written out, in its variable, or asked for at run time."""
+    shape = tensor_type(x).shape
+    if isinstance(shape, Var):
+        return shape
+    return call("shape_of", x) if shape is None else ShapeExpr(shape)
+
+
+def number(value: Dim, like: Expr) -> Expr:
+    """A dimension as a scalar tensor of the dtype of `like`: a constant, unless it is symbolic."""
+    if isinstance(value, int):
+        return scalar(value, like)
+    tensor = call("shape_to_tensor", ShapeExpr((value,)))
+    return call("astype", call("reshape", tensor, ShapeExpr(())), dtype_of(like))
+
+
+def host_scalar(value: Expr, like: Expr) -> Expr:
+    """A scalar of the host as a scalar tensor of the dtype of `like`."""
+    if not isinstance(value, PrimExpr):
+        raise OpError(f"`{value}` must be written out, so that its gradient can use it")
+    if isinstance(value.value, float):
+        return scalar(value.value, like)
+    return number(value.value, like)
+
+
+def product(dims: Sequence[Dim]) -> Dim:
+    """The number of elements of a shape."""
+    count: Dim = 1
+    for dim in dims:
+        count = count * dim
+    return count
