@@ -5,18 +5,20 @@ from typing import Any
 
 from .attrs import Attrs
 from .dims import Dim, SymbolicExpr, SymbolicVar, substitute_dim
-from .expr import Call, Expr, PrimExpr, ShapeExpr, Tuple, TupleGetItem, Var
-from .function import Binding, Function, If, MatchCast, SeqExpr
+from .expr import Call, DataflowVar, Expr, PrimExpr, ShapeExpr, Tuple, TupleGetItem, Var
+from .function import Binding, DataflowBlock, Function, If, MatchCast, SeqExpr
 from .node import replace
-from .types import Type
+from .types import TensorType, TupleType, Type
 from .walk import (
     bound_vars,
     expr_symbols,
     kept,
     map_bindings,
     map_children,
+    nested_sequences,
     substitute_type,
     type_symbols,
+    used_vars,
 )
 
 
@@ -34,6 +36,34 @@ def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
     copy = renewal.expr(function)
     assert isinstance(copy, Function)
     return copy, {var: renewal.var(var) for var in defined}
+
+
+def expose(function: Function) -> Function:
+    """`function` with every variable of its dataflow blocks visible after them."""
+    hidden = [var for var in bound_vars(function) if isinstance(var, DataflowVar)]
+    return _with_vars(function, {var: Var(var.name, var.ty, span=var.span) for var in hidden})
+
+
+def hide_unused_outputs(function: Function) -> Function:
+    """`function` with the outputs of its dataflow blocks that nothing after them uses hidden inside."""
+    hidden: dict[Var, Var] = {}
+    for seq in nested_sequences(function):
+        used = set(used_vars(seq.body))
+        for block in reversed(seq.blocks):
+            if isinstance(block, DataflowBlock):
+                for var in (binding.var for binding in block.bindings):
+                    if var not in used and not isinstance(var, DataflowVar):
+                        hidden[var] = DataflowVar(var.name, var.ty, span=var.span)
+            used.update(var for binding in block.bindings for var in used_vars(binding.value))
+    return _with_vars(function, hidden)
+
+
+def _with_vars(function: Function, mapping: dict[Var, Var]) -> Function:
+    renewal = Renewal({})
+    renewal.renewed.update(mapping)
+    changed = renewal.expr(function)
+    assert isinstance(changed, Function)
+    return changed
 
 
 class Renewal:
@@ -91,7 +121,17 @@ class Renewal:
         return replace(binding, var=self.var(binding.var), value=value)
 
     def type(self, ty: Any) -> Any:
-        return None if ty is None else substitute_type(ty, self.symbols)
+        return None if ty is None else self.shapes(substitute_type(ty, self.symbols))
+
+    def shapes(self, ty: Type) -> Type:
+        """`ty` with the variables that hold shapes in it renewed too."""
+        match ty:
+            case TensorType(shape=Var() as shape):
+                return replace(ty, shape=self.var(shape))
+            case TupleType(fields=fields):
+                return replace(ty, fields=kept(fields, map(self.shapes, fields)))
+            case _:
+                return ty
 
     def value(self, value: Any) -> Any:
         """An attribute or a dimension, changed wherever dimensions occur in it."""

@@ -1,0 +1,64 @@
+"""Renewing variables and symbolic dimensions."""
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import DataflowVar, Var
+from relaxjax.ir.function import DataflowBlock, Function
+from relaxjax.ir.renew import expose, hide_unused_outputs, renew, substitute_symbols
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import bound_vars, expr_symbols, free_vars, type_symbols
+
+N = SymbolicVar("n")
+
+
+def doubling() -> Function:
+    """A function of a symbolic batch whose dataflow block has an output that nothing uses."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((N, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            y = builder.emit(x + x, "y")
+            builder.emit_output(y + x, "unused")
+            z = builder.emit_output(y + y, "z")
+        builder.emit_func_output(z)
+    function = builder.get()["main"]
+    assert isinstance(function, Function)
+    return function
+
+
+def test_a_renewed_function_is_equal_and_shares_nothing() -> None:
+    function = doubling()
+    copy, renewed = renew(function)
+    assert_structural_equal(copy, function)
+    assert set(bound_vars(copy)).isdisjoint(bound_vars(function))
+    assert set(expr_symbols(copy)).isdisjoint(expr_symbols(function))
+    assert [renewed[var] for var in bound_vars(function)] == list(bound_vars(copy))
+    assert free_vars(copy) == ()
+
+
+def test_symbols_are_substituted_in_parameters_and_bindings() -> None:
+    changed = substitute_symbols(doubling(), {N: 8})
+    assert isinstance(changed, Function)
+    assert [type_symbols(var.ty) for var in bound_vars(changed)] == [()] * 4
+    assert changed.ret_ty == TensorType((8, 4), "float32")
+
+
+def test_substituting_nothing_gives_the_very_function() -> None:
+    function = doubling()
+    assert substitute_symbols(function, {}) is function
+    assert substitute_symbols(function, {SymbolicVar("m"): 3}) is function
+
+
+def test_exposed_variables_are_visible_after_their_block() -> None:
+    exposed = expose(doubling())
+    assert not any(isinstance(var, DataflowVar) for var in bound_vars(exposed))
+    assert isinstance(exposed.body.blocks[0], DataflowBlock)
+
+
+def test_unused_outputs_are_hidden() -> None:
+    hidden = hide_unused_outputs(doubling())
+    kinds = {var.name: type(var) for var in bound_vars(hidden)}
+    assert kinds == {"x": Var, "y": DataflowVar, "unused": DataflowVar, "z": Var}
+    assert free_vars(hidden) == ()
+    assert hide_unused_outputs(hidden) is hidden
