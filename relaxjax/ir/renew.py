@@ -38,12 +38,6 @@ def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
     return copy, {var: renewal.var(var) for var in defined}
 
 
-def expose(function: Function) -> Function:
-    """`function` with every variable of its dataflow blocks visible after them."""
-    hidden = [var for var in bound_vars(function) if isinstance(var, DataflowVar)]
-    return _with_vars(function, {var: Var(var.name, var.ty, span=var.span) for var in hidden})
-
-
 def hide_unused_outputs(function: Function) -> Function:
     """`function` with the outputs of its dataflow blocks that nothing after them uses hidden inside."""
     hidden: dict[Var, Var] = {}
@@ -55,12 +49,8 @@ def hide_unused_outputs(function: Function) -> Function:
                     if var not in used and not isinstance(var, DataflowVar):
                         hidden[var] = DataflowVar(var.name, var.ty, span=var.span)
             used.update(var for binding in block.bindings for var in used_vars(binding.value))
-    return _with_vars(function, hidden)
-
-
-def _with_vars(function: Function, mapping: dict[Var, Var]) -> Function:
     renewal = Renewal({})
-    renewal.renewed.update(mapping)
+    renewal.renewed.update(hidden)
     changed = renewal.expr(function)
     assert isinstance(changed, Function)
     return changed

@@ -3,8 +3,8 @@
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import DataflowVar, Var
-from relaxjax.ir.function import DataflowBlock, Function
-from relaxjax.ir.renew import expose, hide_unused_outputs, renew, substitute_symbols
+from relaxjax.ir.function import Function
+from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, expr_symbols, free_vars, type_symbols
@@ -48,12 +48,6 @@ def test_substituting_nothing_gives_the_very_function() -> None:
     function = doubling()
     assert substitute_symbols(function, {}) is function
     assert substitute_symbols(function, {SymbolicVar("m"): 3}) is function
-
-
-def test_exposed_variables_are_visible_after_their_block() -> None:
-    exposed = expose(doubling())
-    assert not any(isinstance(var, DataflowVar) for var in bound_vars(exposed))
-    assert isinstance(exposed.body.blocks[0], DataflowBlock)
 
 
 def test_unused_outputs_are_hidden() -> None:
