@@ -36,11 +36,20 @@ class Attrs(Mapping[str, Any]):
     def __repr__(self) -> str:
         return f"Attrs({self._items!r})"
 
-    def updated(self, **changes: Any) -> "Attrs":
-        return Attrs(self._items, **changes)
+    def updated(self, /, **changes: Any) -> "Attrs":
+        """The attributes with some changed; the same object where all are there already."""
+        changed = Attrs(self._items, **changes)
+        return self if changed == self else changed
 
     def without(self, *names: str) -> "Attrs":
-        return Attrs({key: value for key, value in self._items.items() if key not in names})
+        """The attributes without the named ones; the same object where none is there."""
+        kept = {key: value for key, value in self._items.items() if key not in names}
+        return self if len(kept) == len(self) else Attrs(kept)
+
+
+def as_attrs(items: Mapping[str, Any] | None) -> Attrs:
+    """`items` as attributes, themselves where they are such already."""
+    return items if isinstance(items, Attrs) else Attrs(items)
 
 
 def freeze(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """Building functions binding by binding: names made unique, nesting undone, types inferred."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .attrs import Attrs
@@ -98,7 +98,7 @@ class BlockBuilder:
 
     @contextmanager
     def scope(self, taken: Sequence[str] = ()) -> Iterator[None]:
-        """Open a sequence of its own, to be taken with `sequence`; the names in `taken` are not given."""
+        """Open a sequence of its own, to be taken with `sequence`; no name in `taken` is given."""
         self._names.taken.update(taken)
         self._scopes.append(_Scope())
         try:
@@ -158,6 +158,8 @@ class BlockBuilder:
         """Close the open function with its result, and add it to the module."""
         if self._function is None:
             raise ValueError("`emit_func_output` belongs inside `with builder.function(...)`")
+        if self._scope().dataflow:
+            raise ValueError("`emit_func_output` belongs after the dataflow block, not inside it")
         name, declared, attrs, private, pure = self._function
         given = [params] if isinstance(params, Var) else list(params or declared)
         if not private:
@@ -198,6 +200,8 @@ class BlockBuilder:
     def add_func(self, function: BaseFunc, name: str) -> GlobalVar:
         """Add a function under `name`, or under the next free name that starts with it."""
         unique = Names([var.name for var in self._module.functions]).unique(name)
+        if isinstance(function, Function) and function.global_symbol == name:
+            function = function.with_attr("global_symbol", unique)
         self._module = self._module.with_function(unique, function)
         return self._module.get_global_var(unique)
 
@@ -229,12 +233,14 @@ class BlockBuilder:
 
     def _append(self, binding: Binding) -> Var:
         scope = self._scope()
-        call = binding.value
-        if scope.dataflow and isinstance(call, Call) and not is_pure_call(call):
-            raise ValueError(f"`{call}` is impure: it may not stand in a dataflow block")
+        value = binding.value
+        if scope.dataflow and isinstance(value, Call) and not is_pure_call(value):
+            raise ValueError(f"`{value}` is impure: it may not stand in a dataflow block")
+        if scope.dataflow and isinstance(value, If):
+            raise ValueError("a choice between branches may not stand in a dataflow block")
         scope.bindings.append(binding)
         self._names.taken.add(binding.var.name)
-        self._bound[binding.var] = call
+        self._bound[binding.var] = value
         return binding.var
 
     def _value(self, expr: Expr) -> Expr:
@@ -247,15 +253,34 @@ class BlockBuilder:
                 case TupleGetItem():
                     return _with(expr, tuple_value=self.normalize_leaf(expr.tuple_value))
                 case If():
-                    return infer(_with(expr, cond=self.normalize_leaf(expr.cond)))
+                    cond = self.normalize_leaf(expr.cond)
+                    true, false = map(self._nested, (expr.true_branch, expr.false_branch))
+                    return infer(_with(expr, cond=cond, true_branch=true, false_branch=false))
+                case Function():
+                    return replace(expr, body=self._nested(expr.body))
                 case SeqExpr():
-                    for binding in expr.bindings():
-                        self.emit_binding(binding)
+                    self._replay(expr)
                     return self._value(expr.body)
                 case Tuple():
                     return self.normalize_leaf(expr)
                 case _:
                     return expr
+
+    def _replay(self, seq: SeqExpr) -> None:
+        """Emit the bindings of a sequence here; its dataflow blocks stay such."""
+        for block in seq.blocks:
+            opens = isinstance(block, DataflowBlock) and not self._scope().dataflow
+            with self.dataflow(block.span) if opens else nullcontext():
+                for binding in block.bindings:
+                    self.emit_binding(binding)
+
+    def _nested(self, seq: SeqExpr) -> SeqExpr:
+        """The sequence of a branch or a closure, normalised in a scope of its own."""
+        with self.scope():
+            self._replay(seq)
+            normal = self.sequence(seq.body)
+        same = _same(tuple(seq.bindings()), tuple(normal.bindings())) and normal.body is seq.body
+        return seq if same else replace(normal, span=seq.span)
 
 
 def make_function(
@@ -267,7 +292,7 @@ def make_function(
     attrs: Attrs | dict[str, Any] | None = None,
     span: Span | None = None,
 ) -> Function:
-    """A function whose result type, unless it is given, says as much as its parameters let it say."""
+    """A function; a result type that is not given says what the parameters let it say."""
     symbols = {symbol for param in params for symbol in type_symbols(param.ty)}
     found = ret_ty or erase(body.ty or ObjectType(), symbols, set(params))
     return Function(tuple(params), body, found, pure, Attrs(attrs), span=span)

@@ -7,11 +7,14 @@ as polynomials are equal as Python objects: `(n + 1) * 2 == 2 * n + 2`.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 _serial = itertools.count()
+
+S = TypeVar("S", bound="SymbolicExpr")
 
 
 class SymbolicExpr:
@@ -57,6 +60,12 @@ class SymbolicExpr:
 
     __index__ = __int__
 
+    def __copy__(self: S) -> S:
+        return self
+
+    def __deepcopy__(self: S, memo: Any) -> S:
+        return self
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SymbolicVar(SymbolicExpr):
@@ -67,6 +76,10 @@ class SymbolicVar(SymbolicExpr):
 
     def __repr__(self) -> str:
         return self.name
+
+    def __reduce__(self) -> Any:
+        """Pickled without its serial, which another variable may bear where it is read back."""
+        return SymbolicVar, (self.name,)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,6 +92,10 @@ class DimOp(SymbolicExpr):
 
     def __repr__(self) -> str:
         return dim_text(self)
+
+    def __reduce__(self) -> Any:
+        """Pickled as an operation, because canonical order depends on the variables' serials."""
+        return apply_kind, (self.kind, self.lhs, self.rhs)
 
 
 Atom: TypeAlias = SymbolicVar | DimOp
@@ -94,8 +111,35 @@ class DimExpr(SymbolicExpr):
     def __repr__(self) -> str:
         return dim_text(self)
 
+    def __reduce__(self) -> Any:
+        """Pickled as an operation, because canonical order depends on the variables' serials."""
+        return polynomial, (self.terms,)
+
 
 Dim: TypeAlias = int | SymbolicExpr
+
+
+def as_dim(value: Any) -> Dim:
+    """`value` as a dimension: numpy's integers become Python's, what is no integer is an error."""
+    if isinstance(value, SymbolicExpr) or type(value) is int:
+        return value
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise TypeError(
+            f"`{value!r}` is no dimension: write an integer or a symbolic variable"
+        ) from None
+
+
+def polynomial(terms: Iterable[tuple[Iterable[tuple[Atom, int]], int]]) -> Dim:
+    """The canonical form of a sum of monomials: atoms with their powers, and a coefficient."""
+    total: dict[Monomial, int] = {}
+    for factors, coefficient in terms:
+        monomial: Monomial = ()
+        for factor in factors:
+            monomial = _monomial_product(monomial, (factor,))
+        total[monomial] = total.get(monomial, 0) + coefficient
+    return _canonical(total)
 
 
 def floordiv(lhs: Dim, rhs: Dim) -> Dim:
@@ -156,12 +200,15 @@ def apply_kind(kind: str, lhs: Dim, rhs: Dim) -> Dim:
 
 
 def substitute_dim(dim: Dim, mapping: Mapping[SymbolicVar, Dim]) -> Dim:
-    """`dim` with each variable of `mapping` replaced; all integers give an integer."""
+    """`dim` with each variable of `mapping` replaced; all integers give an integer.
+
+    Where `mapping` changes none of its variables, it is the very same object.
+    """
+    if all(mapping.get(var, var) is var for var in dim_vars(dim)):
+        return dim
     match dim:
-        case int():
-            return dim
         case SymbolicVar():
-            return mapping.get(dim, dim)
+            return mapping[dim]
         case DimOp(kind, lhs, rhs):
             return apply_kind(kind, substitute_dim(lhs, mapping), substitute_dim(rhs, mapping))
         case DimExpr(terms):

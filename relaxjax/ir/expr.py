@@ -7,8 +7,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from .attrs import Attrs
-from .dims import Dim
+from .attrs import Attrs, as_attrs
+from .dims import Dim, as_dim
 from .node import Node
 from .registry import get_op
 from .span import Span
@@ -126,6 +126,9 @@ class Var(Expr):
         """The name, under its spelling up to TVM 0.25."""
         return self.name
 
+    def __call__(self, *args: Expr) -> "Call":
+        return Call(self, args)
+
 
 class DataflowVar(Var):
     """A variable that only its own dataflow block can see."""
@@ -143,14 +146,22 @@ class GlobalVar(Expr):
     def name_hint(self) -> str:
         return self.name
 
+    def __call__(self, *args: Expr) -> "Call":
+        return Call(self, args)
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ExternFunc(Expr):
-    """A Python function registered under a name, or a function that another backend supplies."""
+    """A Python function registered under a name, or a function that another backend supplies.
+
+    Unless its type says more it is taken to be impure.
+    """
 
     symbol: str
     attrs: Attrs = field(default_factory=Attrs)
-    ty: Type | None = field(default_factory=FuncType, kw_only=True, compare=False)
+    ty: Type | None = field(
+        default_factory=lambda: FuncType(pure=False), kw_only=True, compare=False
+    )
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -165,8 +176,7 @@ class Call(Expr):
     def __post_init__(self) -> None:
         object.__setattr__(self, "args", tuple(self.args))
         object.__setattr__(self, "ty_args", tuple(self.ty_args))
-        if not isinstance(self.attrs, Attrs):
-            object.__setattr__(self, "attrs", Attrs(self.attrs))
+        object.__setattr__(self, "attrs", as_attrs(self.attrs))
 
     @property
     def sinfo_args(self) -> tuple[Type, ...]:
@@ -182,9 +192,9 @@ class Tuple(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fields", tuple(self.fields))
-        types = [item.ty for item in self.fields]
-        if self.ty is None and all(ty is not None for ty in types):
-            object.__setattr__(self, "ty", TupleType(tuple(ty for ty in types if ty is not None)))
+        types = tuple(item.ty for item in self.fields if item.ty is not None)
+        if len(types) == len(self.fields):
+            object.__setattr__(self, "ty", TupleType(types))
 
     def __iter__(self) -> Iterator[Expr]:
         return iter(self.fields)
@@ -201,17 +211,22 @@ class TupleGetItem(Expr):
     index: int
 
     def __post_init__(self) -> None:
-        ty = self.tuple_value.ty
-        if not isinstance(ty, TupleType):
-            if ty is None or isinstance(ty, ObjectType):
-                return
-            raise TypeError(f"`{self.tuple_value}` is no tuple: its type is {ty}")
-        if not 0 <= self.index < len(ty.fields):
+        match self.tuple_value.ty:
+            case TupleType(fields=types):
+                object.__setattr__(self, "ty", types[self._checked_index(len(types))])
+            case ObjectType():
+                object.__setattr__(self, "ty", self.ty or ObjectType())
+            case Type() as other:
+                raise TypeError(f"`{self.tuple_value}` is no tuple: its type is {other}")
+
+    def _checked_index(self, count: int) -> int:
+        if not isinstance(self.index, int):
+            raise TypeError(f"a tuple is indexed by an integer, found `{self.index!r}`")
+        if not 0 <= self.index < count:
             raise IndexError(
-                f"`{self.tuple_value}` has {len(ty.fields)} fields: there is no field {self.index}"
+                f"`{self.tuple_value}` has {count} fields: there is no field {self.index}"
             )
-        if self.ty is None:
-            object.__setattr__(self, "ty", ty.fields[self.index])
+        return self.index
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -221,8 +236,7 @@ class Constant(Expr):
     data: np.ndarray[Any, Any]
 
     def __post_init__(self) -> None:
-        data = np.array(self.data)
-        data.flags.writeable = False
+        data = _frozen_array(self.data)
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "ty", TensorType(data.shape, dtype_name(data.dtype)))
 
@@ -247,7 +261,7 @@ class ShapeExpr(Expr):
     values: tuple[Dim, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "values", tuple(self.values))
+        object.__setattr__(self, "values", tuple(map(as_dim, self.values)))
         object.__setattr__(self, "ty", ShapeType(self.values))
 
     def __iter__(self) -> Iterator[Any]:
@@ -291,9 +305,29 @@ class DataTypeImm(Expr):
 
 def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor. Without `dtype`, Python floats are float32 and Python ints are int32."""
-    if dtype is None and isinstance(value, bool | int | float):
-        dtype = {bool: "bool", int: "int32", float: "float32"}[type(value)]
-    return Constant(np.asarray(value, dtype=None if dtype is None else np_dtype(dtype)))
+    data = np.asarray(value, dtype=None if dtype is None else np_dtype(dtype))
+    plain = isinstance(value, int | float | list | tuple) and not isinstance(value, np.generic)
+    if dtype is None and plain and data.dtype in _PLAIN_DTYPES:
+        data = np.asarray(value, dtype=_PLAIN_DTYPES[data.dtype])
+    return Constant(data)
+
+
+# What numpy makes of Python's numbers, and what a tensor program wants.
+_PLAIN_DTYPES = {np.dtype("int64"): np.dtype("int32"), np.dtype("float64"): np.dtype("float32")}
+
+
+def _frozen_array(data: Any) -> np.ndarray[Any, Any]:
+    """`data` as an array of numbers that nobody can write to, itself where it is one already."""
+    if isinstance(data, np.ndarray) and data.base is None and not data.flags.writeable:
+        array = data
+    else:
+        array = np.array(data)
+    if array.dtype.hasobject or array.dtype.kind in "SUMm" or array.dtype.names is not None:
+        raise TypeError(f"a constant is a tensor of numbers, found the dtype {array.dtype}")
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    array.flags.writeable = False
+    return array
 
 
 def np_dtype(dtype: Any) -> np.dtype[Any]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from .attrs import Attrs
+from .attrs import Attrs, as_attrs
 from .expr import Expr, Var
 from .node import Node, replace
 from .types import FuncType, ObjectType, Type
@@ -20,7 +20,7 @@ class VarBinding(Node):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MatchCast(Node):
-    """`var = match_cast(value, ty)`: checked when it runs; defines the new symbolic dimensions of `ty`."""
+    """`var = match_cast(value, ty)`: checked when it runs; defines new symbolic dimensions."""
 
     var: Var
     value: Expr
@@ -41,7 +41,7 @@ class BindingBlock(Node):
 
 
 class DataflowBlock(BindingBlock):
-    """Pure bindings without control flow. Its outputs are its variables that are no `DataflowVar`."""
+    """Pure bindings without control flow. Outputs are its variables that are no `DataflowVar`."""
 
     __slots__ = ()
 
@@ -55,8 +55,7 @@ class SeqExpr(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "blocks", tuple(self.blocks))
-        if self.ty is None:
-            object.__setattr__(self, "ty", self.body.ty)
+        object.__setattr__(self, "ty", self.body.ty or self.ty)
 
     def bindings(self) -> Iterator[Binding]:
         """All bindings of all blocks, in order."""
@@ -84,8 +83,7 @@ class Function(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", tuple(self.params))
-        if not isinstance(self.attrs, Attrs):
-            object.__setattr__(self, "attrs", Attrs(self.attrs))
+        object.__setattr__(self, "attrs", as_attrs(self.attrs))
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
 

@@ -2,12 +2,19 @@
 
 from .dims import Dim, SymbolicVar
 from .expr import Call, Expr, ExternFunc
-from .function import If
+from .function import If, MatchCast
 from .lattice import Fit, common_type, erase, fits
 from .node import replace
 from .op import Op, typed
 from .types import FuncType, ObjectType, ShapeType, TensorType, TupleType, Type
-from .walk import substitute_type, type_symbols
+from .walk import (
+    bound_vars,
+    free_vars,
+    nested_sequences,
+    substitute_type,
+    type_symbols,
+    type_vars,
+)
 
 
 def infer(expr: Expr) -> Expr:
@@ -20,8 +27,7 @@ def infer(expr: Expr) -> Expr:
         case Call():
             return replace(expr, ty=call_type(expr))
         case If():
-            branches = expr.true_branch.ty, expr.false_branch.ty
-            return replace(expr, ty=common_type(*(ty or ObjectType() for ty in branches)))
+            return replace(expr, ty=_branches_type(expr))
         case _:
             return expr
 
@@ -53,7 +59,7 @@ def is_pure_call(call: Call) -> bool:
 def unify_dims(
     expected: tuple[Dim, ...], given: tuple[Dim, ...], found: dict[SymbolicVar, Dim]
 ) -> None:
-    """Read the values of the bare symbolic variables of `expected` off `given`, first come first kept."""
+    """Read the bare symbolic variables of `expected` off `given`; the first value found is kept."""
     for want, have in zip(expected, given, strict=True):
         if isinstance(want, SymbolicVar):
             found.setdefault(want, have)
@@ -95,6 +101,23 @@ def _derived_type(call: Call, ty: FuncType) -> Type:
                 f"argument {index + 1} of `{call.op}` must be of type {expected}, "
                 f"but `{arg}` is of type {arg.ty}"
             )
-    unknown = set(type_symbols(ty.ret)) - set(found)
-    known = set(type_symbols(ty.ret)) - unknown
-    return substitute_type(erase(ty.ret, known), found)
+    # What no parameter mentions is a dimension of the function around a closure: it stays.
+    own = {symbol for param in params for symbol in type_symbols(param)}
+    visible = set(type_symbols(ty.ret)) - (own - set(found))
+    return substitute_type(erase(ty.ret, visible), found)
+
+
+def _branches_type(choice: If) -> Type:
+    """What both branches have in common, as far as it can be said outside them."""
+    branches = choice.true_branch.ty, choice.false_branch.ty
+    common = common_type(*(ty or ObjectType() for ty in branches))
+    outer = {symbol for var in free_vars(choice) for symbol in type_symbols(var.ty)}
+    inner = {
+        symbol
+        for seq in nested_sequences(choice)
+        for binding in seq.bindings()
+        if isinstance(binding, MatchCast)
+        for symbol in type_symbols(binding.ty)
+    }
+    visible = set(type_symbols(common)) - (inner - outer)
+    return erase(common, visible, set(type_vars(common)) - set(bound_vars(choice)))

@@ -6,6 +6,7 @@ from enum import IntEnum
 from .dims import Dim, SymbolicVar, can_prove_different, can_prove_equal, dim_vars
 from .expr import Var
 from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from .walk import definable_symbols
 
 
 class Fit(IntEnum):
@@ -79,6 +80,13 @@ def erase(
         case TupleType(fields=fields):
             erased = tuple(erase(item, symbols, variables) for item in fields)
             return ty if all(map(_is, erased, fields)) else TupleType(erased)
+        case FuncType(params=tuple() as params):
+            own = {symbol for param in params for symbol in definable_symbols(param)}
+            if any(erase(param, symbols | own, variables) is not param for param in params):
+                # A parameter's type may not grow: the function would seem to take more.
+                return FuncType(None, ObjectType(), ty.pure)
+            ret = erase(ty.ret, symbols | own, variables)
+            return ty if ret is ty.ret else FuncType(params, ret, ty.pure)
         case _:
             return ty
 
@@ -94,8 +102,9 @@ def _tensor_fits(value: TensorType, expected: TensorType) -> Fit:
             return Fit.NEVER
         fit = Fit.MAYBE
     if isinstance(expected.shape, Var):
-        same = value.shape is expected.shape
-        return fit if same else min(fit, Fit.MAYBE)
+        if value.shape is expected.shape:
+            return fit
+        return min(fit, Fit.MAYBE, _shape_fits(None, value.ndim, None, expected.ndim))
     return min(fit, _shape_fits(value.dims, value.ndim, expected.dims, expected.ndim))
 
 

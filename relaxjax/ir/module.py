@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from .attrs import Attrs
-from .expr import Expr, ExternFunc, GlobalVar
+from .attrs import Attrs, as_attrs
+from .expr import ExternFunc, GlobalVar
 from .function import Function
 from .node import Node, replace
 from .registry import did_you_mean
+from .span import Span
 
 BaseFunc: TypeAlias = Function | ExternFunc
 
@@ -30,14 +32,24 @@ class IRModule(Node):
         functions: Mapping[Any, BaseFunc] | None = None,
         attrs: Mapping[str, Any] | None = None,
         global_infos: Mapping[str, Any] | None = None,
-        **node: Any,
+        span: Span | None = None,
     ) -> None:
         named = {_name(key): function for key, function in (functions or {}).items()}
         infos = {key: tuple(value) for key, value in (global_infos or {}).items()}
-        object.__setattr__(self, "functions", {_var(n, f): f for n, f in named.items()})
-        object.__setattr__(self, "attrs", Attrs(attrs))
-        object.__setattr__(self, "global_infos", infos)
-        object.__setattr__(self, "span", node.get("span"))
+        by_var = {_var(name, function): function for name, function in named.items()}
+        object.__setattr__(self, "functions", MappingProxyType(by_var))
+        object.__setattr__(self, "attrs", as_attrs(attrs))
+        object.__setattr__(self, "global_infos", MappingProxyType(infos))
+        object.__setattr__(self, "span", span)
+
+    def __copy__(self) -> "IRModule":
+        return self.clone()
+
+    def __deepcopy__(self, memo: Any) -> "IRModule":
+        return self.clone()
+
+    def __reduce__(self) -> Any:
+        return IRModule, (dict(self.functions), self.attrs, dict(self.global_infos), self.span)
 
     @staticmethod
     def from_expr(function: Function, name: str = "main") -> "IRModule":
@@ -60,6 +72,10 @@ class IRModule(Node):
     def __setitem__(self, name: str | GlobalVar, function: BaseFunc) -> None:
         changed = self.with_function(_name(name), function)
         object.__setattr__(self, "functions", changed.functions)
+
+    def update_func(self, var: GlobalVar, function: BaseFunc) -> None:
+        """`mod[var] = function`, under its name in TVM."""
+        self[var] = function
 
     def get_global_var(self, name: str) -> GlobalVar:
         """The global variable of the function called `name`, with the function's type."""
@@ -117,5 +133,11 @@ def _name(key: str | GlobalVar) -> str:
     return key.name if isinstance(key, GlobalVar) else key
 
 
-def _var(name: str, function: Expr) -> GlobalVar:
+def _var(name: Any, function: object) -> GlobalVar:
+    if not isinstance(name, str):
+        raise TypeError(f"a function is entered by a name or a GlobalVar, found `{name!r}`")
+    if not isinstance(function, Function | ExternFunc):
+        raise TypeError(
+            f"`{name}` must be a Function or an ExternFunc, found {type(function).__name__}"
+        )
     return GlobalVar(name, ty=function.ty, span=function.span)

@@ -11,7 +11,7 @@ N = TypeVar("N", bound="Node")
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Node:
-    """An immutable piece of IR. `span` says where it was written; it never counts in comparisons."""
+    """An immutable piece of IR. `span` says where it was written, and counts in no comparison."""
 
     span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
@@ -20,16 +20,27 @@ class Node:
         return print_node(self, **options)
 
     def show(self, **options: Any) -> None:
-        """Print the script, in colour on a terminal where pygments is installed."""
-        self.script(**options).show()
+        """Print the script, in colour on a terminal where pygments is installed.
 
-    def __repr__(self) -> str:
+        As in every view for the eye, big constants are left out unless `show_meta` asks for them.
+        """
+        self.script(**{"show_meta": False, **options}).show()
+
+    def __str__(self) -> str:
         return str(self.script())
 
-    __str__ = __repr__
+    def __repr__(self) -> str:
+        return str(self.script(show_meta=False))
 
     def _repr_html_(self) -> str:
-        return self.script().html()
+        return self.script(show_meta=False).html()
+
+    def __copy__(self: N) -> N:
+        return self
+
+    def __deepcopy__(self: N, memo: Any) -> N:
+        """What never changes needs no copy: `renew` gives a function its own variables."""
+        return self
 
 
 def replace(node: N, **changes: Any) -> N:

@@ -12,7 +12,7 @@ from .types import ObjectType, Type
 
 
 class NoGradient(Enum):
-    """The gradient of an operator whose derivative is zero wherever it exists, or that has none to give."""
+    """The gradient of an operator whose derivative is zero wherever it exists, or that has none."""
 
     ZERO = "zero"
 
@@ -100,13 +100,22 @@ def make_call(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) ->
         values |= operator.complete(**values)
     args: list[Expr] = []
     attrs: dict[str, Any] = {}
+    left_out = ""
     for param in operator.params:
         value = values[param.name]
         if not param.is_arg:
             attrs[param.name] = value
+        elif value is None:
+            left_out = left_out or param.name
+        elif left_out:
+            # A call keeps its arguments by position only, so there is no place for a gap.
+            raise TypeError(
+                f"{operator.name}: `{left_out}` is left out, so `{param.name}` behind it "
+                "must be left out too"
+            )
         elif param.variadic:
             args.extend(value)
-        elif value is not None:
+        else:
             args.append(value)
     call = Call(operator, tuple(args), Attrs(attrs))
     return typed(call) if all(arg.ty is not None for arg in args) else call
@@ -125,8 +134,16 @@ def typed(call: Call) -> Call:
 def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     """The arguments of an operator's call, None for optional ones left out, and its attributes."""
     assert isinstance(call.op, Op)
-    wanted = sum(param.is_arg and not param.variadic for param in call.op.params)
-    missing = [None] * (wanted - len(call.args))
+    params = [param for param in call.op.params if param.is_arg]
+    names = [param.name for param in params if not param.variadic]
+    required = sum(param.required and not param.variadic for param in params)
+    surplus = len(call.args) > len(names) and len(names) == len(params)
+    if surplus or len(call.args) < required:
+        listed = ", ".join(f"`{name}`" for name in names)
+        raise TypeError(
+            f"{call.op.name} takes {listed}, but the call has {len(call.args)} arguments"
+        )
+    missing = [None] * (len(names) - len(call.args))
     return [*call.args, *missing], dict(call.attrs)
 
 

@@ -28,7 +28,7 @@ def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
 
 
 def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
-    """A copy of `function` that shares no variable with it, and the new variable for each old one."""
+    """A copy of `function` that shares no variable with it; the new variable for each old one."""
     defined = bound_vars(function)
     symbols = [*expr_symbols(function), *(s for var in defined for s in type_symbols(var.ty))]
     fresh = {symbol: SymbolicVar(symbol.name) for symbol in symbols}
@@ -39,7 +39,7 @@ def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
 
 
 def hide_unused_outputs(function: Function) -> Function:
-    """`function` with the outputs of its dataflow blocks that nothing after them uses hidden inside."""
+    """`function` with dataflow outputs that nothing after their blocks uses hidden inside."""
     hidden: dict[Var, Var] = {}
     for seq in nested_sequences(function):
         used = set(used_vars(seq.body))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .dims import Dim
+from .dims import Dim, as_dim
 from .node import Node
 from .span import Span
 
@@ -34,14 +34,14 @@ class PrimType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShapeType(Type):
-    """A shape value. `values` is None where only the rank, or not even that (`ndim=-1`), is known."""
+    """A shape value. `values` is None where only the rank, or with `ndim=-1` nothing, is known."""
 
     values: tuple[Dim, ...] | None = None
     ndim: int = -1
 
     def __post_init__(self) -> None:
         if self.values is not None:
-            object.__setattr__(self, "values", tuple(self.values))
+            object.__setattr__(self, "values", tuple(map(as_dim, self.values)))
             object.__setattr__(self, "ndim", len(self.values))
 
 
@@ -66,10 +66,11 @@ class TensorType(Type):
         *,
         span: Span | None = None,
     ) -> None:
-        if isinstance(shape, Sequence):
+        shape = _tensor_shape(shape)
+        if isinstance(shape, tuple):
             if ndim not in (-1, len(shape)):
                 raise ValueError(f"`ndim` is {ndim}, but `shape` has {len(shape)} dimensions")
-            shape, ndim = tuple(shape), len(shape)
+            ndim = len(shape)
         elif shape is not None and isinstance(shape.ty, ShapeType):
             ndim = shape.ty.ndim
         object.__setattr__(self, "shape", shape)
@@ -96,7 +97,7 @@ class TupleType(Type):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FuncType(Type):
-    """A function. `params` is None for an opaque one; `derive` gives its result type from a call."""
+    """A function. An opaque one has no `params`; `derive` gives the result type of a call."""
 
     params: tuple[Type, ...] | None = None
     ret: Type = field(default_factory=ObjectType)
@@ -106,6 +107,18 @@ class FuncType(Type):
     def __post_init__(self) -> None:
         if self.params is not None:
             object.__setattr__(self, "params", tuple(self.params))
+
+
+def _tensor_shape(shape: Any) -> "tuple[Dim, ...] | Var | None":
+    """Dimensions as a tuple, those of a `ShapeExpr` too; a variable, or None, as it is."""
+    values = getattr(shape, "values", shape)
+    if isinstance(values, Sequence) and not isinstance(values, str):
+        return tuple(map(as_dim, values))
+    if shape is None or hasattr(shape, "ty"):
+        return shape  # type: ignore[no-any-return]  # a variable, whose class stands above this file
+    raise TypeError(
+        f"`shape` must be a tuple of dimensions or a variable that holds a shape, found `{shape!r}`"
+    )
 
 
 def dtype_name(dtype: Any) -> str:

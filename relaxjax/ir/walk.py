@@ -15,7 +15,7 @@ from .expr import (
     TupleGetItem,
     Var,
 )
-from .function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr
+from .function import Binding, BindingBlock, Function, If, SeqExpr
 from .node import replace
 from .types import FuncType, ShapeType, TensorType, TupleType, Type
 
@@ -121,22 +121,53 @@ def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
             return replace(ty, values=kept(values, (substitute_dim(d, mapping) for d in values)))
         case TupleType(fields=fields):
             return replace(ty, fields=kept(fields, (substitute_type(f, mapping) for f in fields)))
-        case FuncType(params=tuple() as params):
-            changed = kept(params, (substitute_type(p, mapping) for p in params))
+        case FuncType(params=params):
+            changed = params and kept(params, (substitute_type(p, mapping) for p in params))
             return replace(ty, params=changed, ret=substitute_type(ty.ret, mapping))
         case _:
             return ty
 
 
 def type_symbols(ty: Type | None) -> tuple[SymbolicVar, ...]:
-    """The symbolic dimensions of a type, each once, in order of appearance."""
+    """The symbolic dimensions of a type, each once, in order of appearance.
+
+    Those that a function type's own parameters define are not among them.
+    """
     match ty:
         case TensorType(shape=tuple() as dims) | ShapeType(values=tuple() as dims):
             found = [var for dim in dims for var in dim_vars(dim)]
         case TupleType(fields=types):
             found = [var for item in types for var in type_symbols(item)]
         case FuncType(params=params, ret=ret):
-            found = [var for item in (*(params or ()), ret) for var in type_symbols(item)]
+            own = {var for item in params or () for var in definable_symbols(item)}
+            inside = (var for item in (*(params or ()), ret) for var in type_symbols(item))
+            found = [var for var in inside if var not in own]
+        case _:
+            found = []
+    return tuple(dict.fromkeys(found))
+
+
+def type_vars(ty: Type | None) -> tuple[Var, ...]:
+    """The variables whose values are shapes in a type, each once, in order of appearance."""
+    match ty:
+        case TensorType(shape=Var() as var):
+            return (var,)
+        case TupleType(fields=types):
+            return tuple(dict.fromkeys(var for item in types for var in type_vars(item)))
+        case FuncType(params=params, ret=ret):
+            inside = (*(params or ()), ret)
+            return tuple(dict.fromkeys(var for item in inside for var in type_vars(item)))
+        case _:
+            return ()
+
+
+def definable_symbols(ty: Type | None) -> tuple[SymbolicVar, ...]:
+    """The symbolic dimensions that a value of this type tells: the bare ones in its shapes."""
+    match ty:
+        case TensorType(shape=tuple() as dims) | ShapeType(values=tuple() as dims):
+            found = [dim for dim in dims if isinstance(dim, SymbolicVar)]
+        case TupleType(fields=types):
+            found = [var for item in types for var in definable_symbols(item)]
         case _:
             found = []
     return tuple(dict.fromkeys(found))
@@ -223,6 +254,6 @@ def _definitions(expr: Expr) -> Iterator[Var]:
             for binding in expr.bindings():
                 yield from _definitions(binding.value)
                 yield binding.var
-        case If():
-            yield from _definitions(expr.true_branch)
-            yield from _definitions(expr.false_branch)
+        case _:
+            for child in children(expr):
+                yield from _definitions(child)
