@@ -1,0 +1,149 @@
+"""Declaring a pass: a pure function with options becomes a factory of passes, known by its name.
+
+@pass_factory(opt_level=1)
+def Inline(mod: IRModule, depth: int = 1) -> IRModule:
+    \"\"\"Put the bodies of private functions in the place of their calls.\"\"\"
+    ...
+
+Inline(depth=2)(mod)
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import did_you_mean
+
+from .info import PassInfo
+from .kinds import FunctionPass, ModulePass, Pass
+from .registry import FACTORIES
+
+P = ParamSpec("P")
+Kind = Literal["module", "function"]
+
+# What the pass itself receives, before the options that its user gives.
+_RECEIVED: dict[Kind, int] = {"module": 1, "function": 2}
+
+
+class PassFactory(Generic[P]):
+    """A declared pass: called with its options, it gives a `Pass`."""
+
+    def __init__(
+        self, function: Callable[..., Any], kind: Kind, opt_level: int, required: tuple[str, ...]
+    ) -> None:
+        self.function = function
+        self.kind = kind
+        self.info = PassInfo(opt_level, function.__name__, required)
+        parameters = list(inspect.signature(function).parameters.values())[_RECEIVED[kind] :]
+        self.parameters = {parameter.name: parameter for parameter in parameters}
+        self.__signature__ = inspect.Signature(parameters)
+        self.__name__ = self.__qualname__ = function.__name__
+        self.__module__ = function.__module__
+        self.__doc__ = inspect.getdoc(function)
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Pass:
+        given = self._checked(args, options)
+        if self.kind == "module":
+            return ModulePass(lambda mod, _: self.function(mod, **given), self.info, given)
+        return FunctionPass(lambda f, mod, _: self.function(f, mod, **given), self.info, given)
+
+    def __repr__(self) -> str:
+        return f"{self.name}{self.__signature__}"
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def opt_level(self) -> int:
+        return self.info.opt_level
+
+    @property
+    def summary(self) -> str:
+        """The first line of the docstring."""
+        return (self.__doc__ or "").partition("\n")[0]
+
+    def _checked(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """The options by name, checked against the signature."""
+        names = list(self.parameters)
+        call = f"{self.name}({', '.join(names)})"
+        if len(args) > len(names):
+            raise TypeError(f"{call} takes {len(names)} options, but {len(args)} were given")
+        options = dict(zip(names, args, strict=False))
+        for name, value in named.items():
+            if name not in names:
+                raise TypeError(f"{call} has no option `{name}`{did_you_mean(name, names)}")
+            if name in options:
+                raise TypeError(f"{call}: the option `{name}` is given twice")
+            options[name] = value
+        for name, parameter in self.parameters.items():
+            if name in options:
+                _check_type(f"{self.name}: the option `{name}`", parameter, options[name])
+            elif parameter.default is parameter.empty:
+                raise TypeError(f"{call}: the option `{name}` is missing")
+        return {name: options[name] for name in names if name in options}
+
+
+@overload
+def pass_factory(
+    *, opt_level: int, kind: Literal["module"] = "module", required: tuple[str, ...] = ()
+) -> Callable[[Callable[Concatenate[IRModule, P], IRModule]], PassFactory[P]]: ...
+@overload
+def pass_factory(
+    *, opt_level: int, kind: Literal["function"], required: tuple[str, ...] = ()
+) -> Callable[[Callable[Concatenate[Function, IRModule, P], Function]], PassFactory[P]]: ...
+def pass_factory(
+    *, opt_level: int, kind: Kind = "module", required: tuple[str, ...] = ()
+) -> Callable[[Callable[..., Any]], PassFactory[...]]:
+    """Declare a pass under its function's name; a name may be taken once.
+
+    Args:
+        opt_level: the opt level of a context from which a `Sequential` runs the pass.
+        kind: "module" for a function of `(mod, **options)` that returns a module, "function" for
+            one of `(function, mod, **options)` that returns the function changed.
+        required: names of declared passes that a `Sequential` runs before this one.
+    """
+
+    def declare(function: Callable[..., Any]) -> PassFactory[...]:
+        factory = PassFactory[...](function, kind, opt_level, required)
+        if factory.name in FACTORIES:
+            raise ValueError(f"the pass `{factory.name}` is declared already")
+        FACTORIES[factory.name] = factory
+        return factory
+
+    return declare
+
+
+def _check_type(subject: str, parameter: inspect.Parameter, value: Any) -> None:
+    """Raise an error where the annotation names plain classes, and the value is of none of them."""
+    kinds = _plain_types(parameter.annotation)
+    if kinds is None or value is parameter.default:
+        return
+    if isinstance(value, bool):
+        fits = bool in kinds or object in kinds
+    else:
+        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
+    if not fits:
+        wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+        raise TypeError(
+            f"{subject} must be {wanted}, but {value!r} of type {type(value).__name__} was given"
+        )
+
+
+def _plain_types(annotation: Any) -> tuple[type, ...] | None:
+    """The classes that an annotation consists of; None where it says more than classes can."""
+    if annotation is None:
+        return (type(None),)
+    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
+        parts = [_plain_types(part) for part in typing.get_args(annotation)]
+        known = [part for part in parts if part is not None]
+        return tuple(kind for part in known for kind in part) if len(known) == len(parts) else None
+    if not isinstance(annotation, type) or typing.get_origin(annotation) is not None:
+        return None
+    unchecked = annotation in (Any, inspect.Parameter.empty)
+    protocol = getattr(annotation, "_is_protocol", False)
+    return None if unchecked or protocol else (annotation,)

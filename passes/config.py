@@ -1,0 +1,43 @@
+"""The settings that a pass context can carry for its passes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from relaxjax.ir.registry import did_you_mean
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigOption:
+    """A setting by its name, with the type of its values."""
+
+    name: str
+    kind: type
+    doc: str
+
+
+OPTIONS: dict[str, ConfigOption] = {}
+
+
+def register_config(name: str, kind: type, doc: str) -> ConfigOption:
+    """Let contexts carry a setting called `name`; a name may be taken once."""
+    if name in OPTIONS:
+        raise ValueError(f"the config option `{name}` is registered already")
+    OPTIONS[name] = ConfigOption(name, kind, doc)
+    return OPTIONS[name]
+
+
+def checked_config(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """`config`, every name known and every value of the right type."""
+    for name, value in (config or {}).items():
+        if name not in OPTIONS:
+            raise ValueError(
+                f"there is no config option `{name}`{did_you_mean(name, list(OPTIONS))}"
+            )
+        kind = OPTIONS[name].kind
+        if type(value) is not kind and not (kind not in (int, float) and isinstance(value, kind)):
+            raise TypeError(
+                f"the config option `{name}` must be of type {kind.__name__}, found {value!r}"
+            )
+    return MappingProxyType(dict(config or {}))

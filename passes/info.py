@@ -1,0 +1,31 @@
+"""What is known of a pass before it runs."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PassInfo:
+    """A pass's name, the optimization level from which it runs, and the passes it requires."""
+
+    opt_level: int
+    name: str
+    required: tuple[str, ...] = ()
+    traceable: bool = False
+
+    def __post_init__(self) -> None:
+        if isinstance(self.opt_level, bool) or not isinstance(self.opt_level, int):
+            raise TypeError(
+                f"the opt level of the pass `{self.name}` must be an int, found {self.opt_level!r}"
+            )
+        object.__setattr__(self, "required", pass_names("required", self.required))
+
+
+def pass_names(argument: str, names: object) -> tuple[str, ...]:
+    """Several names of passes as a tuple; a single string would be read letter by letter."""
+    if names is None:
+        return ()
+    if isinstance(names, list | tuple | set | frozenset) and all(
+        isinstance(name, str) for name in names
+    ):
+        return tuple(names)
+    raise TypeError(f'`{argument}` takes a list of names such as ["Normalize"], found {names!r}')
