@@ -1,0 +1,199 @@
+"""What every optimizer shares: hyperparameters first, parameters next, then one Relax function."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Var, np_dtype
+from relaxjax.ir.function import Function
+from relaxjax.ir.types import TensorType, TupleType, dtype_name, is_float
+
+_CALL_INIT = "Please call init() for the optimizer before"
+
+States: TypeAlias = tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """A rule that makes new parameters from parameters, gradients and a state.
+
+    An optimizer holds hyperparameters only. `init(params)` gives a `BoundOptimizer`, which knows
+    the parameters too and writes the function. A subclass of your own says two things: its
+    `initial_state` and its `update`.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the function that the optimizer writes."""
+        return type(self).__name__
+
+    def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
+        """This optimizer for these parameters, with its initial state."""
+        listed = (params,) if isinstance(params, Var) else tuple(params)
+        dtype = _common_dtype(listed)
+        state = self.initial_state(listed, dtype)
+        state_type = TupleType(tuple(_array_type(array) for array in state))
+        return BoundOptimizer(self, listed, dtype, state_type, state)
+
+    def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
+        """The arrays that the optimizer keeps between steps, before the first one."""
+        raise NotImplementedError(f"{self.name} must define `initial_state(params, dtype)`")
+
+    def update(self, step: "Step") -> tuple[list[Expr], list[Expr]]:
+        """Emit one step; its result is the new parameters and the new state."""
+        raise NotImplementedError(f"{self.name} must define `update(step)`")
+
+    def get_function(self) -> Function:
+        """The function of a bound optimizer; this one is not bound yet."""
+        raise RuntimeError(f"{_CALL_INIT} calling get_function(): {self._mend}")
+
+    @property
+    def state(self) -> States:
+        """The state of a bound optimizer; this one is not bound yet."""
+        raise RuntimeError(f"{_CALL_INIT} reading its state: {self._mend}")
+
+    @property
+    def _mend(self) -> str:
+        return f"it gives a new object, so write opt = {self.name}(...).init(params)"
+
+
+@dataclass(slots=True)
+class BoundOptimizer:
+    """An optimizer that knows its parameters.
+
+    `state` starts as the initial state. A loop written by hand may keep its running state there,
+    `params, opt.state = vm["SGD"](params, gradients, opt.state)`; nothing else reads or writes it.
+    """
+
+    optimizer: Optimizer
+    param_list: tuple[Var, ...]
+    dtype: str
+    state_type: TupleType
+    state: Any = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the function that the optimizer writes."""
+        return self.optimizer.name
+
+    def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
+        """The same optimizer for other parameters."""
+        return self.optimizer.init(params)
+
+    def get_function(self) -> Function:
+        """The function `(params, gradients, optim_states) -> (new params, new optim_states)`."""
+        builder = BlockBuilder()
+        param_types = TupleType(tuple(_type(param) for param in self.param_list))
+        params = Var("params", param_types)
+        gradients = Var("gradients", param_types)
+        states = Var("optim_states", self.state_type)
+        step = Step(builder, self.param_list, params, gradients, states)
+        with builder.function(self.name, [params, gradients, states]):
+            with builder.dataflow():
+                new_params, new_states = self.optimizer.update(step)
+                results = (
+                    builder.emit_output(new_params, "params_new"),
+                    builder.emit_output(new_states, "optim_states_new"),
+                )
+            builder.emit_func_output(results)
+        function = builder.get()[self.name]
+        assert isinstance(function, Function)
+        return function
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step under construction: where to emit, and the three tuples that the function takes."""
+
+    builder: BlockBuilder
+    param_list: tuple[Var, ...]
+    params: Var
+    gradients: Var
+    states: Var
+
+    def emit(self, value: Expr, name: str) -> Var:
+        """Bind a value to a variable of this name."""
+        return self.builder.emit(value, name)
+
+    def parameters(self) -> Iterator[tuple[str, Var, Var]]:
+        """Each parameter's name, value and gradient, taken out of their tuples in turn."""
+        for index, param in enumerate(self.param_list):
+            value = self.emit(self.params[index], param.name)
+            yield param.name, value, self.emit(self.gradients[index], f"{param.name}_grad")
+
+    def count(self) -> Var:
+        """The first state, the number of steps, and one more."""
+        return self.emit(self.emit(self.states[0], "num_steps") + 1, "num_steps_new")
+
+    def decayed(self, name: str, param: Expr, gradient: Expr, weight_decay: float) -> Expr:
+        """The gradient with the L2 penalty `weight_decay / 2 * param^2` in it."""
+        if not weight_decay:
+            return gradient
+        return self.emit(weight_decay * param + gradient, f"{name}_grad_new")
+
+
+def steps_taken() -> np.ndarray[Any, Any]:
+    """The step counter before the first step."""
+    return np.array(0, "int64")
+
+
+def zeros_like(param: Var, optimizer: str) -> np.ndarray[Any, Any]:
+    """A state array in the shape and dtype of a parameter."""
+    ty = _type(param)
+    static = ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims)
+    if not static:
+        raise ValueError(
+            f"the state of {optimizer} takes the shapes of the parameters, but the shape of "
+            f"parameter `{param.name}` is not known before a call: its type is {ty}"
+        )
+    return np.zeros([int(dim) for dim in ty.dims or ()], np_dtype(ty.dtype))
+
+
+def complement(value: float) -> float:
+    """`1 - value` in decimal, so that the complement of 0.9 is 0.1 and not 0.09999999999999998."""
+    return float(Decimal(1) - Decimal(str(value)))
+
+
+def _common_dtype(params: tuple[Var, ...]) -> str:
+    """The one floating-point dtype of the parameters, which are checked on the way."""
+    if not params:
+        raise ValueError("an optimizer needs at least one parameter")
+    dtype = None
+    seen: set[Var] = set()
+    for param in params:
+        if not isinstance(param, Var):
+            raise ValueError(f"Parameter {param} is not a Var")
+        found = _type(param).dtype
+        if not is_float(found):
+            raise ValueError(
+                f"Optimizers only support Tensor parameters of floating point dtype, but dtype "
+                f"of {param.name} is {found}"
+            )
+        if dtype not in (None, found):
+            raise ValueError(
+                f"All parameters should have the same dtype, but parameter {param.name} has "
+                f"dtype {found}, which differs from the previous dtype {dtype}"
+            )
+        if param in seen:
+            raise ValueError(f"Parameter {param.name} appears more than once")
+        seen.add(param)
+        dtype = found
+    assert dtype is not None
+    return dtype
+
+
+def _type(param: Var) -> TensorType:
+    if not isinstance(param.ty, TensorType):
+        raise ValueError(
+            f"Optimizers only support Tensor parameters, but parameter {param.name} has "
+            f"type {param.ty}"
+        )
+    return param.ty
+
+
+def _array_type(array: np.ndarray[Any, Any]) -> TensorType:
+    return TensorType(array.shape, dtype_name(array.dtype))
