@@ -10,7 +10,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 def enlarge(images: Array, size: int) -> Array:
     """Square images `(count, side, side)` made `size` pixels wide by bilinear interpolation."""
     weights = _weights(images.shape[-1], size).astype(images.dtype)
-    return weights @ images @ weights.T
+    enlarged: Array = weights @ images @ weights.T
+    return enlarged
 
 
 def _weights(side: int, size: int) -> Array:
@@ -21,4 +22,5 @@ def _weights(side: int, size: int) -> Array:
     centres = (np.arange(size) + 0.5) * side / size - 0.5
     centres = np.clip(centres, 0, side - 1)
     distance = np.abs(centres[:, None] - np.arange(side)[None, :])
-    return np.maximum(0, 1 - distance)
+    weights: Array = np.maximum(0, 1 - distance)
+    return weights

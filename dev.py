@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""Set up all that relaxjax needs and run it; nothing but Python 3.11 or later is asked for.
+
+python3 dev.py demo    train a small model; takes the options of `relaxjax demo`
+python3 dev.py test    run the tests; takes the options of pytest
+python3 dev.py lint    check format, style, types and floors
+python3 dev.py wheel   build the wheel and test it away from here; takes the options of pytest
+
+The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
+on the PATH, pip otherwise.
+"""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+if sys.version_info < (3, 11):  # noqa: UP036  # an older Python is just who must be told
+    sys.exit(
+        f"relaxjax needs Python 3.11 or later, but this is Python {sys.version.split()[0]} "
+        f"({sys.executable}).\nRun this file with a newer one, such as: python3.12 dev.py"
+    )
+
+import tomllib  # only from Python 3.11 on
+
+Command = Sequence[str | Path]
+
+ROOT = Path(__file__).resolve().parent
+VENV = Path(os.environ.get("RELAXJAX_VENV") or ROOT / ".venv").absolute()
+BIN = "Scripts" if os.name == "nt" else "bin"
+UNFINISHED = "unfinished"
+UV = shutil.which("uv")
+PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
+
+
+def main(arguments: list[str]) -> int:
+    commands: dict[str, Callable[[list[str]], int]] = {
+        "demo": demo,
+        "test": test,
+        "lint": lint,
+        "wheel": wheel,
+    }
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    if arguments[0] not in commands:
+        print(f"dev.py has no command `{arguments[0]}`; it has {', '.join(commands)}")
+        return 2
+    try:
+        return commands[arguments[0]](arguments[1:])
+    except subprocess.CalledProcessError as error:
+        print(
+            f"\ndev.py stops, because this failed: {' '.join(map(str, error.cmd))}", file=sys.stderr
+        )
+        return int(error.returncode) or 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def demo(options: list[str]) -> int:
+    environment()
+    return call([VENV / BIN / "relaxjax", "demo", *options], cwd=Path.cwd())
+
+
+def test(options: list[str]) -> int:
+    return call([environment("test"), "-m", "pytest", *options])
+
+
+def lint(options: list[str]) -> int:
+    """Run every check, also after one has failed, and name those that did."""
+    environment("lint")
+    checks = ["ruff format --check .", "ruff check .", "mypy", "basedpyright", "lint-imports"]
+    failed = []
+    for check in checks:
+        program, *rest = check.split()
+        start = time.monotonic()
+        print(f"\n--- {check}", flush=True)
+        if call([VENV / BIN / program, *rest, *options]) != 0:
+            failed.append(check)
+        print(f"--- {check}: {time.monotonic() - start:.1f} s", flush=True)
+    if failed:
+        print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def wheel(options: list[str]) -> int:
+    """Test the package as a user gets it: from a wheel, with no checkout in reach."""
+    with tempfile.TemporaryDirectory(prefix="relaxjax-") as temporary:
+        work = Path(temporary)
+        python = create(work / "venv")
+        install(python, f"relaxjax[pretty] @ {build(work).as_uri()}", *group("test"))
+        away = work / "away"
+        for name in ("tests", "examples"):
+            shutil.copytree(ROOT / name, away / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copy(ROOT / "pyproject.toml", away)
+        env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
+        checked_call([python, "-c", installed], away, env)
+        status = call([python, "-m", "pytest", *options], away, env)
+        for example in sorted((away / "examples").glob("*.py")):
+            print(f"\n--- examples/{example.name}", flush=True)
+            status = call([python, example], away, env) or status
+        return status
+
+
+def environment(*groups: str) -> Path:
+    """The Python of an environment that has the package, editable, and the groups' packages.
+
+    A stamp in the folder says what is installed. While an installation runs it says `unfinished`,
+    and an environment left like that is made anew, because nobody knows what it lacks.
+    """
+    stamp = VENV / "relaxjax.stamp"
+    wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    found = stamp.read_text().split() if stamp.exists() else [""]
+    python = VENV / BIN / "python"
+    if found in ([], [UNFINISHED]) or not python.exists():
+        found, python = [""], create(VENV)
+    done = set(found[1:]) if found[0] == wanted else set()
+    if found[0] != wanted or not done.issuperset(groups):
+        names = sorted(done.union(groups))
+        stamp.write_text(UNFINISHED)
+        install(python, "-e", ".[pretty]", *(package for name in names for package in group(name)))
+        stamp.write_text(" ".join([wanted, *names]))
+    return python
+
+
+def create(folder: Path) -> Path:
+    """The Python of a new, empty environment; what an older one left in the folder goes."""
+    print(f"Setting up {folder}; this takes a while, but only once.", flush=True)
+    if (folder / "pyvenv.cfg").exists():
+        shutil.rmtree(folder)
+    if UV:
+        checked_call([UV, "venv", "--python", sys.executable, folder])
+    else:
+        checked_call([sys.executable, "-m", "venv", "--without-pip", folder])
+    return folder / BIN / "python"
+
+
+def install(python: Path, *packages: str) -> None:
+    if UV:
+        checked_call([UV, "pip", "install", "--python", python, *packages])
+    elif importlib.util.find_spec("pip"):
+        checked_call([*PIP, "--python", python, "install", *packages])
+    elif importlib.util.find_spec("ensurepip"):
+        checked_call([python, "-m", "ensurepip"])
+        checked_call([python, "-m", "pip", "install", *packages])
+    else:
+        sys.exit(
+            f"{sys.executable} has neither pip nor ensurepip, so nothing can be installed. Install "
+            "one of them (Debian and Ubuntu: apt install python3-pip), or uv."
+        )
+
+
+def build(folder: Path) -> Path:
+    """The wheel of this checkout, built from a copy, where no older build has left its files."""
+    leftovers = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__")
+    source = shutil.copytree(ROOT, folder / "source", symlinks=True, ignore=leftovers)
+    if UV:
+        checked_call([UV, "build", "--wheel", "--out-dir", folder, source])
+    else:
+        checked_call([*PIP, "wheel", "--no-deps", "--wheel-dir", folder, source])
+    return next(folder.glob("*.whl"))
+
+
+def group(name: str) -> list[str]:
+    """The packages of a dependency group in pyproject.toml; pip knows groups only since 25.1."""
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    packages: list[str] = []
+    for item in groups[name]:
+        packages += [item] if isinstance(item, str) else group(item["include-group"])
+    return packages
+
+
+def call(command: Command, cwd: Path = ROOT, env: Mapping[str, str] = os.environ) -> int:
+    # uv knows only its own certificates by default, pip also those of the machine.
+    return subprocess.run(command, cwd=cwd, env={"UV_SYSTEM_CERTS": "1", **env}).returncode
+
+
+def checked_call(command: Command, cwd: Path = ROOT, env: Mapping[str, str] = os.environ) -> None:
+    status = call(command, cwd, env)
+    if status != 0:
+        raise subprocess.CalledProcessError(status, command)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,119 @@
+"""The order of the house: where files lie, how large they are, and what they may import.
+
+Import-linter holds the floors; this file holds what it cannot see.
+"""
+
+import ast
+import os
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WINGS = ("losses", "optim", "passes")
+MOST_LINES = 450
+MOST_LINES_OF_A_FUNCTION = 60
+
+pytestmark = pytest.mark.skipif(
+    not (ROOT / "relaxjax").is_dir(), reason="there is no checkout around these tests"
+)
+
+
+def source_files() -> list[Path]:
+    folders = ("relaxjax", *WINGS)
+    found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    # Python 3.13 follows links here, older ones do not: a wing counts at the top level only.
+    own = [path for path in found if path.resolve() == path]
+    return sorted([*own, ROOT / "dev.py"])
+
+
+def shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a file names in absolute imports, function-level imports included."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            yield node.module
+
+
+def test_the_sources_are_found() -> None:
+    """Every test here would pass on an empty list."""
+    names = {shown(path) for path in source_files()}
+    assert {"dev.py", "relaxjax/ir/node.py", "passes/__init__.py"} <= names
+    assert not {name for name in names if name.startswith("relaxjax/passes")}
+
+
+def test_pyproject_lists_every_package() -> None:
+    setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {path.parent.relative_to(ROOT) for path in source_files()} - {Path()}
+    packages = {".".join(path.parts) for path in folders}
+    packages = {f"relaxjax.{name}" if name.split(".")[0] in WINGS else name for name in packages}
+    assert sorted(setuptools["packages"]) == sorted(packages)
+    assert setuptools["package-dir"] == {f"relaxjax.{wing}": wing for wing in WINGS}
+
+
+def test_every_package_has_a_face() -> None:
+    folders = {path.parent for path in source_files()} - {ROOT}
+    assert not [shown(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
+@pytest.mark.parametrize("wing", WINGS)
+def test_links_to_the_wings_are_relative(wing: str) -> None:
+    assert os.readlink(ROOT / "relaxjax" / wing) == f"../{wing}"
+    assert (ROOT / wing).is_dir()
+    assert not (ROOT / wing).is_symlink()
+
+
+def test_no_file_holds_two_things() -> None:
+    sizes = {shown(path): len(path.read_text().splitlines()) for path in source_files()}
+    assert not {name: lines for name, lines in sizes.items() if lines > MOST_LINES}
+
+
+def test_no_function_holds_two_things() -> None:
+    lengths = {
+        f"{shown(path)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        for path in source_files()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    }
+    too_long = {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_FUNCTION}
+    assert not too_long
+
+
+def test_names_say_what_a_file_holds() -> None:
+    vague = {"common", "helper", "helpers", "misc", "util", "utils"}
+    assert not [shown(path) for path in source_files() if vague & set(path.with_suffix("").parts)]
+
+
+def test_wings_are_imported_by_their_full_name() -> None:
+    """`import losses` works by accident in a checkout, and takes a user's own module elsewhere."""
+    python = [*source_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
+    bare = {shown(path): {name.split(".")[0] for name in imports(path)} for path in python}
+    assert not {name: found & set(WINGS) for name, found in bare.items() if found & set(WINGS)}
+
+
+def test_wings_import_no_other_wing() -> None:
+    for wing in WINGS:
+        others = tuple(f"relaxjax.{other}" for other in WINGS if other != wing)
+        files = (ROOT / wing).rglob("*.py")
+        assert not {shown(p): name for p in files for name in imports(p) if name.startswith(others)}
+
+
+def test_only_the_top_floor_imports_the_face() -> None:
+    """The face imports everything, so whoever below imports it closes a circle."""
+    inside = [p for p in source_files() if p.is_relative_to(ROOT / "relaxjax") or p.parent != ROOT]
+    below = [p for p in inside if "cli" not in p.parts and p.name != "__main__.py"]
+    assert not [shown(path) for path in below if "relaxjax" in imports(path)]
+
+
+def test_names_of_test_files_are_unique() -> None:
+    """Tests are no packages, so a type checker knows a test file by its bare name alone."""
+    names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
+    assert not {name: count for name, count in names.items() if count > 1}

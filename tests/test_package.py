@@ -1,0 +1,60 @@
+"""What holds for the package as a whole, wherever it is installed."""
+
+import doctest
+import importlib
+import json
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import relaxjax
+
+LAZY = {"chex", "flatbuffers", "hypothesis", "optax", "pygments", "safetensors", "tqdm"}
+
+
+def modules_after(statement: str) -> set[str]:
+    """The modules that a fresh Python holds after one statement."""
+    code = f"import json, sys; {statement}; print(json.dumps(list(sys.modules)))"
+    result = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    return set(json.loads(result.stdout))
+
+
+def test_importing_relaxjax_imports_no_third_package_beside_jax() -> None:
+    """`import relaxjax` may cost at most 0.15 s over `import jax`; the rest comes when used.
+
+    benchmarks/import_time.py measures it; seconds would be too fickle for a test.
+    """
+    new = modules_after("import relaxjax") - modules_after("import jax")
+    packages = {name.partition(".")[0] for name in new} - sys.stdlib_module_names
+    assert packages == {"relaxjax"}
+    assert not {name for name in new if name.startswith(("scipy.optimize", "scipy.sparse"))}
+
+
+def test_what_is_imported_lazily_is_not_merely_absent() -> None:
+    """The test above would pass for packages that jax itself imports."""
+    assert not {name.partition(".")[0] for name in modules_after("import jax")} & LAZY
+
+
+def test_type_checkers_may_trust_the_package() -> None:
+    assert (Path(relaxjax.__file__).parent / "py.typed").is_file()
+
+
+def modules() -> list[ModuleType]:
+    found = pkgutil.walk_packages(relaxjax.__path__, "relaxjax.")
+    return [importlib.import_module(item.name) for item in found if "__main__" not in item.name]
+
+
+def doctests() -> list[doctest.DocTest]:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    return [test for module in modules() for test in finder.find(module) if test.examples]
+
+
+@pytest.mark.parametrize("example", doctests(), ids=lambda test: str(test.name))
+def test_examples_in_docstrings_are_true(example: doctest.DocTest) -> None:
+    report: list[str] = []
+    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(example, out=report.append)
+    assert not report, "".join(report)
