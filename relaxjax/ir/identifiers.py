@@ -1,7 +1,6 @@
 """Names for printed variables: Python identifiers, each given once."""
 
 import keyword
-import re
 from collections.abc import Iterable
 
 RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "float", "metadata", "tvm"}
@@ -27,5 +26,5 @@ def identifier(hint: str) -> str:
     """`hint` with whatever may not stand in an identifier replaced by `_`."""
     if hint.isidentifier():
         return hint
-    cleaned = re.sub(r"\W", "_", hint)
-    return cleaned if cleaned.isidentifier() else f"v{cleaned}" if cleaned[:1].isdigit() else "v"
+    cleaned = "".join(char if f"v{char}".isidentifier() else "_" for char in hint)
+    return cleaned if cleaned.isidentifier() else f"v{cleaned}"

@@ -15,8 +15,8 @@ def string_text(value: str) -> str:
     return f'"{"".join(map(_character, value))}"'
 
 
-def number_text(value: bool | int | float | complex) -> str:
-    """A number that reads back exactly. Infinity and NaN have no literal of their own."""
+def number_text(value: bool | int | float | complex | None) -> str:
+    """A number, or None, that reads back exactly. Infinity and NaN have no literal of their own."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
     return repr(value)
@@ -39,11 +39,17 @@ def _character(char: str) -> str:
 
 
 def _numbers(data: np.ndarray[Any, Any]) -> Any:
-    """The elements as nested lists of Python numbers."""
+    """The elements as nested lists of Python numbers; a NaN loses whatever bits it carries."""
     if data.dtype.isbuiltin == 1:
-        return data.tolist()
+        return _plain(data.tolist())
     whole = "int" in str(data.dtype)
-    return data.astype(np.int64 if whole else np.float64).tolist()
+    return _plain(data.astype(np.int64 if whole else np.float64).tolist())
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return list(map(_plain, value))
+    return math.nan if value != value else value
 
 
 def _reads_back(data: np.ndarray[Any, Any]) -> bool:

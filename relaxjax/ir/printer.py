@@ -42,6 +42,13 @@ class PrintOptions:
     show_all_types: bool = True
     syntax_sugar: bool = True
 
+    def __post_init__(self) -> None:
+        for option, value in (("name", self.name), ("module_alias", self.module_alias)):
+            if not value.isidentifier():
+                raise ValueError(f"`{option}` must be a Python identifier, found {value!r}")
+        if self.indent_spaces < 1:
+            raise ValueError(f"`indent_spaces` must be at least 1, found {self.indent_spaces}")
+
 
 def print_node(node: "Node", **options: Any) -> ScriptText:
     """The script text of a node; `PrintOptions` says what the options are."""
@@ -254,7 +261,7 @@ class _Printer:
             case "Function":
                 self._nested_function(name, value)  # type: ignore[arg-type]  # as above
             case _:
-                self._assign(name, ty, self.exprs.text(value))
+                self._assign(name, ty, self._leaf(value))
 
     def _choice(self, name: str, ty: Any, value: "If") -> None:
         """Both branches bind the same name last: that is the value of the choice."""

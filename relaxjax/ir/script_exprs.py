@@ -1,7 +1,7 @@
 """Types, expressions and attributes as script text, each on one line."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
@@ -153,7 +153,9 @@ class ScriptExprs:
         return f"{self.module_alias}.{self.global_name(var.name)}"
 
     def _ExternFunc(self, function: "expr.ExternFunc") -> str:
-        return self._r("ExternFunc", string_text(function.symbol))
+        symbol = string_text(function.symbol)
+        plain = _is_opaque(function) and not _is_pure(function)
+        return self._r("ExternFunc", symbol, *([] if plain else [self.text(function.ty)]))
 
     def _Op(self, operator: "op.Op") -> str:
         dialect, _, rest = operator.name.partition(".")
@@ -198,15 +200,35 @@ class ScriptExprs:
         return f"{self.text(item.tuple_value)}[{item.index}]"
 
     def _Call(self, call: "expr.Call") -> str:
-        callee = self.text(call.op)
-        args = list(map(self.text, call.args))
-        if type(call.op).__name__ == "ExternFunc":
-            self.prefixes.add("R")
-            callee, args = "R.call_packed", [string_text(call.op.symbol), *args]  # type: ignore[attr-defined]  # told apart by its class name
-        args += [f"{key}={self.value_text(value)}" for key, value in call.attrs.items()]
+        callee, args = self._callee(call)
+        parts = [*args, *(f"{key}={self.value_text(value)}" for key, value in call.attrs.items())]
         if call.ty_args:
-            args.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
-        return f"{callee}({', '.join(args)})"
+            parts.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
+        return f"{callee}({', '.join(parts)})"
+
+    def _callee(self, call: "expr.Call") -> tuple[str, list[str]]:
+        """What is called, and the arguments. Functions from outside are called by their name."""
+        args = list(map(self.text, call.args))
+        if _is_opaque(call.op):
+            self.prefixes.add("R")
+            callee = "R.call_pure_packed" if _is_pure(call.op) else "R.call_packed"
+            return callee, [string_text(call.op.symbol), *args]
+        callee = self.text(call.op)
+        if call.args and callee.startswith("R.call_") and _is_opaque(call.args[0]):
+            args[0] = string_text(call.args[0].symbol)
+        return callee, args
+
+
+def _is_opaque(value: Any) -> "TypeGuard[expr.ExternFunc]":
+    """Whether this is a function from outside of which no more than its purity is known."""
+    if type(value).__name__ != "ExternFunc":
+        return False
+    ty = value.ty
+    return ty is None or (ty.params is None and type(ty.ret).__name__ == "ObjectType")
+
+
+def _is_pure(function: Any) -> bool:
+    return function.ty is not None and bool(function.ty.pure)
 
 
 def _sequence(items: Iterable[str]) -> str:

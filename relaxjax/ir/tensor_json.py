@@ -5,7 +5,6 @@ text from anywhere is safe to read, and whatever is malformed in it is a `ValueE
 """
 
 import base64
-import binascii
 import json
 import math
 import struct
@@ -98,7 +97,7 @@ class _Writer:
 
 def encode_tensor(tensor: Array) -> bytes:
     """A tensor as bytes: header, shape, the number of bytes that follow, and these."""
-    code, bits = _CODES[str(tensor.dtype)]
+    code, bits = _CODES[str(tensor.dtype.newbyteorder("="))]
     little = tensor.astype(tensor.dtype.newbyteorder("<")) if bits > 8 else tensor
     content = _pack(tensor, bits) if bits < 8 else np.ascontiguousarray(little).tobytes()
     head = _HEADER.pack(_MAGIC, 0, _CPU, 0, tensor.ndim, code, bits, 1)
@@ -134,8 +133,13 @@ def _decode_content(content: bytes, size: int, shape: tuple[int, ...], dtype: st
         )
     kind = np.dtype(getattr(ml_dtypes, dtype, dtype))
     if bits < 8:
-        return _unpack(content, bits, count).astype(kind).reshape(shape)
-    return np.frombuffer(content, kind.newbyteorder("<")).astype(kind).reshape(shape)
+        flat = _unpack(content, bits, count).astype(kind)
+    else:
+        flat = np.frombuffer(content, kind.newbyteorder("<")).astype(kind)
+    try:
+        return flat.reshape(shape)
+    except ValueError as error:
+        raise ValueError(f"no tensor can have the shape {list(shape)}: {error}") from None
 
 
 def _pack(tensor: Array, bits: int) -> bytes:
@@ -145,7 +149,8 @@ def _pack(tensor: Array, bits: int) -> bytes:
     padded = np.zeros((-(-values.size // per_byte), per_byte), np.uint8)
     padded.ravel()[: values.size] = values
     shifts = np.arange(0, 8, bits, dtype=np.uint8)
-    return np.bitwise_or.reduce(padded << shifts, axis=1).astype(np.uint8).tobytes()
+    packed: Array = np.bitwise_or.reduce(padded << shifts, axis=1).astype(np.uint8)
+    return packed.tobytes()
 
 
 def _unpack(content: bytes, bits: int, count: int) -> Array:
@@ -206,6 +211,7 @@ class _Reader:
         if tensor_kind not in ("ffi.Tensor", "ffi.NDArray") or not isinstance(data, str):
             raise ValueError(f"the value of a constant must be a tensor, but it is `{tensor_kind}`")
         try:
-            return decode_tensor(base64.b64decode(data, validate=True))
-        except binascii.Error as error:
+            content = base64.b64decode(data, validate=True)
+        except ValueError as error:
             raise ValueError(f"the data of a tensor is no base64: {error}") from None
+        return decode_tensor(content)

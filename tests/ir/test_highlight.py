@@ -1,0 +1,58 @@
+"""Script text shows itself: plain, in colour, and as HTML, with and without pygments."""
+
+import sys
+
+import pytest
+
+from relaxjax.ir.highlight import ScriptText
+
+TEXT = ScriptText('\nx = R.const("<a>")  # 层')
+
+
+@pytest.fixture
+def no_pygments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pygments.formatters", None)
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard output claims to be a terminal."""
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+
+
+def test_it_is_an_ordinary_string() -> None:
+    assert isinstance(TEXT, str)
+    assert TEXT.strip() == 'x = R.const("<a>")  # 层'
+
+
+def test_output_that_is_no_terminal_gets_the_plain_text(capsys: pytest.CaptureFixture[str]) -> None:
+    TEXT.show()
+    assert capsys.readouterr().out == f"{TEXT}\n"
+
+
+def test_a_terminal_gets_colours(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    pytest.importorskip("pygments")
+    TEXT.show()
+    shown = capsys.readouterr().out
+    assert "\x1b[" in shown
+    assert "const" in shown
+
+
+def test_a_terminal_gets_the_plain_text_without_pygments(
+    capsys: pytest.CaptureFixture[str], terminal: None, no_pygments: None
+) -> None:
+    TEXT.show()
+    assert capsys.readouterr().out == f"{TEXT}\n"
+
+
+def test_html_carries_its_own_style() -> None:
+    pytest.importorskip("pygments")
+    html = TEXT.html()
+    assert 'style="' in html
+    assert "class=" not in html.replace('class="highlight"', "")
+    assert "&lt;a&gt;" in html
+    assert TEXT._repr_html_() == html
+
+
+def test_html_without_pygments_is_escaped(no_pygments: None) -> None:
+    assert TEXT.html() == "<pre>\nx = R.const(&quot;&lt;a&gt;&quot;)  # 层</pre>"
