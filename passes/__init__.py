@@ -15,6 +15,7 @@ from .kinds import DataflowBlockPass as DataflowBlockPass
 from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass
 from .kinds import Pass as Pass
+from .normalize import Normalize as Normalize
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text

@@ -93,7 +93,7 @@ def _pass_class(kind: Any, cls: type, info: PassInfo) -> type[Pass]:
             return getattr(self.instance, attribute)
 
     UserPass.__name__ = UserPass.__qualname__ = cls.__name__
-    UserPass.__signature__ = inspect.signature(cls)  # type: ignore[attr-defined]  # read by help()
+    UserPass.__signature__ = inspect.signature(cls)
     _document(UserPass, cls)
     return UserPass
 

@@ -52,7 +52,7 @@ class PassTimingInstrument:
         self.run_after_pass(mod, info)
 
     def render(self) -> str:
-        """A line a pass: its time, [without the passes inside], its share of all and of the outer."""
+        """A line a pass: its time, [its own part of it], its share of all and of the outer pass."""
         total = sum(timed.seconds for timed in self._whole.inner)
         return "".join(f"{line}\n" for line in _timing_lines(self._whole.inner, total, total, ""))
 

@@ -10,8 +10,16 @@ from .expr import Call, Expr, PrimExpr, ShapeExpr, Var
 from .function import Binding, Function, MatchCast, SeqExpr
 from .infer import is_pure_call
 from .node import replace
-from .types import FuncType, TensorType, TupleType, Type
-from .walk import children, map_bindings, map_children, type_symbols, value_symbols
+from .types import Type
+from .walk import (
+    children,
+    definable_symbols,
+    map_bindings,
+    map_children,
+    type_symbols,
+    type_vars,
+    value_symbols,
+)
 
 # A thing that can be needed: a variable stands for its binding, the root function for its result.
 Need: TypeAlias = Expr | SymbolicVar
@@ -39,7 +47,7 @@ class _Needs:
         with self.scope():
             for param in function.params:
                 self.add(owner, _type_needs(param.ty))
-                self.define(type_symbols(param.ty))
+                self.define(definable_symbols(param.ty))
             self.sequence(owner, function.body)
             self.add(owner, _type_needs(function.ret_ty))
 
@@ -53,9 +61,8 @@ class _Needs:
     def binding(self, binding: Binding) -> bool:
         self.add(binding.var, _type_needs(binding.var.ty))
         if isinstance(binding, MatchCast):
-            symbols = type_symbols(binding.ty)
             self.add(binding.var, _type_needs(binding.ty))
-            for symbol in self.define(symbols):
+            for symbol in self.define(definable_symbols(binding.ty)):
                 self.add(symbol, [binding.var])
         return self.expr(binding.var, binding.value)
 
@@ -122,16 +129,6 @@ def _swept_binding(binding: Binding, live: set[Need]) -> Binding | None:
     return replace(binding, value=_sweep(binding.value, live))
 
 
-def _type_needs(ty: Type | None) -> Iterator[Need]:
+def _type_needs(ty: Type | None) -> tuple[Need, ...]:
     """The symbolic dimensions and the variables that a type mentions."""
-    match ty:
-        case TensorType(shape=Var() as var):
-            yield var
-        case TupleType(fields=fields):
-            for item in fields:
-                yield from _type_needs(item)
-        case FuncType(params=params, ret=ret):
-            for item in (*(params or ()), ret):
-                yield from _type_needs(item)
-        case _:
-            yield from type_symbols(ty)
+    return (*type_symbols(ty), *type_vars(ty))
