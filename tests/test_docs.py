@@ -1,0 +1,50 @@
+"""The README and the pages in docs/ are true: their Python runs and prints what stands below it.
+
+The `python` blocks of a page are one program, and a `text` block right after one of them is what
+that block prints.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
+PROGRAM = re.compile(
+    r"^```python\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+)
+BETWEEN = "--- the next block ---"
+
+pytestmark = pytest.mark.skipif(not PAGES, reason="there is no checkout around these tests")
+
+
+def printed(blocks: Sequence[str], folder: Path) -> list[str]:
+    """What each block prints when all run as one program."""
+    program = folder / "page.py"
+    program.write_text(f"\nprint({BETWEEN!r}, flush=True)\n".join(blocks))
+    result = subprocess.run(
+        [sys.executable, program], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.split(f"{BETWEEN}\n")
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if PROGRAM.search(page.read_text())], ids=lambda page: page.name
+)
+def test_the_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Path) -> None:
+    blocks, said = zip(*PROGRAM.findall(page.read_text()), strict=True)
+    for output, expected in zip(printed(blocks, tmp_path), said, strict=True):
+        if expected:
+            assert output.rstrip() == expected.rstrip()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_on_a_page_lead_to_files(page: Path) -> None:
+    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    local = [target for target in targets if "://" not in target]
+    assert not [target for target in local if not (page.parent / target).exists()]
