@@ -245,7 +245,9 @@ class Constant(Expr):
         return dtype_name(self.data.dtype)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Constant) and self._content() == other._content()
+        if not isinstance(other, Constant):
+            return False
+        return self.data is other.data or self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash(self._content())
