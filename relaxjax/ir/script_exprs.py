@@ -1,6 +1,6 @@
 """Types, expressions and attributes as script text, each on one line."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -216,7 +216,17 @@ class ScriptExprs:
         callee = self.text(call.op)
         if call.args and callee.startswith("R.call_") and _is_opaque(call.args[0]):
             args[0] = string_text(call.args[0].symbol)
-        return callee, args
+        return callee, _named_where_needed(getattr(call.op, "params", ()), args)
+
+
+def _named_where_needed(params: "Sequence[op.Param]", args: list[str]) -> list[str]:
+    """The arguments, by name from where an attribute stands before them in the signature."""
+    positional = next((i for i, param in enumerate(params) if not param.is_arg), len(args))
+    if len(args) <= positional or any(param.variadic for param in params):
+        return args
+    names = [param.name for param in params if param.is_arg][positional:]
+    named = [f"{name}={arg}" for name, arg in zip(names, args[positional:], strict=False)]
+    return [*args[:positional], *named]
 
 
 def _is_opaque(value: Any) -> "TypeGuard[expr.ExternFunc]":

@@ -195,6 +195,16 @@ def test_an_attribute(value: Any, text: str) -> None:
     assert str(call) == f"R.f(x, a={text})"
 
 
+def test_an_argument_behind_an_attribute_goes_by_its_name() -> None:
+    """What is written by position is read by position."""
+    params = [Param(name, name != "axis", lambda x: x) for name in ("x", "axis", "indices", "more")]
+    operator = Op("relax.f", tuple(params), lambda call: VECTOR)
+    assert str(Call(operator, (X,), Attrs(axis=1))) == "R.f(x, axis=1)"
+    assert str(Call(operator, (X, X), Attrs(axis=1))) == "R.f(x, indices=x, axis=1)"
+    many = Op("lax.f", (Param("args", True, tuple, variadic=True),), lambda call: VECTOR)
+    assert str(Call(many, (X, X))) == "L.f(x, x)"
+
+
 def test_an_attribute_that_is_no_part_of_the_ir_prints_its_own_repr() -> None:
     class Device:
         def __repr__(self) -> str:
