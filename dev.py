@@ -11,7 +11,6 @@ on the PATH, pip otherwise.
 """
 
 import hashlib
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -19,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 if sys.version_info < (3, 11):  # noqa: UP036  # an older Python is just who must be told
@@ -145,9 +145,9 @@ def create(folder: Path) -> Path:
 def install(python: Path, *packages: str) -> None:
     if UV:
         checked_call([UV, "pip", "install", "--python", python, *packages])
-    elif importlib.util.find_spec("pip"):
+    elif find_spec("pip"):
         checked_call([*PIP, "--python", python, "install", *packages])
-    elif importlib.util.find_spec("ensurepip"):
+    elif find_spec("ensurepip"):
         checked_call([python, "-m", "ensurepip"])
         checked_call([python, "-m", "pip", "install", *packages])
     else:

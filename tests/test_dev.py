@@ -39,6 +39,7 @@ def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
         "ROOT": tmp_path,
         "VENV": tmp_path / "venv",
         "UV": None,
+        "find_spec": lambda name: True,
         "call": call,
         "commands": commands,
     }.items():
@@ -168,7 +169,7 @@ def test_an_unknown_command_is_told_the_known_ones(
 
 
 def test_without_pip_ensurepip_does(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: name != "pip" or None)
+    monkeypatch.setattr(dev, "find_spec", lambda name: name != "pip")
     dev.install(Path("python"), "jax")
     assert [words[1:3] for words in dev.commands] == [["-m", "ensurepip"], ["-m", "pip"]]
 
@@ -176,7 +177,7 @@ def test_without_pip_ensurepip_does(dev: ModuleType, monkeypatch: pytest.MonkeyP
 def test_without_pip_and_ensurepip_the_way_out_is_named(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(dev, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match=r"neither pip nor ensurepip.*python3-pip.*or uv"):
         dev.install(Path("python"), "jax")
 
