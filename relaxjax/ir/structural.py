@@ -125,7 +125,7 @@ class _Layout:
                 self.items(value, place)
             case Attrs():
                 self.mapping(value, place)
-            case None | bool() | int() | float() | str():
+            case None | bool() | int() | float() | complex() | str():
                 # The text tells 1, 1.0 and True apart, and a nan is equal to a nan.
                 self.add(f"{type(value).__name__} {value!r}", place)
             case _:

@@ -1,0 +1,257 @@
+"""Saving IR as JSON, and loading it again, from untrusted sources too.
+
+A document is a flat table of nodes, children before their parents:
+
+    {"format": "relaxjax", "version": 1, "root": 2, "nodes": [
+      {"kind": "TensorType", "shape": [2, 3], "dtype": "float32", "ndim": 2},
+      {"kind": "Var", "name": "x", "ty": {"ref": 0}},
+      {"kind": "Tuple", "fields": [{"ref": 1}, {"ref": 1}]}]}
+
+What stands there twice by reference is one node again when it is loaded, so variables keep their
+identity. A list is a tuple; `{"ref": 0}` is the node with that number, which must come before;
+`{"attrs": {...}}` are attributes; `{"float": "nan"}` is a float that JSON has no number for.
+
+Loading evaluates nothing. Whatever is wrong with a document is a `ValueError` that says where,
+and so is a document that a few bytes make unfold into more than the bounds below.
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from .attrs import Attrs
+from .dims import SymbolicExpr
+from .node import Node
+from .node_kinds import KINDS, Entry, Kind, kind_name
+from .span import Span
+
+FORMAT = "relaxjax"
+VERSION = 1
+
+MAX_DEPTH = 200  # of nodes inside nodes: what the recursive walks over a program can take
+MAX_UNFOLDED = 10_000_000  # nodes, where shared ones count as often as a walk meets them
+MAX_VALUE_DEPTH = 32  # of tuples inside tuples in one attribute
+
+
+def save_json(node: Node, spans: bool = True) -> str:
+    """`node` as a JSON document, with the places in the user's text unless `spans` is False."""
+    saver = _Saver(spans)
+    root = saver.save(node)
+    head = {"format": FORMAT, "version": VERSION, "root": root}
+    table = ",\n".join(json.dumps(record, allow_nan=False) for record in saver.records)
+    return f'{json.dumps(head)[:-1]}, "nodes": [\n{table}\n]}}'
+
+
+def load_json(text: str | bytes) -> Node:
+    """The node of a JSON document. Anything wrong with the document is a `ValueError`."""
+    document = _parsed(text)
+    loader = _Loader()
+    for record in document["nodes"]:
+        loader.load(record)
+    root = document["root"]
+    if type(root) is not int or not 0 <= root < len(loader.entries):
+        raise ValueError(f"`root` must be the number of a node, found {root!r:.50}")
+    node = loader.entries[root]
+    if not isinstance(node, Node):
+        raise ValueError(f"the root must be a node, found a {type(node).__name__}")
+    return node
+
+
+def _parsed(text: str | bytes) -> dict[str, Any]:
+    """The document, with its head checked."""
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("the document is nested too deeply") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"the text is no JSON, or cut off: {error}") from None
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise ValueError(f"the text is no saved IR: it must be an object with `format` {FORMAT!r}")
+    if document.get("version") != VERSION:
+        found = document.get("version")
+        raise ValueError(f"`version` must be {VERSION}, the one this reads; found {found!r:.50}")
+    for name in document.keys() - {"format", "version", "root", "nodes"}:
+        raise ValueError(f"a document has no field `{name:.50}`")
+    if not isinstance(document.get("nodes"), list) or "root" not in document:
+        raise ValueError("a document must have a `root` and a list of `nodes`")
+    return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON: a float that JSON has no number for is written as text")
+
+
+class _Bounds:
+    """How deep and how big each node is when all that is shared is unfolded."""
+
+    def __init__(self) -> None:
+        self.sizes: list[tuple[int, int]] = []
+
+    def add(self, children: list[int]) -> None:
+        """Enter the next node by its children; one beyond the bounds is an error."""
+        sizes = [self.sizes[child] for child in children]
+        depth = 1 + max((depth for depth, _ in sizes), default=0)
+        unfolded = 1 + sum(unfolded for _, unfolded in sizes)
+        if depth > MAX_DEPTH:
+            raise ValueError(f"it is nested more than {MAX_DEPTH} nodes deep")
+        if unfolded > MAX_UNFOLDED:
+            raise ValueError(f"it unfolds into more than {MAX_UNFOLDED} nodes")
+        self.sizes.append((depth, unfolded))
+
+
+class _Saver:
+    """The records so far. Nodes wait on a stack of their own until their children are saved."""
+
+    def __init__(self, spans: bool) -> None:
+        self.spans = spans
+        self.records: list[dict[str, Any]] = []
+        self.numbers: dict[int, int] = {}
+        self.bounds = _Bounds()
+
+    def save(self, root: Entry) -> int:
+        waiting: list[Entry] = [root]
+        while waiting:
+            entry = waiting[-1]
+            if id(entry) in self.numbers:
+                waiting.pop()
+                continue
+            fields = KINDS[kind_name(entry)].read(entry)
+            children = list(_entries(fields))
+            missing = [child for child in children if id(child) not in self.numbers]
+            if missing:
+                waiting.extend(reversed(missing))
+                continue
+            self.bounds.add([self.numbers[id(child)] for child in children])
+            self.numbers[id(entry)] = len(self.records)
+            self.records.append(self._record(entry, fields))
+            waiting.pop()
+        return self.numbers[id(root)]
+
+    def _record(self, entry: Entry, fields: dict[str, Any]) -> dict[str, Any]:
+        stated = {name: value for name, value in fields.items() if value is not None}
+        encoded = {name: self._encoded(value) for name, value in stated.items()}
+        record = {"kind": kind_name(entry), **encoded}
+        span = getattr(entry, "span", None)
+        if self.spans and span is not None:
+            record["span"] = [span.file, span.line, span.column, span.end_line, span.end_column]
+        return record
+
+    def _encoded(self, value: Any) -> Any:
+        match value:
+            case Node() | SymbolicExpr():
+                return {"ref": self.numbers[id(value)]}
+            case tuple():
+                return [self._encoded(item) for item in value]
+            case Attrs():
+                return {"attrs": {key: self._encoded(item) for key, item in value.items()}}
+            case float() if not math.isfinite(value):
+                return {"float": repr(value)}
+            case complex():
+                return {"complex": [self._encoded(value.real), self._encoded(value.imag)]}
+            case _:
+                return value
+
+
+def _entries(value: Any, depth: int = 0) -> Iterator[Entry]:
+    """What in a field has a place of its own in the table; what cannot be saved is an error."""
+    if depth > MAX_VALUE_DEPTH:
+        raise ValueError(f"an attribute is nested more than {MAX_VALUE_DEPTH} deep")
+    match value:
+        case Node() | SymbolicExpr():
+            yield value
+        case dict() | Attrs():
+            for item in value.values():
+                yield from _entries(item, depth + 1)
+        case tuple():
+            for item in value:
+                yield from _entries(item, depth + 1)
+        case None | bool() | int() | float() | complex() | str():
+            return
+        case _:
+            raise TypeError(f"a value of type {type(value).__name__} cannot be saved: `{value!r}`")
+
+
+class _Loader:
+    """The nodes so far, in the order of the table."""
+
+    def __init__(self) -> None:
+        self.entries: list[Any] = []
+        self.bounds = _Bounds()
+        self._children: list[int] = []
+
+    def load(self, record: Any) -> None:
+        where = f"node {len(self.entries)}"
+        if not isinstance(record, dict) or not isinstance(record.get("kind"), str):
+            raise ValueError(f"{where}: it must be an object with a `kind`")
+        name = record["kind"]
+        if name not in KINDS:
+            raise ValueError(f"{where}: there is no kind of node `{name:.50}`")
+        self._children = []
+        try:
+            entry = self._made(KINDS[name], record)
+        except Exception as error:
+            # A document from anywhere may make any constructor fail in its own way.
+            raise ValueError(f"{where} ({name}): {error!s:.500}") from error
+        self.entries.append(entry)
+
+    def _made(self, kind: Kind, record: dict[str, Any]) -> Any:
+        for name in record.keys() - kind.rules.keys() - {"kind", "span"}:
+            raise ValueError(f"it has no field `{name:.50}`")
+        fields = {name: self._field(kind, name, record) for name in kind.rules}
+        span = _span(record.get("span"))
+        self.bounds.add(self._children)
+        return kind.make(**fields) if span is None else kind.make(**fields, span=span)
+
+    def _field(self, kind: Kind, name: str, record: dict[str, Any]) -> Any:
+        rule = kind.rules[name]
+        value = self._decoded(record.get(name))
+        if value is None and not rule.optional:
+            raise ValueError(f"its field `{name}` is missing: it must be {rule.text}")
+        if value is not None and not rule.accepts(value):
+            found = type(value).__name__
+            raise ValueError(
+                f"its field `{name}` must be {rule.text}, found a value of type {found}"
+            )
+        return value
+
+    def _decoded(self, value: Any, depth: int = 0) -> Any:
+        if depth > MAX_VALUE_DEPTH:
+            raise ValueError(f"a value is nested more than {MAX_VALUE_DEPTH} deep")
+        match value:
+            case list():
+                return tuple(self._decoded(item, depth + 1) for item in value)
+            case {"ref": ref, **rest} if not rest:
+                return self._entry(ref)
+            case {"attrs": dict() as items, **rest} if not rest:
+                return Attrs({key: self._decoded(item, depth + 1) for key, item in items.items()})
+            case {"float": "inf" | "-inf" | "nan" as text, **rest} if not rest:
+                return float(text)
+            case {"complex": [real, imag], **rest} if not rest:
+                return complex(self._decoded(real, depth + 1), self._decoded(imag, depth + 1))
+            case dict():
+                raise ValueError(f"there is no value with the fields {list(value)!r:.50}")
+            case _:
+                return value
+
+    def _entry(self, number: Any) -> Any:
+        if type(number) is not int or not 0 <= number < len(self.entries):
+            raise ValueError(
+                f"it refers to node {number!r:.50}, but only to nodes before it may it refer"
+            )
+        self._children.append(number)
+        return self.entries[number]
+
+
+def _span(value: Any) -> Span | None:
+    """The place in a source file, None where the file is none that error messages may read."""
+    if value is None:
+        return None
+    match value:
+        case [str() as file, int() as line, int() as column, end_line, end_column] if all(
+            end is None or isinstance(end, int) for end in (end_line, end_column)
+        ):
+            readable = file.endswith(".py") or (file.startswith("<") and file.endswith(">"))
+            return Span(file, line, column, end_line, end_column) if readable else None
+        case _:
+            raise ValueError("its `span` must be [file, line, column, end_line, end_column]")
