@@ -1,11 +1,32 @@
 """Decorators that make passes of users' own functions and classes, as TVM has them."""
 
 import inspect
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, overload
 
+from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
+from relaxjax.ir.module import IRModule
+
+from .context import PassContext
 from .info import PassInfo, pass_names
 from .kinds import DataflowBlockPass, FunctionPass, ModulePass, Pass
+
+F_contra = TypeVar("F_contra", contravariant=True)
+P_co = TypeVar("P_co", covariant=True)
+C = TypeVar("C", bound=type)
+
+OnModule = Callable[[IRModule, PassContext], IRModule]
+OnFunction = Callable[[Function, IRModule, PassContext], Function]
+OnBlock = Callable[[DataflowBlock, IRModule, PassContext], BindingBlock]
+
+
+class PassDecorator(Protocol[F_contra, P_co]):
+    """Turns a function into a pass, and a class into a class of passes."""
+
+    @overload
+    def __call__(self, given: C, /) -> C: ...
+    @overload
+    def __call__(self, given: F_contra, /) -> P_co: ...
 
 
 def module_pass(
@@ -14,7 +35,7 @@ def module_pass(
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:
+) -> PassDecorator[OnModule, ModulePass]:
     """Make a pass of a function `(mod, ctx) -> mod`, or of a class with `transform_module`.
 
         @module_pass(opt_level=1)
@@ -32,7 +53,7 @@ def function_pass(
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:
+) -> PassDecorator[OnFunction, FunctionPass]:
     """Make a pass of `(func, mod, ctx) -> func`, or of a class with `transform_function`."""
     return _decorated(FunctionPass, pass_func, opt_level, name, required, traceable)
 
@@ -43,7 +64,7 @@ def dataflowblock_pass(
     name: str | None = None,
     required: Sequence[str] | None = None,
     traceable: bool = False,
-) -> Any:
+) -> PassDecorator[OnBlock, DataflowBlockPass]:
     """Make a pass of `(block, mod, ctx) -> block`, or of a class with `transform_dataflowblock`."""
     return _decorated(DataflowBlockPass, pass_func, opt_level, name, required, traceable)
 
@@ -55,23 +76,22 @@ def _decorated(
     name: str | None,
     required: object,
     traceable: bool,
-) -> Any:
+) -> PassDecorator[Any, Any]:
     if opt_level is None:
         raise ValueError(f"`{_DECORATORS[kind]}` needs an `opt_level`")
 
     def decorate(given: Any) -> Any:
         if not callable(given):
             raise TypeError(f"`{_DECORATORS[kind]}` takes a function or a class, found {given!r}")
-        info = PassInfo(
-            opt_level, name or given.__name__, pass_names("required", required), traceable
-        )
-        if inspect.isclass(given):
-            return _pass_class(kind, given, info)
-        made = kind(given, info)
-        _document(made, given)
+        names = pass_names("required", required)
+        info = PassInfo(opt_level, name or given.__name__, names, traceable)
+        made = _pass_class(kind, given, info) if inspect.isclass(given) else kind(given, info)
+        made.__doc__, made.__module__ = given.__doc__, given.__module__
         return made
 
-    return decorate if given is None else decorate(given)
+    if given is None:
+        return decorate
+    return decorate(given)  # type: ignore[no-any-return]  # the pass itself, given its function
 
 
 def _pass_class(kind: Any, cls: type, info: PassInfo) -> type[Pass]:
@@ -94,12 +114,7 @@ def _pass_class(kind: Any, cls: type, info: PassInfo) -> type[Pass]:
 
     UserPass.__name__ = UserPass.__qualname__ = cls.__name__
     UserPass.__signature__ = inspect.signature(cls)
-    _document(UserPass, cls)
     return UserPass
-
-
-def _document(made: Any, source: Any) -> None:
-    made.__doc__, made.__module__ = source.__doc__, source.__module__
 
 
 _DECORATORS: dict[Any, str] = {
