@@ -1,6 +1,7 @@
 """IDX files are read and written exactly, and every damage to one is named."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -89,8 +90,7 @@ def test_a_header_that_promises_terabytes_takes_no_memory() -> None:
     [lambda zipped: zipped[:-9], lambda zipped: zipped[:12] + b"\xff\xff" + zipped[14:]],
     ids=["cut off", "overwritten"],
 )
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path, damage: object) -> None:
-    assert callable(damage)
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
     path = tmp_path / "images.gz"
     path.write_bytes(damage(gzip.compress(MATRIX_BYTES)))
     with pytest.raises(IdxError, match=r"images\.gz is a damaged gzip file: "):
