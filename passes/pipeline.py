@@ -190,11 +190,18 @@ class _Reader:
             position = match.end()
         position += len(self.text[position:]) - len(self.text[position:].lstrip())
         if position < len(self.text):
-            token = _Token("unknown", self.text[position], position)
-            quote = token.text in "\"'"
-            problem = f"the string that begins with {token} has no end" if quote else ""
-            raise self.error(problem or f"{token} has no meaning in a pipeline", token)
+            raise self.unknown(position)
         yield _Token("end", "", position)
+
+    def unknown(self, position: int) -> PipelineError:
+        """What stands at `position` is no token at all."""
+        start = self.text[position]
+        if start in "\"'":
+            token = _Token("string", start, position)
+            return self.error(f"the string that begins with {token} has no end", token)
+        run = re.match(r"[\w.+-]+", self.text[position:])
+        token = _Token("unknown", run[0] if run else start, position)
+        return self.error(f"{token} has no meaning in a pipeline", token)
 
     def error(self, problem: str, token: _Token) -> PipelineError:
         start = self.text.rfind("\n", 0, token.start) + 1
