@@ -81,8 +81,10 @@ class TensorType(Type):
 
     @property
     def dims(self) -> tuple[Dim, ...] | None:
-        """The dimensions, or None where the shape is unknown or held in a variable."""
-        return self.shape if isinstance(self.shape, tuple) else None
+        """The dimensions, also of a shape that a variable of known value holds; else None."""
+        if self.shape is None or isinstance(self.shape, tuple):
+            return self.shape
+        return self.shape.ty.values if isinstance(self.shape.ty, ShapeType) else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -1,6 +1,17 @@
 """Every operator, its whole story in one place."""
 
+from . import arranging as arranging
 from . import binary as binary
+from . import creation as creation
+from . import datatype as datatype
+from . import grad as grad
+from . import index as index
+from . import linear_algebra as linear_algebra
+from . import nn as nn
+from . import reshaping as reshaping
+from . import search as search
+from . import statistical as statistical
 from . import unary as unary
 from .declare import OpError as OpError
 from .declare import op as op
+from .sugar import SUGAR as SUGAR

@@ -25,7 +25,8 @@ def aligned(*arrays: Any) -> tuple[Any, ...]:
     """The arrays with leading dimensions of 1, so that all have one rank; host scalars as they are."""
     ndim = max(jax.numpy.ndim(x) for x in arrays)
     return tuple(
-        x if 0 in (jax.numpy.ndim(x), ndim - jax.numpy.ndim(x))
+        x
+        if 0 in (jax.numpy.ndim(x), ndim - jax.numpy.ndim(x))
         else lax.expand_dims(x, range(ndim - x.ndim))
         for x in arrays
     )

@@ -172,7 +172,7 @@ def _parameters(
 
 
 def _without_none(annotation: Any) -> tuple[Any, bool]:
-    if isinstance(annotation, types.UnionType):
+    if typing.get_origin(annotation) in (types.UnionType, typing.Union):
         kinds = [kind for kind in typing.get_args(annotation) if kind is not types.NoneType]
         if len(kinds) == 1 and len(kinds) != len(typing.get_args(annotation)):
             return kinds[0], True
@@ -292,7 +292,7 @@ Ints = Annotated[tuple[int, ...], as_ints]
 DType = Annotated[str, as_dtype]
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
-    Expr: _argument,
+    Expr: _prim_argument,
     ShapeExpr: _shape_argument,
     Tuple: _tuple_argument,
     PrimExpr: _prim_argument,

@@ -78,11 +78,3 @@ def host_scalar(value: Expr, like: Expr) -> Expr:
     if isinstance(value.value, float):
         return scalar(value.value, like)
     return number(value.value, like)
-
-
-def product(dims: Sequence[Dim]) -> Dim:
-    """The number of elements of a shape."""
-    count: Dim = 1
-    for dim in dims:
-        count = count * dim
-    return count

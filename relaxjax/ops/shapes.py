@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from relaxjax.ir.dims import Dim, can_prove_different, can_prove_equal
+from relaxjax.ir.dims import (
+    Dim,
+    DimExpr,
+    SymbolicVar,
+    can_prove_different,
+    can_prove_equal,
+    dim_max,
+    dim_min,
+)
 from relaxjax.ir.types import TensorType
 
 from .declare import OpError
@@ -53,7 +61,7 @@ def broadcast_dims(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | 
             result.append(left)
         elif can_prove_different(left, right):
             raise OpError(
-                f"the shapes {_text(lhs)} and {_text(rhs)} do not broadcast: {left} against {right}"
+                f"the shapes {dims_text(lhs)} and {dims_text(rhs)} do not broadcast: {left} against {right}"
             )
         else:
             return None
@@ -85,6 +93,28 @@ def same_dims(lhs: Sequence[Dim] | None, rhs: Sequence[Dim] | None) -> bool:
     return all(map(can_prove_equal, lhs, rhs))
 
 
+def at_most(lhs: Dim, rhs: Dim) -> bool:
+    """Whether `lhs <= rhs` is known, where symbolic dimensions are whatever is not negative."""
+    match rhs - lhs:
+        case int() as difference:
+            return difference >= 0
+        case DimExpr(terms):
+            bare = all(isinstance(atom, SymbolicVar) for term, _ in terms for atom, _ in term)
+            return bare and all(coefficient >= 0 for _, coefficient in terms)
+        case difference:
+            return isinstance(difference, SymbolicVar)
+
+
+def bounded(dim: Dim, limit: Dim) -> Dim:
+    """The smaller of two dimensions."""
+    return dim if at_most(dim, limit) else limit if at_most(limit, dim) else dim_min(dim, limit)
+
+
+def positive_part(dim: Dim) -> Dim:
+    """The dimension, or 0 where it is negative."""
+    return dim if at_most(0, dim) else dim_max(dim, 0)
+
+
 def element_count(dims: Sequence[Dim]) -> Dim:
     """The number of elements of a shape."""
     count: Dim = 1
@@ -97,5 +127,6 @@ def _padded(dims: Sequence[Dim], ndim: int) -> tuple[Dim, ...]:
     return (1,) * (ndim - len(dims)) + tuple(dims)
 
 
-def _text(dims: Sequence[Dim]) -> str:
+def dims_text(dims: Sequence[Dim]) -> str:
+    """A shape as messages show it."""
     return f"({', '.join(map(str, dims))})"

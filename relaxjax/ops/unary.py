@@ -139,9 +139,7 @@ acos = float_only(
     "Inverse cosine, in [0, pi].",
     lambda g, y, x: -g * call("rsqrt", _one_minus_square(g, x)),
 )
-acosh = float_only(
-    "acosh", jnp.arccosh, "Inverse hyperbolic cosine, for x >= 1.", _acosh_gradient
-)
+acosh = float_only("acosh", jnp.arccosh, "Inverse hyperbolic cosine, for x >= 1.", _acosh_gradient)
 asin = float_only(
     "asin",
     jnp.arcsin,
@@ -170,9 +168,7 @@ atanh = float_only(
     lambda g, y, x: g / _one_minus_square(g, x),
     {"odd": True},
 )
-ceil = elementwise(
-    "ceil", _of_floats(lax.ceil), "Rounded up.", ZERO_GRADIENT, {"idempotent": True}
-)
+ceil = elementwise("ceil", _of_floats(lax.ceil), "Rounded up.", ZERO_GRADIENT, {"idempotent": True})
 cos = float_only("cos", lax.cos, "Cosine.", lambda g, y, x: -g * call("sin", x), {"even": True})
 cosh = float_only(
     "cosh", jnp.cosh, "Hyperbolic cosine.", lambda g, y, x: g * call("sinh", x), {"even": True}
@@ -215,8 +211,11 @@ sigmoid = float_only(
     lambda g, y, x: g * y * (scalar(1, x) - y),
 )
 sign = elementwise(
-    "sign", lambda x: x if x.dtype == bool else lax.sign(x), "Sign: -1, 0 or 1.",
-    ZERO_GRADIENT, {"idempotent": True, "odd": True},
+    "sign",
+    lambda x: x if x.dtype == bool else lax.sign(x),
+    "Sign: -1, 0 or 1.",
+    ZERO_GRADIENT,
+    {"idempotent": True, "odd": True},
 )
 sin = float_only("sin", lax.sin, "Sine.", lambda g, y, x: g * call("cos", x), {"odd": True})
 sinh = float_only(
@@ -250,9 +249,7 @@ isfinite = predicate("isfinite", jnp.isfinite, "Whether x is neither infinite no
 isinf = predicate("isinf", jnp.isinf, "Whether x is infinite.")
 isnan = predicate("isnan", jnp.isnan, "Whether x is NaN.")
 
-logical_not = elementwise(
-    "logical_not", jnp.logical_not, "Whether x is false (0).", ZERO_GRADIENT
-)
+logical_not = elementwise("logical_not", jnp.logical_not, "Whether x is false (0).", ZERO_GRADIENT)
 
 
 @op(

@@ -1,0 +1,39 @@
+"""Operators that change a tensor's dtype."""
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.types import TensorType, is_float
+
+from .arrays import cast
+from .declare import DType, op
+from .emit import call, dtype_of
+from .shapes import with_dtype
+
+
+def _astype_gradient(g: Expr, y: Expr, x: Expr, dtype: str) -> tuple[Expr | None]:
+    """The adjoint converted back; none through integers, which have no slope."""
+    floats = is_float(dtype) and is_float(dtype_of(x))
+    return (call("astype", g, dtype_of(x)) if floats else None,)
+
+
+@op(
+    "relax.astype",
+    lower=cast,
+    gradient=_astype_gradient,
+    precision="follow",
+    fusion="elementwise",
+    facts={"elementwise": True},
+)
+def astype(x: TensorType, dtype: DType) -> TensorType:
+    """The elements converted to another dtype; floats to integers towards zero."""
+    return with_dtype(x, dtype)
+
+
+@op(
+    "relax.wrap_param",
+    lower=cast,
+    gradient=_astype_gradient,
+    fusion="elementwise",
+)
+def wrap_param(data: TensorType, dtype: DType = "float32") -> TensorType:
+    """A parameter of a model converted to the dtype in which the model computes."""
+    return with_dtype(data, dtype)

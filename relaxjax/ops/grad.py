@@ -1,0 +1,71 @@
+"""Operators that only backward programs use, and marks that steer differentiation."""
+
+import functools
+from typing import Any
+
+import jax
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
+from relaxjax.ir.types import TensorType, Type
+
+from .declare import op
+from .emit import call
+from .index import gather_slices
+
+
+def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
+    """An operator whose value is its argument, of any type."""
+
+    def infer(input: Expr) -> Type:
+        assert input.ty is not None
+        return input.ty
+
+    infer.__doc__ = doc
+    return op(
+        f"relax.grad.{name}",
+        lower=lambda input: input,
+        gradient=gradient,
+        precision="follow",
+        fusion="elementwise",
+        facts={"identity": True},
+    )(infer)
+
+
+no_grad = mark("no_grad", "`input`, through which no gradient flows.", ZERO_GRADIENT)
+start_checkpoint = mark(
+    "start_checkpoint",
+    "`input`, from which on the forward values are recomputed for the backward program.",
+    lambda g, y, input: g,
+)
+end_checkpoint = mark(
+    "end_checkpoint",
+    "`input`, up to which the forward values are recomputed for the backward program.",
+    lambda g, y, input: g,
+)
+
+
+def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None) -> Any:
+    """The transpose of the gather, for any axis and any rank of the places."""
+    gather = functools.partial(gather_slices, indices=indices, axis=axis)
+    (spread,) = jax.linear_transpose(gather, jax.ShapeDtypeStruct(x.shape, x.dtype))(output_grad)
+    return spread
+
+
+def _take_backward_gradient(
+    g: Expr, y: Expr, output_grad: Expr, x: Expr, indices: Expr, axis: int | None
+) -> tuple[Expr, None, None]:
+    return call("take", g, indices, axis=axis), None, None
+
+
+@op(
+    "relax.grad.take_backward",
+    lower=_take_backward,
+    gradient=_take_backward_gradient,
+    precision="never",
+)
+def take_backward(
+    output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
+) -> TensorType:
+    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`."""
+    return x

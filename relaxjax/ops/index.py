@@ -1,0 +1,99 @@
+"""Operators that read parts of a tensor."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.dims import Dim, SymbolicExpr
+from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import PrimType, TensorType
+
+from .declare import OpError, op
+from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of, tensor_type
+from .emit import where as choose
+from .shapes import bounded, normalize_axes, normalize_axis, positive_part
+
+_MODES = ("fast", "wrap", "clip", "nan")
+# `fast` promises that no place is outside; XLA clips the places it gathers in any case.
+_GATHER_MODES: dict[str, Any] = {"fast": "clip", "wrap": "wrap", "clip": "clip"}
+
+
+def require_integers(ty: TensorType, name: str) -> None:
+    if ty.dtype is not None and not ty.dtype.startswith(("int", "uint")):
+        raise OpError(f"`{name}` must have an integer dtype, found {ty.dtype}")
+
+
+def gather_slices(x: Any, indices: Any, axis: int | None, mode: str = "fast") -> Any:
+    """What `take` does, on arrays."""
+    places, along = jnp.asarray(indices), (axis or 0) % x.ndim
+    if mode == "nan":
+        inside = (places >= 0) & (places < x.shape[along])
+        places = jnp.where(inside, places, x.shape[along])
+        return jnp.take(x, places, along, mode="fill", fill_value=jnp.nan)
+    return jnp.take(x, places, along, mode=_GATHER_MODES[mode])
+
+
+def _take_gradient(
+    g: Expr, y: Expr, x: Expr, indices: Expr, axis: int | None, mode: str
+) -> tuple[Expr, None]:
+    if mode != "fast":
+        g, indices = _inside(g, x, indices, axis, mode)
+    return call("grad.take_backward", g, x, indices, axis=axis), None
+
+
+def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tuple[Expr, Expr]:
+    """The adjoint and the places with what lies outside moved inside, as the mode has it."""
+    along = normalize_axis(axis or 0, ndim_of(x))
+    length = number(dims_of(x)[along], indices)
+    if mode == "wrap":
+        return g, call("floor_mod", indices, length)
+    zero, last = scalar(0, indices), length - 1
+    places = call("minimum", call("maximum", indices, zero), last)
+    if mode == "nan":
+        valid = call("equal", places, indices)
+        after = [-1 - a for a in range(ndim_of(x) - along - 1)]
+        g = choose(call("expand_dims", valid, after) if after else valid, g, scalar(0, g))
+    return g, places
+
+
+@op(
+    "relax.take",
+    lower=gather_slices,
+    gradient=_take_gradient,
+    precision="follow",
+    fusion="injective",
+)
+def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fast") -> TensorType:
+    """The slices of `x` at `indices` along `axis`: y[..., i, ...] = x[..., indices[i], ...].
+
+    The axes of `indices` stand in the place of `axis`, which may be left out for a vector. Places
+    outside: `fast` expects none, `clip` takes the nearest, `wrap` counts round, `nan` gives NaN.
+    """
+    if mode not in _MODES:
+        raise OpError(f"`mode` must be one of {', '.join(_MODES)}, found {mode}")
+    places = _places_type(indices)
+    if axis is None and x.ndim not in (-1, 1):
+        raise OpError(f"`axis` may be left out for a vector only, but `x` has {x.ndim} dimensions")
+    if x.ndim < 0 or places.ndim < 0:
+        return TensorType(None, x.dtype, vdevice=x.vdevice)
+    along = normalize_axis(axis or 0, x.ndim)
+    if x.dims is None or places.dims is None:
+        return TensorType(None, x.dtype, x.ndim - 1 + places.ndim, x.vdevice)
+    dims = (*x.dims[:along], *places.dims, *x.dims[along + 1 :])
+    return TensorType(dims, x.dtype, vdevice=x.vdevice)
+
+
+def _places_type(indices: Expr) -> TensorType:
+    """The type of the places: a tensor of integers, or one integer of the host as a scalar."""
+    if isinstance(indices.ty, PrimType):
+        return TensorType((), indices.ty.dtype)
+    if not isinstance(indices.ty, TensorType):
+        raise OpError(
+            f"`indices` must be a tensor or an integer, but `{indices}` is of type {indices.ty}"
+        )
+    require_integers(indices.ty, "indices")
+    return indices.ty

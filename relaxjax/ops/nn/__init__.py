@@ -1,0 +1,4 @@
+"""Operators of neural networks."""
+
+from . import activation as activation
+from . import loss as loss

@@ -1,0 +1,246 @@
+"""Losses on log-probabilities, and the backward operator of the one that picks classes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.emit import call, dims_of, ndim_of, number, scalar, where
+from relaxjax.ops.index import require_integers
+from relaxjax.ops.shapes import common_dtype, common_vdevice, dims_text
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _cross_entropy(predictions: Any, labels: Any) -> Any:
+    total = -jnp.sum(predictions * labels)
+    if predictions.ndim < 2:
+        return total
+    return total / jnp.asarray(predictions.shape[0]).astype(total.dtype)
+
+
+def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    if ndim_of(x) > 1:
+        g = g / number(dims_of(x)[0], g)
+    return -g * y, -g * x
+
+
+@op(
+    "relax.nn.cross_entropy_with_logits",
+    lower=_cross_entropy,
+    gradient=_cross_entropy_gradient,
+    precision="never",
+    fusion="reduction",
+)
+def cross_entropy_with_logits(predictions: TensorType, labels: TensorType) -> TensorType:
+    """Cross entropy of log-probabilities and label distributions: -sum(x * y), over N if batched.
+
+    `predictions` are log-probabilities, such as of `log_softmax`.
+    """
+    if -1 not in (predictions.ndim, labels.ndim) and predictions.ndim != labels.ndim:
+        raise OpError(
+            "`predictions` and `labels` must have the same rank, "
+            f"found {predictions.ndim} and {labels.ndim}"
+        )
+    if predictions.dims is not None and labels.dims is not None:
+        if any(map(can_prove_different, predictions.dims, labels.dims)):
+            raise OpError(
+                "`predictions` and `labels` must have the same shape, "
+                f"found {dims_text(predictions.dims)} and {dims_text(labels.dims)}"
+            )
+    dtype = common_dtype(predictions=predictions, labels=labels)
+    return TensorType((), dtype, vdevice=common_vdevice(predictions, labels))
+
+
+def _class_axis(predictions: Any) -> int:
+    return 1 if predictions.ndim > 1 else 0
+
+
+def _sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) -> Any:
+    """The weight of each sample's class, 0 where the class is to be ignored."""
+    counted = targets != jnp.asarray(ignore_index, targets.dtype)
+    if weights is None:
+        return counted.astype(dtype)
+    return jnp.where(counted, jnp.take(weights, targets, mode="clip"), jnp.zeros((), dtype))
+
+
+def _nll_loss(
+    predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
+) -> Any:
+    axis = _class_axis(predictions)
+    weight = _sample_weights(targets, weights, ignore_index, predictions.dtype)
+    places = jnp.expand_dims(targets, axis)
+    picked = jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis)
+    losses = jnp.where(weight == 0, jnp.zeros_like(picked), -picked * weight)
+    if reduction == "none":
+        return losses
+    return jnp.sum(losses) / jnp.sum(weight) if reduction == "mean" else jnp.sum(losses)
+
+
+def _nll_loss_gradient(
+    g: Expr,
+    z: Expr,
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None,
+    reduction: str,
+    ignore_index: int,
+) -> tuple[Expr | None, ...]:
+    rest = (targets, weights, reduction, ignore_index)
+    backward = call("grad.nll_loss_backward", g, predictions, *rest)
+    return backward, None, _weights_gradient(g, z, predictions, *rest)
+
+
+def _weights_gradient(
+    g: Expr,
+    z: Expr,
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None,
+    reduction: str,
+    ignore_index: int,
+) -> Expr | None:
+    """The sum over the samples of a class of what its weight multiplies."""
+    if weights is None:
+        return None
+    plain = call("nn.nll_loss", predictions, targets, None, "none", ignore_index)
+    if reduction == "mean":
+        counted = call("not_equal", targets, scalar(ignore_index, targets))
+        weight = call("take", weights, targets, axis=0, mode="clip")
+        total = call("sum", where(counted, weight, scalar(0, weight)))
+        plain = where(counted, plain - z, scalar(0, plain)) / total
+    if reduction != "none":
+        g = call("broadcast_to", g, dims_of(targets))
+    last = number(dims_of(weights)[0], targets) - 1
+    places = call("minimum", call("maximum", targets, scalar(0, targets)), last)
+    return call("grad.take_backward", g * plain, weights, places, axis=0)
+
+
+@op(
+    "relax.nn.nll_loss",
+    lower=_nll_loss,
+    gradient=_nll_loss_gradient,
+    precision="never",
+    fusion="reduction",
+)
+def nll_loss(
+    predictions: TensorType,
+    targets: TensorType,
+    weights: TensorType | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> TensorType:
+    """Negative log-likelihood of the classes `targets`: -w[t] * x[t], of each sample.
+
+    `predictions` are log-probabilities of shape (N, C, ...) or (C,), `targets` of shape (N, ...)
+    or (). The mean is over the weights of the samples that count; `ignore_index` does not count.
+    """
+    if reduction not in _REDUCTIONS:
+        raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    require_integers(targets, "targets")
+    losses = _losses_dims(predictions, targets)
+    _require_classes(predictions, weights)
+    dtype = (
+        predictions.dtype
+        if weights is None
+        else common_dtype(predictions=predictions, weights=weights)
+    )
+    if reduction != "none":
+        return TensorType((), dtype, vdevice=predictions.vdevice)
+    ndim = targets.ndim if predictions.ndim < 0 else max(predictions.ndim - 1, 0)
+    return TensorType(losses, dtype, ndim, predictions.vdevice)
+
+
+def _losses_dims(predictions: TensorType, targets: TensorType) -> Sequence[Dim] | None:
+    """The shape of the samples, where either argument lets it be known."""
+    ndim = predictions.ndim
+    if ndim == 0:
+        raise OpError("`predictions` must have a dimension for the classes, but it is a scalar")
+    if -1 not in (ndim, targets.ndim) and targets.ndim != ndim - 1:
+        raise OpError(
+            f"`targets` must have {ndim - 1} dimensions, one less than `predictions`, "
+            f"found {targets.ndim}"
+        )
+    if predictions.dims is None:
+        return targets.dims
+    samples = (*predictions.dims[:1], *predictions.dims[2:]) if ndim > 1 else ()
+    if targets.dims is not None and any(map(can_prove_different, samples, targets.dims)):
+        raise OpError(
+            f"`targets` must have shape {dims_text(samples)} beside `predictions` of shape "
+            f"{dims_text(predictions.dims)}, found {dims_text(targets.dims)}"
+        )
+    return samples
+
+
+def _require_classes(predictions: TensorType, weights: TensorType | None) -> None:
+    if weights is None:
+        return
+    if weights.ndim not in (-1, 1):
+        raise OpError(f"`weights` must have 1 dimension, found {weights.ndim}")
+    if predictions.dims is None or weights.dims is None:
+        return
+    classes = predictions.dims[_class_axis(predictions)]
+    if can_prove_different(classes, weights.dims[0]):
+        raise OpError(
+            f"`weights` must have an element for each of the {classes} classes, "
+            f"found {weights.dims[0]}"
+        )
+
+
+def _nll_loss_backward(
+    output_grad: Any,
+    predictions: Any,
+    targets: Any,
+    weights: Any,
+    reduction: str,
+    ignore_index: int,
+) -> Any:
+    """By comparison with each class, which fuses, where a scatter would not."""
+    axis = _class_axis(predictions)
+    weight = _sample_weights(targets, weights, ignore_index, predictions.dtype)
+    scale = -weight * output_grad
+    if reduction == "mean":
+        scale = scale / jnp.sum(weight)
+    classes = lax.broadcasted_iota(targets.dtype, predictions.shape, axis)
+    hit = classes == jnp.expand_dims(targets, axis)
+    return jnp.where(hit, jnp.expand_dims(scale, axis), jnp.zeros_like(predictions))
+
+
+def _nll_loss_backward_gradient(
+    g: Expr,
+    y: Expr,
+    output_grad: Expr,
+    predictions: Expr,
+    targets: Expr,
+    weights: Expr | None,
+    reduction: str,
+    ignore_index: int,
+) -> tuple[Expr | None, ...]:
+    """It is linear in `output_grad`, and the loss itself is its transpose."""
+    rest = (targets, weights, reduction, ignore_index)
+    loss = call("nn.nll_loss", g, *rest)
+    return loss, None, None, _weights_gradient(output_grad, loss, g, *rest)
+
+
+@op(
+    "relax.grad.nll_loss_backward",
+    lower=_nll_loss_backward,
+    gradient=_nll_loss_backward_gradient,
+    precision="never",
+    fusion="broadcast",
+)
+def nll_loss_backward(
+    output_grad: TensorType,
+    predictions: TensorType,
+    targets: TensorType,
+    weights: TensorType | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> TensorType:
+    """The adjoint of the predictions of nll_loss: -w[t] * g at the class t of each sample, else 0."""
+    return predictions

@@ -1,0 +1,87 @@
+"""Operators that choose elements and find places."""
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.types import TensorType
+
+from .arrays import broadcasting, cast
+from .declare import OpError, op
+from .emit import call, scalar
+from .emit import where as choose
+from .shapes import broadcast, common_dtype
+from .statistical import reduced_type
+from .sugar import sugar
+
+
+def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, Expr, Expr]:
+    return None, choose(c, g, scalar(0, x)), choose(c, scalar(0, y), g)
+
+
+@op(
+    "relax.where",
+    lower=broadcasting(jnp.where),
+    gradient=_where_gradient,
+    precision="follow",
+    fusion="broadcast",
+    facts={"elementwise": True},
+)
+def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
+    """The element of `x1` where the condition is true, else that of `x2`; all three broadcast."""
+    if condition.dtype not in (None, "bool"):
+        raise OpError(f"`condition` must have dtype bool, found {condition.dtype}")
+    dtype = common_dtype(x1=x1, x2=x2)
+    return broadcast(condition, broadcast(x1, x2, dtype), dtype)
+
+
+@op(
+    "relax.argmax",
+    lower=lambda x, axis, keepdims: cast(jnp.argmax(x, axis, keepdims=keepdims), "int64"),
+    gradient=ZERO_GRADIENT,
+    precision="follow",
+    fusion="reduction",
+)
+def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
+    """The place of the first largest element along `axis`, or in the flattened tensor."""
+    return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
+
+
+@op(
+    "relax.argmin",
+    lower=lambda x, axis, keepdims: cast(jnp.argmin(x, axis, keepdims=keepdims), "int64"),
+    gradient=ZERO_GRADIENT,
+    precision="follow",
+    fusion="reduction",
+)
+def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
+    """The place of the first smallest element along `axis`, or in the flattened tensor."""
+    return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
+
+
+def _bucketize(input_tensor: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
+    found = jnp.searchsorted(boundaries, input_tensor, side="right" if right else "left")
+    return cast(found, "int32" if out_int32 else "int64")
+
+
+@op("relax.bucketize", lower=_bucketize, gradient=ZERO_GRADIENT, precision="follow")
+def bucketize(
+    input_tensor: TensorType, boundaries: TensorType, out_int32: bool = False, right: bool = False
+) -> TensorType:
+    """The bucket of each element: how many of the sorted `boundaries` are below it.
+
+    With `right`, those that equal the element count as below it.
+    """
+    if boundaries.ndim not in (-1, 1):
+        raise OpError(f"`boundaries` must have 1 dimension, found {boundaries.ndim}")
+    shape, ndim = input_tensor.shape, input_tensor.ndim
+    dtype = "int32" if out_int32 else "int64"
+    return TensorType(shape, dtype, ndim if shape is None else -1, input_tensor.vdevice)
+
+
+@sugar("relax.masked_fill")
+def masked_fill(x: Expr, mask: Expr, value: Expr) -> Expr:
+    """`x` with `value` where the mask is true."""
+    return choose(mask, call("full_like", x, value), x)

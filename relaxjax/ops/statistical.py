@@ -1,0 +1,317 @@
+"""Statistical operators: reductions over axes, and running sums and products."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType, TupleType, Type
+
+from .arrays import cast, jax_dtype
+from .declare import Axes, DType, op
+from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of, where
+from .shapes import element_count, normalize_axes, normalize_axis, with_dtype
+
+
+def reduced_type(
+    x: TensorType, axes: Sequence[int] | None, keepdims: bool, dtype: str | None
+) -> TensorType:
+    """The type that is left when `axes` are reduced, all of them for None."""
+    if axes is None and not keepdims:
+        return TensorType((), dtype, vdevice=x.vdevice)
+    if x.ndim < 0:
+        return TensorType(None, dtype, vdevice=x.vdevice)
+    gone = normalize_axes(axes, x.ndim)
+    dims: Sequence[Dim | None] = x.dims or (None,) * x.ndim
+    kept = [
+        1 if axis in gone else dim for axis, dim in enumerate(dims) if keepdims or axis not in gone
+    ]
+    known = tuple(dim for dim in kept if dim is not None)
+    if len(known) < len(kept):
+        return TensorType(None, dtype, len(kept), x.vdevice)
+    return TensorType(known, dtype, vdevice=x.vdevice)
+
+
+def reduction(name: str, lower: Callable[..., Any], doc: str, gradient: Callable[..., Expr]) -> Op:
+    """An operator that makes one element out of all those along `axis`, of the same dtype."""
+
+    def infer(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
+        return reduced_type(x, axis, keepdims, x.dtype)
+
+    infer.__doc__ = doc
+    return op(
+        f"relax.{name}", lower=lower, gradient=gradient, precision="never", fusion="reduction"
+    )(infer)
+
+
+def reduced_count(x: Expr, axis: Sequence[int] | None) -> Dim:
+    """The number of elements that a reduction over `axis` makes one of."""
+    dims = dims_of(x)
+    return element_count([dims[a] for a in normalize_axes(axis, len(dims))])
+
+
+def with_reduced_axes(y: Expr, axis: Sequence[int] | None, keepdims: bool) -> Expr:
+    """A reduced tensor with its reduced axes back, of length 1, so that it broadcasts to the argument."""
+    return y if keepdims or not axis else call("expand_dims", y, axis)
+
+
+def _sum(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The sum in the dtype of `x`; of bools, whether one of them is true."""
+    if x.dtype == bool:
+        return jnp.any(x, axis, keepdims=keepdims)
+    return jnp.sum(x, axis, x.dtype, keepdims=keepdims)
+
+
+def _prod(x: Any, axis: Any, keepdims: bool) -> Any:
+    if x.dtype == bool:
+        return jnp.all(x, axis, keepdims=keepdims)
+    return jnp.prod(x, axis, x.dtype, keepdims=keepdims)
+
+
+def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
+    """The mean; of integers, cut off towards zero."""
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.mean(x, axis, keepdims=keepdims)
+    total = jnp.sum(x, axis, jnp.int32, keepdims=keepdims)
+    count = jnp.asarray(_count(x, axis)).astype(total.dtype)
+    return lax.div(total, jnp.broadcast_to(count, total.shape)).astype(x.dtype)
+
+
+def _count(x: Any, axis: Any) -> Any:
+    count = 1
+    for a in range(x.ndim) if axis is None else axis:
+        count = count * x.shape[a]
+    return count
+
+
+def _variance(x: Any, axis: Any, keepdims: bool) -> Any:
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.var(x, axis, keepdims=keepdims)
+    difference = x - _mean(x, axis, True)
+    return _mean(difference * difference, axis, keepdims)
+
+
+def _std(x: Any, axis: Any, keepdims: bool) -> Any:
+    variance = _variance(x, axis, keepdims)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        return jnp.sqrt(variance)
+    return jnp.sqrt(variance.astype(jnp.float32)).astype(x.dtype)
+
+
+def _sum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    return call("broadcast_to", with_reduced_axes(g, axis, keepdims), shape_of(x))
+
+
+def _mean_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    return _sum_gradient(g / number(reduced_count(x, axis), g), y, x, axis, keepdims)
+
+
+def _variance_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """2/N * (x - mean(x)), with the mean spelt out: 2/N * x - 2/N**2 * sum(x)."""
+    count = reduced_count(x, axis)
+    total = call("sum", x, axis, keepdims=True)
+    if isinstance(count, int):
+        direction = scalar(2 / count, x) * x - scalar(2 / count / count, x) * total
+    else:
+        factor = scalar(2, x) / number(count, x)
+        direction = factor * x - factor / number(count, x) * total
+    return with_reduced_axes(g, axis, keepdims) * direction
+
+
+def _std_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    scale = g / (y * number(reduced_count(x, axis), x))
+    return with_reduced_axes(scale, axis, keepdims) * (x - call("mean", x, axis, keepdims=True))
+
+
+def _extremum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """Elements that tie for the extremum share its adjoint."""
+    hit = call("equal", x, with_reduced_axes(y, axis, keepdims))
+    share = call("astype", hit, dtype_of(x))
+    count = call("sum", share, axis, keepdims=True)
+    return with_reduced_axes(g, axis, keepdims) * (share / count)
+
+
+def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """The product of all others, which holds where elements are zero too."""
+    dims = dims_of(x)
+    gone = normalize_axes(axis, len(dims))
+    order = [a for a in range(len(dims)) if a not in gone] + list(gone)
+    rows = [dims[a] for a in order[: len(dims) - len(gone)]]
+    flat = call("reshape", call("permute_dims", x, order), (*rows, reduced_count(x, axis)))
+    before = call("cumprod", flat, axis=-1, exclusive=True)
+    after = call("flip", call("cumprod", call("flip", flat, -1), axis=-1, exclusive=True), -1)
+    others = call("reshape", before * after, [dims[a] for a in order])
+    back = [order.index(a) for a in range(len(dims))]
+    return with_reduced_axes(g, axis, keepdims) * call("permute_dims", others, back)
+
+
+sum = reduction("sum", _sum, "Sum of the elements along `axis`.", _sum_gradient)
+mean = reduction("mean", _mean, "Mean of the elements along `axis`.", _mean_gradient)
+variance = reduction(
+    "variance",
+    _variance,
+    "Variance along `axis`: mean((x - mean(x)) ** 2), divided by N.",
+    _variance_gradient,
+)
+std = reduction(
+    "std",
+    _std,
+    "Standard deviation along `axis`: the square root of the variance.",
+    _std_gradient,
+)
+max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
+min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
+prod = reduction("prod", _prod, "Product of the elements along `axis`.", _prod_gradient)
+
+
+def scan_type(data: TensorType, axis: int | None, dtype: str | None) -> TensorType:
+    """The type of a running sum or product: of the flattened tensor where `axis` is None."""
+    if axis is not None:
+        if data.ndim >= 0:
+            normalize_axis(axis, data.ndim)
+        return with_dtype(data, dtype or data.dtype)
+    dims = None if data.dims is None else (element_count(data.dims),)
+    return TensorType(dims, dtype or data.dtype, 1, data.vdevice)
+
+
+def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
+    """The lowering of a running sum or product; an exclusive one starts with `start`."""
+
+    def lower(data: Any, axis: int | None, dtype: str | None, exclusive: bool) -> Any:
+        given = data.dtype if dtype is None else dtype
+        x = data.reshape(-1) if axis is None else data
+        axis = (axis or 0) % x.ndim
+        x = x.astype(jnp.int32) if x.dtype == bool else cast(x, given)
+        if exclusive:
+            shift = [(1, -1, 0) if a == axis else (0, 0, 0) for a in range(x.ndim)]
+            x = lax.pad(x, jnp.asarray(start, x.dtype), shift)
+        return cast(function(x, axis), given)
+
+    return lower
+
+
+def _reversed_sum(g: Expr, axis: int | None, exclusive: bool) -> Expr:
+    """At each place the sum of `g` there and after it; only after it where `exclusive`."""
+    rest = call("sum", g, axis, keepdims=True) - call("cumsum", g, axis)
+    if exclusive:
+        return rest
+    return rest + (call("flatten", g) if axis is None else g)
+
+
+def _cumsum_gradient(
+    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
+) -> Expr:
+    grad = _reversed_sum(g, axis, exclusive)
+    if axis is None:
+        grad = call("reshape", grad, shape_of(x))
+    return grad if dtype is None else call("astype", grad, dtype_of(x))
+
+
+def _cumprod_gradient(
+    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
+) -> Expr:
+    """sum over i >= j of g[i] * (product of all but x[j] up to i), in two steps.
+
+    Where there is no zero, that product is y[i] / x[j]. At the first zero it is finite as well:
+    there x[j] is replaced by 1 in a second product. At the zeros after it, it is 0.
+    """
+    value = x if dtype is None else call("astype", x, dtype)
+    value = call("reshape", value, (-1,)) if axis is None else value
+    along = 0 if axis is None else axis
+    zero, one = scalar(0, value), scalar(1, value)
+    is_zero = call("equal", value, zero)
+    seen = call("cumsum", call("astype", is_zero, dtype_of(value)), along)
+    first = call("logical_and", is_zero, call("equal", seen, one))
+    mended = call("cumprod", where(first, one, value), along, exclusive=exclusive)
+    plain = _reversed_sum(g * y, along, exclusive) / where(is_zero, one, value)
+    at_first = _reversed_sum(g * mended, along, exclusive)
+    grad = where(is_zero, where(first, at_first, zero), plain)
+    if axis is None:
+        grad = call("reshape", grad, shape_of(x))
+    return grad if dtype is None else call("astype", grad, dtype_of(x))
+
+
+@op(
+    "relax.cumsum",
+    lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
+    gradient=_cumsum_gradient,
+    precision="never",
+)
+def cumsum(
+    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
+) -> TensorType:
+    """Running sum along `axis`, or of the flattened tensor: y[i] = x[0] + ... + x[i].
+
+    An exclusive one leaves x[i] out.
+    """
+    return scan_type(data, axis, dtype)
+
+
+@op(
+    "relax.cumprod",
+    lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
+    gradient=_cumprod_gradient,
+    precision="never",
+)
+def cumprod(
+    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
+) -> TensorType:
+    """Running product along `axis`, or of the flattened tensor: y[i] = x[0] * ... * x[i].
+
+    An exclusive one leaves x[i] out.
+    """
+    return scan_type(data, axis, dtype)
+
+
+def _median(x: Any, axis: Any, keepdims: bool) -> Any:
+    """Sort once, stably, values and places together, and read the middle."""
+    gone = [a % x.ndim for a in axis] if axis is not None else list(range(x.ndim))
+    kept = [a for a in range(x.ndim) if a not in gone]
+    rows = x.transpose([*kept, *gone]).reshape(*(x.shape[a] for a in kept), _count(x, gone))
+    places = lax.broadcasted_iota(jax_dtype("int64"), rows.shape, rows.ndim - 1)
+    values, places = lax.sort((rows, places), num_keys=1)
+    middle = (rows.shape[-1] - 1) // 2
+    shape = [1 if a in gone else x.shape[a] for a in range(x.ndim) if keepdims or a in kept]
+    value, place = (t[..., middle].reshape(shape) for t in (values, places))
+    return (value, place) if len(gone) == 1 and axis is not None else value
+
+
+def _median_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """The element that was taken has the whole adjoint."""
+    if axis is None or len(axis) != 1:
+        return _median_of_rows_gradient(g, x, axis, keepdims)
+    along = normalize_axis(axis[0], ndim_of(x))
+    place = with_reduced_axes(y[1], axis, keepdims)
+    zeros = call("zeros_like", x)
+    update = with_reduced_axes(g[0], axis, keepdims)
+    return call("scatter_elements", zeros, place, update, axis=along)
+
+
+def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """As above, of the tensor whose reduced axes are made one."""
+    dims = dims_of(x)
+    gone = normalize_axes(axis, len(dims))
+    order = [a for a in range(len(dims)) if a not in gone] + list(gone)
+    rows = [dims[a] for a in order[: len(dims) - len(gone)]]
+    flat = call("reshape", call("permute_dims", x, order), (*rows, reduced_count(x, axis)))
+    place = call("median", flat, -1, keepdims=True)[1]
+    update = call("reshape", g, (*rows, 1))
+    spread = call("scatter_elements", call("zeros_like", flat), place, update, axis=len(rows))
+    back = [order.index(a) for a in range(len(dims))]
+    return call("permute_dims", call("reshape", spread, [dims[a] for a in order]), back)
+
+
+@op("relax.median", lower=_median, gradient=_median_gradient, precision="never")
+def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> Type:
+    """Median along `axis`: the lower middle one of the sorted elements.
+
+    Along one axis, a pair: the medians, and where they stand along it.
+    """
+    value = reduced_type(x, axis, keepdims, x.dtype)
+    if axis is None or len(axis) != 1:
+        return value
+    return TupleType((value, with_dtype(value, "int64")))

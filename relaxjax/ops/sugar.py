@@ -1,0 +1,21 @@
+"""Names of the script that stand for expressions of other operators."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from relaxjax.ir.expr import Expr
+
+Writer = TypeVar("Writer", bound=Callable[..., Expr])
+
+# The functions that the script knows beside the operators, by the operator's name they would have.
+SUGAR: dict[str, Callable[..., Expr]] = {}
+
+
+def sugar(name: str) -> Callable[[Writer], Writer]:
+    """Declare a function of expressions under a name of the script: `R.linear` for `relax.linear`."""
+
+    def declare(function: Writer) -> Writer:
+        SUGAR[name] = function
+        return function
+
+    return declare
