@@ -1,0 +1,92 @@
+"""What every loss shares: a reduction, and one Relax function made for given types."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.types import Type
+from relaxjax.ops.statistical import mean, sum
+
+Reduction: TypeAlias = Literal["mean", "sum", "none"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss: called with the types of its arguments, it gives its Relax function for them.
+
+    The first `num_backbone_outputs` arguments are outputs of the model, the others come from
+    outside. A loss of your own defines `build`, whose parameters name those of the function:
+
+        class HuberLoss(Loss):
+            def __init__(self, reduction="mean"):
+                super().__init__("huber_loss", 1, reduction)
+
+            def build(self, builder, predictions, targets):
+                ...
+                return self.reduce(losses)
+    """
+
+    loss_name: str
+    num_backbone_outputs: int = 1
+    reduction: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        if self.reduction not in get_args(Reduction):
+            known = ", ".join(f'"{name}"' for name in get_args(Reduction))
+            raise ValueError(f"`reduction` must be one of {known}, but it is {self.reduction!r}")
+
+    def __call__(self, *args: Var | Type, **named: Var | Type) -> Function:
+        """The function of this loss for arguments of these types.
+
+        A variable stands for its type, and gives its name to the parameter.
+        """
+        params = self._params(args, named)
+        builder = BlockBuilder()
+        with builder.function(self.loss_name, list(params.values())):
+            with builder.dataflow():
+                loss = builder.emit_output(self.build(builder, **params))
+            builder.emit_func_output(loss)
+        function = builder.get()[self.loss_name]
+        assert isinstance(function, Function)
+        return function
+
+    def build(self, builder: BlockBuilder, *params: Any, **named: Any) -> Expr:
+        """The loss as an expression; what it uses more than once it emits with `builder`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must define `build(builder, predictions, targets)`"
+        )
+
+    def reduce(self, losses: Expr) -> Expr:
+        """The losses of single elements as one number, or as they are for "none"."""
+        match self.reduction:
+            case "mean":
+                return mean(losses)
+            case "sum":
+                return sum(losses)
+            case _:
+                return losses
+
+    def _params(self, args: tuple[Var | Type, ...], named: dict[str, Var | Type]) -> dict[str, Var]:
+        kind = type(self).__name__
+        signature = inspect.signature(self.build)
+        names = list(signature.parameters)[1:]
+        try:
+            given = signature.bind(None, *args, **named).arguments
+        except TypeError as error:
+            raise TypeError(f"{kind}({', '.join(names)}): {error}") from None
+        given = {name: given[name] for name in names if given.get(name) is not None}
+        return {name: _param(kind, name, value) for name, value in given.items()}
+
+
+def _param(kind: str, name: str, given: object) -> Var:
+    if isinstance(given, Type):
+        return Var(name, given)
+    if isinstance(given, Var):
+        return Var(given.name, given.ty)
+    raise TypeError(
+        f"{kind}: `{name}` must be a Var or a Type, "
+        f"but `{given!r}` of type {type(given).__name__} was given"
+    )

@@ -1,0 +1,131 @@
+"""Cross entropy between the scores of a model and the true classes."""
+
+from dataclasses import dataclass, field
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import can_prove_different
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ops.nn.activation import log_softmax
+from relaxjax.ops.nn.loss import nll_loss
+from relaxjax.ops.reshaping import expand_dims
+from relaxjax.ops.search import argmax
+from relaxjax.ops.statistical import mean, sum
+
+from .base import Loss
+
+
+@dataclass(frozen=True)
+class CrossEntropyLoss(Loss):
+    """Cross entropy, -log softmax(predictions) at the true class.
+
+    `predictions` are scores of shape (N, C, d1, ...) or (C,). `targets` are class ids of shape
+    (N, d1, ...), or of the shape of the predictions: one-hot vectors or probabilities of the
+    classes. `weights` of shape (C,) weigh the classes, and "mean" is the weighted mean. Targets of
+    the class `ignore_index` count for nothing.
+    """
+
+    loss_name: str = field(default="cross_entropy_loss", init=False)
+    num_backbone_outputs: int = field(default=1, init=False)
+    ignore_index: int = -100
+
+    def build(
+        self, builder: BlockBuilder, predictions: Var, targets: Var, weights: Var | None = None
+    ) -> Expr:
+        log_p = builder.emit(log_softmax(predictions, axis=_class_axis(predictions)))
+        if self._are_ids(predictions, targets):
+            return nll_loss(log_p, targets, weights, self.reduction, self.ignore_index)
+        if self.ignore_index < 0:
+            return self._from_probabilities(builder, log_p, targets, weights)
+        ids = self._ids(builder, predictions, targets)
+        return nll_loss(log_p, ids, weights, self.reduction, self.ignore_index)
+
+    def _are_ids(self, predictions: Var, targets: Var) -> bool:
+        """Whether the targets are class ids; else they must have the shape of the predictions."""
+        scores, truth = predictions.ty, targets.ty
+        if not isinstance(scores, TensorType) or not isinstance(truth, TensorType):
+            return True  # nll_loss says what is wrong
+        if scores.ndim == -1 or truth.ndim != scores.ndim:
+            return True
+        shapes = zip(scores.dims or (), truth.dims or (), strict=False)
+        if any(can_prove_different(left, right) for left, right in shapes):
+            raise TypeError(
+                f"{self.loss_name}: `{targets.name}` must be class ids, of one dimension less "
+                f"than `{predictions.name}`, or have its very shape (one-hot vectors or "
+                f"probabilities), but it is of type {truth}, and `{predictions.name}` of {scores}"
+            )
+        return False
+
+    def _from_probabilities(
+        self, builder: BlockBuilder, log_p: Var, targets: Var, weights: Var | None
+    ) -> Expr:
+        axis = _class_axis(log_p)
+        negative = builder.emit(-log_p)
+        shares = _as_floats(builder, targets, log_p)
+        losses = builder.emit(negative * shares)
+        if weights is not None:
+            weights = _along_classes(builder, weights, log_p)
+            losses = builder.emit(losses * weights)
+        match self.reduction:
+            case "sum":
+                return sum(losses)
+            case "none":
+                return sum(losses, axis=axis)
+            case _ if weights is None:
+                return mean(sum(losses, axis=axis))
+            case _:
+                return sum(losses) / sum(shares * weights)
+
+    def _ids(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Var:
+        """The class ids of one-hot targets, for `ignore_index` to pick out."""
+        assert isinstance(targets.ty, TensorType)
+        if is_float(targets.ty.dtype):
+            raise TypeError(
+                f"{self.loss_name}: `ignore_index` = {self.ignore_index} needs class ids or "
+                f"one-hot targets of an integer dtype, but `{targets.name}` is of type {targets.ty}"
+            )
+        return builder.emit(argmax(targets, axis=_class_axis(predictions)))
+
+
+@dataclass(frozen=True)
+class CategoricalCrossEntropyLoss(CrossEntropyLoss):
+    """Cross entropy for targets that are one-hot vectors or probabilities of the classes.
+
+    The same as `CrossEntropyLoss` for targets of the shape of the predictions: "mean" is the mean
+    over the samples, and "none" gives one loss a sample. (TVM's divides by samples times classes,
+    unless `ignore_index` is set, and its "none" gives one number for each sample and class.)
+    """
+
+    loss_name: str = field(default="categorical_cross_entropy_loss", init=False)
+
+    def _are_ids(self, predictions: Var, targets: Var) -> bool:
+        if not super()._are_ids(predictions, targets):
+            return False
+        raise TypeError(
+            f"{self.loss_name}: `{targets.name}` must be one-hot vectors or probabilities in the "
+            f"shape of `{predictions.name}`, which is of type {predictions.ty}, but it is of type "
+            f"{targets.ty}; CrossEntropyLoss takes class ids"
+        )
+
+
+def _class_axis(scores: Var) -> int:
+    """The axis of the classes: the last of (C,) and (N, C), the second of (N, C, d1, ...)."""
+    ndim = scores.ty.ndim if isinstance(scores.ty, TensorType) else -1
+    return 1 if ndim > 2 else -1
+
+
+def _as_floats(builder: BlockBuilder, targets: Var, log_p: Var) -> Var:
+    assert isinstance(targets.ty, TensorType)
+    assert isinstance(log_p.ty, TensorType)
+    if targets.ty.dtype == log_p.ty.dtype:
+        return targets
+    return builder.emit(targets.astype(log_p.ty.dtype))
+
+
+def _along_classes(builder: BlockBuilder, weights: Var, log_p: Var) -> Var:
+    """The weights of the classes in a shape that broadcasts along the axis of the classes."""
+    assert isinstance(log_p.ty, TensorType)
+    behind = log_p.ty.ndim - 2
+    if behind <= 0:
+        return weights
+    return builder.emit(expand_dims(weights, list(range(1, behind + 1))))

@@ -1,0 +1,20 @@
+"""The L1 loss."""
+
+from dataclasses import dataclass, field
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.unary import abs
+
+from .base import Loss
+
+
+@dataclass(frozen=True)
+class L1Loss(Loss):
+    """Absolute error: |predictions - targets|."""
+
+    loss_name: str = field(default="l1_loss", init=False)
+    num_backbone_outputs: int = field(default=1, init=False)
+
+    def build(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:
+        return self.reduce(abs(predictions - targets))
