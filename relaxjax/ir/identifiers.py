@@ -3,7 +3,7 @@
 import keyword
 from collections.abc import Iterable
 
-RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "float", "metadata", "tvm"}
+RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "complex", "float", "metadata", "tvm"}
 
 
 class Identifiers:

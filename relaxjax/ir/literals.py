@@ -19,6 +19,8 @@ def number_text(value: bool | int | float | complex | None) -> str:
     """A number, or None, that reads back exactly. Infinity and NaN have no literal of their own."""
     if isinstance(value, float) and not math.isfinite(value):
         return f'float("{value}")'
+    if isinstance(value, complex):  # the sum `-0.0 + 1j` would lose its sign, and `inf` is no name
+        return f"complex({number_text(value.real)}, {number_text(value.imag)})"
     return repr(value)
 
 

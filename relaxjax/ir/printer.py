@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .highlight import ScriptText as ScriptText
 from .identifiers import identifier
-from .script_exprs import ScriptExprs
+from .script_exprs import ScriptExprs, is_a, writer_of
 from .tensor_json import write_tensors
 
 if TYPE_CHECKING:
@@ -55,6 +55,18 @@ def print_node(node: "Node", **options: Any) -> ScriptText:
     return ScriptText(_Printer(_parse_options(options)).document(node))
 
 
+def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]]:
+    """The lines of a program without prologue, and where in it each of its parts stands.
+
+    The places are by the `id` of a binding, of a function (its `def`), and of a sequence (its
+    result).
+    """
+    printer = _Printer(_parse_options(options))
+    printer.document(node)
+    numbers = {id(line): number for number, line in enumerate(printer.lines)}
+    return printer.lines, {part: numbers[id(line)] for part, line in printer.line_of.items()}
+
+
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
 
 
@@ -80,13 +92,13 @@ class _Printer:
         self.indent = ""
         self.in_module = False
         self.statements: list[tuple[int, str, Var]] = []  # where a result was left without a name
+        self.line_of: dict[int, str] = {}  # the line of a part, by its id: lines still move
 
     def document(self, node: "Node") -> str:
-        write = getattr(self, f"_{type(node).__name__}", None)
-        if write is None:
+        if writer_of(self, node) is None:
             return _bare_name(node) or self.exprs.text(node)
-        write(node)
-        if type(node).__name__ not in ("IRModule", "Function"):
+        self._write(node)
+        if not is_a(node, "IRModule", "Function"):
             return "\n".join(self.lines)
         return "\n".join([*self._prologue(), *self.lines, *self._epilogue()])
 
@@ -103,6 +115,12 @@ class _Printer:
             yield ""
             left_out = "1 constant is" if count == 1 else f"{count} constants are"
             yield f"# {left_out} left out; `script(show_meta=True)` writes all of them."
+
+    def _write(self, node: "Node") -> None:
+        """Write a statement, or a block of them."""
+        write = writer_of(self, node)
+        assert write is not None, f"a {type(node).__name__} is no statement"
+        write(node)
 
     def _line(self, text: str = "") -> None:
         self.lines.append(f"{self.indent}{text}" if text else "")
@@ -138,7 +156,7 @@ class _Printer:
         if self.lines[-1].startswith(self.indent):
             self._line()
         name = self.exprs.global_name(var.name)
-        if type(function).__name__ == "ExternFunc":
+        if is_a(function, "ExternFunc"):
             self._line(f"{name} = {self.exprs.text(function)}")
         else:
             self._top_function(function, name)
@@ -196,22 +214,24 @@ class _Printer:
         ]
         ret = self.exprs.text(function.ret_ty)
         self._line(f"def {name}({', '.join(params)}) -> {ret}:")
+        self.line_of[id(function)] = self.lines[-1]
 
     def _body(self, function: "Function", attrs: Any) -> None:
         if attrs:
             self._line(f"R.func_attr({self.exprs.value_text(attrs)})")
         self._line(f"return {self._leaf(function.body)}")
+        self.line_of[id(function.body)] = self.lines[-1]
 
     # Sequences and bindings
 
     def _leaf(self, value: "Expr") -> str:
         """The text of a value, with the statements that it needs written before."""
-        kind = type(value).__name__
-        if kind == "SeqExpr":
-            for block in value.blocks:  # type: ignore[attr-defined]  # told apart by its class name
-                self._block(block)
-            return self._leaf(value.body)  # type: ignore[attr-defined]  # as above
-        if kind not in ("If", "Function"):
+        if is_a(value, "SeqExpr"):
+            sequence: Any = value
+            for block in sequence.blocks:
+                self._write(block)
+            return self._leaf(sequence.body)
+        if not is_a(value, "If", "Function"):
             return self.exprs.text(value)
         name = self.exprs.names.unique("gv")
         self._bind(name, value.ty, value)
@@ -222,22 +242,18 @@ class _Printer:
 
     _If = _SeqExpr
 
-    def _block(self, block: "BindingBlock") -> None:
-        if type(block).__name__ == "DataflowBlock":
-            self._DataflowBlock(block)
-        else:
-            self._BindingBlock(block)
-
     def _BindingBlock(self, block: "BindingBlock") -> None:
         for binding in block.bindings:
-            getattr(self, f"_{type(binding).__name__}")(binding)
+            begin = len(self.lines)
+            self._write(binding)
+            self.line_of[id(binding)] = self.lines[begin]
 
     def _DataflowBlock(self, block: "BindingBlock") -> None:
         self.exprs.prefixes.add("R")
         self._line("with R.dataflow():")
         with self._indented():
             self._BindingBlock(block)
-            outputs = [b.var for b in block.bindings if type(b.var).__name__ == "Var"]
+            outputs = [b.var for b in block.bindings if not is_a(b.var, "DataflowVar")]
             self._line(f"R.output({', '.join(map(self.exprs.text, outputs))})")
 
     def _MatchCast(self, binding: "MatchCast") -> None:
@@ -254,14 +270,13 @@ class _Printer:
         else:
             self._bind(self.exprs.var(var), var.ty, value)
 
-    def _bind(self, name: str, ty: Any, value: "Expr") -> None:
-        match type(value).__name__:
-            case "If":
-                self._choice(name, ty, value)  # type: ignore[arg-type]  # told apart by its class name
-            case "Function":
-                self._nested_function(name, value)  # type: ignore[arg-type]  # as above
-            case _:
-                self._assign(name, ty, self._leaf(value))
+    def _bind(self, name: str, ty: Any, value: Any) -> None:
+        if is_a(value, "If"):
+            self._choice(name, ty, value)
+        elif is_a(value, "Function"):
+            self._nested_function(name, value)
+        else:
+            self._assign(name, ty, self._leaf(value))
 
     def _choice(self, name: str, ty: Any, value: "If") -> None:
         """Both branches bind the same name last: that is the value of the choice."""
@@ -272,6 +287,7 @@ class _Printer:
             self._line(head)
             with self._indented():
                 self._assign(name, ty, self._leaf(branch))
+                self.line_of[id(branch)] = self.lines[-1]
 
     def _assign(self, name: str, ty: Any, value: str) -> None:
         typed = ty is not None and self.options.show_all_types
@@ -284,19 +300,20 @@ class _Printer:
                 line = self.lines[index]
                 lhs = f"{self.exprs.var(var)}: {self.exprs.text(var.ty)}"
                 self.lines[index] = f"{line.removesuffix(text)}{lhs} = {text}"
+                named = {k: self.lines[index] for k, v in self.line_of.items() if v is line}
+                self.line_of.update(named)
 
 
 def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
     """Functions from outside first, then by name, `main` last."""
     var, function = item
-    return type(function).__name__ != "ExternFunc", var.name == "main", var.name
+    return not is_a(function, "ExternFunc"), var.name == "main", var.name
 
 
 def _returns_nothing(var: Any, value: Any) -> bool:
-    is_call = type(value).__name__ == "Call"
-    return is_call and type(var.ty).__name__ == "TupleType" and not var.ty.fields
+    return is_a(value, "Call") and is_a(var.ty, "TupleType") and not var.ty.fields
 
 
 def _bare_name(node: Any) -> str:
     """The name of what is no part of a program when it stands alone."""
-    return node.name if type(node).__name__ in ("Op", "GlobalVar") else ""
+    return node.name if is_a(node, "Op", "GlobalVar") else ""

@@ -1,6 +1,6 @@
 """Types, expressions and attributes as script text, each on one line."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -14,6 +14,20 @@ if TYPE_CHECKING:
     from . import expr, op, types
 
 DIALECTS = {"relax": "R", "lax": "L"}
+
+
+def writer_of(writers: object, node: object) -> Callable[[Any], Any] | None:
+    """The method of `writers` for the class of a node, or for the nearest of its base classes."""
+    for kind in type(node).__mro__:
+        write: Callable[[Any], Any] | None = getattr(writers, f"_{kind.__name__}", None)
+        if write is not None:
+            return write
+    return None
+
+
+def is_a(node: object, *kinds: str) -> bool:
+    """Whether the class of a node, or one of its bases, has one of these names."""
+    return any(kind.__name__ in kinds for kind in type(node).__mro__)
 
 
 class ScriptExprs:
@@ -47,7 +61,7 @@ class ScriptExprs:
 
     def text(self, node: Any) -> str:
         """The text of a type or an expression."""
-        write = getattr(self, f"_{type(node).__name__}", None)
+        write = writer_of(self, node)
         return f"<{type(node).__name__}>" if write is None else str(write(node))
 
     def value_text(self, value: Any) -> str:
@@ -64,10 +78,9 @@ class ScriptExprs:
                 return f"{{{', '.join(items)}}}"
             case SymbolicExpr():
                 return self.dim(value)
-            case _ if hasattr(self, f"_{type(value).__name__}"):
-                return self.text(value)
             case _:
-                return repr(value)
+                write = writer_of(self, value)
+                return repr(value) if write is None else str(write(value))
 
     def var(self, var: "expr.Var") -> str:
         """The name of a variable, given where it appears first."""
@@ -131,7 +144,7 @@ class ScriptExprs:
 
     def _FuncType(self, ty: "types.FuncType") -> str:
         if ty.params is None:
-            ret = None if type(ty.ret).__name__ == "ObjectType" else self.text(ty.ret)
+            ret = None if is_a(ty.ret, "ObjectType") else self.text(ty.ret)
             return self._r("Callable", ret=ret, purity=str(ty.pure))
         params = _sequence(map(self.text, ty.params))
         return self._r("Callable", params, self.text(ty.ret), str(ty.pure))
@@ -145,8 +158,6 @@ class ScriptExprs:
     def _Var(self, var: "expr.Var") -> str:
         self.used_vars.add(var)
         return self.var(var)
-
-    _DataflowVar = _Var
 
     def _GlobalVar(self, var: "expr.GlobalVar") -> str:
         self.calls_module = True
@@ -231,10 +242,10 @@ def _named_where_needed(params: "Sequence[op.Param]", args: list[str]) -> list[s
 
 def _is_opaque(value: Any) -> "TypeGuard[expr.ExternFunc]":
     """Whether this is a function from outside of which no more than its purity is known."""
-    if type(value).__name__ != "ExternFunc":
+    if not is_a(value, "ExternFunc"):
         return False
-    ty = value.ty
-    return ty is None or (ty.params is None and type(ty.ret).__name__ == "ObjectType")
+    ty: Any = value.ty
+    return ty is None or (ty.params is None and is_a(ty.ret, "ObjectType"))
 
 
 def _is_pure(function: Any) -> bool:

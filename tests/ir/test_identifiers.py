@@ -28,6 +28,8 @@ def test_a_taken_name_gets_the_next_number() -> None:
     assert given == ["x", "x_1", "x_1_1", "x_2", "taken_1"]
 
 
-@pytest.mark.parametrize("word", ["lambda", "None", "R", "I", "T", "L", "metadata", "tvm", "float"])
+@pytest.mark.parametrize(
+    "word", ["lambda", "None", "R", "I", "T", "L", "metadata", "tvm", "float", "complex"]
+)
 def test_words_with_a_meaning_are_never_given(word: str) -> None:
     assert Identifiers().unique(word) == f"{word}_1"

@@ -25,8 +25,13 @@ def test_printable_characters_stand_as_they_are() -> None:
     assert string_text('层 "a"\n\\') == '"层 \\"a\\"\\n\\\\"'
 
 
-@given(st.one_of(st.integers(), st.booleans(), st.floats(allow_nan=False), st.none()))
-def test_a_number_reads_back(value: float | None) -> None:
+@given(
+    st.one_of(
+        *(st.integers(), st.booleans(), st.none(), st.floats(allow_nan=False)),
+        st.complex_numbers(allow_nan=False),
+    )
+)
+def test_a_number_reads_back(value: complex | None) -> None:
     again = eval(number_text(value))
     assert again == value
     assert type(again) is type(value)

@@ -186,7 +186,7 @@ def test_an_expression(expr: Expr, text: str) -> None:
         (VECTOR, 'R.Tensor((3,), dtype="float32")'),
         (const(1), 'R.const(1, "int32")'),
         (add, "R.add"),
-        (1 + 2j, "(1+2j)"),
+        (1 + 2j, "complex(1.0, 2.0)"),
     ],
     ids=str,
 )
@@ -532,6 +532,15 @@ def test_a_node_of_a_class_that_has_no_script_prints_its_class() -> None:
         __slots__ = ()
 
     assert str(Strange()) == "<Strange>"
+
+
+def test_a_node_of_a_derived_class_prints_as_its_base() -> None:
+    class LocalOp(Op):
+        __slots__ = ()
+
+    operator = LocalOp("lax.mine", (), lambda call: VECTOR)
+    assert str(Call(operator, (X,))) == "L.mine(x)"
+    assert str(operator) == "lax.mine"
 
 
 def test_printing_is_linear_in_the_number_of_bindings() -> None:
