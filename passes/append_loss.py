@@ -70,7 +70,7 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
 
 
 def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
-    """The loss in terms of the backbone's symbolic dimensions, its first parameters' types checked."""
+    """The loss in terms of the backbone's dimensions, its first parameters' types checked."""
     found: dict[SymbolicVar, Dim] = {}
     for param, output in zip(loss.params, outputs, strict=False):
         if param.ty is not None:

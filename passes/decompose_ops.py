@@ -58,7 +58,7 @@ def _decomposition(call: Call) -> Expr | None:
 def _on_functions(
     mod: IRModule, func_name: str | None, change: Callable[[Function], Function]
 ) -> IRModule:
-    """The module with one function changed, or all its Relax functions; an unknown name is an error."""
+    """The module with one function changed, or with all; an unknown name is an error."""
     if func_name is None:
         return mod.with_functions({n: change(f) for n, f in mod.relax_functions().items()})
     function = mod[func_name]

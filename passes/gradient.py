@@ -200,9 +200,8 @@ def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
         return partial
     if wanted.dims is None:
         return get_op("relax.collapse_sum_like")(partial, arg)
-    if found.dims is not None and len(found.dims) == len(wanted.dims):
-        if all(map(can_prove_equal, found.dims, wanted.dims)):
-            return partial
+    if found.ndim == wanted.ndim and all(map(can_prove_equal, found.dims or (), wanted.dims)):
+        return partial
     return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
 
 

@@ -32,7 +32,7 @@ class Loss(Protocol):
 
 
 class Optimizer(Protocol):
-    """What SetupTrainer asks of an optimizer: its update as a Relax function, and its first state."""
+    """What SetupTrainer asks of an optimizer: its update as a function, and its first state."""
 
     @property
     def state(self) -> Any: ...
@@ -78,7 +78,7 @@ class _Counts:
 
 
 def _counts(mod: IRModule) -> _Counts:
-    """How many inputs and parameters the backbone has; a module that does not say so is an error."""
+    """How many inputs and parameters the backbone has; a module must say so."""
     well_formed(mod)
     if BACKBONE not in mod:
         raise ValueError(f"SetupTrainer: the module has no function `{BACKBONE}`")
