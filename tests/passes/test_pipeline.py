@@ -278,10 +278,9 @@ PIECES = st.sampled_from(["Plain", "Differentiate", "func", *'{}[]=,"3.-e \n', "
 def test_any_other_text_is_refused_in_the_same_way(text: str) -> None:
     try:
         read = parse_pipeline(text)
-    except PipelineError as error:
-        assert str(error).count("\n") == 2
+    except PipelineError:
         return
-    assert parse_pipeline(pipeline_text(read)).passes is not read.passes
+    assert repr(parse_pipeline(pipeline_text(read))) == repr(read)
 
 
 def test_a_wrong_text_of_several_lines_shows_the_line() -> None:
