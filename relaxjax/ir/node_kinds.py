@@ -75,7 +75,7 @@ class Kind:
 
 def kind_name(entry: Entry) -> str:
     """The name of an entry's kind; what cannot be saved is an error."""
-    name = type(entry).__name__
+    name = "Op" if isinstance(entry, Op) else type(entry).__name__
     if name not in KINDS:
         raise TypeError(f"a node of type {name} cannot be saved")
     return name

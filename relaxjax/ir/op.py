@@ -7,7 +7,7 @@ from typing import Any
 
 from .attrs import Attrs
 from .expr import Call, Expr
-from .registry import OPS, get_op
+from .registry import OPS, did_you_mean, get_op
 from .types import ObjectType, Type
 
 
@@ -143,8 +143,22 @@ def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
         raise TypeError(
             f"{call.op.name} takes {listed}, but the call has {len(call.args)} arguments"
         )
+    _check_attributes(call.op, call.attrs)
     missing = [None] * (len(names) - len(call.args))
     return [*call.args, *missing], dict(call.attrs)
+
+
+def _check_attributes(operator: Op, attrs: Attrs) -> None:
+    params = [param for param in operator.params if not param.is_arg]
+    if not params and any(param.variadic for param in operator.params):
+        return  # a primitive of JAX: it knows its own parameters
+    names = [param.name for param in params]
+    for name in attrs:
+        if name not in names:
+            raise TypeError(f"{operator.name} has no attribute `{name}`{did_you_mean(name, names)}")
+    for param in params:
+        if param.required and param.name not in attrs:
+            raise TypeError(f"{operator.name}: the attribute `{param.name}` is missing")
 
 
 def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

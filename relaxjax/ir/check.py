@@ -1,0 +1,406 @@
+"""Well-formedness: the rules that every program keeps between one pass and the next.
+
+They are Relax's twelve, and two more about types; `fault.RULES` has them all. Rule 11 of Relax says
+that operators which declare a normal form of their own are in it. Ours declare none: here the rule
+is that the arguments and attributes of a call are what its operator declares, and that its
+inference accepts them. An attribute `relax.force_pure` lets a function that says it is pure call
+what is impure, though not inside a dataflow block.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from .dims import SymbolicVar
+from .expr import (
+    Call,
+    Constant,
+    DataflowVar,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from .fault import Fault, WellFormedError, described, span_of
+from .function import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr
+from .infer import call_type, is_pure_call
+from .lattice import Fit, fits
+from .module import IRModule
+from .node import Node
+from .op import Op
+from .registry import did_you_mean
+from .structural import structural_equal
+from .types import PrimType, TensorType, Type
+from .walk import bound_vars, definable_symbols, type_symbols, type_vars, value_symbols
+
+_CONDITION = TensorType((), "bool")
+
+
+def well_formed(program: IRModule | Function) -> None:
+    """Raise a WellFormedError that shows every fault of the program, unless it has none."""
+    found = faults(program)
+    if found:
+        raise WellFormedError(program, found)
+
+
+def check_well_formed(program: IRModule | Function) -> bool:
+    """Whether the program keeps all rules."""
+    return not faults(program)
+
+
+def faults(program: IRModule | Function) -> list[Fault]:
+    """Every fault of the program, in the order of the program."""
+    if isinstance(program, Function):
+        checker = _Checker(None)
+        checker.top_function(program.global_symbol or "main", program)
+    else:
+        checker = _Checker(program)
+        for name, function in program.relax_functions().items():
+            checker.top_function(name, function)
+    return checker.faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What surrounds a binding: a dataflow block, a branch, a function that must be pure."""
+
+    dataflow: bool = False
+    branch: bool = False
+    pure: bool = True
+
+
+@dataclass(slots=True)
+class _Scope:
+    """What can be seen at one point of a function."""
+
+    vars: dict[Var, None] = field(default_factory=dict)
+    symbols: dict[SymbolicVar, None] = field(default_factory=dict)
+
+
+class _Checker:
+    """One walk through a program, in its order."""
+
+    def __init__(self, module: IRModule | None) -> None:
+        self.module = module
+        self.faults: list[Fault] = []
+        self.function_name = ""
+        self.part: Node = IRModule()
+        self.setting = _Setting()
+        self.scope = _Scope()
+        self.defined: dict[Var, _Setting] = {}  # so far, and where
+        self.parameters: dict[Var, str] = {}  # so far, and of which function
+        self.coming: frozenset[Var] = frozenset()  # everything that this function defines
+        self.current: dict[int, GlobalVar] = {}  # uses of functions found to be up to date, by id
+
+    def fault(self, rule: int, message: str, at: Node | None = None) -> None:
+        span = span_of(at, self.part)
+        self.faults.append(Fault(rule, message, self.function_name, self.part, span))
+
+    # Functions
+
+    def top_function(self, name: str, function: Function) -> None:
+        self.function_name, self.part = name, function
+        self.coming = frozenset(bound_vars(function))
+        symbol = function.global_symbol
+        if self.module is not None and symbol not in (None, name):
+            self.fault(2, f"the function `{name}` has the `global_symbol` {symbol!r}")
+        self.function(function)
+
+    def function(self, function: Function) -> None:
+        outer, self.part = self.part, function
+        with self.inside(_Setting(pure=self.must_be_pure(function))):
+            for param in function.params:
+                self.scope.symbols.update(dict.fromkeys(definable_symbols(param.ty)))
+            for param in function.params:
+                self.parameter(param)
+            for param in function.params:
+                self.type(param.ty, f"the type of `{param.name}`")
+            self.type(function.ret_ty, "the result type")
+            self.body(function.body, "the body of a function")
+            if fits(function.body.ty, function.ret_ty) is Fit.NEVER:
+                self.part = function.body
+                self.fault(
+                    13,
+                    f"the function is declared to return {function.ret_ty}, "
+                    f"but its result is of type {function.body.ty}",
+                )
+        self.part = outer
+
+    def must_be_pure(self, function: Function) -> bool:
+        forced = bool(function.attrs.get("relax.force_pure", False))
+        if forced and not function.pure:
+            self.fault(10, "a function with the attribute `relax.force_pure` must say it is pure")
+        return function.pure and not forced
+
+    def parameter(self, param: Var) -> None:
+        owner = self.parameters.setdefault(param, self.function_name)
+        if isinstance(param, DataflowVar):
+            self.fault(4, f"the parameter `{param.name}` is a dataflow variable", param)
+        if param in self.defined and owner != self.function_name:
+            self.fault(
+                3,
+                f"`{param.name}` is a parameter of `{owner}` too: "
+                "give each function variables of its own (`renew`)",
+                param,
+            )
+        elif param in self.defined:
+            self.twice(param)
+        self.enter(param)
+
+    def body(self, body: Expr, what: str) -> None:
+        """The sequence of a function or a branch, and its result."""
+        if not isinstance(body, SeqExpr):
+            self.fault(6, f"{what} must be a SeqExpr, found {described(body)}", body)
+            self.value(body)
+            return
+        with self.inside(self.setting):
+            for block in body.blocks:
+                self.block(block)
+            outer, self.part = self.part, body
+            if isinstance(body.body, SeqExpr):
+                self.fault(6, "a sequence is the result of another", body.body)
+                self.body(body.body, "the result")
+            else:
+                self.leaf(body.body, "the result")
+            self.part = outer
+
+    # Bindings
+
+    def block(self, block: BindingBlock) -> None:
+        outer, dataflow = self.setting, isinstance(block, DataflowBlock)
+        self.setting = replace(outer, dataflow=dataflow)
+        for binding in block.bindings:
+            self.binding(binding)
+        self.setting = outer
+        if dataflow:
+            for binding in block.bindings:
+                if isinstance(binding.var, DataflowVar):
+                    self.scope.vars.pop(binding.var, None)
+
+    def binding(self, binding: Binding) -> None:
+        outer, self.part = self.part, binding
+        if isinstance(binding.value, Function):
+            # A closure may call itself.
+            self.definition(binding.var)
+            self.value(binding.value)
+        else:
+            self.value(binding.value)
+            if isinstance(binding, MatchCast):
+                self.scope.symbols.update(dict.fromkeys(definable_symbols(binding.ty)))
+                self.type(binding.ty, "the type")
+            self.definition(binding.var)
+        self.part = binding
+        self.fitting(binding)
+        self.part = outer
+
+    def definition(self, var: Var) -> None:
+        if var in self.defined:
+            self.twice(var)
+        if isinstance(var, DataflowVar) and not self.setting.dataflow:
+            self.fault(
+                4, f"the dataflow variable `{var.name}` is defined outside a dataflow block", var
+            )
+        self.enter(var)
+        self.type(var.ty, f"the type of `{var.name}`")
+
+    def enter(self, var: Var) -> None:
+        self.defined[var] = self.setting
+        self.scope.vars[var] = None
+        if var.ty is None:
+            self.fault(8, f"`{var.name}` has no type", var)
+
+    def twice(self, var: Var) -> None:
+        self.fault(1, f"`{var.name}` is defined a second time: every variable is defined once", var)
+
+    def fitting(self, binding: Binding) -> None:
+        var, value = binding.var, binding.value
+        if isinstance(binding, MatchCast):
+            if fits(value.ty, binding.ty) is Fit.NEVER:
+                self.fault(
+                    13, f"the value is of type {value.ty}, which can never be {binding.ty}", value
+                )
+            value_type: Type | None = binding.ty
+        else:
+            value_type = value.ty
+        if fits(value_type, var.ty) is Fit.NEVER:
+            self.fault(
+                13, f"`{var.name}` is of type {var.ty}, but its value is of type {value_type}", var
+            )
+
+    # Values
+
+    def value(self, value: Expr) -> None:
+        """What a binding may hold: one operation on leaves, a choice, a closure, or a leaf."""
+        match value:
+            case Call():
+                self.call(value)
+            case TupleGetItem():
+                self.leaf(value.tuple_value, "the tuple whose field is taken")
+            case If():
+                self.choice(value)
+            case Function():
+                self.function(value)
+            case SeqExpr():
+                self.fault(6, "a sequence is the value of a binding", value)
+                self.body(value, "the value")
+            case _:
+                self.leaf(value, "the value")
+                return
+        if value.ty is None:
+            self.fault(8, f"{described(value)} has no type", value)
+
+    def choice(self, choice: If) -> None:
+        if self.setting.dataflow:
+            self.fault(9, "a choice between branches stands in a dataflow block", choice)
+        self.leaf(choice.cond, "the condition")
+        is_flag = choice.cond.ty == PrimType("bool")
+        if fits(choice.cond.ty, _CONDITION) is Fit.NEVER and not is_flag:
+            self.fault(
+                13, f"the condition must be a scalar of dtype bool, found {choice.cond.ty}", choice
+            )
+        setting = replace(self.setting, dataflow=False, branch=True)
+        for branch in (choice.true_branch, choice.false_branch):
+            with self.inside(setting):
+                self.body(branch, "a branch")
+            if fits(branch.ty, choice.ty) is Fit.NEVER:
+                self.fault(
+                    13, f"the choice is of type {choice.ty}, but a branch of {branch.ty}", branch
+                )
+
+    def call(self, call: Call) -> None:
+        name = _callee_name(call.op)
+        if not isinstance(call.op, Op):
+            self.leaf(call.op, "the callee")
+        for number, arg in enumerate(call.args, start=1):
+            self.leaf(arg, f"argument {number} of {name}")
+        for ty in call.ty_args:
+            self.type(ty, f"a type argument of {name}")
+        self.symbols(value_symbols(call.attrs), f"the attributes of {name}")
+        if not is_pure_call(call):
+            self.impure(call, name)
+        if all(arg.ty is not None for arg in call.args):
+            self.signature(call, name)
+
+    def impure(self, call: Call, name: str) -> None:
+        if self.setting.dataflow:
+            self.fault(10, f"the call of {name} is impure: move it out of the dataflow block", call)
+        elif self.setting.pure:
+            self.fault(
+                10,
+                f"the call of {name} is impure, but the function says it is pure: "
+                "write `@R.function(pure=False)`",
+                call,
+            )
+
+    def signature(self, call: Call, name: str) -> None:
+        """The arguments are what the callee takes, and the type of the call what it gives."""
+        try:
+            result = call.op.infer(call) if isinstance(call.op, Op) else call_type(call)
+        except Exception as error:
+            # An inference rule may meet here what it was never meant for, and fail in any way.
+            self.fault(11 if isinstance(call.op, Op) else 13, str(error), call)
+            return
+        if fits(result, call.ty) is Fit.NEVER:
+            self.fault(13, f"{name} gives {result} here, but the call is of type {call.ty}", call)
+
+    # Leaves
+
+    def leaf(self, expr: Expr, what: str) -> None:
+        match expr:
+            case Tuple():
+                for item in expr.fields:
+                    self.leaf(item, "a field of a tuple")
+            case Var():
+                self.use(expr)
+            case GlobalVar():
+                self.global_use(expr)
+            case ShapeExpr():
+                self.symbols(value_symbols(expr.values), "a shape")
+            case PrimExpr():
+                self.symbols(value_symbols(expr.value), "a scalar")
+            case ExternFunc():
+                self.type(expr.ty, f"the type of `{expr.symbol}`")
+            case Constant() | StringImm() | DataTypeImm() | Op():
+                return
+            case _:
+                self.fault(7, f"{what} is {described(expr)}: bind it to a variable first", expr)
+                self.value(expr)
+
+    def use(self, var: Var) -> None:
+        if var in self.scope.vars:
+            return
+        name = f"`{var.name}`"
+        where = self.defined.get(var)
+        if where is None and var in self.coming:
+            self.fault(1, f"{name} is used before it is defined", var)
+        elif where is None:
+            self.fault(1, f"{name} is not defined", var)
+        elif isinstance(var, DataflowVar):
+            self.fault(
+                4, f"{name} is used outside its dataflow block: make it an output of the block", var
+            )
+        elif where.branch:
+            self.fault(
+                5, f"{name} is defined in a branch, and used outside: make it the result", var
+            )
+        else:
+            self.fault(1, f"{name} belongs to another function", var)
+
+    def global_use(self, var: GlobalVar) -> None:
+        if self.module is None or id(var) in self.current:
+            return
+        if var not in self.module:
+            hint = did_you_mean(var.name, list(self.module))
+            self.fault(1, f"the module has no function `{var.name}`{hint}", var)
+        elif var.ty is None:
+            self.fault(8, f"the function `{var.name}` is used without its type", var)
+        elif not structural_equal(var.ty, self.module[var].ty):
+            self.fault(
+                14,
+                f"`{var.name}` is used as {var.ty}, but in the module it is {self.module[var].ty}: "
+                "take the variable from the module again (`get_global_var`)",
+                var,
+            )
+        else:
+            self.current[id(var)] = var
+
+    # Types and scopes
+
+    def type(self, ty: Type | None, what: str) -> None:
+        self.symbols(type_symbols(ty), what)
+        for var in type_vars(ty):
+            self.use(var)
+
+    def symbols(self, used: tuple[SymbolicVar, ...], what: str) -> None:
+        for symbol in used:
+            if symbol not in self.scope.symbols:
+                self.fault(
+                    12,
+                    f"the symbolic dimension `{symbol.name}` in {what} is not defined: a parameter "
+                    "or a match_cast before must have it as a dimension of its own",
+                )
+                # Once is enough.
+                self.scope.symbols[symbol] = None
+
+    @contextmanager
+    def inside(self, setting: _Setting) -> Iterator[None]:
+        """A place of its own: what it defines cannot be seen behind it."""
+        outer, self.setting = self.setting, setting
+        vars_before, symbols_before = len(self.scope.vars), len(self.scope.symbols)
+        yield
+        self.setting = outer
+        while len(self.scope.vars) > vars_before:
+            self.scope.vars.popitem()
+        while len(self.scope.symbols) > symbols_before:
+            self.scope.symbols.popitem()
+
+
+def _callee_name(callee: Expr) -> str:
+    name = getattr(callee, "name", None) or getattr(callee, "symbol", None)
+    return "the callee" if name is None else f"`{name}`"
