@@ -11,6 +11,13 @@ from .decorators import function_pass as function_pass
 from .decorators import module_pass as module_pass
 from .hooks import pass_instrument as pass_instrument
 from .info import PassInfo as PassInfo
+from .instruments import DumpIR as DumpIR
+from .instruments import PassHistory as PassHistory
+from .instruments import PassPrintingInstrument as PassPrintingInstrument
+from .instruments import PassTimingInstrument as PassTimingInstrument
+from .instruments import PrintAfterAll as PrintAfterAll
+from .instruments import PrintBeforeAll as PrintBeforeAll
+from .instruments import WellFormedInstrument as WellFormedInstrument
 from .kinds import DataflowBlockPass as DataflowBlockPass
 from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass
