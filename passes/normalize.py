@@ -18,7 +18,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import located
 from relaxjax.ir.types import ObjectType, Type
-from relaxjax.ir.walk import all_vars, global_vars, kept, map_children
+from relaxjax.ir.walk import all_vars, global_vars, kept, map_children, used_vars
 
 from .base import pass_factory
 from .notes import in_function
@@ -95,8 +95,8 @@ class _Normalizer:
                 self.binding(binding)
 
     def binding(self, binding: Binding) -> None:
-        if isinstance(binding.value, Function):
-            # A closure may call itself, so its variable has a type before its body is read.
+        if isinstance(binding.value, Function) and binding.var in used_vars(binding.value):
+            # A closure that calls itself: its variable needs a type before its body is read.
             self.var(binding.var, binding.value.ty)
         value = self.builder.normalize(self.expr(binding.value))
         ty = binding.ty if isinstance(binding, MatchCast) else value.ty
