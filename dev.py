@@ -74,16 +74,24 @@ def test(options: list[str]) -> int:
 
 def lint(options: list[str]) -> int:
     """Run every check, also after one has failed, and name those that did."""
-    environment("lint")
-    checks = ["ruff format --check .", "ruff check .", "mypy", "basedpyright", "lint-imports"]
+    if options:
+        print(f"dev.py lint takes no options, but was given {' '.join(options)}")
+        return 2
+    python = environment("lint")
+    checks: dict[str, Command] = {
+        "ruff format": ["ruff", "format", "--check", "."],
+        "ruff check": ["ruff", "check", "."],
+        "mypy": ["mypy"],
+        "basedpyright": ["basedpyright", "--pythonpath", python],
+        "import-linter": ["lint-imports"],
+    }
     failed = []
-    for check in checks:
-        program, *rest = check.split()
+    for name, (program, *rest) in checks.items():
         start = time.monotonic()
-        print(f"\n--- {check}", flush=True)
-        if call([VENV / BIN / program, *rest, *options]) != 0:
-            failed.append(check)
-        print(f"--- {check}: {time.monotonic() - start:.1f} s", flush=True)
+        print(f"\n--- {name}", flush=True)
+        if call([VENV / BIN / program, *rest]) != 0:
+            failed.append(name)
+        print(f"--- {name}: {time.monotonic() - start:.1f} s", flush=True)
     if failed:
         print(f"\nfailed: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

@@ -11,7 +11,8 @@ import pytest
 
 DEV = Path(__file__).parents[1] / "dev.py"
 
-pytestmark = pytest.mark.skipif(not DEV.exists(), reason="there is no checkout around these tests")
+if not DEV.exists():
+    pytest.skip("there is no checkout around these tests", allow_module_level=True)
 
 
 @pytest.fixture
@@ -149,6 +150,11 @@ def test_lint_runs_every_check_and_names_those_that_failed(
     assert dev.main(["lint"]) == 1
     assert "lint-imports" in dev.commands[-1][0]
     assert "failed: mypy" in capsys.readouterr().err
+
+
+def test_lint_takes_no_options(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert dev.main(["lint", "passes"]) == 2
+    assert "lint takes no options, but was given passes" in capsys.readouterr().out
 
 
 def test_a_command_that_fails_is_shown(
