@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.dims import can_prove_equal
 from relaxjax.ir.expr import Call, Expr, GlobalVar, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.infer import is_pure_call
@@ -20,6 +19,7 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import used_vars
+from relaxjax.ops.shapes import same_dims
 
 from .base import pass_factory
 
@@ -200,7 +200,7 @@ def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
         return partial
     if wanted.dims is None:
         return get_op("relax.collapse_sum_like")(partial, arg)
-    if found.ndim == wanted.ndim and all(map(can_prove_equal, found.dims or (), wanted.dims)):
+    if same_dims(found.dims, wanted.dims):
         return partial
     return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
 
