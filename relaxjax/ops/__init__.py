@@ -6,6 +6,7 @@ from . import creation as creation
 from . import datatype as datatype
 from . import grad as grad
 from . import index as index
+from . import lax as lax
 from . import linear_algebra as linear_algebra
 from . import nn as nn
 from . import reshaping as reshaping

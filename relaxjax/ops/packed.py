@@ -16,7 +16,8 @@ def register_packed(name: str, override: bool = False) -> Callable[[F], F]:
     def register(function: F) -> F:
         if name in PACKED and not override:
             raise ValueError(
-                f"a packed function `{name}` is registered already; pass override=True to replace it"
+                f"a packed function `{name}` is registered already: "
+                "pass override=True to replace it"
             )
         PACKED[name] = function
         return function

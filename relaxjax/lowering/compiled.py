@@ -1,0 +1,140 @@
+"""One function of a module, compiled when it is first called, once for each set of shapes."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+
+from .arguments import Symbols, admit, bind
+from .interpreter import Interpreter
+from .traits import compiles, needs_x64
+
+
+class CompiledFunction:
+    """Calls a function of a module: `compiled(*args)` gives JAX arrays, tuples of them for tuples.
+
+    For arguments of shapes and dtypes that it has not seen, it compiles; the `cache_size` programs
+    used last are kept. A function that cannot be one compiled program (it calls itself, calls a
+    Python function, or returns something other than tensors) runs operator by operator.
+    """
+
+    def __init__(
+        self,
+        mod: IRModule,
+        name: str,
+        place: jax.Device | jax.sharding.Sharding,
+        cache_size: int,
+        donate: Sequence[str | int] = (),
+    ) -> None:
+        self.mod = mod
+        self.name = name
+        self.function: Function = mod[name]
+        self.place = place
+        self.cache_size = cache_size
+        self.donated = frozenset(donated_params(self.function, name, donate))
+        self.programs: OrderedDict[Hashable, Callable[..., Any]] = OrderedDict()
+        self.compiles = compiles(mod, name)
+        self.needs_x64 = needs_x64(mod, name)
+        self.is_default = place == jax.devices()[0]
+
+    def __call__(self, *args: Any) -> Any:
+        with self.context():
+            key = tuple(map(signature, args))
+            program = self.programs.get(key)
+            if program is None:
+                return self._first_call(args)
+            self.programs.move_to_end(key)
+            return program(*args)
+
+    def context(self) -> AbstractContextManager[Any]:
+        """The settings under which the function is traced, compiled and run."""
+        stack = ExitStack()
+        if self.needs_x64:
+            stack.enter_context(jax.enable_x64(True))
+        if not self.is_default and isinstance(self.place, jax.Device):
+            stack.enter_context(jax.default_device(self.place))
+        return stack
+
+    def program(self, args: Sequence[Any]) -> Callable[..., Any]:
+        """The program for checked arguments like `args`, from the cache if it is there."""
+        key = tuple(map(signature, args))
+        if key not in self.programs:
+            self.programs[key] = self._compiled(args) if self.compiles else self._placed(self._run)
+            if len(self.programs) > self.cache_size:
+                self.programs.popitem(last=False)
+        self.programs.move_to_end(key)
+        return self.programs[key]
+
+    def checked(self, args: Sequence[Any]) -> list[Any]:
+        """Arguments from outside, checked against the parameters before JAX converts them."""
+        values = admit(self.function.params, args, f"`{self.name}`")
+        bind(self.function.params, values, Symbols(), f"`{self.name}`")
+        return values
+
+    def lowered(self, args: Sequence[Any]) -> Any:
+        """JAX's own lowered program for arguments like `args`."""
+        values = self.checked(args)
+        return self._jitted(values).lower(*values)
+
+    def _first_call(self, args: Sequence[Any]) -> Any:
+        values = self.checked(args)
+        return self.program(values)(*values)
+
+    def _run(self, *args: Any) -> Any:
+        return Interpreter(self.mod).run(self.function, args, self.name, None)
+
+    def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
+        return self._placed(self._jitted(args))
+
+    def _jitted(self, args: Sequence[Any]) -> Any:
+        """The function under `jax.jit`; what is no array is part of the program."""
+        constant = [i for i, arg in enumerate(args) if not holds_arrays(arg)]
+        donated = [i for i in self.donated if i not in constant]
+
+        def run(*values: Any) -> Any:
+            return self._run(*values)
+
+        run.__name__ = self.name
+        return jax.jit(run, static_argnums=constant, donate_argnums=donated)
+
+    def _placed(self, program: Callable[..., Any]) -> Callable[..., Any]:
+        """`program` with its arrays on the device; the default device they find by themselves."""
+        if self.is_default:
+            return program
+        return lambda *args: program(
+            *(jax.device_put(arg, self.place) if holds_arrays(arg) else arg for arg in args)
+        )
+
+
+def signature(value: Any) -> Hashable:
+    """What a program is compiled for: shapes and dtypes of arrays, values of everything else."""
+    if isinstance(value, jax.Array | np.ndarray):
+        return value.shape, value.dtype
+    if isinstance(value, tuple | list):
+        return type(value), *map(signature, value)
+    return type(value), value
+
+
+def holds_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a tuple of such all through."""
+    if isinstance(value, tuple | list):
+        return all(map(holds_arrays, value))
+    return isinstance(value, jax.Array | np.ndarray)
+
+
+def donated_params(function: Function, name: str, donate: Sequence[str | int]) -> list[int]:
+    """The positions of the parameters that are donated, given by name or position."""
+    names = [param.name for param in function.params]
+    positions = []
+    for item in donate:
+        if item not in names and item not in range(len(names)):
+            listed = ", ".join(f"`{n}`" for n in names)
+            raise ValueError(f"`{name}` has no parameter `{item}` to donate; it has {listed}")
+        positions.append(names.index(item) if isinstance(item, str) else item)
+    return positions

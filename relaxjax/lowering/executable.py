@@ -1,0 +1,97 @@
+"""Building a module: its functions legalised, and compiled when they are called."""
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+
+from .compiled import CompiledFunction, donated_params
+from .interpreter import LoweringError
+from .legalize import legalize
+from .target import Target, placement, platform_of
+from .to_jax import to_jax
+from .traits import needs_x64
+
+
+def build(
+    mod: IRModule, target: Target = "cpu", *, legalized: bool = True, cache_size: int = 32
+) -> "Executable":
+    """Make a module ready to run.
+
+    Args:
+        mod: the module.
+        target: "cpu" or "llvm", "cuda" or "gpu", "tpu", a JAX device, or a sharding for all
+            arguments.
+        legalized: whether to run `LegalizeOps` first, so that what runs is what it prints.
+        cache_size: how many compiled programs each function keeps, one for each set of shapes.
+    """
+    if not isinstance(mod, IRModule):
+        raise TypeError(f"`build` takes an IRModule, found {mod!r} of type {type(mod).__name__}")
+    if cache_size < 1:
+        raise ValueError(f"`cache_size` must be at least 1, found {cache_size}")
+    platform = platform_of(target)
+    return Executable(legalize(mod, platform) if legalized else mod, target, cache_size)
+
+
+compile = build  # the name it has in TVM
+
+
+class Executable:
+    """A built module: `executable["f"](*args)` runs the function `f`."""
+
+    def __init__(self, mod: IRModule, target: Target, cache_size: int) -> None:
+        self.mod = mod
+        self.target = target
+        self.cache_size = cache_size
+        self._functions: dict[str, CompiledFunction] = {}
+
+    def __getitem__(self, name: str) -> CompiledFunction:
+        if name not in self._functions:
+            self._functions[name] = self.compiled(name)
+        return self._functions[name]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.mod
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.mod.relax_functions())
+
+    def compiled(
+        self, name: str, place: Target | None = None, donate: Sequence[str | int] = ()
+    ) -> CompiledFunction:
+        """The function `name`, for another place than the target's if one is given.
+
+        `donate` names parameters, or gives their positions, whose memory the results may take.
+        """
+        _runnable(self.mod, name)
+        where = placement(self.target if place is None else place)
+        return CompiledFunction(self.mod, name, where, self.cache_size, donate)
+
+    def jit(self, name: str, donate: Sequence[str | int] = ()) -> Callable[..., Any]:
+        """The function `name` under plain `jax.jit`: the least that a call can cost.
+
+        It takes arrays only, which are checked when it is traced; `donate` is as for `compiled`.
+        """
+        function = _runnable(self.mod, name)
+        donated = donated_params(function, name, donate)
+        jitted = jax.jit(to_jax(self.mod, name), donate_argnums=donated)
+        return partial(_with_x64, jitted) if needs_x64(self.mod, name) else jitted
+
+    def __repr__(self) -> str:
+        return f"Executable({', '.join(self)}; target={self.target!r})"
+
+
+def _with_x64(function: Callable[..., Any], *args: Any) -> Any:
+    with jax.enable_x64(True):
+        return function(*args)
+
+
+def _runnable(mod: IRModule, name: str) -> Function:
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
+    return function

@@ -1,0 +1,217 @@
+"""Running a function: an environment, a way to read, a way to write, one loop over the bindings."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from relaxjax.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    GlobalVar,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.span import located
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
+from relaxjax.ops.packed import packed_function
+
+from .arguments import Symbols, bind, check_width, match_cast
+
+
+class LoweringError(TypeError):
+    """A program cannot be run in the way that was asked for; the message says why."""
+
+
+@dataclass(slots=True)
+class Frame:
+    """One call in progress: the values of variables and symbols, and the function's name."""
+
+    name: str
+    env: dict[Var, Any] = field(default_factory=dict)
+    symbols: Symbols = field(default_factory=Symbols)
+
+    def inside(self) -> "Frame":
+        """A frame that sees all of this one, and keeps what it defines to itself."""
+        return Frame(self.name, dict(self.env), self.symbols.inside())
+
+
+class Interpreter:
+    """Runs the functions of a module on JAX values, traced or concrete.
+
+    Tensors are arrays, tuples are tuples, shapes are tuples of integers, functions are callables.
+    """
+
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.branches = 0  # how many branches with a traced condition are open
+        self.active: list[tuple[Function, int]] = []
+
+    def run(self, function: Function, args: Sequence[Any], name: str, outer: Frame | None) -> Any:
+        """The value of a call; `outer` is the frame in which a closure was made."""
+        frame = outer.inside() if outer is not None else Frame(name)
+        frame.name = name
+        bind(function.params, args, frame.symbols, f"`{name}`")
+        frame.env.update(zip(function.params, args, strict=True))
+        with self.entered(function, name):
+            return self.sequence(function.body, frame)
+
+    @contextmanager
+    def entered(self, function: Function, name: str) -> Iterator[None]:
+        """Remember that a function is running; tracing one without end is an error."""
+        if any(f is function and branches < self.branches for f, branches in self.active):
+            raise LoweringError(
+                f"`{name}` calls itself under a condition that is known only when the compiled "
+                "program runs, so that tracing it would never end: call it with concrete values "
+                "outside of jax.jit, or write the loop as R.while_loop or R.scan"
+            )
+        self.active.append((function, self.branches))
+        try:
+            yield
+        finally:
+            self.active.pop()
+
+    def sequence(self, seq: SeqExpr, frame: Frame) -> Any:
+        for binding in seq.bindings():
+            with located(binding.span):
+                frame.env[binding.var] = self.binding(binding, frame)
+        return self.value(seq.body, frame)
+
+    def binding(self, binding: Binding, frame: Frame) -> Any:
+        if isinstance(binding.value, Function):
+            return self.closure(binding.value, f"{frame.name}.{binding.var.name}", frame)
+        with jax.named_scope(f"{frame.name}.{binding.var.name}"):
+            value = self.value(binding.value, frame)
+        if isinstance(binding, MatchCast):
+            match_cast(value, binding.ty, frame.symbols, binding.var.name)
+        return value
+
+    def value(self, expr: Expr, frame: Frame) -> Any:
+        """The value of an expression."""
+        match expr:
+            case Var():
+                return frame.env[expr]
+            case Call():
+                return self.call(expr, frame)
+            case Tuple(fields=fields):
+                return tuple(self.value(item, frame) for item in fields)
+            case TupleGetItem(tuple_value=tuple_value, index=index):
+                return self.value(tuple_value, frame)[index]
+            case If():
+                return self.branch(expr, frame)
+            case SeqExpr():
+                return self.sequence(expr, frame.inside())
+            case Function():
+                return self.closure(expr, f"{frame.name}.closure", frame)
+            case GlobalVar() | ExternFunc():
+                return self.callee(expr)
+            case _:
+                return literal(expr, frame)
+
+    def call(self, call: Call, frame: Frame) -> Any:
+        if isinstance(call.op, Op):
+            return self.operator(call, call.op, frame)
+        function = self.value(call.op, frame)
+        return function(*(self.value(arg, frame) for arg in call.args))
+
+    def operator(self, call: Call, op: Op, frame: Frame) -> Any:
+        """An operator is run by its own lowering."""
+        if op.lower is None:
+            raise LoweringError(f"the operator {op.name} has no lowering, so it cannot be run")
+        given, attrs = arguments(call)
+        args = [None if arg is None else self.value(arg, frame) for arg in given]
+        with _dtypes_of(call, args):
+            return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
+
+    def callee(self, expr: GlobalVar | ExternFunc) -> Callable[..., Any]:
+        """A function of the module, or one registered from outside, as a callable."""
+        function = self.mod[expr] if isinstance(expr, GlobalVar) else expr
+        if isinstance(function, ExternFunc):
+            return packed_function(function.symbol)
+        assert isinstance(expr, GlobalVar)
+        return self.closure(function, expr.name, None)
+
+    def closure(self, function: Function, name: str, outer: Frame | None) -> Callable[..., Any]:
+        return lambda *args: self.run(function, args, name, outer)
+
+    def branch(self, expr: If, frame: Frame) -> Any:
+        """The branch that the condition chooses: now if it is known, else when the program runs."""
+        condition = self.value(expr.cond, frame)
+        try:
+            chosen = expr.true_branch if bool(condition) else expr.false_branch
+        except jax.errors.ConcretizationTypeError:
+            return self.traced_branch(expr, condition, frame)
+        return self.sequence(chosen, frame.inside())
+
+    def traced_branch(self, expr: If, condition: Any, frame: Frame) -> Any:
+        if not holds_tensors(expr.ty):
+            raise LoweringError(
+                f"a choice whose condition is known only when the compiled program runs must give "
+                f"tensors, but this one gives {expr.ty}"
+            )
+        self.branches += 1
+        try:
+            return lax.cond(
+                condition,
+                lambda: self.sequence(expr.true_branch, frame.inside()),
+                lambda: self.sequence(expr.false_branch, frame.inside()),
+            )
+        finally:
+            self.branches -= 1
+
+
+def literal(expr: Expr, frame: Frame) -> Any:
+    """The value of an expression that has no others inside it."""
+    match expr:
+        case Constant(data=data):
+            check_width(data, f"`{frame.name}`: the constant `{expr}`")
+            return jnp.asarray(data)
+        case ShapeExpr(values=dims):
+            return tuple(map(frame.symbols.value, dims))
+        case PrimExpr(value=value):
+            return value if isinstance(value, float) else frame.symbols.value(value)
+        case StringImm(value=text) | DataTypeImm(value=text):
+            return text
+    raise LoweringError(f"an expression of kind {type(expr).__name__} has no value: `{expr}`")
+
+
+def holds_tensors(ty: Type | None) -> bool:
+    """Whether values of a type are tensors, or tuples of them, all through."""
+    if isinstance(ty, TupleType):
+        return all(map(holds_tensors, ty.fields))
+    return isinstance(ty, TensorType)
+
+
+def _dtypes_of(call: Call, args: Sequence[Any]) -> AbstractContextManager[Any]:
+    """64-bit dtypes, where they are on, switched off for an operator that names none.
+
+    Otherwise what JAX makes of a 32-bit program would depend on a setting made for another one.
+    """
+    if not x64_enabled():
+        return nullcontext()
+    types = [arg.ty for arg in call.args]
+    leaves = jax.tree.leaves(args)
+    if is_wide(call.ty, call.attrs, *types) or any(map(_is_wide_array, leaves)):
+        return nullcontext()
+    context: AbstractContextManager[Any] = jax.enable_x64(False)
+    return context
+
+
+def _is_wide_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray) and str(value.dtype) in WIDE_DTYPES

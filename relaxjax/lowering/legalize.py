@@ -1,0 +1,130 @@
+"""Legalising: calls of `relax.*` operators spelt out as calls of `lax.*`, by tracing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expand import expand_bindings
+from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir.function import Binding, Function, SeqExpr
+from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.walk import uses
+from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
+
+from .interpreter import LoweringError, holds_tensors
+from .target import Target, platform_of
+from .tracing import Lowering, trace_call
+
+
+def legalize(
+    mod: IRModule,
+    target: Target | None = None,
+    customize_map: Mapping[str, Lowering] | None = None,
+    skip_ops: Sequence[str] = (),
+) -> IRModule:
+    """`mod` with its calls of `relax.*` operators spelt out as calls of `lax.*`.
+
+    A call stays as it is, and runs all the same, if its operator has effects or no lowering, or if
+    JAX cannot trace it from its types alone. Where nothing is to be done, the result is `mod`.
+
+    Args:
+        mod: the module.
+        target: where it will run; what differs by platform is decided for it.
+        customize_map: other lowerings by operator name: JAX functions with the parameters of the
+            operator.
+        skip_ops: names of operators that stay as they are.
+    """
+    rule = _Legalization(target, customize_map or {}, skip_ops)
+    functions = mod.relax_functions()
+    return mod.with_functions({name: rule.function(f) for name, f in functions.items()})
+
+
+class _Legalization:
+    """The choices of one run, and the rule that they make."""
+
+    def __init__(
+        self,
+        target: Target | None,
+        customize_map: Mapping[str, Lowering],
+        skip_ops: Sequence[str],
+    ) -> None:
+        for name in (*customize_map, *skip_ops):
+            get_op(name)
+        platform = None if target is None else platform_of(target)
+        self.platform = None if platform == "gpu" else platform  # of whose make, nobody said
+        self.customize_map = customize_map
+        self.skipped = frozenset(skip_ops)
+
+    def function(self, function: Function) -> Function:
+        return expand_bindings(function, self.expansion)
+
+    def expansion(self, binding: Binding, builder: BlockBuilder) -> Expr | None:
+        """The value of a binding in `lax.*`, what it needs emitted before; None if it stays."""
+        call = binding.value
+        if not isinstance(call, Call) or not isinstance(call.op, Op) or not self.covers(call.op):
+            return None
+        lower = self.customize_map.get(call.op.name, call.op.lower)
+        if lower is None or not holds_tensors(call.ty):
+            return None
+        seq = self.program(call, lower, binding.var.name, builder)
+        return None if seq is None else _emitted(seq, builder)
+
+    def covers(self, op: Op) -> bool:
+        return op.pure and not op.name.startswith("lax.") and op.name not in self.skipped
+
+    def program(
+        self, call: Call, lower: Lowering, name: str, builder: BlockBuilder
+    ) -> SeqExpr | None:
+        """The bindings that a call becomes, in a sequence of their own."""
+        traced = trace_call(call, lower)
+        if traced is None:
+            return None
+        dataflow = builder.current_block_is_dataflow()
+        with builder.scope():
+            with builder.dataflow() if dataflow else nullcontext():
+                try:
+                    results = read_jaxpr(
+                        traced.program,
+                        traced.tensors,
+                        builder,
+                        symbols=traced.symbols,
+                        hint=lambda primitive: f"{name}_{primitive.replace('-', '_')}",
+                        platform=self.platform,
+                        spans=False,
+                    )
+                except UnsupportedPrimitiveError:
+                    return None
+            assert call.ty is not None
+            return builder.sequence(_assembled(call, call.ty, iter(results)))
+
+
+def _assembled(call: Call, ty: Type, results: Iterator[Expr]) -> Expr:
+    """The results of a program in the structure that the call's type has."""
+    if isinstance(ty, TupleType):
+        return Tuple(tuple(_assembled(call, field, results) for field in ty.fields))
+    result = next(results, None)
+    if result is None or fits(result.ty, ty) is Fit.NEVER:
+        found = "too few results" if result is None else f"a result of type {result.ty}"
+        raise LoweringError(f"the lowering of {call.op} gives {found}, but its type says {ty}")
+    return result
+
+
+def _emitted(seq: SeqExpr, builder: BlockBuilder) -> Expr:
+    """Emit all of a sequence but what gives its result, which is returned to be bound."""
+    result = seq.body
+    last = _definition(seq, result)
+    for binding in seq.bindings():
+        if binding is not last:
+            builder.emit_binding(binding)
+    return result if last is None else last.value
+
+
+def _definition(seq: SeqExpr, result: Expr) -> Binding | None:
+    """The binding of the result, if nothing else needs its variable."""
+    if not isinstance(result, Var) or uses(seq).get(result, 0) > 1:
+        return None
+    return next((binding for binding in seq.bindings() if binding.var is result), None)

@@ -1,0 +1,36 @@
+"""A function of a module as an ordinary JAX function."""
+
+from collections.abc import Callable
+from typing import Any
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+
+from .arguments import admit
+from .interpreter import Interpreter, LoweringError
+
+
+def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
+    """The function `name` of a module as a JAX function, for `jax.jit`, `jax.grad` and `jax.vmap`.
+
+    It takes arrays, tuples of arrays for tuples, and tuples of integers for shapes, and checks them
+    against the types of its parameters. It follows JAX's own setting of 64-bit dtypes: where they
+    are switched off, 64-bit integers are 32 bits wide, and float64 is an error.
+    """
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
+
+    def run(*args: Any) -> Any:
+        values = admit(function.params, args, f"`{name}`")
+        try:
+            return Interpreter(mod).run(function, values, name, None)
+        except RecursionError as error:
+            raise RecursionError(
+                f"`{name}` calls itself more often than Python's stack has room for: "
+                "write the loop as R.while_loop or R.scan"
+            ) from error
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__ = f"The Relax function `{name}`: {function.ty}."
+    return run

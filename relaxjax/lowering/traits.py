@@ -1,0 +1,70 @@
+"""What a function needs of whoever runs it."""
+
+from collections.abc import Iterator
+
+from relaxjax.ir.expr import Call, ExternFunc, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import global_vars, nested_sequences, post_order
+from relaxjax.ops.lax import is_wide
+
+from .interpreter import holds_tensors
+
+
+def compiles(mod: IRModule, name: str) -> bool:
+    """Whether a function can be one compiled program, whatever its arguments are."""
+    if not holds_tensors(mod[name].ret_ty):
+        return False
+    return not any(
+        calls_itself(mod, used) or calls_outside(function)
+        for used, function in reachable(mod, name)
+    )
+
+
+def needs_x64(mod: IRModule, name: str) -> bool:
+    """Whether a function, or one that it calls, has a value of a 64-bit dtype."""
+    return any(_is_wide(function) for _, function in reachable(mod, name))
+
+
+def reachable(mod: IRModule, name: str) -> Iterator[tuple[str, Function]]:
+    """The function `name` and all functions that it calls, directly or not."""
+    todo, seen = [name], {name}
+    while todo:
+        current = todo.pop()
+        function = mod[current]
+        if not isinstance(function, Function):
+            continue
+        yield current, function
+        called = [var.name for var in global_vars(function) if var.name not in seen]
+        seen.update(called)
+        todo.extend(called)
+
+
+def calls_itself(mod: IRModule, name: str) -> bool:
+    """Whether a function, or a closure inside it, calls itself, directly or not."""
+    function = mod[name]
+    called = {used for var in global_vars(function) for used, _ in reachable(mod, var.name)}
+    return name in called or any(_is_recursive(var, f) for var, f in _closures(function))
+
+
+def calls_outside(function: Function) -> bool:
+    """Whether a function calls a Python function by name."""
+    return any(isinstance(expr, ExternFunc) for expr in post_order(function))
+
+
+def _closures(function: Function) -> Iterator[tuple[Var, Function]]:
+    for seq in nested_sequences(function):
+        for binding in seq.bindings():
+            if isinstance(binding.value, Function):
+                yield binding.var, binding.value
+
+
+def _is_recursive(var: Var, closure: Function) -> bool:
+    return any(expr is var for expr in post_order(closure))
+
+
+def _is_wide(function: Function) -> bool:
+    return is_wide(*(param.ty for param in function.params)) or any(
+        is_wide(expr.ty, expr.attrs if isinstance(expr, Call) else None)
+        for expr in post_order(function)
+    )

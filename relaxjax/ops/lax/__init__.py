@@ -1,0 +1,16 @@
+"""The `lax` dialect: an operator for each primitive of jax.lax, and JAX's programs as IR."""
+
+from . import control as control
+from .avals import WIDE_DTYPES as WIDE_DTYPES
+from .avals import aval_of as aval_of
+from .avals import is_wide as is_wide
+from .avals import jax_dtype as jax_dtype
+from .avals import type_of as type_of
+from .avals import x64_enabled as x64_enabled
+from .avals import x64_for as x64_for
+from .dialect import lax_op as lax_op
+from .dialect import read_jaxpr as read_jaxpr
+from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
+from .symbols import JaxSymbols as JaxSymbols
+from .symbols import evaluate_attrs as evaluate_attrs
+from .symbols import evaluate_dim as evaluate_dim

@@ -1,0 +1,83 @@
+"""Types here and abstract values in JAX: the same shapes and dtypes in two notations."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import jax
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.expr import np_dtype
+from relaxjax.ir.types import TensorType, TupleType, Type
+
+from .symbols import JaxSymbols
+
+WIDE_DTYPES = frozenset({"int64", "uint64", "float64", "complex128"})
+KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
+
+
+def type_of(aval: Any, symbols: JaxSymbols) -> TensorType:
+    """The type of an abstract value."""
+    return TensorType(tuple(map(symbols.from_jax, aval.shape)), str(aval.dtype))
+
+
+def aval_of(ty: Type | None, symbols: JaxSymbols) -> Any:
+    """The abstract value of a tensor type whose shape and dtype are known, else None."""
+    if not isinstance(ty, TensorType) or ty.dims is None or ty.dtype is None:
+        return None
+    return jax.ShapeDtypeStruct(tuple(map(symbols.to_jax, ty.dims)), jax_dtype(ty.dtype))
+
+
+def jax_dtype(name: str) -> Any:
+    """JAX's dtype of a name, typed random keys (`key<fry>`) included."""
+    return key_dtypes()[name] if name in key_dtypes() else np_dtype(name)
+
+
+@cache
+def key_dtypes() -> dict[str, Any]:
+    """The dtypes of typed random keys by name."""
+    dtypes = [
+        jax.eval_shape(lambda impl=name: jax.random.key(0, impl=impl)).dtype
+        for name in KEY_IMPLEMENTATIONS
+    ]
+    return {str(dtype): dtype for dtype in dtypes}
+
+
+def is_key(dtype: Any) -> bool:
+    """Whether a dtype is that of typed random keys."""
+    return str(dtype).startswith("key<")
+
+
+def x64_for(*parts: Any) -> AbstractContextManager[Any]:
+    """The context in which JAX knows 64-bit dtypes if the types or attributes in `parts` name one.
+
+    So what an operator lowers to follows from its own types, whatever the user's global setting.
+    """
+    context: AbstractContextManager[Any] = jax.enable_x64(is_wide(*parts))
+    return context
+
+
+def x64_enabled() -> bool:
+    """Whether JAX knows 64-bit dtypes now."""
+    return str(jax.dtypes.canonicalize_dtype("int64")) == "int64"
+
+
+def is_wide(*parts: Any) -> bool:
+    """Whether the types or attributes in `parts` name a 64-bit dtype."""
+    return not WIDE_DTYPES.isdisjoint(_dtype_names(parts))
+
+
+def _dtype_names(parts: Iterable[Any]) -> Iterator[str]:
+    for part in parts:
+        match part:
+            case str():
+                yield part
+            case TensorType(dtype=str() as dtype):
+                yield dtype
+            case TupleType(fields=fields):
+                yield from _dtype_names(fields)
+            case tuple():
+                yield from _dtype_names(part)
+            case Attrs():
+                yield from _dtype_names(part.values())

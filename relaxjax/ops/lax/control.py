@@ -1,0 +1,140 @@
+"""Loops and branches of JAX: operators whose first arguments are Relax functions.
+
+A function that is such an argument takes all it needs as parameters, and returns a tuple; the
+condition of a loop returns a scalar. The results of the operators are tuples.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+from jax import lax
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
+from relaxjax.ops.declare import OpError
+
+from .operator import declare
+
+Arrays: TypeAlias = tuple[Any, ...]
+Body: TypeAlias = Callable[..., Arrays]
+
+
+def scan_lowering(
+    body: Body,
+    *args: Any,
+    length: Any,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> Arrays:
+    """`body(*consts, *carry, *x) -> (*carry, *y)` over the leading dimension of each x."""
+    consts, carry, xs = split(args, num_consts, num_carry)
+
+    def step(carry: Arrays, x: Arrays) -> tuple[Arrays, Arrays]:
+        results = body(*consts, *carry, *x)
+        return tuple(results[:num_carry]), tuple(results[num_carry:])
+
+    last, ys = lax.scan(step, carry, xs, length=length, reverse=reverse, unroll=unroll)
+    return (*last, *ys)
+
+
+def while_lowering(
+    cond: Callable[..., Any], body: Body, *args: Any, cond_consts: int, body_consts: int
+) -> Arrays:
+    """`body(*consts, *carry) -> carry`, as long as `cond(*consts, *carry)` holds."""
+    for_cond, for_body, carry = split(args, cond_consts, body_consts)
+    looped: Arrays = lax.while_loop(
+        lambda state: cond(*for_cond, *state), lambda state: tuple(body(*for_body, *state)), carry
+    )
+    return looped
+
+
+def switch_lowering(index: Any, *args: Any) -> Arrays:
+    """The branch that `index` counts to, called on the operands behind the branches."""
+    branches, operands = _branches(args)
+    chosen: Arrays = lax.switch(index, branches, *operands)
+    return chosen
+
+
+def platform_lowering(*args: Any, platforms: Sequence[tuple[str, ...] | None]) -> Arrays:
+    """The branch for the platform that the program is compiled for; None stands for all others."""
+    branches, operands = _branches(args)
+    named: dict[str, Body] = {}
+    for names, branch in zip(platforms, branches, strict=True):
+        named |= dict.fromkeys(names or ("default",), branch)
+    chosen: Arrays = lax.platform_dependent(*operands, **named)
+    return chosen
+
+
+def split(values: Sequence[Any], *counts: int) -> Iterator[Arrays]:
+    """`values` in parts of the given lengths, and the rest."""
+    items = iter(values)
+    for count in counts:
+        yield tuple(islice(items, count))
+    yield tuple(items)
+
+
+def _branches(args: Arrays) -> tuple[list[Body], Arrays]:
+    branches = [arg for arg in args if callable(arg)]
+    return branches, args[len(branches) :]
+
+
+def _function_type(call: Call, index: int) -> FuncType:
+    """The type of an argument that must be a function."""
+    assert isinstance(call.op, Op)
+    if index >= len(call.args):
+        raise OpError(f"{call.op.name}: argument {index + 1} must be a function, but it is missing")
+    ty = call.args[index].ty
+    if not isinstance(ty, FuncType):
+        raise OpError(
+            f"{call.op.name}: argument {index + 1} must be a function, "
+            f"but `{call.args[index]}` is of type {ty}"
+        )
+    return ty
+
+
+def _scan_type(call: Call) -> Type:
+    ret = _function_type(call, 0).ret
+    if not isinstance(ret, TupleType):
+        raise OpError(f"lax.scan: the body must return a tuple, but it returns {ret}")
+    carry, ys = ret.fields[: call.attrs["num_carry"]], ret.fields[call.attrs["num_carry"] :]
+    return TupleType((*carry, *(_stacked(ty, call.attrs["length"]) for ty in ys)))
+
+
+def _stacked(ty: Type, length: Any) -> Type:
+    assert isinstance(ty, TensorType), f"a loop makes tensors, not {ty}"
+    if ty.dims is None:
+        return TensorType(None, ty.dtype, ty.ndim + 1 if ty.ndim >= 0 else -1)
+    return TensorType((length, *ty.dims), ty.dtype)
+
+
+scan = declare(
+    "scan",
+    "A loop over the leading dimension: body(*consts, *carry, *x) -> (*carry, *y).",
+    _scan_type,
+    scan_lowering,
+)
+
+while_loop = declare(
+    "while_loop",
+    "A loop: body(*consts, *carry) -> carry, as long as cond(*consts, *carry) holds.",
+    lambda call: _function_type(call, 1).ret,
+    while_lowering,
+)
+
+switch = declare(
+    "switch",
+    "switch(index, *branches, *operands): the branch that the index counts to.",
+    lambda call: _function_type(call, 1).ret,
+    switch_lowering,
+)
+
+platform_dependent = declare(
+    "platform_dependent",
+    "platform_dependent(*branches, *operands): the branch for the platform compiled for.",
+    lambda call: _function_type(call, 0).ret,
+    platform_lowering,
+)

@@ -1,0 +1,142 @@
+"""The dialect itself: an operator for each primitive of JAX, and programs read into it."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from keyword import iskeyword
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.lattice import erase
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import OPS
+from relaxjax.ir.types import ObjectType, TensorType, TupleType, Type
+from relaxjax.ir.walk import type_symbols, value_symbols
+from relaxjax.ops.declare import OpError
+
+from .avals import aval_of, type_of, x64_for
+from .gradient import gradient_of
+from .inlining import open_program
+from .lowering import lowering_of
+from .operator import declare
+from .prototypes import prototype_names, public_primitives
+from .reader import Hint, Reader
+from .symbols import JaxSymbols, evaluate_attrs
+
+# Primitives that the reader takes apart, or that hold programs: they are no operators themselves.
+_NOT_OPERATORS = frozenset(
+    {
+        *("jit", "closed_call", "call", "eval_jaxpr", "remat2", "custom_lin", "custom_jvp_call"),
+        *("custom_vjp_call", "scan", "while", "cond", "platform_index", "custom_linear_solve"),
+        *("reduce", "reduce_window", "select_and_scatter", "get", "swap", "stage", "dce_sink"),
+        *("empty2", "create_token", "after_all"),
+    }
+)
+
+
+def read_jaxpr(
+    jaxpr: Any,
+    args: Sequence[Expr],
+    builder: BlockBuilder,
+    *,
+    symbols: JaxSymbols | None = None,
+    hint: Hint = lambda primitive: "lv",
+    platform: str | None = None,
+    spans: bool = True,
+) -> list[Expr]:
+    """Emit the equations of a closed jaxpr on `args` into `builder`; its results as expressions.
+
+    Calls, custom derivatives and checkpoints are inlined, and what no result needs is left out.
+    `symbols` are those that the program was traced with, `hint` gives the name of a variable for
+    the primitive that computes it, and with a `platform` such as "cpu" or "cuda" whatever differs
+    by platform is decided. Bindings get the lines of the user's text that JAX remembers, unless
+    `spans` is False.
+    """
+    program = open_program(jaxpr)
+    reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans)
+    results = reader.read(program, args, [True] * len(program[0].outvars))
+    return [result for result in results if result is not None]
+
+
+def lax_op(primitive: core.Primitive | str) -> Op:
+    """The operator of a primitive, made when it is first asked for."""
+    name = primitive if isinstance(primitive, str) else primitive.name
+    known = OPS.get(op_name(name))
+    return known or declare(
+        op_name(name).removeprefix("lax."),
+        f"The primitive `{name}` of jax.lax.",
+        _infer,
+        lowering_of(name),
+        gradient_of(op_name(name), lax_op),
+    )
+
+
+def op_name(primitive: str) -> str:
+    """The name of a primitive's operator: an identifier, so that the script can write it."""
+    name = primitive.replace("-", "_")
+    return f"lax.{name}_" if iskeyword(name) else f"lax.{name}"
+
+
+def _infer(call: Call) -> Type:
+    """The type of a call: the abstract evaluation of its primitive."""
+    assert isinstance(call.op, Op)
+    types = tuple(arg.ty for arg in call.args)
+    for index, ty in enumerate(types):
+        if not isinstance(ty, TensorType):
+            raise OpError(
+                f"{call.op.name}: argument {index + 1} must be a tensor, "
+                f"but `{call.args[index]}` is of type {ty}"
+            )
+    if all(isinstance(ty, TensorType) and _is_known(ty) for ty in types):
+        return _evaluated(call.op, types, call.attrs)
+    return _partly_known(call.op, types, call.attrs)
+
+
+@lru_cache(maxsize=4096)
+def _evaluated(op: Op, types: tuple[Type | None, ...], attrs: Attrs) -> Type:
+    symbols = JaxSymbols()
+    avals = [aval_of(ty, symbols) for ty in types]
+    params = evaluate_attrs(attrs, symbols.to_jax)
+    lower = op.lower
+    assert lower is not None
+    try:
+        with x64_for(*types, attrs):
+            result = jax.eval_shape(lambda *args: lower(*args, **params), *avals)
+    except Exception as error:
+        raise OpError(f"{op.name}: {error}") from error
+    if isinstance(result, tuple):
+        return TupleType(tuple(type_of(item, symbols) for item in result))
+    return type_of(result, symbols)
+
+
+def _partly_known(op: Op, types: tuple[Type | None, ...], attrs: Attrs) -> Type:
+    """What can be said with dimensions unknown: each stands for a new symbol, then for nothing."""
+    given = [symbol for ty in types for symbol in type_symbols(ty)]
+    guesses = tuple(_guess(ty) for ty in types)
+    if None in guesses:
+        return ObjectType()
+    try:
+        result = _evaluated(op, guesses, attrs)
+    except OpError:
+        return ObjectType()
+    return erase(result, {*given, *value_symbols(attrs)})
+
+
+def _guess(ty: Type | None) -> TensorType | None:
+    if not isinstance(ty, TensorType) or ty.dtype is None or ty.ndim < 0:
+        return None
+    return ty if _is_known(ty) else TensorType([SymbolicVar("d") for _ in range(ty.ndim)], ty.dtype)
+
+
+def _is_known(ty: TensorType) -> bool:
+    return ty.dims is not None and ty.dtype is not None
+
+
+for _name in (*public_primitives(), *prototype_names(), "dim_as_value"):
+    if _name not in _NOT_OPERATORS:
+        lax_op(_name)

@@ -1,0 +1,78 @@
+"""Jaxprs inside jaxprs: which equations only wrap a program, and which a result depends on."""
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import jax
+from jax.extend import core
+
+Program: TypeAlias = tuple[Any, Sequence[Any]]  # a jaxpr, and the values of its constvars
+
+# Where each primitive that only wraps a program keeps it.
+_WRAPPERS = {
+    "jit": "jaxpr",
+    "pjit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "core_call": "call_jaxpr",
+    "eval_jaxpr": "jaxpr",
+    "remat": "jaxpr",
+    "remat2": "jaxpr",
+    "checkpoint": "jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+}
+
+
+def open_program(closed: Any) -> Program:
+    """A jaxpr, closed or open, with its constants."""
+    return getattr(closed, "jaxpr", closed), getattr(closed, "consts", ())
+
+
+def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
+    """The program that an equation wraps, and the operands it runs on; None where it wraps none."""
+    name = eqn.primitive.name
+    if name in _WRAPPERS:
+        return open_program(eqn.params[_WRAPPERS[name]]), eqn.invars
+    if name == "custom_linear_solve":
+        return _linear_solve(eqn)
+    if name == "call_hi_primitive":
+        # A composite of JAX's own: it says itself what it stands for.
+        avals = [var.aval for var in eqn.invars]
+        return open_program(jax.make_jaxpr(eqn.params["_prim"].expand)(*avals)), eqn.invars
+    return None
+
+
+def _linear_solve(eqn: Any) -> tuple[Program, Sequence[Any]]:
+    """The solving program: the others are there only to differentiate by."""
+    lengths = eqn.params["const_lengths"]
+    before = lengths.matvec + lengths.vecmat
+    operands = eqn.invars[before : before + lengths.solve]
+    right_hand_sides = eqn.invars[sum(lengths) :]
+    return open_program(eqn.params["jaxprs"].solve), [*operands, *right_hand_sides]
+
+
+def needed(jaxpr: Any, wanted: Sequence[bool]) -> tuple[list[Any], set[Any]]:
+    """The equations that the wanted results depend on, in order, and all variables they need."""
+    live = {
+        atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want and _is_var(atom)
+    }
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        outs = [var in live for var in eqn.outvars]
+        if any(outs) or eqn.effects:
+            kept.append(eqn)
+            live.update(filter(_is_var, _needed_operands(eqn, outs)))
+    return kept[::-1], live
+
+
+def _needed_operands(eqn: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+    wrapped = inlined(eqn)
+    if wrapped is None:
+        return eqn.invars  # type: ignore[no-any-return]  # equations are untyped here
+    (jaxpr, _), operands = wrapped
+    _, live = needed(jaxpr, wanted)
+    return [atom for atom, var in zip(operands, jaxpr.invars, strict=True) if var in live]
+
+
+def _is_var(atom: Any) -> bool:
+    return not isinstance(atom, core.Literal)

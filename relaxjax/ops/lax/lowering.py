@@ -1,0 +1,66 @@
+"""From an operator of the dialect back to its primitive."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .avals import jax_dtype
+from .parameters import decode_attrs
+from .prototypes import find_primitive, optional_params
+
+# Primitives that hold a program as a parameter, which JAX's public function makes anew.
+_REBUILT: dict[str, Callable[..., Any]] = {
+    "scatter": lax.scatter,
+    "scatter-add": lax.scatter_add,
+    "scatter-sub": lax.scatter_sub,
+    "scatter-mul": lax.scatter_mul,
+    "scatter-min": lax.scatter_min,
+    "scatter-max": lax.scatter_max,
+}
+# Parameters that are no attributes: those programs, and weak types, which the IR does not have.
+_LEFT_OUT: dict[str, frozenset[str]] = {
+    **dict.fromkeys(_REBUILT, frozenset({"update_jaxpr", "update_consts"})),
+    "convert_element_type": frozenset({"weak_type"}),
+}
+_FIXED: dict[str, dict[str, Any]] = {"convert_element_type": {"weak_type": False}}
+
+
+def lowering_of(primitive: str) -> Callable[..., Any]:
+    """The function that an operator of the dialect runs: its primitive, bound."""
+    if primitive == "dim_as_value":
+        return dim_as_value
+    if primitive in _REBUILT:
+        return lambda *args, **attrs: _REBUILT[primitive](*args, **_decoded(attrs))
+
+    def bind(*args: Any, **attrs: Any) -> Any:
+        found = find_primitive(primitive)
+        defaults = dict.fromkeys(optional_params(primitive)) | _FIXED.get(primitive, {})
+        results = found.bind(*args, **{**defaults, **_decoded(attrs)})
+        return tuple(results) if found.multiple_results else results
+
+    return bind
+
+
+def dim_as_value(*, dim: Any, dtype: str) -> Any:
+    """A dimension as a scalar."""
+    return jnp.asarray(dim, jax_dtype(dtype))
+
+
+def written_params(eqn: Any) -> Mapping[str, Any]:
+    """The parameters of an equation that its operator has as attributes."""
+    name = eqn.primitive.name
+    if name == "dim_as_value":
+        return {**eqn.params, "dtype": eqn.outvars[0].aval.dtype}
+    left_out = _LEFT_OUT.get(name, frozenset())
+    optional = optional_params(name)
+    return {
+        param: value
+        for param, value in eqn.params.items()
+        if param not in left_out and not (value is None and param in optional)
+    }
+
+
+def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:
+    return decode_attrs(attrs, find_primitive)

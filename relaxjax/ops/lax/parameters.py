@@ -1,0 +1,145 @@
+"""Parameters of JAX primitives as attributes: constants that print, parse and compare.
+
+Numbers, strings, dtypes, tuples and symbolic dimensions stand for themselves. Everything that has
+a structure of its own is a mapping with one key, the name of its type: `{"GatherScatterMode":
+"CLIP"}`, `{"ConvDimensionNumbers": {"lhs_spec": (0, 1, 2, 3), ...}}`.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export, lax
+from jax.extend import core
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.types import dtype_name
+
+from .avals import is_key, jax_dtype, key_dtypes
+from .symbols import JaxSymbols
+
+Primitives = Callable[[str], core.Primitive]
+
+_NAMESPACES: tuple[ModuleType, ...] = (lax, lax.linalg)
+
+
+class UnsupportedParameterError(TypeError):
+    """A parameter of a primitive holds something that cannot be written down."""
+
+
+def encode_params(params: Mapping[str, Any], symbols: JaxSymbols) -> Attrs:
+    """The parameters of a primitive as attributes."""
+    encoded = {}
+    for name, value in params.items():
+        plain = _is_dtype(value) and _names_dtype(name)
+        try:
+            encoded[name] = dtype_text(value) if plain else _encoded(value, symbols)
+        except UnsupportedParameterError as error:
+            raise UnsupportedParameterError(f"its parameter `{name}` {error}") from None
+    return Attrs(encoded)
+
+
+def decode_attrs(attrs: Mapping[str, Any], primitives: Primitives) -> dict[str, Any]:
+    """The parameters that `encode_params` made attributes of, symbolic dimensions filled in."""
+    return {
+        name: jax.dtypes.canonicalize_dtype(jax_dtype(value), allow_extended_dtype=True)
+        if isinstance(value, str) and _names_dtype(name)
+        else _decoded(value, primitives)
+        for name, value in attrs.items()
+    }
+
+
+def dtype_text(dtype: Any) -> str:
+    """The name of a dtype of JAX's."""
+    return str(dtype) if is_key(dtype) else dtype_name(np.dtype(dtype))
+
+
+def _names_dtype(name: str) -> bool:
+    return name.endswith("dtype") or name == "preferred_element_type"
+
+
+def _encoded(value: Any, symbols: JaxSymbols) -> Any:
+    if type(value).__name__ == "PRNGImpl":
+        return {"PRNGImpl": value.name}
+    match value:
+        case enum.Enum():
+            return {_public_name(type(value)): value.name}
+        case None | bool() | str() | int() | float() | complex() | np.generic():
+            return value
+        case tuple() if hasattr(value, "_fields"):
+            return {
+                _public_name(type(value)): _fields(
+                    dict(zip(value._fields, value, strict=True)), symbols
+                )
+            }
+        case tuple() | list():
+            return tuple(_encoded(item, symbols) for item in value)
+        case core.Primitive():
+            return {"Primitive": value.name}
+    if export.is_symbolic_dim(value):
+        return symbols.from_jax(value)
+    if _is_dtype(value):
+        return {"dtype": dtype_text(value)}
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        fields = {name: getattr(value, name) for name in names}
+        return {_public_name(type(value)): _fields(fields, symbols)}
+    raise UnsupportedParameterError(f"is of type {type(value).__name__}, which has no written form")
+
+
+def _decoded(value: Any, primitives: Primitives) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_decoded(item, primitives) for item in value)
+    if not isinstance(value, Mapping):
+        return value
+    if len(value) != 1:
+        raise ValueError(f"a structured parameter has one key, the name of its type: {value}")
+    ((tag, inner),) = value.items()
+    match tag:
+        case "Primitive":
+            return primitives(inner)
+        case "dtype":
+            return jax_dtype(inner)
+        case "PRNGImpl":
+            return key_implementation(inner)
+    kind = _public_type(tag)
+    if issubclass(kind, enum.Enum):
+        return kind[inner]
+    return kind(**{name: _decoded(item, primitives) for name, item in inner.items()})
+
+
+def _fields(fields: Mapping[str, Any], symbols: JaxSymbols) -> dict[str, Any]:
+    return {name: _encoded(item, symbols) for name, item in fields.items()}
+
+
+def _is_dtype(value: Any) -> bool:
+    if isinstance(value, type):
+        return issubclass(value, np.generic)
+    return isinstance(value, np.dtype) or value in key_dtypes().values()
+
+
+def _public_name(kind: type) -> str:
+    """The name of a type, if JAX exposes the type under it."""
+    if any(getattr(space, kind.__name__, None) is kind for space in _NAMESPACES):
+        return kind.__name__
+    raise UnsupportedParameterError(f"is of type {kind.__name__}, which has no written form")
+
+
+def _public_type(name: str) -> type[Any]:
+    for space in _NAMESPACES:
+        kind = getattr(space, name, None)
+        if isinstance(kind, type):
+            return kind
+    raise ValueError(f"JAX has no type `{name}` for a structured parameter")
+
+
+@cache
+def key_implementation(name: str) -> Any:
+    """JAX's record of a random number generator, as its primitives take it."""
+    traced = jax.make_jaxpr(lambda: jax.random.key(0, impl=name))()
+    return next(eqn.params["impl"] for eqn in traced.jaxpr.eqns if "impl" in eqn.params)

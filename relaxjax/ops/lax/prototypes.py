@@ -1,0 +1,165 @@
+"""How JAX itself calls its primitives: where parameters may be left out, and where names hide.
+
+A primitive takes every parameter at each call, even those that nobody sets: `exp` has an
+`accuracy`, `iota` a `sharding`. Which they are differs between releases of JAX. So each entry here
+is a small public program, traced when it is first asked for: the parameters that are None in it are
+left out of attributes and filled in again. The same programs lead to the primitives that have no
+public name.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+from jax.extend import core
+from jax.extend.core import primitives as named_primitives
+
+_ONE = 1.0
+
+
+def _vector() -> Any:
+    return lax.iota(jnp.float32, 4)
+
+
+def _matrix() -> Any:
+    return lax.broadcast(_vector(), (4,))
+
+
+def _complex_vector() -> Any:
+    return lax.complex(_vector(), _vector())
+
+
+def _key() -> Any:
+    return jax.random.key(0)
+
+
+def _image() -> Any:
+    return lax.reshape(_vector(), (1, 1, 2, 2))
+
+
+def _ragged() -> Any:
+    sizes = lax.full((2,), 2, jnp.int32)
+    return lax.ragged_dot(_matrix(), lax.broadcast(_matrix(), (2,)), sizes)
+
+
+def _of_one(name: str) -> Any:
+    return getattr(lax, name)(_ONE)
+
+
+def _branch(x: Any) -> Any:
+    return x
+
+
+_UNARY = (
+    "cbrt",
+    "cos",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "logistic",
+    "rsqrt",
+    "sin",
+    "sqrt",
+    "tan",
+    "tanh",
+)
+
+_PROGRAMS: dict[str, Callable[[], Any]] = {
+    **{name: partial(_of_one, name) for name in _UNARY},
+    "mul": lambda: lax.mul(_ONE, _ONE),
+    "broadcast_in_dim": lambda: lax.broadcast(_ONE, (2,)),
+    "conv_general_dilated": lambda: lax.conv(_image(), _image(), (1, 1), "VALID"),
+    "convert_element_type": lambda: lax.convert_element_type(_vector(), jnp.int32),
+    "dot_general": lambda: lax.dot(_matrix(), _vector()),
+    "gather": lambda: _vector().at[lax.iota(jnp.int32, 2)].get(),
+    "iota": lambda: lax.iota(jnp.float32, 4),
+    "reduce_max": lambda: lax.reduce_max(_vector(), (0,)),
+    "reduce_min": lambda: lax.reduce_min(_vector(), (0,)),
+    "reduce_prod": lambda: lax.reduce_prod(_vector(), (0,)),
+    "reduce_sum": lambda: lax.reduce_sum(_vector(), (0,)),
+    "reduce_and": lambda: lax.reduce_and(_vector() > 0, (0,)),
+    "reduce_or": lambda: lax.reduce_or(_vector() > 0, (0,)),
+    "reshape": lambda: lax.reshape(_vector(), (2, 2)),
+    "rng_bit_generator": lambda: lax.rng_bit_generator(lax.full((4,), 0, jnp.uint32), (2,)),
+    "slice": lambda: lax.slice(_vector(), (0,), (2,)),
+    "ragged_dot_general": _ragged,
+    "svd": lambda: lax.linalg.svd(_matrix()),
+    "eigh": lambda: lax.linalg.eigh(_matrix()),
+    "eig": lambda: lax.linalg.eig(_matrix()),
+    "qr": lambda: lax.linalg.qr(_matrix()),
+    "schur": lambda: lax.linalg.schur(_matrix()),
+    "lu_pivots_to_permutation": lambda: lax.linalg.lu_pivots_to_permutation(
+        lax.iota(jnp.int32, 2), 2
+    ),
+    "symmetric_product": lambda: lax.linalg.symmetric_product(_matrix(), _matrix()),
+    "fft": lambda: lax.fft(_complex_vector(), "FFT", (4,)),
+    "random_wrap": lambda: jax.random.wrap_key_data(lax.full((2,), 0, jnp.uint32)),
+    "random_unwrap": lambda: jax.random.key_data(_key()),
+    "random_clone": lambda: jax.random.clone(_key()),
+    "platform_index": lambda: lax.platform_dependent(_ONE, cpu=_branch, default=_branch),
+    "one_minus_square": lambda: jax.grad(jnp.tanh)(_ONE),
+    "empty": lambda: lax.empty((2,), jnp.float32),
+}
+
+
+def prototype_names() -> tuple[str, ...]:
+    """The primitives that have a program here."""
+    return tuple(_PROGRAMS)
+
+
+def find_primitive(name: str) -> core.Primitive:
+    """The primitive called `name`."""
+    if name in public_primitives():
+        return public_primitives()[name]
+    traced = _traced(name)
+    if traced is None:
+        raise ValueError(f"this release of JAX, {jax.__version__}, has no primitive `{name}`")
+    primitive: core.Primitive = traced.primitive
+    return primitive
+
+
+@cache
+def public_primitives() -> dict[str, core.Primitive]:
+    """The primitives that JAX exposes, by their own names."""
+    found = (
+        getattr(space, name)
+        for space in (lax, lax.linalg, named_primitives)
+        for name in dir(space)
+        if name.endswith("_p")
+    )
+    return {item.name: item for item in found if isinstance(item, core.Primitive)}
+
+
+@cache
+def optional_params(name: str) -> frozenset[str]:
+    """The parameters of a primitive that JAX leaves at None unless somebody sets them."""
+    eqn = _traced(name)
+    if eqn is None:
+        return frozenset()
+    return frozenset(param for param, value in eqn.params.items() if value is None)
+
+
+@cache
+def _traced(name: str) -> Any:
+    """The equation of a primitive in its program, None where this release of JAX has none."""
+    try:
+        traced = jax.make_jaxpr(_PROGRAMS[name])()
+    except (KeyError, AttributeError):
+        return None
+    return next((eqn for eqn in _equations(traced.jaxpr) if eqn.primitive.name == name), None)
+
+
+def _equations(jaxpr: Any) -> Iterator[Any]:
+    """The equations of a program and of all programs inside it."""
+    for eqn in jaxpr.eqns:
+        yield eqn
+        for param in eqn.params.values():
+            inner = getattr(param, "jaxpr", param)
+            if hasattr(inner, "eqns"):
+                yield from _equations(inner)

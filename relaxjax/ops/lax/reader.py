@@ -1,0 +1,243 @@
+"""Reading a jaxpr: JAX's own programs as calls of the `lax` dialect, one binding an equation."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core, source_info_util
+
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var, np_dtype
+from relaxjax.ir.op import Op
+from relaxjax.ir.span import Span, located
+from relaxjax.ir.types import TupleType
+
+from . import control
+from .avals import is_key, type_of
+from .inlining import Program, inlined, needed, open_program
+from .lowering import written_params
+from .parameters import UnsupportedParameterError, encode_params
+from .symbols import JaxSymbols
+
+Hint = Callable[[str], str]
+
+
+class UnsupportedPrimitiveError(NotImplementedError):
+    """A JAX program uses a primitive that has no form in the IR."""
+
+
+class Reader:
+    """Emits the equations of JAX programs into a builder.
+
+    `op_of` gives the operator of a primitive, `hint` a name for what a primitive computes. `known`
+    are calls whose value there is already: they are not emitted again. With a `platform`, what
+    depends on the platform is decided here. With `spans`, bindings come from the user's own lines.
+    """
+
+    def __init__(
+        self,
+        builder: BlockBuilder,
+        op_of: Callable[[core.Primitive], Op],
+        symbols: JaxSymbols,
+        hint: Hint = lambda primitive: "lv",
+        known: Mapping[Call, Expr] | None = None,
+        platform: str | None = None,
+        spans: bool = True,
+    ) -> None:
+        self.builder = builder
+        self.op_of = op_of
+        self.symbols = symbols
+        self.hint = hint
+        self.known = known or {}
+        self.platform = platform
+        self.spans = spans
+
+    def read(
+        self, program: Program, args: Sequence[Expr], wanted: Sequence[bool]
+    ) -> list[Expr | None]:
+        """Emit what the wanted results need; one expression for each, None for the others."""
+        jaxpr, consts = program
+        equations, live = needed(jaxpr, wanted)
+        env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        for var, value in zip(jaxpr.constvars, consts, strict=True):
+            if var in live:
+                env[var] = self.constant(value, var.aval)
+
+        def read(atom: Any) -> Any:
+            return (
+                self.constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else env[atom]
+            )
+
+        for eqn in equations:
+            outs = [var in live for var in eqn.outvars]
+            span = source_span(eqn) if self.spans else None
+            with located(span), self.builder.origin(span):
+                results = self.equation(eqn, read, outs)
+            env.update(zip(eqn.outvars, results, strict=True))
+        return [
+            read(atom) if want else None for atom, want in zip(jaxpr.outvars, wanted, strict=True)
+        ]
+
+    def equation(
+        self, eqn: Any, read: Callable[[Any], Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Emit one equation, in whatever form it takes here."""
+        name = eqn.primitive.name
+        wrapped = inlined(eqn)
+        if wrapped is not None:
+            program, operands = wrapped
+            return self.read(program, list(map(read, operands)), wanted)
+        args = list(map(read, eqn.invars))
+        if name in _ALIASES and _ALIASES[name](eqn):
+            return args
+        if name in _CONTROL:
+            return _CONTROL[name](self, eqn, args, wanted)  # type: ignore[no-any-return]
+        return self.call(eqn, args, wanted)
+
+    def call(self, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Sequence[Expr | None]:
+        """Emit an equation as the call of its primitive's operator."""
+        name = eqn.primitive.name
+        if eqn.effects:
+            effects = ", ".join(map(str, eqn.effects))
+            raise UnsupportedPrimitiveError(
+                f"the JAX primitive `{name}` has side effects ({effects}), "
+                "which the IR cannot hold: take it out of the function"
+            )
+        try:
+            attrs = encode_params(written_params(eqn), self.symbols)
+        except UnsupportedParameterError as error:
+            raise UnsupportedPrimitiveError(
+                f"the JAX primitive `{name}` has no form in the IR: {error}"
+            ) from None
+        types = [type_of(var.aval, self.symbols) for var in eqn.outvars]
+        ty = TupleType(tuple(types)) if eqn.primitive.multiple_results else types[0]
+        call = Call(self.op_of(eqn.primitive), tuple(args), attrs, ty=ty)
+        return self.results(self.emit(call, name), wanted)
+
+    def emit(self, call: Call, name: str) -> Expr:
+        """The value of a call: one that is known, or a new variable."""
+        known = self.known.get(call)
+        return self.builder.emit(call, self.hint(name)) if known is None else known
+
+    def results(self, value: Expr, wanted: Sequence[bool]) -> Sequence[Expr | None]:
+        """The results of an equation, taken out of a tuple where they are in one."""
+        if not isinstance(value.ty, TupleType):
+            return [value]
+        return [
+            self.builder.emit(TupleGetItem(value, index), self.hint("field")) if want else None
+            for index, want in enumerate(wanted)
+        ]
+
+    def function(self, program: Program, name: str, scalar: bool = False) -> Var:
+        """Bind a program as a closed function, of a tuple or of one scalar."""
+        jaxpr, _ = program
+        params = [
+            Var(self.builder.get_unique_name("x"), type_of(var.aval, self.symbols))
+            for var in jaxpr.invars
+        ]
+        with self.builder.scope():
+            results = self.read(program, params, [True] * len(jaxpr.outvars))
+            fields = tuple(result for result in results if result is not None)
+            body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
+        return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
+
+    def constant(self, value: Any, aval: Any) -> Expr:
+        """A constant of a program. A random key is made of its data: constants are numbers."""
+        if not is_key(aval.dtype):
+            return Constant(np.asarray(value, np_dtype(str(aval.dtype))))
+        data = jax.random.key_data(value)
+        impl = str(jax.random.key_impl(value))
+        program = jax.make_jaxpr(lambda bits: jax.random.wrap_key_data(bits, impl=impl))(data)
+        (key,) = self.read(open_program(program), [Constant(np.asarray(data))], [True])
+        assert key is not None
+        return key
+
+
+def source_span(eqn: Any) -> Span | None:
+    """Where in the user's own text an equation comes from."""
+    text = source_info_util.summarize(eqn.source_info)
+    found = re.match(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?( |$)", text)
+    if found is None:
+        return None
+    return Span(found["file"], int(found["line"]), max(0, int(found["column"] or 1) - 1))
+
+
+def _scan(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+    num_consts, num_carry = _scan_counts(eqn.params)
+    body = reader.function(open_program(eqn.params["jaxpr"]), "body")
+    call = control.scan(
+        body,
+        *args,
+        length=reader.symbols.from_jax(eqn.params["length"]),
+        num_consts=num_consts,
+        num_carry=num_carry,
+        reverse=eqn.params["reverse"],
+        unroll=eqn.params["unroll"],
+    )
+    return reader.results(reader.emit(call, "scan"), wanted)
+
+
+def _scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many constants and carried values a scan has: from JAX 0.11 on, their trees say it."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = (len(list(part.vals)) for part in params["ft_in"].unpack())
+    return consts, carry
+
+
+def _while(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+    cond = reader.function(open_program(eqn.params["cond_jaxpr"]), "cond", scalar=True)
+    body = reader.function(open_program(eqn.params["body_jaxpr"]), "body")
+    counts = {"cond_consts": eqn.params["cond_nconsts"], "body_consts": eqn.params["body_nconsts"]}
+    call = control.while_loop(cond, body, *args, **counts)
+    return reader.results(reader.emit(call, "while_loop"), wanted)
+
+
+def _cond(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> Any:
+    index, *operands = args
+    programs = list(map(open_program, eqn.params["branches"]))
+    if isinstance(index, PlatformIndex):
+        chosen = index.branch(reader.platform)
+        if chosen is not None:
+            return reader.read(programs[chosen], operands, wanted)
+        branches = [reader.function(program, "branch") for program in programs]
+        call = control.platform_dependent(*branches, *operands, platforms=index.platforms)
+        return reader.results(reader.emit(call, "platform_dependent"), wanted)
+    branches = [reader.function(program, "branch") for program in programs]
+    call = control.switch(index, *branches, *operands)
+    return reader.results(reader.emit(call, "switch"), wanted)
+
+
+class PlatformIndex:
+    """Stands for the number of the branch that is for the platform compiled for."""
+
+    def __init__(self, platforms: Sequence[tuple[str, ...] | None]) -> None:
+        self.platforms = platforms
+
+    def branch(self, platform: str | None) -> int | None:
+        """The branch for a platform; None where it is not known yet."""
+        if platform is None:
+            return None
+        named = [platform in (names or ()) or names is None for names in self.platforms]
+        return named.index(True)
+
+
+def _platform_index(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+    return [PlatformIndex(eqn.params["platforms"])]
+
+
+_CONTROL: dict[str, Callable[[Reader, Any, list[Any], Sequence[bool]], Any]] = {
+    "scan": _scan,
+    "while": _while,
+    "cond": _cond,
+    "platform_index": _platform_index,
+}
+
+# Equations that change nothing which the IR knows of: weak types, copies, the default device.
+_ALIASES: dict[str, Callable[[Any], bool]] = {
+    "convert_element_type": lambda eqn: eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype,
+    "copy": lambda eqn: True,
+    "device_put": lambda eqn: not any(eqn.params["devices"]),
+}
