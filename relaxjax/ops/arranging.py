@@ -172,6 +172,10 @@ def _smaller(place: Any, length: Any) -> Any:
 
 
 def _split_gradient(g: Expr, y: Expr, x: Expr, indices_or_sections: Any, axis: int) -> Expr:
+    cuts = indices_or_sections if isinstance(indices_or_sections, tuple) else ()
+    places = [cut for cut in cuts if isinstance(cut, int)]
+    if places != sorted(places) or min(places, default=0) < 0:
+        raise OpError(f"the gradient needs places to cut at in ascending order, found {places}")
     return call("concat", g, axis) if isinstance(y.ty, TupleType) else g
 
 
@@ -203,6 +207,11 @@ def _piece_lengths(length: Dim, sections: Any) -> list[Dim]:
     ends = _split_ends(length, sections)
     if not isinstance(sections, tuple) and not isinstance(length, int):
         return [*ends[:1] * (sections - 1), length - (ends[-1] if ends else 0)]
+    if isinstance(sections, int) and length < (ends[-1] if ends else 0):
+        raise OpError(
+            f"`x` of length {length} cannot be cut into {sections} pieces: "
+            f"they are of length {ends[0]}, and only the last may be shorter"
+        )
     starts = [0, *ends]
     inner = [
         positive_part(bounded(end, length) - bounded(start, length))
@@ -264,7 +273,12 @@ def _tile_gradient(g: Expr, y: Expr, data: Expr, repeats: Any) -> Expr:
     return call("reshape", total, shape_of(data))
 
 
-@op("relax.tile", lower=jnp.tile, gradient=_tile_gradient, **_MOVES)
+@op(
+    "relax.tile",
+    lower=lambda data, repeats: jnp.tile(data, repeats),
+    gradient=_tile_gradient,
+    **_MOVES,
+)
 def tile(data: TensorType, repeats: Ints) -> TensorType:
     """`data` laid side by side, `repeats[i]` times along axis i; axes are counted from the back."""
     if data.dims is None:

@@ -50,3 +50,16 @@ def keeping_dtype(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(x, *args, **attrs).astype(x.dtype)
 
     return kept
+
+
+def through_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` of floats; integers are converted to float32 for it, and its result back."""
+
+    @functools.wraps(function)
+    def converting(*arrays: Any) -> Any:
+        dtype = arrays[0].dtype
+        if jax.numpy.issubdtype(dtype, jax.numpy.floating):
+            return function(*arrays)
+        return function(*(x.astype(jax.numpy.float32) for x in arrays)).astype(dtype)
+
+    return converting

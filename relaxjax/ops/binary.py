@@ -13,7 +13,7 @@ from relaxjax.ir.expr import Constant, Expr, const
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, is_float
 
-from .arrays import broadcasting, keeping_dtype
+from .arrays import broadcasting, keeping_dtype, through_floats
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .shapes import broadcast, common_dtype
@@ -199,13 +199,13 @@ minimum = arithmetic(
 )
 atan2 = arithmetic(
     "atan2",
-    keeping_dtype(jnp.arctan2),
+    through_floats(jnp.arctan2),
     "Angle of the point (x2, x1) in the plane: z = atan(x1 / x2), in the right quadrant.",
     _atan2_gradient,
 )
 log_add_exp = arithmetic(
     "log_add_exp",
-    keeping_dtype(_log_add_exp),
+    through_floats(_log_add_exp),
     "Sum in the logarithm's domain: z = log(exp(x) + exp(y)), without overflow.",
     _log_add_exp_gradient,
     {"commutative": True, "associative": True},

@@ -1,0 +1,208 @@
+"""Running operators, nested calls of them, and their gradient rules, one by one and by their lowering."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from operator_samples import Array, Dims, Sample
+
+from relaxjax.ir.dims import SymbolicVar, can_prove_equal
+from relaxjax.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
+
+# Lengths that stand for symbolic dimensions in the symbolic run of a sample.
+SYMBOLS = {5: SymbolicVar("n"), 7: SymbolicVar("m")}
+
+
+def call_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Call, dict[Var, Array]]:
+    """The call that a sample describes, and the variables that stand for its arrays."""
+    arrays: dict[Var, Array] = {}
+
+    def length(value: int) -> Any:
+        return SYMBOLS.get(value, value) if symbolic else value
+
+    def expr(arg: Any) -> Any:
+        match arg:
+            case Array():
+                var = Var(f"x{len(arrays)}", TensorType(tuple(map(length, arg.shape)), arg.dtype))
+                arrays[var] = arg
+                return var
+            case Dims(values):
+                return ShapeExpr(tuple(map(length, values)))
+            case list() if any(isinstance(item, Array) for item in arg):
+                return Tuple(tuple(map(expr, arg)))
+            case _:
+                return arg
+
+    return op(*map(expr, sample.args), **sample.attrs), arrays
+
+
+def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = None) -> Any:
+    """The value of nested calls, each run by its operator's lowering; shared parts run once."""
+    memo = {} if memo is None else memo
+    if id(expr) in memo:
+        return memo[id(expr)]
+    match expr:
+        case Var():
+            value = env[expr]
+        case Constant():
+            value = jnp.asarray(expr.data)
+        case ShapeExpr(values=values):
+            value = values
+        case PrimExpr(value=value):
+            pass
+        case StringImm(value=value):
+            pass
+        case Tuple(fields=fields):
+            value = tuple(evaluate(item, env, memo) for item in fields)
+        case TupleGetItem(tuple_value=inner, index=index):
+            value = evaluate(inner, env, memo)[index]
+        case Call(op=Op() as op):
+            args, attrs = arguments(expr)
+            assert op.lower is not None, f"{op.name} has no lowering"
+            given = [None if arg is None else evaluate(arg, env, memo) for arg in args]
+            value = op.lower(*given, **attrs)
+        case _:
+            raise TypeError(f"{expr}")
+    memo[id(expr)] = value
+    return value
+
+
+def fitted(partial: Any, arg: Any) -> Any:
+    """A partial adjoint with what broadcasting repeated summed back."""
+    if isinstance(arg, tuple):
+        return tuple(map(fitted, partial, arg))
+    extra = partial.ndim - arg.ndim
+    axes = [a for a in range(partial.ndim) if a < extra or arg.shape[a - extra] != partial.shape[a]]
+    return jnp.sum(partial, axes).reshape(arg.shape) if axes else partial
+
+
+def partials(call: Call, out: Expr, g: Expr) -> list[Expr | None]:
+    """What the gradient rule of a call's operator gives for its arguments."""
+    assert isinstance(call.op, Op)
+    rule = call.op.gradient
+    args, attrs = arguments(call)
+    if rule is None:
+        raise LookupError(f"{call.op.name} has no gradient rule")
+    if rule is ZERO_GRADIENT:
+        return [None] * len(args)
+    given = rule(g, out, *args, **attrs)
+    found = [given] if isinstance(given, Expr) else list(given)
+    assert len(found) == len(args), f"{call.op.name}: {len(found)} partials, {len(args)} arguments"
+    return found
+
+
+def bound(call: Call) -> Var:
+    """A variable for the result of a call."""
+    return Var("out", call.ty)
+
+
+def adjoint_vars(ty: Type | None) -> Expr:
+    """Variables for an adjoint of a type: one, or a tuple of them."""
+    if isinstance(ty, TupleType):
+        return Tuple(tuple(adjoint_vars(item) for item in ty.fields))
+    return Var("g", ty)
+
+
+def reverse(expr: Expr, seed: Any, env: Mapping[Var, Any]) -> dict[Var, Any]:
+    """The adjoints of the variables of nested calls, by the operators' own gradient rules."""
+    memo: dict[int, Any] = {}
+    evaluate(expr, env, memo)
+    adjoints: dict[int, Any] = {id(expr): seed}
+    found: dict[Var, Any] = {}
+    for item in _outside_in(expr):
+        if id(item) not in adjoints:
+            continue
+        g = adjoints[id(item)]
+        for part, adjoint in _handed_on(item, g, memo):
+            before = adjoints.get(id(part))
+            adjoints[id(part)] = (
+                adjoint if before is None else jax.tree.map(jnp.add, before, adjoint)
+            )
+            if isinstance(part, Var):
+                found[part] = adjoints[id(part)]
+    return found
+
+
+def _handed_on(item: Expr, g: Any, memo: Mapping[int, Any]) -> list[tuple[Expr, Any]]:
+    match item:
+        case Tuple(fields=fields):
+            return list(zip(fields, g, strict=True))
+        case TupleGetItem(tuple_value=inner, index=index):
+            zeros = [jax.tree.map(jnp.zeros_like, v) for v in memo[id(inner)]]
+            return [(inner, tuple(g if i == index else z for i, z in enumerate(zeros)))]
+        case Call():
+            return _through_rule(item, g, memo)
+    return []
+
+
+def _through_rule(call: Call, g: Any, memo: Mapping[int, Any]) -> list[tuple[Expr, Any]]:
+    """The adjoints of a call's arguments, with variables in the place of all that is known."""
+    args = arguments(call)[0]
+    out, env = bound(call), dict[Var, Any]()
+    g_expr = adjoint_vars(call.ty)
+    assign(out, memo[id(call)], env)
+    assign(g_expr, g, env)
+    known = dict(memo)
+    results = []
+    for arg, partial in zip(args, partials(call, out, g_expr), strict=True):
+        if arg is not None and partial is not None and has_slope(arg.ty):
+            value = evaluate(partial, env, known)
+            results.append((arg, fitted(value, memo[id(arg)])))
+    return results
+
+
+def assign(expr: Expr, value: Any, env: dict[Var, Any]) -> None:
+    """Bind the variables of `expr` to the parts of a value."""
+    if isinstance(expr, Tuple):
+        for item, part in zip(expr.fields, value, strict=True):
+            assign(item, part, env)
+    else:
+        assert isinstance(expr, Var)
+        env[expr] = value
+
+
+def has_slope(ty: Type | None) -> bool:
+    """Whether a value of the type can have a derivative."""
+    if isinstance(ty, TupleType):
+        return any(map(has_slope, ty.fields))
+    return isinstance(ty, TensorType) and is_float(ty.dtype)
+
+
+def _outside_in(expr: Expr) -> list[Expr]:
+    """Every part of nested calls, each once, after all that use it."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+
+    def visit(item: Expr) -> None:
+        if id(item) in seen:
+            return
+        seen.add(id(item))
+        inside: Sequence[Expr] = ()
+        match item:
+            case Call(args=args):
+                inside = args
+            case Tuple(fields=fields):
+                inside = fields
+            case TupleGetItem(tuple_value=inner):
+                inside = (inner,)
+        for part in inside:
+            visit(part)
+        order.append(item)
+
+    visit(expr)
+    return order[::-1]

@@ -1,0 +1,272 @@
+"""One oracle for the whole table: every operator is tested by its mere existence.
+
+What is inferred is the type of what the lowering returns, for static and for symbolic shapes. The
+gradient rule agrees with JAX's own derivative of the lowering, that one with finite differences,
+and what the rule emits can be differentiated in its turn, rightly.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from operator_evaluation import (
+    SYMBOLS,
+    adjoint_vars,
+    assign,
+    bound,
+    call_of,
+    evaluate,
+    fitted,
+    has_slope,
+    partials,
+    reverse,
+)
+from operator_sample_table import SAMPLES
+from operator_samples import Sample
+
+import relaxjax.ops  # noqa: F401  # fills the table of operators
+from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
+from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.walk import substitute_type
+
+OPERATORS = sorted(name for name in OPS if name.startswith("relax."))
+CASES = [
+    pytest.param(name, sample, id=f"{name}-{index}")
+    for name in OPERATORS
+    for index, sample in enumerate(SAMPLES.get(name, []))
+]
+# Little work to compile, because each program runs once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+@pytest.fixture(autouse=True)
+def _wide() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_operator_has_samples(name: str) -> None:
+    assert SAMPLES.get(name), f"operator_sample_table has no sample of {name}"
+
+
+def _lowered(call: Call, values: dict[Var, Any]) -> Any:
+    assert isinstance(call.op, Op) and call.op.lower is not None
+    args, attrs = arguments(call)
+    return call.op.lower(*(None if a is None else evaluate(a, values) for a in args), **attrs)
+
+
+def _agrees(ty: Type | None, result: Any) -> bool:
+    """Whether a type is that of a value; what it leaves unknown may be anything."""
+    match ty:
+        case TupleType(fields=fields):
+            return len(fields) == len(result) and all(map(_agrees, fields, result))
+        case TensorType():
+            return (
+                ty.dtype in (None, str(result.dtype))
+                and ty.ndim in (-1, result.ndim)
+                and ty.dims in (None, result.shape)
+            )
+        case ShapeType():
+            return ty.ndim in (-1, len(result)) and ty.values in (None, result)
+        case _:
+            return True
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES)
+def test_what_is_inferred_is_what_the_lowering_returns(name: str, sample: Sample) -> None:
+    call, arrays = call_of(get_op(name), sample)
+    values = {var: jax.ShapeDtypeStruct(a.shape, a.value(0).dtype) for var, a in arrays.items()}
+    result = jax.eval_shape(
+        lambda *xs: _lowered(call, dict(zip(arrays, xs, strict=True))), *values.values()
+    )
+    assert _agrees(call.ty, result), f"{call.ty} inferred, {result} returned"
+    assert (
+        not isinstance(call.ty, TensorType)
+        or call.ty.dims is not None
+        or sample.attrs.get("dynamic")
+    )
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES)
+def test_what_is_inferred_of_symbolic_shapes_holds_for_their_values(
+    name: str, sample: Sample
+) -> None:
+    static, _ = call_of(get_op(name), sample)
+    symbolic, _ = call_of(get_op(name), sample, symbolic=True)
+    assert symbolic.ty is not None
+    values = {symbol: length for length, symbol in SYMBOLS.items()}
+    assert _as_good(substitute_type(symbolic.ty, values), static.ty)
+
+
+def _as_good(found: Type | None, static: Type | None) -> bool:
+    """Whether a type says of shapes as much as another, or nothing; and of the rest the same."""
+    match found, static:
+        case TupleType(fields=some), TupleType(fields=others):
+            return len(some) == len(others) and all(map(_as_good, some, others))
+        case TensorType(), TensorType() if found.dims is None:
+            return found.dtype == static.dtype and found.ndim in (-1, static.ndim)
+        case ShapeType(), ShapeType() if found.values is None:
+            return True
+        case _:
+            return found == static
+
+
+DIFFERENTIABLE = [
+    case
+    for case in CASES
+    if get_op(str(case.values[0])).gradient not in (None, ZERO_GRADIENT)
+    and isinstance(case.values[1], Sample)
+    and case.values[1].smooth
+]
+
+
+@pytest.mark.parametrize(("name", "sample"), DIFFERENTIABLE)
+def test_gradients(name: str, sample: Sample) -> None:
+    """First order against JAX and finite differences; second order against JAX."""
+    call, arrays = call_of(get_op(name), sample)
+    values = [jnp.asarray(a.value(sample.seed(i))) for i, a in enumerate(arrays.values())]
+    active = [var for var in arrays if has_slope(var.ty)]
+
+    def checks(values: list[Any]) -> dict[str, tuple[Any, Any]]:
+        return _checks(call, dict(zip(arrays, values, strict=True)), active, sample)
+
+    for title, (found, expected) in jax.jit(checks, compiler_options=QUICK)(values).items():
+        chex.assert_trees_all_close(
+            found, expected, rtol=1e-4, atol=1e-6, custom_message=f"{name}: {title}"
+        )
+
+
+def _checks(
+    call: Call, inputs: dict[Var, Any], active: list[Var], sample: Sample
+) -> dict[str, tuple[Any, Any]]:
+    """Pairs that must agree."""
+
+    def function(*xs: Any) -> Any:
+        return _floats_of(_lowered(call, inputs | dict(zip(active, xs, strict=True))))
+
+    xs = [inputs[var] for var in active]
+    if not xs:
+        return {}
+    outs, pullback = jax.vjp(function, *xs)
+    cotangents = [_spread(out.shape, out.dtype, 1 + i) for i, out in enumerate(outs)]
+    expected = pullback(cotangents)
+    found = _by_rule(call, inputs, active, cotangents)
+    checks = {"first order": (found, list(expected))}
+    directions = [_spread(x.shape, x.dtype, 11 + i) for i, x in enumerate(xs)]
+    if all(x.dtype == jnp.float64 for x in (*xs, *outs)):
+        checks["finite differences"] = (
+            sum(jnp.sum(e * d) for e, d in zip(expected, directions, strict=True)),
+            _difference(function, xs, directions, cotangents),
+        )
+    if sample.second_order:
+        checks["second order"] = _second_order(call, inputs, active, cotangents, directions)
+    return checks
+
+
+def _floats_of(result: Any) -> list[Any]:
+    return [leaf for leaf in jax.tree.leaves(result) if jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+
+def _spread(shape: Any, dtype: Any, seed: int) -> Any:
+    return jnp.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), dtype)
+
+
+def _seeds(call: Call, result: Any, cotangents: list[Any]) -> Any:
+    """The cotangents in the structure of the result, zeros for what has no derivative."""
+    given = iter(cotangents)
+    return jax.tree.map(
+        lambda leaf: (
+            next(given) if jnp.issubdtype(leaf.dtype, jnp.floating) else jnp.zeros_like(leaf)
+        ),
+        result,
+    )
+
+
+def _emitted(call: Call) -> tuple[list[Expr | None], Var, Expr]:
+    out, g = bound(call), adjoint_vars(call.ty)
+    return partials(call, out, g), out, g
+
+
+def _by_rule(
+    call: Call, inputs: dict[Var, Any], active: list[Var], cotangents: list[Any]
+) -> list[Any]:
+    result = _lowered(call, inputs)
+    adjoints = reverse(call, _seeds(call, result, cotangents), inputs)
+    return [adjoints.get(var, jnp.zeros_like(inputs[var])) for var in active]
+
+
+def _difference(function: Any, xs: list[Any], directions: list[Any], cotangents: list[Any]) -> Any:
+    """The directional derivative of <cotangents, function>, by central differences."""
+    step = 1e-6
+
+    def along(t: float) -> Any:
+        moved = [x + t * d for x, d in zip(xs, directions, strict=True)]
+        return sum(jnp.sum(o * c) for o, c in zip(function(*moved), cotangents, strict=True))
+
+    return (along(step) - along(-step)) / (2 * step)
+
+
+def _second_order(
+    call: Call,
+    inputs: dict[Var, Any],
+    active: list[Var],
+    cotangents: list[Any],
+    directions: list[Any],
+) -> tuple[Any, Any]:
+    """The derivative of <directions, first derivative>: by the rules of what the rule emits, and by JAX."""
+    emitted, out, g = _emitted(call)
+    args = arguments(call)[0]
+    weights = dict(zip(active, directions, strict=True))
+    env = dict(inputs)
+    result = _lowered(call, inputs)
+    assign(out, result, env)
+    assign(g, _seeds(call, result, cotangents), env)
+    totals: dict[Var, Any] = {}
+    for arg, partial in zip(args, emitted, strict=True):
+        if partial is None or arg is None or not has_slope(arg.ty):
+            continue
+        seed = _pulled_up(weights, arg, partial, env)
+        for var, adjoint in reverse(partial, seed, env).items():
+            totals[var] = totals[var] + adjoint if var in totals else adjoint
+    if out in totals:
+        back = reverse(call, _seeds(call, result, _floats_of(totals.pop(out))), inputs)
+        for var, adjoint in back.items():
+            totals[var] = totals[var] + adjoint if var in totals else adjoint
+
+    def first(*xs: Any) -> Any:
+        def function(*ys: Any) -> Any:
+            return _floats_of(_lowered(call, inputs | dict(zip(active, ys, strict=True))))
+
+        _, pullback = jax.vjp(function, *xs)
+        pulled = pullback(cotangents)
+        return sum(
+            jnp.sum(d * a).astype(jnp.float64) for d, a in zip(directions, pulled, strict=True)
+        )
+
+    expected = jax.grad(first, tuple(range(len(active))))(*(inputs[var] for var in active))
+    return [totals.get(var, jnp.zeros_like(inputs[var])) for var in active], list(expected)
+
+
+def _pulled_up(weights: dict[Var, Any], arg: Expr, partial: Expr, env: dict[Var, Any]) -> Any:
+    """The weights of an argument's elements, repeated to the shape that its partial has."""
+
+    def function(value: Any) -> Any:
+        return fitted(value, evaluate(arg, env))
+
+    direction = _weights_of(weights, arg, env)
+    _, pullback = jax.vjp(function, evaluate(partial, env))
+    return pullback(direction)[0]
+
+
+def _weights_of(weights: dict[Var, Any], arg: Expr, env: dict[Var, Any]) -> Any:
+    if isinstance(arg, Tuple):
+        return tuple(_weights_of(weights, item, env) for item in arg.fields)
+    assert isinstance(arg, Var)
+    return weights[arg] if arg in weights else jnp.zeros_like(env[arg])
