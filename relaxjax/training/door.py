@@ -1,0 +1,79 @@
+"""What comes in from outside: arrays checked against a variable's type, and put on the device."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax.dtypes import canonicalize_dtype
+
+from relaxjax.ir.expr import Var, np_dtype
+from relaxjax.ir.types import TensorType
+
+
+def with_dtype(kind: str, var: Var, value: Any) -> Any:
+    """`value` in the dtype of `var`; a conversion that would change it is an error."""
+    wanted = device_dtype(var)
+    if getattr(value, "dtype", None) == wanted:
+        return value
+    array = np.asarray(value)
+    with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
+        converted = array.astype(wanted)
+    if array.dtype == wanted or np.array_equal(
+        converted.astype(array.dtype), array, equal_nan=True
+    ):
+        return converted
+    raise TypeError(
+        f"{kind} `{var.name}` is of dtype {wanted}, but the values given are of dtype "
+        f'{array.dtype} and would change: convert them by .astype("{wanted}")'
+    )
+
+
+def admit(kind: str, var: Var, value: Any, device: Any) -> jax.Array:
+    """A copy of `value` on the device, its shape and dtype checked against the type of `var`."""
+    array = with_dtype(kind, var, value)
+    if not fits_shape(var, array.shape):
+        raise ValueError(
+            f"{kind} `{var.name}` is of type {var.ty}, but an array of shape "
+            f"{tuple(array.shape)} was given"
+        )
+    return to_device(array, device)
+
+
+def to_device(array: Any, device: Any) -> jax.Array:
+    """A copy on the device, which may be donated without harm to whoever holds `array`."""
+    copy: jax.Array = jax.device_put(array, device, may_alias=False)
+    return copy
+
+
+def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:
+    """Whether an array of this shape can be of the variable's type, as far as the type says."""
+    ty = tensor_type(var)
+    if ty.dims is None:
+        return ty.ndim in (-1, len(shape))
+    if len(ty.dims) != len(shape):
+        return False
+    static = ((dim, size) for dim, size in zip(ty.dims, shape, strict=True) if isinstance(dim, int))
+    return all(dim == size for dim, size in static)
+
+
+def static_shape(kind: str, var: Var) -> tuple[int, ...]:
+    """The shape of a variable that is to be initialised."""
+    dims = tensor_type(var).dims
+    if dims is not None and all(isinstance(dim, int) for dim in dims):
+        return tuple(int(dim) for dim in dims)
+    raise ValueError(
+        f"{kind} `{var.name}` cannot be initialised, its shape is not known before a call: "
+        f"its type is {var.ty}; load its values instead"
+    )
+
+
+def device_dtype(var: Var) -> np.dtype[Any]:
+    """The dtype in which the device holds a variable: 64 bits only where JAX has them enabled."""
+    dtype: np.dtype[Any] = canonicalize_dtype(np_dtype(tensor_type(var).dtype or "float32"))
+    return dtype
+
+
+def tensor_type(var: Var) -> TensorType:
+    if isinstance(var.ty, TensorType):
+        return var.ty
+    raise TypeError(f"a trainer holds tensors only, but `{var.name}` is of type {var.ty}")

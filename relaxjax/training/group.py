@@ -1,0 +1,85 @@
+"""Groups of arrays that a trainer holds: parameters, model states, the optimizer's state."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import jax
+
+from relaxjax.ir.expr import Var
+
+from .door import admit, device_dtype, static_shape, to_device
+
+Arrays: TypeAlias = tuple[Any, ...]  # jax arrays; None for what has no value yet
+Initializer: TypeAlias = Callable[[Sequence[int], Any], Any]  # values from a shape and a dtype
+Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The variables of a group; `name` is its field in `TrainState`, `kind` what one of them is."""
+
+    name: str
+    kind: str
+    vars: tuple[Var, ...]
+
+    def __post_init__(self) -> None:
+        names = [var.name for var in self.vars]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"more than one {self.kind} is called `{name}`: rename them")
+
+    def empty(self) -> Arrays:
+        """No value for any of them."""
+        return (None,) * len(self.vars)
+
+    def initial(self, rule: Initializer, device: Any) -> Arrays:
+        """Values made by a rule from shape and dtype."""
+        return tuple(
+            to_device(rule(static_shape(self.kind, var), device_dtype(var)), device)
+            for var in self.vars
+        )
+
+    def loaded(self, values: Values, old: Arrays, device: Any) -> Arrays:
+        """Given values: a list of all of them, or a mapping by name that leaves the rest alone."""
+        if isinstance(values, Mapping):
+            known = {var.name for var in self.vars}
+            for name in values:
+                if name not in known:
+                    raise ValueError(
+                        f"{self.kind.capitalize()} {name} is not found in the model: "
+                        f"it has {', '.join(f'`{n}`' for n in sorted(known)) or 'none'}"
+                    )
+            named = dict(values)
+        elif isinstance(values, list | tuple):
+            if len(values) != len(self.vars):
+                raise ValueError(
+                    f"The length of extern {self.kind}s is {len(values)}, which does not match "
+                    f"the number of {self.kind}s {len(self.vars)}"
+                )
+            named = dict(zip((var.name for var in self.vars), values, strict=True))
+        else:
+            raise ValueError(
+                f"The type of extern_{self.name} should be either list or dict, "
+                f"but it is {type(values).__name__}"
+            )
+        return tuple(
+            admit(self.kind, var, named[var.name], device) if var.name in named else array
+            for var, array in zip(self.vars, old, strict=True)
+        )
+
+    def exported(self, arrays: Arrays) -> dict[str, jax.Array]:
+        """Copies by name, which later steps leave alone."""
+        self.check_initialised(arrays, "exporting")
+        return {
+            var.name: to_device(array, array.sharding)
+            for var, array in zip(self.vars, arrays, strict=True)
+        }
+
+    def check_initialised(self, arrays: Arrays, wanted: str) -> None:
+        for index, (var, array) in enumerate(zip(self.vars, arrays, strict=True)):
+            if array is None:
+                raise RuntimeError(
+                    f"The {index}-th {self.kind} is not initialized before {wanted}: give "
+                    f"`{var.name}` a value by zero_init_{self.name}() or load_{self.name}()"
+                )

@@ -1,0 +1,65 @@
+"""What the functions of a trainable module take, by what it stands for."""
+
+from dataclasses import dataclass
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TupleType
+
+from .group import Group
+
+BACKBONE = "backbone"
+ADJOINT = "backbone_loss_adjoint"
+OPTIMIZER = "optimizer"
+
+_MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The arguments of the adjoint function in their order, and the optimizer's state."""
+
+    inputs: tuple[Var, ...]
+    params: Group
+    states: Group
+    targets: tuple[Var, ...]
+    optimizer: Group
+
+    @staticmethod
+    def of(mod: IRModule) -> "Layout":
+        """The layout of a module made by `SetupTrainer`."""
+        for name in (BACKBONE, ADJOINT, OPTIMIZER):
+            if name not in mod:
+                raise ValueError(f"the module has no function `{name}`: {_MEND}")
+        adjoint, optimizer = mod[ADJOINT], mod[OPTIMIZER]
+        assert isinstance(adjoint, Function)
+        assert isinstance(optimizer, Function)
+        params, states = _count(mod, "param_num"), _count(mod, "state_num")
+        first = _count(mod, "input_num")
+        last = first + params + states
+        return Layout(
+            inputs=adjoint.params[:first],
+            params=Group("params", "parameter", adjoint.params[first : first + params]),
+            states=Group("states", "model state", adjoint.params[first + params : last]),
+            targets=adjoint.params[last:],
+            optimizer=Group("optimizer", "optimizer state", _fields(optimizer.params[-1])),
+        )
+
+    @property
+    def groups(self) -> tuple[Group, Group, Group]:
+        """Everything that a step changes."""
+        return self.params, self.states, self.optimizer
+
+
+def _fields(states: Var) -> tuple[Var, ...]:
+    """The fields of the optimizer's state, as variables named by their index."""
+    assert isinstance(states.ty, TupleType)
+    return tuple(Var(str(index), ty) for index, ty in enumerate(states.ty.fields))
+
+
+def _count(mod: IRModule, name: str) -> int:
+    count = mod.attrs.get(name)
+    if isinstance(count, int):
+        return count
+    raise ValueError(f"the module's attribute `{name}` is {count!r} and no integer: {_MEND}")

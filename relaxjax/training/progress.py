@@ -1,0 +1,78 @@
+"""What a person sees while a model trains."""
+
+import importlib.util
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class EpochReport:
+    """What one epoch came to; epochs count from 1. `accuracy` is None without evaluation data."""
+
+    epoch: int
+    epochs: int
+    loss: float
+    accuracy: float | None
+    steps: int
+    seconds: float
+
+    def __str__(self) -> str:
+        accuracy = "" if self.accuracy is None else f"  accuracy {self.accuracy:7.2%}"
+        epoch = f"epoch {self.epoch:{len(str(self.epochs))}}/{self.epochs}"
+        speed = f"{self.steps / max(self.seconds, 1e-9):,.0f} steps/s"
+        return f"{epoch}  loss {self.loss:.4f}{accuracy}  {self.steps} steps, {speed}"
+
+
+class Reporter(Protocol):
+    """Someone who is told how the training goes."""
+
+    def start(self, epoch: int, epochs: int, steps: int | None) -> None: ...
+
+    def step(self, loss: Any) -> None: ...
+
+    def end(self, report: EpochReport) -> None: ...
+
+
+class Lines:
+    """One line an epoch."""
+
+    def __init__(self, write: Callable[[str], object] = print) -> None:
+        self.write = write
+
+    def start(self, epoch: int, epochs: int, steps: int | None) -> None:
+        pass
+
+    def step(self, loss: Any) -> None:
+        pass
+
+    def end(self, report: EpochReport) -> None:
+        self.write(str(report))
+
+
+class Bars:
+    """A bar that fills during each epoch and leaves one line behind."""
+
+    READ_LOSS_EVERY = 20  # reading the loss waits for the device
+
+    def start(self, epoch: int, epochs: int, steps: int | None) -> None:
+        from tqdm.auto import tqdm
+
+        self.bar = tqdm(total=steps, desc=f"epoch {epoch}/{epochs}", unit="step", leave=False)
+
+    def step(self, loss: Any) -> None:
+        self.bar.update()
+        if self.bar.n % self.READ_LOSS_EVERY == 0:
+            self.bar.set_postfix(loss=f"{float(loss):.4f}")
+
+    def end(self, report: EpochReport) -> None:
+        self.bar.close()
+        self.bar.write(str(report))
+
+
+def reporter_for_output() -> Reporter:
+    """Bars on a terminal where tqdm is installed, else plain lines."""
+    if sys.stdout.isatty() and importlib.util.find_spec("tqdm") is not None:
+        return Bars()
+    return Lines()

@@ -1,0 +1,189 @@
+"""The trainer: parameters and states on the device, one executable a step."""
+
+import dataclasses
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.expr import Constant, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import VirtualMachine
+from relaxjax.lowering.target import placement
+
+from . import checkpoint
+from .door import tensor_type, with_dtype
+from .group import Arrays, Group, Initializer, Values
+from .initializers import xavier_uniform
+from .layout import BACKBONE, Layout
+from .loop import Data, fit
+from .progress import EpochReport, Reporter
+from .step import TrainState, TrainStep
+
+
+class Trainer:
+    """Trains a module that `SetupTrainer` made.
+
+        train_mod = SetupTrainer(loss, optimizer, loss_args)(backbone)
+        trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
+        trainer.xavier_uniform_init_params(seed=0)
+        loss = trainer.update(inputs, targets)
+        scores = trainer.predict(inputs)
+
+    Parameters, model states and the optimizer's state live on the device. `update` hands them to
+    one executable, which reuses their memory for their new values; it returns before the device is
+    done, and only whoever reads the loss waits. Results are jax arrays: `float(loss)`,
+    `np.asarray(scores)`.
+    """
+
+    def __init__(
+        self,
+        train_mod: IRModule,
+        vm: VirtualMachine,
+        device: Any = None,
+        zero_init_param_state: bool = True,
+    ) -> None:
+        self.layout = Layout.of(train_mod)
+        self.mod = train_mod.without_attr("optim_state")
+        self.vm = vm
+        self.device = placement(vm.device if device is None else device)
+        self._step = TrainStep(vm.executable.mod)
+        self._state = TrainState(*(group.empty() for group in self.layout.groups))
+        self._load(self.layout.optimizer, _optimizer_state(train_mod))
+        if zero_init_param_state:
+            self.zero_init_params()
+            self.zero_init_states()
+
+    def xavier_uniform_init_params(self, seed: int = 0) -> None:
+        """Draw all parameters by Xavier's uniform rule; the same seed gives the same values."""
+        rng = np.random.default_rng(seed)
+        self._initialise(self.layout.params, lambda shape, dtype: xavier_uniform(rng, shape, dtype))
+
+    def xaiver_uniform_init_params(self, seed: int = 0) -> None:
+        """`xavier_uniform_init_params`, as TVM spells it."""
+        self.xavier_uniform_init_params(seed)
+
+    def zero_init_params(self) -> None:
+        """Set all parameters to zero."""
+        self._initialise(self.layout.params, np.zeros)
+
+    def zero_init_states(self) -> None:
+        """Set all model states to zero."""
+        self._initialise(self.layout.states, np.zeros)
+
+    def load_params(self, params: Values) -> None:
+        """Take copies of parameters: all of them as a list, or some of them by name."""
+        self._load(self.layout.params, params)
+
+    def load_states(self, states: Values) -> None:
+        """Take copies of model states: all of them as a list, or some of them by name."""
+        self._load(self.layout.states, states)
+
+    def export_params(self) -> dict[str, jax.Array]:
+        """Copies of the parameters by name."""
+        return self._export(self.layout.params)
+
+    def export_states(self) -> dict[str, jax.Array]:
+        """Copies of the model states by name."""
+        return self._export(self.layout.states)
+
+    @property
+    def batch_size(self) -> int | None:
+        """The number of samples that the model takes at once; None where it takes any number."""
+        dims = tensor_type(self.layout.inputs[0]).dims if self.layout.inputs else None
+        return dims[0] if dims and isinstance(dims[0], int) else None
+
+    def predict(self, *inputs: Any) -> Any:
+        """The outputs of the backbone, without its new model states."""
+        self._check_initialised()
+        with self._step.dtypes():
+            given = _given("inputs", "the backbone", self.layout.inputs, inputs)
+        result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
+        if not self._state.states:
+            return result
+        outputs = result[: len(result) - len(self._state.states)]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def update(self, inputs: Any, targets: Any) -> jax.Array:
+        """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
+        self._check_initialised()
+        with self._step.dtypes():
+            given_inputs = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
+            given_targets = _given("targets", "the loss", self.layout.targets, _listed(targets))
+            loss, self._state = self._step(self._state, given_inputs, given_targets)
+        return loss
+
+    def fit(
+        self,
+        data: Data,
+        epochs: int = 1,
+        eval_data: Data | None = None,
+        reporter: Reporter | None = None,
+    ) -> list[EpochReport]:
+        """Train for some epochs, showing progress; `relaxjax.training.loop.fit` says more."""
+        return fit(self, data, epochs, eval_data, reporter)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write parameters, model states, the optimizer's state and the module's script to a file.
+
+        It is a safetensors file. The file is complete or not there: an old one stays until then.
+        """
+        self._check_initialised("saving")
+        arrays = [self._arrays(group) for group in self.layout.groups]
+        checkpoint.save(path, self.layout.groups, arrays, str(self.mod.script()))
+
+    def load(self, path: str | PathLike[str]) -> None:
+        """Take over what `save` wrote; a file that does not fit changes nothing."""
+        with self._step.dtypes():
+            self._state = TrainState(*checkpoint.load(path, self.layout.groups, self.device))
+
+    def _initialise(self, group: Group, rule: Initializer) -> None:
+        with self._step.dtypes():
+            self._change(group, group.initial(rule, self.device))
+
+    def _load(self, group: Group, values: Values) -> None:
+        with self._step.dtypes():
+            self._change(group, group.loaded(values, self._arrays(group), self.device))
+
+    def _export(self, group: Group) -> dict[str, jax.Array]:
+        with self._step.dtypes():
+            return group.exported(self._arrays(group))
+
+    def _arrays(self, group: Group) -> Arrays:
+        arrays: Arrays = getattr(self._state, group.name)
+        return arrays
+
+    def _change(self, group: Group, arrays: Arrays) -> None:
+        self._state = dataclasses.replace(self._state, **{group.name: arrays})
+
+    def _check_initialised(self, wanted: str = "training or inference") -> None:
+        self.layout.params.check_initialised(self._state.params, wanted)
+        self.layout.states.check_initialised(self._state.states, wanted)
+
+
+def _listed(values: Any) -> Sequence[Any]:
+    return values if isinstance(values, list | tuple) else (values,)
+
+
+def _given(what: str, taker: str, wanted: tuple[Var, ...], values: Sequence[Any]) -> Arrays:
+    if len(values) != len(wanted):
+        names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
+        raise ValueError(
+            f"The length of the {what} does not match {taker}: it takes {names}, "
+            f"but {len(values)} were given"
+        )
+    return tuple(
+        with_dtype(what[:-1], var, value) for var, value in zip(wanted, values, strict=True)
+    )
+
+
+def _optimizer_state(train_mod: IRModule) -> list[Any]:
+    """The initial state of the optimizer, as `SetupTrainer` leaves it in the module."""
+    state = train_mod.attrs.get("optim_state")
+    if state is None:
+        raise ValueError(
+            "the module has no attribute `optim_state`: apply SetupTrainer to it first"
+        )
+    return [array.data if isinstance(array, Constant) else array for array in state]

@@ -1,0 +1,92 @@
+"""Small trainable models that several tests share."""
+
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss, MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import ir as I
+from relaxjax.script import relax as R
+from relaxjax.training import Trainer
+
+BATCH, FEATURES, HIDDEN, CLASSES = 8, 5, 7, 3
+
+
+@I.ir_module
+class Classifier:
+    """Two layers, four parameters, no state."""
+
+    I.module_attrs({"param_num": 4, "state_num": 0})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((BATCH, FEATURES), "float32"),
+        w0: R.Tensor((FEATURES, HIDDEN), "float32"),
+        b0: R.Tensor((HIDDEN,), "float32"),
+        w1: R.Tensor((HIDDEN, CLASSES), "float32"),
+        b1: R.Tensor((CLASSES,), "float32"),
+    ) -> R.Tensor((BATCH, CLASSES), "float32"):
+        with R.dataflow():
+            lv0 = R.matmul(x, w0)
+            lv1 = R.add(lv0, b0)
+            lv2 = R.nn.relu(lv1)
+            lv3 = R.matmul(lv2, w1)
+            out = R.add(lv3, b1)
+            R.output(out)
+        return out
+
+
+@I.ir_module
+class Counting:
+    """`x * w` for any batch, a second output `x`, and a state that counts the calls."""
+
+    I.module_attrs({"param_num": 1, "state_num": 1})
+
+    @R.function
+    def backbone(
+        x: R.Tensor(("n", 2), "float32"),
+        w: R.Tensor((2,), "float32"),
+        calls: R.Tensor((), "float32"),
+    ) -> R.Tuple(
+        R.Tensor(("n", 2), "float32"), R.Tensor(("n", 2), "float32"), R.Tensor((), "float32")
+    ):
+        with R.dataflow():
+            out = R.multiply(x, w)
+            twice = R.add(x, x)
+            new_calls = R.add(calls, R.const(1, "float32"))
+            R.output(out, twice, new_calls)
+        return (out, twice, new_calls)
+
+
+def trainable(mod: Any, loss: Any, optimizer: Any, *loss_args: TensorType) -> IRModule:
+    """The module with its loss, its adjoint and the optimizer."""
+    result: IRModule = SetupTrainer(loss, optimizer, loss_args)(mod)
+    return result
+
+
+def classifier(optimizer: Any = None, **options: Any) -> Trainer:
+    """A trainer of the classifier, by mean cross entropy against class ids."""
+    scores = TensorType((BATCH, CLASSES), "float32")
+    labels = TensorType((BATCH,), "int32")
+    mod = trainable(Classifier, CrossEntropyLoss(), optimizer or SGD(0.1), scores, labels)
+    return Trainer(mod, VirtualMachine(build(mod)), **options)
+
+
+def counting(**options: Any) -> Trainer:
+    """A trainer of the counting model, by the sum of squared errors."""
+    scores = TensorType((SymbolicVar("n"), 2), "float32")
+    mod = trainable(Counting, MSELoss("sum"), SGD(0.1), scores, scores)
+    return Trainer(mod, VirtualMachine(build(mod)), **options)
+
+
+def batch(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Random inputs and labels for the classifier."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(BATCH, FEATURES)).astype("float32")
+    return x, rng.integers(0, CLASSES, BATCH).astype("int32")

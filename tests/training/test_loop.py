@@ -1,0 +1,135 @@
+"""The loop over epochs: what it trains on, what it reports, how it measures accuracy."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import BATCH, CLASSES, batch, classifier
+
+from relaxjax.training import EpochReport, Lines, accuracy, fit
+from relaxjax.training.progress import Bars, reporter_for_output
+
+DATA = [batch(seed) for seed in range(3)]
+
+
+class Told:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[int, int, int | None]] = []
+        self.losses: list[float] = []
+        self.reports: list[EpochReport] = []
+
+    def start(self, epoch: int, epochs: int, steps: int | None) -> None:
+        self.started.append((epoch, epochs, steps))
+
+    def step(self, loss: Any) -> None:
+        self.losses.append(float(loss))
+
+    def end(self, report: EpochReport) -> None:
+        self.reports.append(report)
+
+
+class Fixed:
+    """A stand-in for a trainer of batches of 4, whose scores are its inputs."""
+
+    batch_size = 4
+
+    def update(self, inputs: Any, targets: Any) -> Any:
+        return np.float32(0)
+
+    def predict(self, *inputs: Any) -> Any:
+        assert len(inputs[0]) == 4
+        return inputs[0]
+
+
+def test_the_loop_makes_the_steps_that_update_makes() -> None:
+    ours, by_hand = classifier(), classifier()
+    reports = ours.fit(DATA, epochs=2, reporter=Told())
+    losses = [[float(by_hand.update(*pair)) for pair in DATA] for _ in range(2)]
+    assert [report.loss for report in reports] == pytest.approx([np.mean(e) for e in losses])
+    np.testing.assert_array_equal(ours.export_params()["w1"], by_hand.export_params()["w1"])
+
+
+def test_the_reporter_is_told_everything() -> None:
+    told = Told()
+    reports = classifier().fit(DATA, 2, DATA, told)
+    assert told.started == [(1, 2, 3), (2, 2, 3)]
+    assert len(told.losses) == 6
+    assert told.reports == reports
+    assert [(r.epoch, r.epochs, r.steps) for r in reports] == [(1, 2, 3), (2, 2, 3)]
+    assert all(0 <= (r.accuracy or 0) <= 1 for r in reports)
+
+
+def test_data_may_be_a_function_of_the_epoch() -> None:
+    asked = []
+
+    def data(epoch: int) -> Any:
+        asked.append(epoch)
+        return iter(DATA[: epoch + 1])
+
+    reports = classifier().fit(data, 3, reporter=Told())
+    assert asked == [0, 1, 2]
+    assert [report.steps for report in reports] == [1, 2, 3]
+    assert reports[0].accuracy is None
+
+
+def test_a_spent_iterator_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"epoch 2 had no batches: give `data` as a list"):
+        classifier().fit(iter(DATA), epochs=2, reporter=Told())
+
+
+def test_no_evaluation_data_is_an_error() -> None:
+    with pytest.raises(ValueError, match="`eval_data` has no batches"):
+        fit(classifier(), DATA, 1, [], Told())
+
+
+def test_accuracy_counts_class_ids_and_one_hot_targets() -> None:
+    scores = np.eye(4, dtype="float32")
+    ids = np.array([0, 1, 0, 0])
+    assert accuracy(Fixed(), [(scores, ids)]) == 0.5
+    assert accuracy(Fixed(), [(scores, np.eye(4)[ids])]) == 0.5
+
+
+def test_accuracy_fills_up_a_small_last_batch_and_does_not_count_the_filling() -> None:
+    scores = np.eye(4, dtype="float32")
+    assert accuracy(Fixed(), [(scores, np.arange(4)), (scores[1:], np.array([1, 2, 0]))]) == 6 / 7
+
+
+def test_accuracy_of_a_real_model() -> None:
+    trainer = classifier()
+    trainer.load_params({"b1": np.array([0, 0, 1], "float32")})
+    x = batch(0)[0]
+    assert accuracy(trainer, [(x, np.full(BATCH, 2)), (x[:2], np.full(2, CLASSES - 1))]) == 1
+
+
+def test_a_report_is_one_line() -> None:
+    report = EpochReport(3, 15, 0.12345, 0.9718, 22, 0.1)
+    assert str(report) == "epoch  3/15  loss 0.1235  accuracy  97.18%  22 steps, 220 steps/s"
+    assert str(EpochReport(1, 2, 1.0, None, 5, 5.0)) == "epoch 1/2  loss 1.0000  5 steps, 1 steps/s"
+
+
+def test_plain_lines_where_the_output_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    reports = classifier().fit(DATA, 2)
+    assert capsys.readouterr().out.splitlines() == [str(report) for report in reports]
+
+
+def test_bars_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    reporter = reporter_for_output()
+    assert isinstance(reporter, Bars)
+    reports = classifier().fit(DATA * 10, 1, reporter=reporter)
+    out, err = capsys.readouterr()
+    assert str(reports[0]) in out
+    assert "epoch 1/1" in err
+    assert "loss=" in err
+
+
+def test_lines_on_a_terminal_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert isinstance(reporter_for_output(), Lines)
