@@ -1,0 +1,3 @@
+"""The command line: `relaxjax <command>`, one module a command."""
+
+from .entry import main as main

@@ -1,0 +1,92 @@
+"""The command `relaxjax` itself: it finds the command to run, and reports what goes wrong."""
+
+import argparse
+import importlib
+import importlib.metadata
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from types import ModuleType
+
+from relaxjax.ir.registry import did_you_mean
+
+from .failure import InputError, described
+
+# Each command is a module beside this one, imported when it is asked for: help stays quick.
+COMMANDS = {
+    "opt": "run passes over a module and print the result",
+    "passes": "list the passes",
+    "demo": "train a small network on handwritten digits",
+}
+
+EXIT_CODES = """\
+exit codes:
+  0    all went well
+  1    a pass or another step failed on good input
+  2    the command line, the file or the pipeline is wrong
+  130  interrupted from the keyboard
+  141  whoever reads the output went away
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    args = _parsed(given)
+    try:
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Python flushes the output once more at its end, and must not find the broken pipe again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except Exception as error:
+        if args.traceback:
+            traceback.print_exception(error)
+        print(f"relaxjax: error: {described(error)}", file=sys.stderr)
+        return 2 if isinstance(error, InputError) else 1
+
+
+def _parsed(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="relaxjax",
+        description="Compile, differentiate and train Relax programs on JAX.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"relaxjax {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="<command>")
+    asked = next((word for word in given if not word.startswith("-")), None)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=summary, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == asked:
+            _add_arguments(command, importlib.import_module(f".{name}", __package__))
+    if asked is not None and asked not in COMMANDS:
+        parser.error(f"there is no command `{asked}`{did_you_mean(asked, list(COMMANDS))}")
+    args = parser.parse_args(given)
+    if asked is None:
+        parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")
+    return args
+
+
+def _add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None:
+    parser.description = command.__doc__
+    parser.set_defaults(run=command.run)
+    command.add_arguments(parser)
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where in Python an error was raised"
+    )
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("relaxjax")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"

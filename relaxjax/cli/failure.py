@@ -1,0 +1,44 @@
+"""Errors as the command line shows them: a sentence, the place, and no traceback."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from relaxjax.ir.span import Span
+
+
+class InputError(Exception):
+    """What the user gave is wrong; the message is all there is to show."""
+
+
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Take any error raised inside to be the fault of what the user gave."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(described(error)) from error
+
+
+def described(error: Exception) -> str:
+    """The message of an error, then the source line with carets, then its notes."""
+    return "\n".join([_message(error), *_place(error), *getattr(error, "__notes__", [])])
+
+
+def _message(error: Exception) -> str:
+    if isinstance(error, SyntaxError):
+        return error.msg
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"`{error.filename}`: {error.strerror}"
+    if isinstance(error, KeyError) and error.args:
+        # A KeyError shows its message in quotes, as if it were a key.
+        return str(error.args[0])
+    return str(error) or type(error).__name__
+
+
+def _place(error: Exception) -> Iterator[str]:
+    if isinstance(error, SyntaxError) and error.filename and error.lineno:
+        start = max(0, (error.offset or 1) - 1)
+        end = error.end_offset - 1 if error.end_offset and error.end_offset > start + 1 else None
+        yield Span(error.filename, error.lineno, start, error.end_lineno, end).excerpt()

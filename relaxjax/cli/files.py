@@ -1,0 +1,64 @@
+"""Reading modules from files, and writing files that are never half written."""
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.script import from_source
+
+from .failure import InputError
+
+
+def read_module(name: str) -> IRModule:
+    """The module that a script holds, `-` for the standard input. The script is not executed."""
+    text = _decoded(name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
+    if not text.strip():
+        raise InputError(f"{_shown(name)} is empty: it should hold a module")
+    read = from_source(text, file=_file(name))
+    return IRModule.from_expr(read) if isinstance(read, Function) else read
+
+
+def write_text(name: str, text: str) -> None:
+    """Write a file in one step: it holds its old text or the new one, never a part of it."""
+    path = Path(os.path.realpath(name))
+    if path.is_dir():
+        raise InputError(f"`{name}` is a folder: it cannot be written as a file")
+    if path.exists() and not path.is_file():
+        path.write_text(text, encoding="utf-8")
+        return
+    if path.exists() and not os.access(path, os.W_OK):
+        raise InputError(f"`{name}` may not be written")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with part.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, part)
+        part.replace(path)
+    except OSError as error:
+        raise InputError(f"`{name}` cannot be written: {error.strerror}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _decoded(name: str, data: bytes) -> str:
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            f"{_shown(name)} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"
+        ) from None
+
+
+def _shown(name: str) -> str:
+    return "the standard input" if name == "-" else f"`{name}`"
+
+
+def _file(name: str) -> str:
+    return "<stdin>" if name == "-" else name

@@ -1,0 +1,59 @@
+"""Run passes over a module and print the result.
+
+The file holds a script: a module, or a single function. It is read, never executed. The pipeline
+names passes in the order in which they run, with their options in braces:
+
+    relaxjax opt model.py -p "Gradient{func_name=main},DeadCodeElimination"
+
+`relaxjax passes` lists the passes. What is printed besides the result goes to the standard error.
+"""
+
+import argparse
+import sys
+from typing import Any
+
+from relaxjax.passes import PassContext, parse_pipeline
+from relaxjax.passes.instruments import PassTimingInstrument, PrintAfterAll
+
+from .failure import bad_input
+from .files import read_module, write_text
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument(
+        "-p", "--passes", metavar="PIPELINE", default="", help="the passes to run; none by default"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write the result to")
+    parser.add_argument(
+        "--opt-level", metavar="N", type=int, default=2,
+        help="leave out passes of a higher level (2 by default)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--disable", metavar="PASS", action="append", default=[],
+        help="leave out a pass; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--print-after-all", action="store_true", help="show the module after every pass"
+    )
+    parser.add_argument("--timing", action="store_true", help="show how long every pass took")
+
+
+def run(args: argparse.Namespace) -> int:
+    timing = PassTimingInstrument()
+    instruments: list[Any] = [timing] if args.timing else []
+    if args.print_after_all:
+        instruments.append(PrintAfterAll(file=sys.stderr))
+    with bad_input():
+        pipeline = parse_pipeline(args.passes)
+        context = PassContext(args.opt_level, None, args.disable, instruments)
+        module = read_module(args.file)
+    with context:
+        text = f"{pipeline(module).script()}\n"
+    if args.timing:
+        print(timing.render(), end="", file=sys.stderr)
+    if args.output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(args.output, text)
+    return 0

@@ -1,0 +1,157 @@
+"""The command `relaxjax` itself: help, version, unknown commands, and how errors are shown."""
+
+import importlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from relaxjax.cli import main
+from relaxjax.cli.entry import COMMANDS
+from relaxjax.cli.failure import InputError, described
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_is_a_module(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its docstring is its help."""
+    module = importlib.import_module(f"relaxjax.cli.{name}")
+    with pytest.raises(SystemExit, match="0"):
+        main([name, "--help"])
+    text = capsys.readouterr().out
+    assert str(module.__doc__).splitlines()[0] in text
+    assert "--traceback" in text
+
+
+def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--help"])
+    text = capsys.readouterr().out
+    for name, summary in COMMANDS.items():
+        assert name in text
+        assert summary in text
+    assert "2    the command line, the file or the pipeline is wrong" in text
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out.startswith("relaxjax ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "a command is missing: one of opt, passes"),
+        (["optt"], "there is no command `optt`; did you mean `opt`?"),
+        (["opt"], "the following arguments are required: FILE"),
+        (["passes", "--jsn"], "unrecognized arguments: --jsn"),
+    ],
+)
+def test_wrong_command_lines(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert message in capsys.readouterr().err
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A command whose `run` each test supplies."""
+    module = SimpleNamespace(__doc__="Do it.", add_arguments=lambda parser: None, run=None)
+    monkeypatch.setitem(COMMANDS, "do", "do it")
+    monkeypatch.setitem(sys.modules, "relaxjax.cli.do", module)
+    return module
+
+
+def raising(error: BaseException) -> object:
+    def run(args: object) -> int:
+        raise error
+
+    return run
+
+
+def test_a_command_gives_the_exit_code(command: SimpleNamespace) -> None:
+    command.run = lambda args: 7
+    assert main(["do"]) == 7
+
+
+def test_wrong_input_is_one_message(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.run = raising(InputError("`x.py` is empty"))
+    assert main(["do"]) == 2
+    assert capsys.readouterr() == ("", "relaxjax: error: `x.py` is empty\n")
+
+
+def test_a_failure_is_shown_with_its_notes(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = KeyError("there is no `x`")
+    error.add_note("in the pass `Gradient`")
+    command.run = raising(error)
+    assert main(["do"]) == 1
+    assert capsys.readouterr().err == "relaxjax: error: there is no `x`\nin the pass `Gradient`\n"
+
+
+def test_traceback_shows_where(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.run = raising(InputError("`x.py` is empty"))
+    assert main(["do", "--traceback"]) == 2
+    text = capsys.readouterr().err
+    assert text.startswith("Traceback (most recent call last):")
+    assert text.endswith("relaxjax: error: `x.py` is empty\n")
+
+
+def test_an_interruption_is_no_error(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.run = raising(KeyboardInterrupt())
+    assert main(["do"]) == 130
+    assert capsys.readouterr() == ("", "")
+
+
+def test_errors_without_a_message_show_their_type() -> None:
+    assert described(RuntimeError()) == "RuntimeError"
+    assert described(OSError("full")) == "full"
+
+
+def run_python(*arguments: str) -> subprocess.Popen[bytes]:
+    """The command as a person starts it, in a process of its own."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(
+        [sys.executable, "-m", "relaxjax", *arguments], stdout=pipe, stderr=pipe
+    )
+
+
+def test_a_reader_that_goes_away_is_no_error() -> None:
+    process = run_python("passes", "--json")
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == b""
+    assert process.wait() == 141
+    process.stderr.close()
+
+
+def test_python_runs_the_package() -> None:
+    process = run_python("--help")
+    output, _ = process.communicate()
+    assert process.returncode == 0
+    assert output.startswith(b"usage: relaxjax")
+
+
+def test_help_imports_no_command() -> None:
+    """So help comes quickly: the passes alone take a second to import."""
+    code = (
+        "import sys; from relaxjax.cli import main\n"
+        "try: main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = ('relaxjax.passes', 'relaxjax.ops')\n"
+        "sys.exit(any(name.startswith(heavy) for name in sys.modules))"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert result.returncode == 0, result.stderr
