@@ -4,7 +4,7 @@ The program that `Gradient` emits is the plain one: the forward bindings as they
 of them, in reverse, the adjoints of what it used. Simplifying it is left to passes after this one.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -109,12 +109,12 @@ class _Adjoint:
                 f"for its {len(args)} arguments"
             )
         pairs = [
-            (arg, self.builder.normalize(_fitted(call.op, partial, arg)))
+            (arg, self.builder.normalize(partial))
             for arg, partial in zip(args, partials, strict=True)
             if arg is not None and partial is not None
         ]
         for arg, partial in pairs:
-            self.distribute(arg, partial)
+            self.distribute(arg, _fitted(call.op, partial, arg))
 
     def distribute(self, value: Expr, adjoint: Expr) -> None:
         """Add `adjoint` to the adjoints of the variables that make up `value`."""
@@ -137,18 +137,20 @@ class _Adjoint:
         """Add a partial adjoint to that of one field of a tuple."""
         assert isinstance(var.ty, TupleType)
         before = self.adjoints.get(var)
-        if before is None:
-            fields: list[Expr] = [self.zeros(ty) for ty in _others(var.ty, index)]
-            fields.insert(index, partial)
-        else:
-            fields = [self.field(before, i) for i in range(len(var.ty.fields))]
-            fields[index] = self.sum(fields[index], partial)
+        fields: list[Expr] = []
+        for i, ty in enumerate(var.ty.fields):
+            if before is None:
+                fields.append(partial if i == index else _zeros(ty))
+            elif i == index:
+                fields.append(self.leaf(self.sum(self.field(before, i), partial)))
+            else:
+                fields.append(self.field(before, i))
         self.adjoints[var] = self.builder.emit(Tuple(tuple(fields)), f"{var.name}_adjoint")
 
     def output(self, var: Var) -> Var:
         """The gradient of one required variable, as an output of the adjoint function."""
         if var not in self.adjoints:
-            self.update(var, self.zeros(var.ty))
+            self.update(var, _zeros(var.ty))
         return self.builder.emit_output(self.adjoints[var], f"{var.name}_adjoint_out")
 
     def sum(self, lhs: Expr, rhs: Expr) -> Expr:
@@ -160,16 +162,6 @@ class _Adjoint:
                 self.leaf(self.sum(_item(lhs, i), _item(rhs, i))) for i in range(len(lhs.ty.fields))
             )
         )
-
-    def zeros(self, ty: Type | None) -> Expr:
-        """The zero adjoint of a type, its tensors bound to variables."""
-        match ty:
-            case TupleType(fields=fields):
-                return Tuple(tuple(map(self.zeros, fields)))
-            case TensorType(shape=tuple() as shape, dtype=str() as dtype):
-                return self.builder.emit(get_op("relax.zeros")(shape, dtype))
-            case _:
-                raise GradientError(f"a zero gradient needs a known shape and dtype, found {ty}")
 
     def leaf(self, expr: Expr) -> Expr:
         """`expr` bound to a variable; each field of a tuple is taken out once."""
@@ -214,8 +206,15 @@ def _seed(target: Var) -> Expr:
     return get_op("relax.ones")((), target.ty.dtype)
 
 
-def _others(ty: TupleType, index: int) -> Iterator[Type]:
-    return (field for i, field in enumerate(ty.fields) if i != index)
+def _zeros(ty: Type | None) -> Expr:
+    """The zero adjoint of a type."""
+    match ty:
+        case TupleType(fields=fields):
+            return Tuple(tuple(map(_zeros, fields)))
+        case TensorType(shape=tuple() as shape, dtype=str() as dtype):
+            return get_op("relax.zeros")(shape, dtype)
+        case _:
+            raise GradientError(f"a zero gradient needs a known shape and dtype, found {ty}")
 
 
 def _required_vars(

@@ -1,7 +1,8 @@
 """Our backward programs against those of TVM itself, binding by binding.
 
 TVM is asked in a process of its own, by the interpreter that `RELAXJAX_TVM_PYTHON` names. The
-programs are those that it handles rightly; where it is wrong, ours has tests of its own.
+programs are those that it handles rightly: not relu at zero, not power of or to zero, and not its
+other errors, for which ours has tests of its own.
 """
 
 import json
@@ -41,18 +42,22 @@ PROGRAMS = {
         X + ', b: R.Tensor((3,), "float32"), c: R.Tensor((), "float32")',
         "loss = R.sum(R.multiply(R.divide(R.add(x, b), c), b))",
     ),
-    "power": (XY, "loss = R.sum(R.power(x, y))"),
     "extrema": (XY, "loss = R.sum(R.multiply(R.maximum(x, y), R.minimum(x, y)))"),
     "elementary": (
         X,
-        "a = R.exp(x)\nb = R.log(a)\nc = R.sqrt(a)\nd = R.tanh(b)\ne = R.sigmoid(c)\n"
-        "f = R.sin(d)\ng = R.cos(e)\nh = R.negative(f)\nloss = R.sum(R.add(h, R.abs(g)))",
+        (
+            "a = R.exp(x)\nb = R.log(a)\nc = R.sqrt(a)\nd = R.tanh(b)\n"
+            "e = R.sigmoid(c)\n"
+            "f = R.sin(d)\ng = R.cos(e)\nh = R.negative(f)\nloss = R.sum(R.add(h, R.abs(g)))"
+        ),
     ),
     "comparison": (XY, "loss = R.sum(R.where(R.less(x, y), x, y))"),
     "reductions": (
         X,
-        "a = R.mean(x, axis=1)\nb = R.variance(x, axis=1)\nc = R.sum(x, axis=1, keepdims=True)\n"
-        "d = R.sum(R.multiply(x, c), axis=-1)\nloss = R.sum(R.add(R.multiply(a, b), d))",
+        (
+            "a = R.mean(x, axis=1)\nb = R.variance(x, axis=1)\nc = R.sum(x, axis=1, keepdims=True)\n"
+            "d = R.sum(R.multiply(x, c), axis=-1)\nloss = R.sum(R.add(R.multiply(a, b), d))"
+        ),
     ),
     "matmul": (
         'x: R.Tensor((2, 3), "float32"), y: R.Tensor((3, 4), "float32")',
@@ -64,13 +69,17 @@ PROGRAMS = {
     ),
     "shapes": (
         X,
-        "a = R.permute_dims(x)\nb = R.reshape(a, (6,))\nc = R.expand_dims(b, 0)\n"
-        "d = R.broadcast_to(c, (4, 6))\nloss = R.sum(R.multiply(d, d))",
+        (
+            "a = R.permute_dims(x)\nb = R.reshape(a, (6,))\nc = R.expand_dims(b, 0)\n"
+            "d = R.broadcast_to(c, (4, 6))\nloss = R.sum(R.multiply(d, d))"
+        ),
     ),
     "concat and split": (
         XY,
-        "a = R.concat([x, y], axis=1)\nb = R.split(a, 2, axis=1)\nc = b[0]\nd = b[1]\n"
-        "loss = R.sum(R.multiply(c, d))",
+        (
+            "a = R.concat([x, y], axis=1)\nb = R.split(a, 2, axis=1)\nc = b[0]\nd = b[1]\n"
+            "loss = R.sum(R.multiply(c, d))"
+        ),
     ),
     "softmax": (XY, "loss = R.sum(R.multiply(R.nn.softmax(x, axis=-1), y))"),
     "cross entropy": (
@@ -79,8 +88,10 @@ PROGRAMS = {
     ),
     "tuples": (
         XY,
-        "c = (x, (y, (x, y)))\nd = c[1]\ne = d[1]\nf = e[0]\ng = c[0]\n"
-        "loss = R.sum(R.multiply(R.multiply(f, g), d[0]))",
+        (
+            "c = (x, (y, (x, y)))\nd = c[1]\ne = d[1]\nf = e[0]\ng = c[0]\n"
+            "loss = R.sum(R.multiply(R.multiply(f, g), d[0]))"
+        ),
     ),
     "take": (
         X + ', i: R.Tensor((2,), "int64")',

@@ -45,7 +45,7 @@ end_checkpoint = mark(
 )
 
 
-def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None) -> Any:
+def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
     """The transpose of the gather, for any axis and any rank of the places."""
     gather = functools.partial(gather_slices, indices=indices, axis=axis)
     (spread,) = jax.linear_transpose(gather, jax.ShapeDtypeStruct(x.shape, x.dtype))(output_grad)
@@ -53,7 +53,7 @@ def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None) -> 
 
 
 def _take_backward_gradient(
-    g: Expr, y: Expr, output_grad: Expr, x: Expr, indices: Expr, axis: int | None
+    g: Expr, y: Expr, output_grad: Expr, x: Expr, indices: Expr, axis: int | None, mode: str
 ) -> tuple[Expr, None, None]:
     return call("take", g, indices, axis=axis), None, None
 
@@ -65,7 +65,10 @@ def _take_backward_gradient(
     precision="never",
 )
 def take_backward(
-    output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
+    output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None, mode: str = ""
 ) -> TensorType:
-    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`."""
+    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`.
+
+    The places lie inside `x`. `mode` is there because TVM prints it; it says nothing.
+    """
     return x

@@ -103,7 +103,9 @@ class Module:
     loss = function(
         """
 @R.function
-def loss(predictions: R.Tensor(("batch", 4), "float32"), targets: R.Tensor(("batch", 4), "float32")):
+def loss(
+    predictions: R.Tensor(("batch", 4), "float32"), targets: R.Tensor(("batch", 4), "float32")
+):
     with R.dataflow():
         gv = R.sum(R.subtract(predictions, targets))
         R.output(gv)

@@ -6,8 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
@@ -130,7 +132,10 @@ def test_a_variable_used_twice_adds_its_adjoints() -> None:
 
 
 def test_broadcasting_is_undone() -> None:
-    params = 'x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32"), z: R.Tensor((2, 1), "float32")'
+    params = ", ".join(
+        f'{name}: R.Tensor({shape}, "float32")'
+        for name, shape in {"x": "(2, 3)", "y": "(3,)", "z": "(2, 1)"}.items()
+    )
     module = function_of("loss = R.sum(R.multiply(R.divide(x, y), z))", params)
     check_against_jax(module, array(2, 3), array(3, seed=1), array(2, 1, seed=2))
 
@@ -237,12 +242,14 @@ def test_the_gradient_of_the_gradient() -> None:
     module = function_of(
         "loss = R.sum(R.multiply(x, R.multiply(x, x)))", 'x: R.Tensor((3,), "float32")'
     )
-    adjoint = Gradient("main")(module)
-    source = adjoint.script().replace(
-        "return (loss, (x_adjoint_out,))", "norm = R.sum(x_adjoint_out)\n        return norm"
-    )
-    twice = Gradient("main_adjoint")(parse(source))
-    gradients = to_jax(twice, "main_adjoint_adjoint")(array(3))[1]
+    adjoint = Gradient("main")(module)["main_adjoint"]
+    gradient = adjoint.body.body.fields[1].fields[0]
+    builder = BlockBuilder(IRModule())
+    with builder.function("norm", adjoint.params):
+        for binding in adjoint.body.bindings():
+            builder.emit_binding(binding)
+        builder.emit_func_output(builder.emit(get_op("relax.sum")(gradient)))
+    gradients = to_jax(Gradient("norm")(builder.get()), "norm_adjoint")(array(3))[1]
     chex.assert_trees_all_close(gradients, (6 * array(3),), rtol=1e-6)
 
 
@@ -277,14 +284,17 @@ def test_everything_without_a_gradient_is_listed_with_its_line() -> None:
         Gradient("main")(parse(CALL))
     text = str(error.value)
     assert text.startswith("no gradient is known for:")
-    assert "`y`: the call of" in text and "y = cls.square(x)" in text
-    assert "`r`: the call of" in text and 'call_pure_packed("mystery"' in text
+    for part in ("`y`: the call of", "y = cls.square(x)", "`r`: the call of", "call_pure_packed"):
+        assert part in text
 
 
 def test_what_the_target_does_not_depend_on_needs_no_gradient() -> None:
     """The packed call sees only `i`, which has no gradient anyway."""
     params = 'x: R.Tensor((3,), "float32"), i: R.Tensor((3,), "int32")'
-    body = 'm = R.call_pure_packed("mystery", i, ty_args=R.Tensor((3,), "float32"))\nloss = R.sum(R.multiply(x, m))'
+    body = (
+        'm = R.call_pure_packed("mystery", i, ty_args=R.Tensor((3,), "float32"))\n'
+        "loss = R.sum(R.multiply(x, m))"
+    )
     module = function_of(body, params)
     assert "main_adjoint" in Gradient("main", require_grads=module["main"].params[0])(module)
 
@@ -343,5 +353,5 @@ def test_the_target_index_must_be_that_of_a_result(index: int) -> None:
 
 
 def test_an_unknown_function_is_an_error_with_the_candidates() -> None:
-    with pytest.raises(ValueError, match="the module has no function `mian`.*did you mean `main`"):
+    with pytest.raises(ValueError, match=r"no function `mian`.*did you mean `main`"):
         Gradient("mian")(MLP)

@@ -33,7 +33,9 @@ class Module:
     I.module_attrs({attrs})
     @R.function
     def backbone(
-        x: R.Tensor(({batch}, 3), "float32"), w: R.Tensor((3, 5), "float32"), b: R.Tensor((5,), "float32")
+        x: R.Tensor(({batch}, 3), "float32"),
+        w: R.Tensor((3, 5), "float32"),
+        b: R.Tensor((5,), "float32"),
     ):
         with R.dataflow():
             h = R.matmul(x, w)
@@ -141,10 +143,7 @@ class Module:
     ("module", "message"),
     [
         (
-            parse(
-                '@I.ir_module\nclass Module:\n    I.module_attrs({"param_num": 0, "state_num": 0})\n'
-                '    @R.function\n    def main(x: R.Tensor((3,), "float32")):\n        return x\n'
-            ),
+            IRModule(attrs={"param_num": 0, "state_num": 0}),
             "SetupTrainer: the module has no function `backbone`",
         ),
         (backbone('{"state_num": 0}'), "must state `param_num` as an attribute.*found None"),
