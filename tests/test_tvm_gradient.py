@@ -55,7 +55,8 @@ PROGRAMS = {
     "reductions": (
         X,
         (
-            "a = R.mean(x, axis=1)\nb = R.variance(x, axis=1)\nc = R.sum(x, axis=1, keepdims=True)\n"
+            "a = R.mean(x, axis=1)\nb = R.variance(x, axis=1)\n"
+            "c = R.sum(x, axis=1, keepdims=True)\n"
             "d = R.sum(R.multiply(x, c), axis=-1)\nloss = R.sum(R.add(R.multiply(a, b), d))"
         ),
     ),
