@@ -1,5 +1,6 @@
 """The functions that SGD, MomentumSGD and Adam write, as text and in numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -171,7 +172,8 @@ def adam(
     return p - lr * m_hat / (np.sqrt(v_hat) + eps), [m, v]
 
 
-CASES = {
+# An optimizer, its rule for one parameter at step t, and how many moments it keeps of each
+CASES: dict[str, tuple[Optimizer, Callable[..., Any], int]] = {
     "sgd": (SGD(0.1), lambda t, p, g, s: sgd(p, g, s, 0.1, 0), 0),
     "sgd with decay": (SGD(0.1, 0.05), lambda t, p, g, s: sgd(p, g, s, 0.1, 0.05), 0),
     "momentum": (

@@ -1,0 +1,155 @@
+"""Train a small network on handwritten digits: from a script to a saved model.
+
+The model is a script. SetupTrainer adds its loss, the adjoint of that, and the optimizer's update
+as further functions of the module, and the Trainer runs them on digits that ship with the package.
+With --show the model and its adjoint are printed side by side instead.
+"""
+
+import argparse
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from relaxjax.datasets import batches, digits
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import ir as I
+from relaxjax.script import relax as R
+from relaxjax.training import Trainer
+
+from .columns import side_by_side
+from .failure import InputError, bad_input
+
+BATCH = 64
+SIDE = 28
+CLASSES = 10
+WEIGHT_DECAY = 0.0001
+
+
+@I.ir_module
+class MLP:
+    I.module_attrs({"param_num": 6, "state_num": 0})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((BATCH, SIDE * SIDE), "float32"),
+        w0: R.Tensor((SIDE * SIDE, 128), "float32"),
+        b0: R.Tensor((128,), "float32"),
+        w1: R.Tensor((128, 128), "float32"),
+        b1: R.Tensor((128,), "float32"),
+        w2: R.Tensor((128, CLASSES), "float32"),
+        b2: R.Tensor((CLASSES,), "float32"),
+    ) -> R.Tensor((BATCH, CLASSES), "float32"):
+        with R.dataflow():
+            lv0 = R.matmul(x, w0)
+            lv1 = R.add(lv0, b0)
+            lv2 = R.nn.relu(lv1)
+            lv3 = R.matmul(lv2, w1)
+            lv4 = R.add(lv3, b1)
+            lv5 = R.nn.relu(lv4)
+            lv6 = R.matmul(lv5, w2)
+            out = R.add(lv6, b2)
+            R.output(out)
+        return out
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--epochs", type=_positive(int), default=15, help="default: 15")
+    parser.add_argument(
+        "--lr", type=_positive(float), default=0.1, help="learning rate, default: 0.1"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="decides all that is random, default: 0"
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("relaxjax-demo.safetensors"),
+        help="where to save the model, default: relaxjax-demo.safetensors",
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="print the model and its adjoint side by side"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.show:
+        print(model_and_adjoint(shutil.get_terminal_size().columns))
+        return 0
+    with bad_input():
+        check_writable(args.out)
+    train(args.epochs, args.lr, args.seed, args.out)
+    return 0
+
+
+def model_and_adjoint(width: int) -> str:
+    """The backbone and the adjoint of its loss as scripts, in a terminal `width` columns wide."""
+    mod = trainable(lr=0.1, legalize=False)
+    backbone, adjoint = (
+        str(mod[name].script(show_all_types=False))
+        for name in ("backbone", "backbone_loss_adjoint")
+    )
+    return side_by_side(backbone, adjoint, width, align="with R.dataflow():")
+
+
+def train(epochs: int, lr: float, seed: int, out: Path) -> float:
+    """Train, print how it goes, save the model; the accuracy on images never trained on."""
+    started = time.perf_counter()
+    data = digits(SIDE)
+    print(
+        f"training on {len(data.train_images)} images of handwritten digits, "
+        f"testing on {len(data.test_images)} others"
+    )
+    train_mod = trainable(lr)
+    trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
+    trainer.xavier_uniform_init_params(seed)
+    reports = trainer.fit(
+        lambda epoch: batches(data.train_images, data.train_labels, BATCH, seed=seed, epoch=epoch),
+        epochs,
+        lambda _: batches(data.test_images, data.test_labels, BATCH, drop_last=False),
+    )
+    trainer.save(out)
+    seconds = time.perf_counter() - started
+    accuracy = reports[-1].accuracy or 0.0
+    print(
+        f"test accuracy {accuracy:.2%} after {seconds:.1f} s; the model is saved in {out.resolve()}"
+    )
+    return accuracy
+
+
+def check_writable(out: Path) -> None:
+    """Raise before the training what would otherwise be raised after it."""
+    if out.is_dir():
+        raise InputError(f"`{out}` is a folder: give the name of a file by --out")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if not os.access(out.parent, os.W_OK):
+        raise InputError(
+            f"nothing can be written into `{out.parent.resolve()}`: choose another --out"
+        )
+
+
+def trainable(lr: float, legalize: bool = True) -> IRModule:
+    """The model with its loss, adjoint and optimizer."""
+    loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
+    setup = SetupTrainer(CrossEntropyLoss(), SGD(lr, WEIGHT_DECAY), loss_args, legalize)
+    return setup(MLP)
+
+
+def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
+    """An argument that must be a number above zero."""
+
+    def number(text: str) -> float:
+        value = kind(text)
+        if not 0 < value < math.inf:
+            raise argparse.ArgumentTypeError(f"must be above zero, found {text}")
+        return value
+
+    number.__name__ = kind.__name__  # argparse names it where `text` is no number
+    return number

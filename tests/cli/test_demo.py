@@ -1,0 +1,87 @@
+"""The demo: it learns, it saves, it repeats itself, it shows the adjoint."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from relaxjax.cli.demo import model_and_adjoint, trainable
+from relaxjax.cli.entry import main
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.training import Trainer
+
+
+def accuracies(printed: str) -> list[float]:
+    return [float(found) for found in re.findall(r"accuracy +([\d.]+)%", printed)]
+
+
+def test_the_demo_reads_digits_and_saves_what_it_learnt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "new folder" / "model.safetensors"
+    assert main(["demo", "--out", str(path)]) == 0
+    printed = capsys.readouterr().out
+    assert len(accuracies(printed)) == 16  # one an epoch, and the last once more
+    assert accuracies(printed)[-1] >= 95
+    assert printed.splitlines()[-1].endswith(f"the model is saved in {path.resolve()}")
+    mod = trainable(lr=0.1)
+    Trainer(mod, VirtualMachine(build(mod))).load(path)
+
+
+def test_the_seed_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    losses = []
+    for seed in ("1", "1", "2"):
+        main(["demo", "--epochs", "1", "--seed", seed, "--out", str(tmp_path / "model")])
+        losses.append(re.findall(r"loss ([\d.]+)", capsys.readouterr().out))
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_the_model_is_shown_beside_its_adjoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
+    assert main(["demo", "--show"]) == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"lv0 = R\.matmul\(x, w0.* \| +lv0 = R\.matmul\(x, w0", printed)
+    assert re.search(r"^ +\| +w0_adjoint_out = w0_adjoint$", printed, re.MULTILINE)
+    assert not os.listdir(tmp_path)
+
+
+def test_the_adjoint_comes_after_the_model_where_the_terminal_is_narrow() -> None:
+    text = model_and_adjoint(80)
+    assert " | " not in text
+    assert text.index("def backbone(") < text.index("def backbone_loss_adjoint(")
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--epochs", "0", "must be above zero, found 0"),
+        ("--epochs", "two", "invalid int value: 'two'"),
+        ("--lr", "-1", "must be above zero, found -1"),
+        ("--lr", "inf", "must be above zero, found inf"),
+    ],
+)
+def test_numbers_that_make_no_sense_are_refused(
+    option: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["demo", f"{option}={value}"])
+    assert caught.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["demo", "--out", str(tmp_path)]) == 2
+    captured = capsys.readouterr()
+    assert "is a folder: give the name of a file by --out" in captured.err
+    (tmp_path / "file").touch()
+    assert main(["demo", "--out", str(tmp_path / "file" / "model")]) == 2
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert main(["demo", "--out", str(tmp_path / "model")]) == 2
+    assert "nothing can be written into" in capsys.readouterr().err
+    assert not captured.out
