@@ -57,7 +57,8 @@ def main(epochs: int) -> float:
     loss = CrossEntropyLoss(reduction="sum")
     optimizer = SGD(0.003, weight_decay=0.01)
 
-    train_mod = SetupTrainer(loss, optimizer, [predictions, labels])(MLP)
+    setup = SetupTrainer(loss, optimizer, [predictions, labels])
+    train_mod = setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
 

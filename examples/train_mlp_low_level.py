@@ -46,7 +46,8 @@ def main(epochs: int) -> float:
     loss = CrossEntropyLoss(reduction="mean")(predictions, labels)
     print(loss.script(show_all_types=False))
 
-    mod = AppendLoss("predict", loss, new_func_name="loss")(MLP)
+    append_loss = AppendLoss("predict", loss, new_func_name="loss")
+    mod = append_loss(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
     params = mod["loss"].params[:4]
     mod = Gradient("loss", require_grads=params)(mod)
     print(mod["loss_adjoint"].script(show_all_types=False))

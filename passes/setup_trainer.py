@@ -26,7 +26,8 @@ OPTIMIZER = "optimizer"
 class Loss(Protocol):
     """What SetupTrainer asks of a loss: a Relax function for arguments of given types."""
 
-    num_backbone_outputs: int
+    @property
+    def num_backbone_outputs(self) -> int: ...
 
     def __call__(self, *args: Type | Var) -> Function: ...
 

@@ -139,7 +139,7 @@ def trainable(lr: float, legalize: bool = True) -> IRModule:
     """The model with its loss, adjoint and optimizer."""
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
     setup = SetupTrainer(CrossEntropyLoss(), SGD(lr, WEIGHT_DECAY), loss_args, legalize)
-    return setup(MLP)
+    return setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
 
 
 def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
