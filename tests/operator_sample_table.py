@@ -446,3 +446,33 @@ for _name in ["nn.nll_loss", "grad.nll_loss_backward"]:
         for w in (False, True)
         for r in ("none", "sum", "mean")
     ]
+
+SAMPLES["relax.nn.layer_norm"] = [
+    sample(floats(2, 5, 3), floats(3), floats(3), axes=-1),
+    sample(floats(2, 5, 3), floats(5), floats(5), axes=[1], epsilon=1e-2),
+    sample(floats(2, 5, 3), floats(3, 2), floats(3, 2), axes=[-1, 0], second_order=False),
+    sample(floats(2, 5, 3), floats(5, 3), floats(5, 3), axes=[1, 2], center=False, scale=False),
+    sample(*[floats(n, dtype="bfloat16") for n in (3, 3, 3)], axes=[0], smooth=False),
+]
+SAMPLES["relax.nn.group_norm"] = [
+    sample(floats(5, 4, 3), floats(4), floats(4), 2, 1, [2]),
+    sample(floats(2, 3, 6), floats(6), floats(6), 3, -1, [1], scale=False, second_order=False),
+    sample(floats(2, 3, 4), floats(4), floats(4), 1, 2, [0, 1], center=False, second_order=False),
+]
+SAMPLES["relax.nn.instance_norm"] = [
+    sample(floats(2, 3, 5), floats(3), floats(3), 1, [2]),
+    sample(floats(2, 5, 3), floats(3), floats(3), -1, [1], scale=False),
+    sample(floats(2, 3, 2, 2), floats(3), floats(3), 1, [2, 3], center=False, second_order=False),
+]
+SAMPLES["relax.nn.rms_norm"] = [
+    sample(floats(2, 5), floats(5)),
+    sample(floats(2, 5, 3), floats(5), axes=[1], epsilon=1e-2),
+    sample(floats(2, 5, 3), floats(3, 5), axes=[-1, 1]),
+]
+SAMPLES["relax.nn.batch_norm"] = [
+    sample(floats(5, 3), *[floats(3)] * 3, positive(3), 1),
+    sample(floats(2, 3, 5), *[floats(3)] * 3, positive(3), 1, training=False, epsilon=1e-2),
+    sample(floats(2, 3, 5), *[floats(5)] * 3, positive(5), -1, momentum=0.4, second_order=False),
+    sample(floats(3, 4), *[floats(4)] * 3, positive(4), axis=1, center=False, scale=False),
+]
+SAMPLES["relax.nn.dropout"] = [sample(floats(2, 5)), sample(floats(), 0.0), sample(floats(0), 0.9)]

@@ -48,6 +48,7 @@ class _Scope:
     def __init__(self) -> None:
         self.blocks: list[BindingBlock] = []
         self.bindings: list[Binding] = []
+        self.shared: dict[int, tuple[Expr, Var]] = {}
         self.dataflow = False
         self.span: Span | None = None
 
@@ -55,7 +56,7 @@ class _Scope:
         if self.bindings or self.dataflow:
             kind = DataflowBlock if self.dataflow else BindingBlock
             self.blocks.append(kind(tuple(self.bindings), span=self.span))
-        self.bindings, self.dataflow, self.span = [], False, None
+        self.bindings, self.shared, self.dataflow, self.span = [], {}, False, None
 
 
 class BlockBuilder:
@@ -188,8 +189,18 @@ class BlockBuilder:
             same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
             return expr if same else Tuple(fields, span=expr.span)
         if isinstance(expr, Call | TupleGetItem | If | SeqExpr | Function):
-            return self.emit(expr)
+            return self._emit_once(expr)
         return expr
+
+    def _emit_once(self, expr: Expr) -> Var:
+        """Bind a nested value; the very same object nested again in the open block is that variable."""
+        shared = self._scope().shared
+        if id(expr) in shared:
+            return shared[id(expr)][1]
+        var = self.emit(expr)
+        if not isinstance(expr, Call) or is_pure_call(expr):
+            shared[id(expr)] = (expr, var)  # holds the object, so that its id stays its own
+        return var
 
     def get(self) -> IRModule:
         """The module built so far."""

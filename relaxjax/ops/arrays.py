@@ -63,3 +63,8 @@ def through_floats(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(*(x.astype(jax.numpy.float32) for x in arrays)).astype(dtype)
 
     return converting
+
+
+def widened(x: Any) -> Any:
+    """`x` in the dtype in which sums over it are kept: float32 at least."""
+    return x.astype(jax.numpy.float32) if x.dtype.itemsize < 4 else x
