@@ -1,5 +1,6 @@
 """The samples of every operator, by its name: what the oracle of tests/ops runs."""
 
+import numpy as np
 from operator_samples import (
     Sample,
     bools,
@@ -11,6 +12,8 @@ from operator_samples import (
     positive,
     sample,
 )
+
+from relaxjax.ir.expr import const
 
 SAMPLES: dict[str, list[Sample]] = {}
 
@@ -476,3 +479,22 @@ SAMPLES["relax.nn.batch_norm"] = [
     sample(floats(3, 4), *[floats(4)] * 3, positive(4), axis=1, center=False, scale=False),
 ]
 SAMPLES["relax.nn.dropout"] = [sample(floats(2, 5)), sample(floats(), 0.0), sample(floats(0), 0.9)]
+SAMPLES["relax.shape_of"] = [sample(floats(2, 5)), sample(floats()), sample(integers(0, 7))]
+SAMPLES["relax.shape_to_tensor"] = [sample(dims(2, 5)), sample(dims()), sample(dims(0, 7))]
+SAMPLES["relax.size"] = [sample(floats(2, 5)), sample(floats()), sample(integers(0, 7))]
+SAMPLES["relax.null_value"] = [sample()]
+SAMPLES["relax.print"] = [
+    sample(floats(2), format=""),
+    sample(floats(5), integers(), dims(2, 5), format="{} and {} of {}"),
+    sample(format="hello"),
+]
+SAMPLES["relax.assert_op"] = [
+    sample(exactly(True, "bool")),
+    sample(exactly(True, "bool"), [floats(5), integers()], format="{} {}"),
+    sample(True),
+]
+SAMPLES["relax.tensor_to_shape"] = [
+    sample(const(np.array([2, 5]), "int64")),
+    sample(const(np.array([]), "int64")),
+    sample(const(np.array([0]), "int32")),
+]

@@ -1,0 +1,128 @@
+"""Operators between tensors and shapes, and those with an effect: print and assert_op."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
+
+from .arrays import jax_dtype
+from .declare import OpError, op
+
+
+@op("relax.shape_of", lower=lambda expr: expr.shape, gradient=ZERO_GRADIENT)
+def shape_of(expr: TensorType) -> ShapeType:
+    """The shape of a tensor, as a shape."""
+    return ShapeType(expr.dims, expr.ndim if expr.dims is None else -1)
+
+
+def _tensor_to_shape(expr: Any) -> Any:
+    try:
+        return tuple(int(dim) for dim in np.asarray(expr))
+    except jax.errors.TracerArrayConversionError:
+        raise OpError(
+            "relax.tensor_to_shape: a shape must be known when the program is compiled, "
+            "but here it is computed: pass it to the function as an argument of type R.Shape"
+        ) from None
+
+
+@op("relax.tensor_to_shape", lower=_tensor_to_shape, gradient=ZERO_GRADIENT)
+def tensor_to_shape(expr: TensorType) -> ShapeType:
+    """The elements of a vector of integers, as a shape."""
+    if expr.ndim not in (-1, 1):
+        raise OpError(f"`expr` must have 1 dimension, found {expr.ndim}")
+    length = expr.dims[0] if expr.dims is not None else -1
+    return ShapeType(None, length if isinstance(length, int) else -1)
+
+
+def _vector(dims: Any) -> Any:
+    """Dimensions as a vector; they may be symbolic while JAX exports a program."""
+    dtype = jax_dtype("int64")
+    parts = [jnp.asarray(dim).astype(dtype) for dim in dims]
+    return jnp.stack(parts) if parts else jnp.zeros(0, dtype)
+
+
+@op("relax.shape_to_tensor", lower=_vector, gradient=ZERO_GRADIENT)
+def shape_to_tensor(expr: ShapeType) -> TensorType:
+    """The dimensions of a shape, as a vector of int64."""
+    return TensorType(None if expr.ndim < 0 else (expr.ndim,), "int64", 1)
+
+
+@op(
+    "relax.size",
+    lower=lambda expr: jnp.asarray(expr.size).astype(jax_dtype("int64")),
+    gradient=ZERO_GRADIENT,
+)
+def size(expr: TensorType) -> TensorType:
+    """The number of elements of a tensor, as a scalar of int64."""
+    return TensorType((), "int64")
+
+
+@op("relax.null_value", lower=lambda: None, gradient=ZERO_GRADIENT)
+def null_value() -> ObjectType:
+    """Nothing, where a value must stand."""
+    return ObjectType()
+
+
+def _split_host(values: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
+    """The arrays among some values, and the values with None in the places of the arrays."""
+    traced = [value for value in values if isinstance(value, jax.Array | np.ndarray)]
+    host = [None if isinstance(value, jax.Array | np.ndarray) else value for value in values]
+    return traced, host
+
+
+def _filled(host: list[Any], arrays: tuple[Any, ...]) -> list[Any]:
+    given = iter(arrays)
+    return [next(given) if value is None else value for value in host]
+
+
+def _print(*values: Any, format: str) -> tuple[()]:
+    arrays, host = _split_host(values)
+
+    def show(*given: Any) -> None:
+        parts = _filled(host, given)
+        print(format.format(*parts) if format else " ".join(map(str, parts)))
+
+    jax.debug.callback(show, *arrays)
+    return ()
+
+
+@op("relax.print", lower=_print, gradient=ZERO_GRADIENT, pure=False)
+def print_(*values: Expr, format: str = "") -> TupleType:
+    """Write values to the standard output when the program runs.
+
+    `format` is a format string of Python such as "x is {}"; without it, the values in a row.
+    """
+    return TupleType(())
+
+
+def _assert(condition: Any, *format_args: Any, format: str) -> tuple[()]:
+    arrays, host = _split_host(format_args)
+
+    def check(holds: Any, *given: Any) -> None:
+        if not holds:
+            told = format.format(*_filled(host, given)) if format else ""
+            raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
+
+    if isinstance(condition, jax.core.Tracer):
+        jax.debug.callback(check, condition, *arrays)
+    else:
+        check(condition, *arrays)
+    return ()
+
+
+@op("relax.assert_op", lower=_assert, gradient=ZERO_GRADIENT, pure=False)
+def assert_op(condition: Expr, *format_args: Expr, format: str = "") -> TupleType:
+    """Stop the program where the condition, a scalar of dtype bool, is false.
+
+    The error says "Assert Failed" and what `format` and its arguments say.
+    """
+    ty = condition.ty
+    scalar = isinstance(ty, TensorType) and ty.ndim in (-1, 0) and ty.dtype in (None, "bool")
+    if not scalar and not (isinstance(ty, PrimType) and ty.dtype == "bool"):
+        raise OpError(f"`condition` must be a scalar of dtype bool, but its type is {ty}")
+    return TupleType(())
