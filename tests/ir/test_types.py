@@ -1,0 +1,96 @@
+"""Types: compared by value, shapes checked when they are made."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import ShapeExpr, Var
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    dtype_name,
+    is_float,
+)
+
+N = SymbolicVar("n")
+S = Var("s", ShapeType((N, 3)))
+EVERY_TYPE: list[Type] = [
+    ObjectType(),
+    PrimType("int64"),
+    ShapeType((N, 2)),
+    ShapeType(None, 3),
+    TensorType((N, 2), "float32", vdevice="cpu"),
+    TensorType(S, "float16"),
+    TensorType(None, None, 4),
+    TupleType((TensorType((2,)), ObjectType())),
+    FuncType((ObjectType(),), TensorType((N,)), False),
+    FuncType(),
+]
+
+
+def test_the_rank_follows_from_the_shape() -> None:
+    assert TensorType((N, 2)).ndim == 2
+    assert TensorType(S).ndim == 2
+    assert TensorType().ndim == -1
+    assert ShapeType((N,)).ndim == 1
+    assert TensorType((2, 3)).dims == (2, 3)
+    assert TensorType(S).dims == (N, 3)
+    assert TensorType(Var("unknown", ShapeType(None, 2))).dims is None
+    assert TensorType().dims is None
+
+
+def test_a_shape_may_be_written_in_several_ways() -> None:
+    wanted = TensorType((2, N))
+    assert TensorType([np.int64(2), N]) == wanted  # type: ignore[list-item]  # numpy goes in
+    assert TensorType(ShapeExpr((2, N))) == wanted  # type: ignore[arg-type]  # as TVM's callers do
+    assert isinstance(TensorType([2]).shape, tuple)
+
+
+def test_a_wrong_shape_is_an_error() -> None:
+    with pytest.raises(ValueError, match="`ndim` is 3, but `shape` has 2 dimensions"):
+        TensorType((2, 3), ndim=3)
+    with pytest.raises(TypeError, match="`shape` must be a tuple of dimensions or a variable"):
+        TensorType(3)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match=r"`shape` must be .* found `'float32'`"):
+        TensorType("float32")  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match=r"`2\.5` is no dimension"):
+        TensorType((2.5,))  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match="`'n'` is no dimension"):
+        ShapeType(("n",))  # type: ignore[arg-type]  # what is tested
+
+
+@pytest.mark.parametrize("ty", EVERY_TYPE, ids=str)
+def test_types_are_compared_by_value(ty: Type) -> None:
+    copy = replace(ty, span=None)
+    assert copy is ty
+    assert all((other == ty) == (other is ty) for other in EVERY_TYPE)
+    assert len({*EVERY_TYPE, ty}) == len(EVERY_TYPE)
+
+
+def test_replace_changes_one_field() -> None:
+    ty = TensorType((N, 2), "float32")
+    assert replace(ty, dtype="float16") == TensorType((N, 2), "float16")
+    assert replace(ty, shape=ty.shape) is ty
+    assert replace(FuncType((ty,), ty), pure=False) == FuncType((ty,), ty, False)
+
+
+def test_derivation_rules_do_not_count_in_comparisons() -> None:
+    assert FuncType(derive=lambda call: ObjectType()) == FuncType()
+
+
+def test_dtype_names() -> None:
+    assert dtype_name("float8_e4m3fn") == "float8_e4m3fn"
+    assert dtype_name(np.float32) == "float32"
+    assert dtype_name(jnp.bfloat16) == "bfloat16"
+    assert dtype_name(PrimType("int4")) == "int4"
+    assert is_float("bfloat16")
+    assert is_float("float8_e5m2")
+    assert not is_float("int32")
+    assert not is_float(None)
