@@ -1,0 +1,36 @@
+"""relaxjax: a pure-functional autodiff compiler whose backward programs can be read and edited."""
+
+from .ir import BlockBuilder as BlockBuilder
+from .ir import Call as Call
+from .ir import Constant as Constant
+from .ir import DataflowVar as DataflowVar
+from .ir import Function as Function
+from .ir import FuncStructInfo as FuncStructInfo
+from .ir import FuncType as FuncType
+from .ir import GlobalVar as GlobalVar
+from .ir import If as If
+from .ir import IRModule as IRModule
+from .ir import ObjectStructInfo as ObjectStructInfo
+from .ir import ObjectType as ObjectType
+from .ir import PrimStructInfo as PrimStructInfo
+from .ir import PrimType as PrimType
+from .ir import SeqExpr as SeqExpr
+from .ir import ShapeExpr as ShapeExpr
+from .ir import ShapeStructInfo as ShapeStructInfo
+from .ir import ShapeType as ShapeType
+from .ir import TensorStructInfo as TensorStructInfo
+from .ir import TensorType as TensorType
+from .ir import Tuple as Tuple
+from .ir import TupleGetItem as TupleGetItem
+from .ir import TupleStructInfo as TupleStructInfo
+from .ir import TupleType as TupleType
+from .ir import Var as Var
+from .ir import const as const
+from .lowering import Executable as Executable
+from .lowering import VirtualMachine as VirtualMachine
+from .lowering import build as build
+from .lowering import to_jax as to_jax
+from .ops import op as op
+from .passes import SetupTrainer as SetupTrainer
+from .script import from_source as from_source
+from .training import Trainer as Trainer
