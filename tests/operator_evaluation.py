@@ -60,7 +60,8 @@ def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = N
         case Var():
             value = env[expr]
         case Constant():
-            value = jnp.asarray(expr.data)
+            with jax.ensure_compile_time_eval():
+                value = jnp.asarray(expr.data)
         case ShapeExpr(values=values):
             value = values
         case PrimExpr(value=value):

@@ -40,10 +40,13 @@ def tensor_to_shape(expr: TensorType) -> ShapeType:
 
 
 def _vector(dims: Any) -> Any:
-    """Dimensions as a vector; they may be symbolic while JAX exports a program."""
+    """Dimensions as a vector: known ones as a constant, symbolic ones while JAX exports a program."""
     dtype = jax_dtype("int64")
+    if all(isinstance(dim, int) for dim in dims):
+        with jax.ensure_compile_time_eval():
+            return jnp.asarray(dims, dtype)
     parts = [jnp.asarray(dim).astype(dtype) for dim in dims]
-    return jnp.stack(parts) if parts else jnp.zeros(0, dtype)
+    return jnp.stack(parts)
 
 
 @op("relax.shape_to_tensor", lower=_vector, gradient=ZERO_GRADIENT)
