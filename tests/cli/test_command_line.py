@@ -3,7 +3,6 @@
 import importlib
 import subprocess
 import sys
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -58,7 +57,7 @@ def test_wrong_command_lines(
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+def command(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A command whose `run` each test supplies."""
     module = SimpleNamespace(__doc__="Do it.", add_arguments=lambda parser: None, run=None)
     monkeypatch.setitem(COMMANDS, "do", "do it")
