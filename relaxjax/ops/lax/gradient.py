@@ -53,7 +53,7 @@ def _adjoint(
     types = tuple(arg.ty for arg in call.args)
     program, symbols = _traced_pullback(call, types, tuple(f.ty for f in fields), index)
     builder = BlockBuilder()
-    with builder.scope(), x64_for(*types, call.attrs):
+    with builder.scope():
         with builder.dataflow():
             reader = Reader(builder, op_of, symbols, known={call: out}, spans=False)
             (adjoint,) = reader.read(open_program(program), [*fields, *call.args], [True])

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
+from jax.dtypes import canonicalize_dtype
 
 from .avals import jax_dtype
 from .parameters import decode_attrs
@@ -45,7 +46,7 @@ def lowering_of(primitive: str) -> Callable[..., Any]:
 
 def dim_as_value(*, dim: Any, dtype: str) -> Any:
     """A dimension as a scalar."""
-    return jnp.asarray(dim, jax_dtype(dtype))
+    return jnp.asarray(dim, canonicalize_dtype(jax_dtype(dtype)))
 
 
 def written_params(eqn: Any) -> Mapping[str, Any]:

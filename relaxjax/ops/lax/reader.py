@@ -66,9 +66,9 @@ class Reader:
                 env[var] = self.constant(value, var.aval)
 
         def read(atom: Any) -> Any:
-            return (
-                self.constant(atom.val, atom.aval) if isinstance(atom, core.Literal) else env[atom]
-            )
+            if isinstance(atom, core.Literal):
+                return self.constant(atom.val, atom.aval)
+            return env.get(atom)  # None for what a program inside does not need
 
         for eqn in equations:
             outs = [var in live for var in eqn.outvars]
