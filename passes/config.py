@@ -36,8 +36,14 @@ def checked_config(config: Mapping[str, Any] | None) -> Mapping[str, Any]:
                 f"there is no config option `{name}`{did_you_mean(name, list(OPTIONS))}"
             )
         kind = OPTIONS[name].kind
-        if type(value) is not kind and not (kind not in (int, float) and isinstance(value, kind)):
+        if not _fits(value, kind):
             raise TypeError(
                 f"the config option `{name}` must be of type {kind.__name__}, found {value!r}"
             )
     return MappingProxyType(dict(config or {}))
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, int | float if kind is float else kind)

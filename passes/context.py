@@ -1,6 +1,6 @@
 """The context in which passes run: which of them run at all, and who watches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
@@ -36,9 +36,9 @@ class PassContext:
     def __init__(
         self,
         opt_level: int = 2,
-        required_pass: object = None,
-        disabled_pass: object = None,
-        instruments: object = None,
+        required_pass: Collection[str] | None = None,
+        disabled_pass: Collection[str] | None = None,
+        instruments: Iterable[Any] | None = None,
         config: Mapping[str, Any] | None = None,
         trace: Trace | None = None,
     ) -> None:
@@ -79,7 +79,7 @@ class PassContext:
         _stack.set(_entered()[:-1])
         exit_all(self.instruments)
 
-    def override_instruments(self, instruments: object) -> None:
+    def override_instruments(self, instruments: Iterable[Any] | None) -> None:
         """Leave the instruments of this context and enter others in their place."""
         new = checked_instruments(instruments)
         active = self in _entered()
@@ -130,8 +130,8 @@ class PassContext:
 
 def build_config(
     opt_level: int = 2,
-    required_pass: object = None,
-    disabled_pass: object = None,
+    required_pass: Collection[str] | None = None,
+    disabled_pass: Collection[str] | None = None,
     trace: Trace | None = None,
 ) -> PassContext:
     """A `PassContext`, under the name and with the arguments that Relay has for it."""

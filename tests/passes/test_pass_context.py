@@ -179,9 +179,13 @@ def test_relay_build_config() -> None:
 
 @pytest.fixture
 def depth_option() -> Iterator[None]:
+    """Three settings that only these tests know."""
     register_config("fusion.max_depth", int, "How many operators one fused function may hold.")
+    register_config("fusion.share", float, "Which share of all operators may be fused.")
+    register_config("fusion.layouts", dict, "Layouts by operator.")
     yield
-    del OPTIONS["fusion.max_depth"]
+    for name in ("max_depth", "share", "layouts"):
+        del OPTIONS[f"fusion.{name}"]
 
 
 @pytest.mark.usefixtures("depth_option")
@@ -192,6 +196,8 @@ def test_config() -> None:
     }
     with PassContext(config={"fusion.max_depth": 5}):
         assert PassContext.current().config["fusion.max_depth"] == 5
+    others = {"fusion.share": 1, "fusion.layouts": {"relax.nn.conv2d": "NHWC"}}
+    assert PassContext(config=others).config == others
     with pytest.raises(TypeError, match=r"`fusion\.max_depth` must be of type int, found True"):
         PassContext(config={"fusion.max_depth": True})
     with pytest.raises(
