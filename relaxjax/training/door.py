@@ -41,6 +41,10 @@ def admit(kind: str, var: Var, value: Any, device: Any) -> jax.Array:
 
 def to_device(array: Any, device: Any) -> jax.Array:
     """A copy on the device, which may be donated without harm to whoever holds `array`."""
+    if not isinstance(array, jax.Array):
+        array = np.array(
+            array
+        )  # of host memory, JAX may keep the very buffer in spite of `may_alias`
     copy: jax.Array = jax.device_put(array, device, may_alias=False)
     return copy
 

@@ -45,6 +45,11 @@ class Trainer:
         device: Any = None,
         zero_init_param_state: bool = True,
     ) -> None:
+        if not isinstance(vm, VirtualMachine):
+            raise TypeError(
+                f"a trainer runs a VirtualMachine, but `vm` is of type {type(vm).__name__}: "
+                "write VirtualMachine(build(train_mod))"
+            )
         self.layout = Layout.of(train_mod)
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
@@ -107,7 +112,10 @@ class Trainer:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def update(self, inputs: Any, targets: Any) -> jax.Array:
-        """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
+        """Make one step on a batch, and give its loss. Several inputs or targets come as a list.
+
+        The step may still be reading the batch: change no array in place before the loss is read.
+        """
         self._check_initialised()
         with self._step.dtypes():
             given_inputs = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))

@@ -1,5 +1,6 @@
 """The trainer: its parameters and states, its steps, and what it refuses."""
 
+from pathlib import Path
 from typing import Any
 
 import chex
@@ -7,10 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_models import CLASSES, Classifier, batch, classifier, counting
+from small_models import CLASSES, Classifier, batch, classifier, counting, trainable
 
+from relaxjax.ir.expr import np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.optim import SGD
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD, MomentumSGD
+from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 SHAPES = {"w0": (5, 7), "b0": (7,), "w1": (7, 3), "b1": (3,)}
@@ -75,12 +81,21 @@ def test_what_is_loaded_and_exported_is_a_copy() -> None:
     """A step donates the trainer's own arrays; those of the caller must survive."""
     trainer = classifier()
     mine = {name: jnp.ones(shape) for name, shape in SHAPES.items()}
-    host = np.ones(SHAPES["b1"], "float32")
+    host = aligned_ones(3)
     trainer.load_params({**mine, "b1": host})
     host[:] = 9
     exported = trainer.export_params()
     trainer.update(*batch(0))
     chex.assert_trees_all_equal(mine, exported)
+
+
+def aligned_ones(size: int) -> Any:
+    """Host memory that JAX would take as it is, without copying it."""
+    memory = np.zeros(4 * size + 64, "uint8")
+    start = -memory.ctypes.data % 64
+    array = memory[start : start + 4 * size].view("float32")
+    array[:] = 1
+    return array
 
 
 # Steps
@@ -148,6 +163,42 @@ def test_a_symbolic_batch_takes_any_size() -> None:
         assert trainer.predict(x)[0].shape == (size, 2)
     assert trainer.batch_size is None
     assert classifier().batch_size == 8
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("x64", [False, True])
+def test_models_of_every_floating_point_dtype(dtype: str, x64: bool, tmp_path: Path) -> None:
+    """Whatever JAX's own setting of 64-bit dtypes is."""
+    with jax.enable_x64(x64):
+        trainer = linear(dtype)
+        x = np.ones((4, 2), np_dtype(dtype))
+        losses = [float(trainer.update(x, np.zeros((4, 2), x.dtype))) for _ in range(3)]
+        assert losses[0] > losses[1] > losses[2]
+        assert trainer.export_params()["w"].dtype == dtype
+        assert trainer.predict(x).dtype == dtype
+        trainer.save(tmp_path / "model")
+        linear(dtype).load(tmp_path / "model")
+
+
+def linear(dtype: str) -> Trainer:
+    """A trainer of `x * w`, by the squared error, with momentum."""
+    script = f"""
+@I.ir_module
+class Linear:
+    I.module_attrs({{"param_num": 1, "state_num": 0}})
+
+    @R.function
+    def backbone(x: R.Tensor((4, 2), "{dtype}"), w: R.Tensor((2,), "{dtype}")):
+        with R.dataflow():
+            out = R.multiply(x, w)
+            R.output(out)
+        return out
+"""
+    scores = TensorType((4, 2), dtype)
+    mod = trainable(from_source(script), MSELoss(), MomentumSGD(0.1, 0.5), scores, scores)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.load_params({"w": np.ones(2)})
+    return trainer
 
 
 # What it refuses
@@ -256,6 +307,12 @@ def test_values_must_come_in_a_list_or_by_name() -> None:
         classifier().load_params(3)  # type: ignore[arg-type]  # the very point of the test
     with pytest.raises(ValueError, match=r"extern_states should be either list or dict, .* str"):
         classifier().load_states("calls")
+
+
+def test_an_executable_is_no_virtual_machine() -> None:
+    trainer = classifier()
+    with pytest.raises(TypeError, match=r"`vm` is of type Executable: write VirtualMachine\(build"):
+        Trainer(trainer.mod, trainer.vm.executable)  # type: ignore[arg-type]  # the very point
 
 
 def test_a_module_that_is_not_trainable_is_an_error() -> None:
