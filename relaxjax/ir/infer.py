@@ -34,7 +34,7 @@ def infer(expr: Expr) -> Expr:
 
 def call_type(call: Call) -> Type:
     """The result type of calling a function: its own, in terms of the caller's dimensions."""
-    if isinstance(call.op, ExternFunc):
+    if isinstance(call.op, ExternFunc) and call.ty_args:
         return _stated_type(call)
     match call.op.ty:
         case FuncType(derive=derive) if derive is not None:

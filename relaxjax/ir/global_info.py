@@ -1,0 +1,32 @@
+"""What a module knows beside its functions: the devices that its tensors may be on."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from .attrs import freeze
+from .script_exprs import ScriptExprs
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class VDevice:
+    """A device that values can be placed on, by its name or its description, and the memory there."""
+
+    target: Any
+    device_id: int = 0
+    memory_scope: str = "global"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target", freeze(self.target))
+
+    def __repr__(self) -> str:
+        values = (self.target, self.device_id, self.memory_scope)
+        text = ", ".join(map(ScriptExprs("cls", syntax_sugar=True).value_text, values))
+        return f"I.vdevice({text})"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class DummyGlobalInfo:
+    """A record that says nothing: a placeholder in the lists of a module."""
+
+    def __repr__(self) -> str:
+        return "I.dummy_global_info()"

@@ -1,0 +1,76 @@
+"""Python's little loops and functions inside expressions: comprehensions and lambdas."""
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from .operators import truth
+from .scope import Scope
+
+
+class Reader(Protocol):
+    """What evaluates expressions."""
+
+    scope: Scope
+
+    def evaluate(self, node: ast.expr) -> Any: ...
+
+    def items(self, value: Any, node: ast.expr) -> list[Any]: ...
+
+
+def collect(
+    reader: Reader, element: Callable[[], Any], loops: list[ast.comprehension]
+) -> list[Any]:
+    """What `element` gives for every round of the loops, whose variables it can name."""
+    reader.scope.push()
+    try:
+        return list(_rounds(reader, element, loops))
+    finally:
+        reader.scope.pop()
+
+
+def lambda_function(reader: Reader, node: ast.Lambda) -> Callable[..., Any]:
+    """A lambda as a Python function."""
+    given = node.args
+    names = [item.arg for item in (*given.posonlyargs, *given.args)]
+    if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
+        raise TypeError("a lambda has plain parameters here: no defaults, no `*`, no `**`")
+
+    def function(*args: Any) -> Any:
+        if len(args) != len(names):
+            raise TypeError(f"the lambda takes {len(names)} arguments, but {len(args)} were given")
+        reader.scope.push(dict(zip(names, args, strict=True)))
+        try:
+            return reader.evaluate(node.body)
+        finally:
+            reader.scope.pop()
+
+    return function
+
+
+def unpack(reader: Reader, target: ast.expr, value: Any) -> Iterator[tuple[ast.Name, Any]]:
+    """The names of an assignment's left side, each with its part of the value."""
+    if isinstance(target, ast.Name):
+        yield target, value
+        return
+    if not isinstance(target, ast.Tuple | ast.List):
+        raise TypeError(f"`{ast.unparse(target)}` cannot be assigned: only names can")
+    items = reader.items(value, target)
+    if len(items) != len(target.elts):
+        raise TypeError(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
+    for inner, item in zip(target.elts, items, strict=True):
+        yield from unpack(reader, inner, item)
+
+
+def _rounds(
+    reader: Reader, element: Callable[[], Any], loops: list[ast.comprehension]
+) -> Iterator[Any]:
+    if not loops:
+        yield element()
+        return
+    loop, *inner = loops
+    for item in reader.items(reader.evaluate(loop.iter), loop.iter):
+        for name, value in unpack(reader, loop.target, item):
+            reader.scope.set(name.id, value)
+        if all(truth(reader.evaluate(test)) for test in loop.ifs):
+            yield from _rounds(reader, element, inner)

@@ -1,0 +1,47 @@
+"""The arguments of a macro: values by the names of its parameters."""
+
+import ast
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+def bind_arguments(
+    node: ast.FunctionDef,
+    args: Sequence[Any],
+    named: dict[str, Any],
+    evaluate: Callable[[ast.expr], Any],
+) -> dict[str, Any]:
+    """What the parameters of a macro stand for in one use of it; defaults are evaluated."""
+    given = node.args
+    if given.vararg or given.kwarg:
+        raise TypeError(f"the macro `{node.name}` has `*` or `**` parameters, which no macro has")
+    positional = [item.arg for item in (*given.posonlyargs, *given.args)]
+    if len(args) > len(positional):
+        raise TypeError(
+            f"`{node.name}` takes {len(positional)} arguments, but {len(args)} were given"
+        )
+    bound = dict(zip(positional, args, strict=False))
+    allowed = {*positional, *(item.arg for item in given.kwonlyargs)}
+    for name, value in named.items():
+        if name not in allowed:
+            raise TypeError(f"`{node.name}` has no argument `{name}`")
+        if name in bound:
+            raise TypeError(f"`{node.name}`: the argument `{name}` is given twice")
+        bound[name] = value
+    for name, default in _defaults(given):
+        if name not in bound and default is not None:
+            bound[name] = evaluate(default)
+    for name in (*positional, *(item.arg for item in given.kwonlyargs)):
+        if name not in bound:
+            raise TypeError(f"`{node.name}`: the argument `{name}` is missing")
+    return bound
+
+
+def _defaults(given: ast.arguments) -> list[tuple[str, ast.expr | None]]:
+    positional = [item.arg for item in (*given.posonlyargs, *given.args)]
+    with_default = positional[len(positional) - len(given.defaults) :]
+    keyword_only = [item.arg for item in given.kwonlyargs]
+    return [
+        *zip(with_default, given.defaults, strict=True),
+        *zip(keyword_only, given.kw_defaults, strict=True),
+    ]

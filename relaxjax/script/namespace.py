@@ -1,0 +1,93 @@
+"""Things with members that a script may name: the vocabulary, families of operators, a module."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+from relaxjax.ir.expr import GlobalVar
+from relaxjax.ir.registry import OPS, did_you_mean
+
+
+class Members(ABC):
+    """Something whose members an expression reaches by a dot, and nothing else of it."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def member(self, name: str) -> Any:
+        """The member of that name; an `AttributeError` where there is none."""
+
+
+class Vocabulary(Members):
+    """The public names of a Python module, or of a table, as a text sees them."""
+
+    __slots__ = ("_members", "_name")
+
+    def __init__(self, name: str, members: ModuleType | Mapping[str, Any]) -> None:
+        self._name = name
+        self._members = members
+
+    def member(self, name: str) -> Any:
+        if isinstance(self._members, ModuleType) and not name.startswith("_"):
+            return getattr(self._members, name)
+        found = self.get(name)
+        if found is None:
+            raise unknown_member(self._name, name, ())
+        return found
+
+    def get(self, name: str) -> Any:
+        """The member of that name in a table, None where there is none."""
+        return None if isinstance(self._members, ModuleType) else self._members.get(name)
+
+
+def unknown_member(owner: str, name: str, known: Iterable[str]) -> AttributeError:
+    """The error for a name that is not among the known ones; near misses are suggested."""
+    public = [f"{owner}.{item}" for item in known if not item.startswith("_")]
+    full = f"{owner}.{name}"
+    return AttributeError(f"there is no `{full}`{did_you_mean(full, public)}")
+
+
+class Operators(Members):
+    """The operators below a name, such as `R.nn` or `L`."""
+
+    __slots__ = ("_families", "_more", "_prefix", "_script")
+
+    def __init__(self, prefix: str, script: str, more: Mapping[str, Any] | None = None) -> None:
+        self._prefix = prefix
+        self._script = script
+        self._more = more or {}
+        self._families: dict[str, Operators] = {}
+
+    def member(self, name: str) -> Any:
+        """An operator, or a family of operators; near misses are suggested for anything else."""
+        full = f"{self._prefix}.{name}"
+        if full in OPS:
+            return OPS[full]
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._families and any(known.startswith(f"{full}.") for known in OPS):
+            self._families[name] = Operators(full, f"{self._script}.{name}")
+        if name in self._families:
+            return self._families[name]
+        start = f"{self._prefix}."
+        names = [op.removeprefix(start) for op in OPS if op.startswith(start)]
+        raise unknown_member(self._script, name, [*names, *self._more])
+
+    __getattr__ = member
+
+
+class FunctionsOf(Members):
+    """The module that is being read, by which its functions name one another: `cls.g`."""
+
+    __slots__ = ("_find", "_name")
+
+    def __init__(self, name: str, find: Callable[[str], GlobalVar]) -> None:
+        self._name = name
+        self._find = find
+
+    def member(self, name: str) -> GlobalVar:
+        return self._find(name)
+
+    def __repr__(self) -> str:
+        return self._name

@@ -1,0 +1,113 @@
+"""The operators of expressions: what Python does with plain values, and what Relax has."""
+
+import ast
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.dims import SymbolicExpr
+from relaxjax.ir.expr import Expr, ShapeExpr, TupleGetItem
+from relaxjax.ir.span import Span
+from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
+
+
+class OperandError(TypeError):
+    """An operator cannot take this operand; `mend` says what can be written instead."""
+
+    def __init__(self, message: str, mend: str) -> None:
+        super().__init__(message)
+        self.mend = mend
+
+
+BINARY: dict[type[ast.operator], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Add: ("+", operator.add),
+    ast.Sub: ("-", operator.sub),
+    ast.Mult: ("*", operator.mul),
+    ast.Div: ("/", operator.truediv),
+    ast.FloorDiv: ("//", operator.floordiv),
+    ast.Mod: ("%", operator.mod),
+    ast.Pow: ("**", operator.pow),
+    ast.MatMult: ("@", operator.matmul),
+    ast.LShift: ("<<", operator.lshift),
+    ast.RShift: (">>", operator.rshift),
+    ast.BitAnd: ("&", operator.and_),
+    ast.BitOr: ("|", operator.or_),
+    ast.BitXor: ("^", operator.xor),
+}
+COMPARISON: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
+    ast.Eq: ("==", operator.eq),
+    ast.NotEq: ("!=", operator.ne),
+    ast.Lt: ("<", operator.lt),
+    ast.LtE: ("<=", operator.le),
+    ast.Gt: (">", operator.gt),
+    ast.GtE: (">=", operator.ge),
+    ast.Is: ("is", operator.is_),
+    ast.IsNot: ("is not", operator.is_not),
+    ast.In: ("in", lambda item, items: item in items),
+    ast.NotIn: ("not in", lambda item, items: item not in items),
+}
+UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
+    ast.USub: ("-", operator.neg),
+    ast.UAdd: ("+", operator.pos),
+    ast.Invert: ("~", operator.invert),
+}
+# Signs that are no operators of Relax, each with what its programs say instead.
+_WRITTEN_AS = {
+    "==": "R.equal(x, y)",
+    "!=": "R.not_equal(x, y)",
+    "@": "R.matmul(x, y)",
+    "<<": "R.left_shift(x, y)",
+    ">>": "R.right_shift(x, y)",
+    "&": "R.logical_and(x, y) or R.bitwise_and(x, y)",
+    "|": "R.logical_or(x, y) or R.bitwise_or(x, y)",
+    "^": "R.logical_xor(x, y) or R.bitwise_xor(x, y)",
+    "~": "R.logical_not(x) or R.bitwise_not(x)",
+    "in": "R.equal and R.any",
+    "not in": "R.equal and R.any",
+}
+
+
+def check_operands(sign: str, *operands: Any) -> None:
+    """Refuse what Python would accept, or would refuse without saying how Relax puts it."""
+    if not any(isinstance(operand, Expr) for operand in operands):
+        return
+    if sign in _WRITTEN_AS:
+        raise OperandError(f"`{sign}` is no operator of Relax", f"Write {_WRITTEN_AS[sign]}.")
+    if any(isinstance(operand, np.ndarray) for operand in operands):
+        raise OperandError(f"an array of numpy is no operand of `{sign}`", "Write R.const(array).")
+
+
+def truth(value: Any) -> bool:
+    """Whether a value of Python counts as true."""
+    if isinstance(value, Expr | SymbolicExpr):
+        raise OperandError(
+            f"`{value}` has no truth value before the program runs",
+            "Write `if` as a statement, or R.where(c, x, y), R.logical_and, R.logical_not.",
+        )
+    return bool(value)
+
+
+def subscript(value: Any, index: Any, span: Span) -> Any:
+    """`value[index]`: of Relax values, the fields of tuples and the known dimensions of shapes."""
+    if not isinstance(value, Expr) or isinstance(value, ShapeExpr):
+        return value[index]
+    if isinstance(value.ty, TensorType):
+        raise OperandError(
+            f"`{value}` is a tensor, and only tuples are indexed",
+            "Write R.take(x, indices, axis) or R.strided_slice(x, axes, begin, end).",
+        )
+    if type(index) is not int:
+        raise OperandError(
+            f"a tuple is indexed by a Python integer, not by `{index}`",
+            "Which field it is must be known when the script is read.",
+        )
+    match value.ty:
+        case ShapeType(values=tuple() as dims):
+            return dims[index]
+        case TupleType(fields=fields) if index < 0:
+            return TupleGetItem(value, index + len(fields), span=span)
+        case TupleType() | ObjectType() | None:
+            return TupleGetItem(value, index, span=span)
+    raise TypeError(f"`{value}` is no tuple: its type is {value.ty}")

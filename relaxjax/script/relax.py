@@ -1,0 +1,60 @@
+"""The `R` of a script: types, values, the forms of statements, and every operator by its name."""
+
+import builtins as _builtins
+from typing import Any as _Any
+
+import relaxjax.ops as _ops  # noqa: F401  # enters the operators into the table
+from relaxjax.ir.expr import ShapeExpr, TupleGetItem
+
+from .annotations import function as Callable
+from .annotations import object_type as Any
+from .annotations import object_type as Object
+from .annotations import prim as Prim
+from .annotations import shape as Shape
+from .annotations import tensor as Tensor
+from .annotations import tuple_of as Tuple
+from .decorators import FunctionDecorator as _FunctionDecorator
+from .decorators import MacroDecorator as _MacroDecorator
+from .forms import DataflowForm as dataflow
+from .forms import func_attr, match_cast, output
+from .namespace import Operators as _Operators
+from .values import call_packed, call_pure_packed, const, dtype, prim_value, shape
+from .values import extern_func as ExternFunc
+from .values import string as str
+from .values import tuple_of as tuple
+
+__all__ = [
+    "Any",
+    "Callable",
+    "ExternFunc",
+    "Object",
+    "Prim",
+    "Shape",
+    "ShapeExpr",
+    "Tensor",
+    "Tuple",
+    "TupleGetItem",
+    "call_packed",
+    "call_pure_packed",
+    "const",
+    "dataflow",
+    "dtype",
+    "func_attr",
+    "function",
+    "macro",
+    "match_cast",
+    "output",
+    "prim_value",
+    "shape",
+    "str",
+    "tuple",
+]
+
+function = _FunctionDecorator()
+macro = _MacroDecorator()
+
+_OPERATORS = _Operators("relax", "R", globals())
+
+
+def __getattr__(name: _builtins.str) -> _Any:
+    return _OPERATORS.member(name)

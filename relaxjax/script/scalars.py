@@ -1,0 +1,60 @@
+"""Scalars of the host: what `T.int64` and its like stand for in a script."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from relaxjax.ir.dims import SymbolicExpr, SymbolicVar
+from relaxjax.ir.expr import PrimExpr
+from relaxjax.ir.types import PrimType
+
+_PLAIN = ("int64", "float64", "bool")  # the dtypes that Python's own numbers have
+
+
+class Declaration(SymbolicVar):
+    """What `T.int64()` gives: a symbolic dimension that takes its name from the assignment."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A dtype of the host: a declaration, a conversion or an annotation, as it is used."""
+
+    dtype: str
+
+    def __call__(self, value: Any = None) -> Any:
+        """A new symbolic dimension without a value, else the value as a scalar of this dtype."""
+        if value is None:
+            return self._declaration()
+        if isinstance(value, PrimExpr):
+            value = value.value
+        if isinstance(value, SymbolicExpr):
+            return value if self.dtype == "int64" else PrimExpr(value, self.dtype)
+        number = self._number(value)
+        return number if self.dtype in _PLAIN else PrimExpr(number, self.dtype)
+
+    @property
+    def type(self) -> PrimType:
+        return PrimType(self.dtype)
+
+    def _declaration(self) -> Declaration:
+        if self.dtype != "int64":
+            raise TypeError(
+                f"`T.{self.dtype}()` needs a value: a symbolic dimension is declared by `T.int64()`"
+            )
+        return Declaration("n")
+
+    def _number(self, value: Any) -> float:
+        value = float(value) if isinstance(value, str) else value
+        if not isinstance(value, int | float):
+            raise TypeError(f"`T.{self.dtype}` takes a number, but `{value!r}` was given")
+        if self.dtype == "bool":
+            return bool(value)
+        return float(value) if "float" in self.dtype else int(value)
+
+
+def symbolic_var(name: str, dtype: str = "int64") -> SymbolicVar:
+    """A symbolic dimension of that name."""
+    if dtype != "int64":
+        raise TypeError(f"a symbolic dimension is of dtype int64, but `{dtype}` was given")
+    return SymbolicVar(name)

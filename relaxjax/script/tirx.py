@@ -1,0 +1,53 @@
+"""The `T` of a script: symbolic dimensions, and scalars of the host.
+
+n = T.int64()     a symbolic dimension
+T.max(n, 1)       arithmetic on dimensions, beside + - * // %
+T.float64(0.5)    a number
+x: T.int64        a parameter that is a number of the host
+"""
+
+from typing import Any as _Any
+
+from relaxjax.ir.dims import dim_max as max
+from relaxjax.ir.dims import dim_min as min
+
+from .namespace import unknown_member as _unknown_member
+from .scalars import ScalarType as _ScalarType
+from .scalars import symbolic_var as Var
+
+__all__ = [
+    "Var",
+    "bfloat16",
+    "bool",
+    "float16",
+    "float32",
+    "float64",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "max",
+    "min",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+bool = _ScalarType("bool")
+int8 = _ScalarType("int8")
+int16 = _ScalarType("int16")
+int32 = _ScalarType("int32")
+int64 = _ScalarType("int64")
+uint8 = _ScalarType("uint8")
+uint16 = _ScalarType("uint16")
+uint32 = _ScalarType("uint32")
+uint64 = _ScalarType("uint64")
+float16 = _ScalarType("float16")
+bfloat16 = _ScalarType("bfloat16")
+float32 = _ScalarType("float32")
+float64 = _ScalarType("float64")
+
+
+def __getattr__(name: str) -> _Any:
+    raise _unknown_member("T", name, globals())

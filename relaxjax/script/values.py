@@ -1,0 +1,129 @@
+"""The values of a script that are no operators: `R.const`, `R.shape`, `R.tuple`, calls by name."""
+
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.dims import SymbolicExpr
+from relaxjax.ir.expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    Expr,
+    ExternFunc,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    np_dtype,
+)
+from relaxjax.ir.expr import const as tensor_const
+from relaxjax.ir.types import FuncType, Type, dtype_name
+
+from .annotations import resolve
+from .scalars import ScalarType
+
+
+def as_expr(value: Any) -> Expr:
+    """A value of Python as an expression: numbers are scalars of the host, sequences are tuples."""
+    if isinstance(value, Expr):
+        return value
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, int | float | SymbolicExpr):
+        return PrimExpr(value)
+    if isinstance(value, str):
+        return StringImm(value)
+    if isinstance(value, tuple | list):
+        return Tuple(tuple(map(as_expr, value)))
+    if isinstance(value, np.ndarray):
+        raise TypeError("an array of numpy is no Relax value: write R.const(array)")
+    raise TypeError(f"`{value!r}` is a Python {type(value).__name__}, which is no Relax value")
+
+
+def const(value: Any, dtype: Any = None) -> Constant:
+    """A constant tensor: `const(1.0, "float32")`, `const([[1, 2]], "int64")`, `const(array)`.
+
+    The texts "inf", "-inf" and "nan" stand for the numbers that have no literal.
+    """
+    number = float(value) if isinstance(value, str) else value
+    return tensor_const(number, dtype.dtype if isinstance(dtype, ScalarType) else dtype)
+
+
+def shape(values: Any) -> ShapeExpr:
+    """A shape as a value: `shape([2, n])`."""
+    if isinstance(values, ShapeExpr):
+        return values
+    if not isinstance(values, list | tuple):
+        raise TypeError(f"a shape is a list such as [2, n], but `{values!r}` was given")
+    dims = (item.value if isinstance(item, PrimExpr) else item for item in values)
+    return ShapeExpr(tuple(dims))  # type: ignore[arg-type]  # ShapeExpr refuses what is no dimension
+
+
+def string(value: str) -> StringImm:
+    """A string as a value."""
+    if not isinstance(value, str):
+        raise TypeError(f"`R.str` takes a string, but `{value!r}` was given")
+    return StringImm(value)
+
+
+def dtype(value: Any) -> DataTypeImm:
+    """A dtype as a value."""
+    name = value.dtype if isinstance(value, ScalarType) else dtype_name(value)
+    return DataTypeImm(name if name.startswith("key<") else str(np_dtype(name)))
+
+
+def prim_value(value: Any, dtype: str = "") -> Expr:
+    """A number of the host as a value."""
+    if isinstance(value, PrimExpr) and not dtype:
+        return value
+    value = value.item() if isinstance(value, np.generic) else value
+    if not isinstance(value, int | float | SymbolicExpr):
+        raise TypeError(f"`R.prim_value` takes a number or a dimension, but `{value!r}` was given")
+    return PrimExpr(value, dtype)
+
+
+def tuple_of(*fields: Any) -> Tuple:
+    """A tuple of values: `tuple(x, y)`."""
+    return Tuple(tuple(map(as_expr, fields)))
+
+
+def extern_func(symbol: str, ty: Any = None) -> ExternFunc:
+    """A function from outside, by its name. It is impure unless its type says otherwise."""
+    if not isinstance(symbol, str):
+        raise TypeError(f"`R.ExternFunc` takes a name, but `{symbol!r}` was given")
+    return ExternFunc(symbol) if ty is None else ExternFunc(symbol, ty=resolve(ty))
+
+
+def call_packed(function: Any, *args: Any, ty_args: Any = None, **named: Any) -> Call:
+    """Call a function from outside by its name; `ty_args` is the type of the result."""
+    return _call_extern(function, args, ty_args, named, pure=False)
+
+
+def call_pure_packed(function: Any, *args: Any, ty_args: Any = None, **named: Any) -> Call:
+    """Call a function from outside by its name, which is said to have no effects."""
+    return _call_extern(function, args, ty_args, named, pure=True)
+
+
+_TYPE_ARGUMENTS = ("sinfo_args", "out_ty", "out_sinfo")  # what `ty_args` was or is called elsewhere
+
+
+def _call_extern(
+    function: Any, args: tuple[Any, ...], ty_args: Any, attrs: dict[str, Any], pure: bool
+) -> Call:
+    for name in _TYPE_ARGUMENTS:
+        ty_args = attrs.pop(name, ty_args)
+    attrs.pop("attrs_type_key", None)  # TVM's name for the class of the attributes
+    callee = function
+    if isinstance(function, str):
+        callee = ExternFunc(function, ty=FuncType(pure=pure))
+    elif not isinstance(function, Expr):
+        raise TypeError(f"a function from outside is called by its name, not by `{function!r}`")
+    return Call(callee, tuple(map(as_expr, args)), Attrs(attrs), _types(ty_args))
+
+
+def _types(given: Any) -> tuple[Type, ...]:
+    if given is None:
+        return ()
+    return tuple(map(resolve, given if isinstance(given, list | tuple) else [given]))
