@@ -42,31 +42,33 @@ class Group:
 
     def loaded(self, values: Values, old: Arrays, device: Any) -> Arrays:
         """Given values: a list of all of them, or a mapping by name that leaves the rest alone."""
-        if isinstance(values, Mapping):
-            known = {var.name for var in self.vars}
-            for name in values:
-                if name not in known:
-                    raise ValueError(
-                        f"{self.kind.capitalize()} {name} is not found in the model: "
-                        f"it has {', '.join(f'`{n}`' for n in sorted(known)) or 'none'}"
-                    )
-            named = dict(values)
-        elif isinstance(values, list | tuple):
-            if len(values) != len(self.vars):
-                raise ValueError(
-                    f"The length of extern {self.kind}s is {len(values)}, which does not match "
-                    f"the number of {self.kind}s {len(self.vars)}"
-                )
-            named = dict(zip((var.name for var in self.vars), values, strict=True))
-        else:
-            raise ValueError(
-                f"The type of extern_{self.name} should be either list or dict, "
-                f"but it is {type(values).__name__}"
-            )
+        named = self._by_name(values)
         return tuple(
             admit(self.kind, var, named[var.name], device) if var.name in named else array
             for var, array in zip(self.vars, old, strict=True)
         )
+
+    def _by_name(self, values: Values) -> dict[str, Any]:
+        if isinstance(values, Mapping):
+            known = sorted(var.name for var in self.vars)
+            for name in values:
+                if name not in known:
+                    raise ValueError(
+                        f"{self.kind.capitalize()} {name} is not found in the model: "
+                        f"it has {', '.join(f'`{n}`' for n in known) or 'none'}"
+                    )
+            return dict(values)
+        if not isinstance(values, list | tuple):
+            raise ValueError(
+                f"The type of extern_{self.name} should be either list or dict, "
+                f"but it is {type(values).__name__}"
+            )
+        if len(values) != len(self.vars):
+            raise ValueError(
+                f"The length of extern {self.kind}s is {len(values)}, which does not match "
+                f"the number of {self.kind}s {len(self.vars)}"
+            )
+        return dict(zip((var.name for var in self.vars), values, strict=True))
 
     def exported(self, arrays: Arrays) -> dict[str, jax.Array]:
         """Copies by name, which later steps leave alone."""
