@@ -1,4 +1,4 @@
-"""Losses and optimizers against those of TVM itself, where TVM is right.
+"""Losses, optimizers and the Trainer against those of TVM itself, where TVM is right.
 
 TVM is asked in a process of its own, by the interpreter that `RELAXJAX_TVM_PYTHON` names.
 """
@@ -9,19 +9,27 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from relaxjax import losses, optim
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
+from relaxjax.training import Trainer
 
 ASK_TVM = """
 import json, sys
+import numpy as np
+import tvm
 from tvm import relax
-from tvm.relax.training import loss, optimizer
+from tvm.relax.training import SetupTrainer, Trainer, loss, optimizer
+from tvm.script import from_source
 
 asked = json.load(open(sys.argv[1]))
 answers = {}
@@ -30,11 +38,55 @@ for name, (made, types) in asked["losses"].items():
 params = [relax.Var(name, relax.TensorType(*ty)) for name, ty in asked["params"].items()]
 for made in asked["optimizers"]:
     answers[made] = eval(made, vars(optimizer)).init(params).get_function()
-json.dump({name: f.script(show_meta=True) for name, f in answers.items()}, open(sys.argv[2], "w"))
+answers = {name: f.script(show_meta=True) for name, f in answers.items()}
+
+def train(made):
+    types = [relax.TensorType(*ty) for ty in asked["loss_types"]]
+    setup = SetupTrainer(loss.CrossEntropyLoss(), eval(made, vars(optimizer)), types)
+    mod = setup(from_source(asked["model"]))
+    vm = relax.VirtualMachine(tvm.compile(mod, "llvm"), tvm.cpu())
+    trainer = Trainer(mod, vm, tvm.cpu(), False)
+    trainer.load_params([np.array(value, "float32") for value in asked["weights"]])
+    trainer.zero_init_states()
+    steps = [(np.array(x, "float32"), np.array(y, "int64")) for x, y in asked["batches"]]
+    losses = [float(trainer.update(x, y).numpy()) for x, y in steps]
+    params = {name: value.numpy().tolist() for name, value in trainer.export_params().items()}
+    return {"losses": losses, "params": params}
+
+answers |= {"trained by " + made: train(made) for made in asked["optimizers"]}
+json.dump(answers, open(sys.argv[2], "w"))
 """
 
+MODEL = """
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 4, "state_num": 0})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((4, 5), "float32"),
+        w0: R.Tensor((5, 6), "float32"),
+        b0: R.Tensor((6,), "float32"),
+        w1: R.Tensor((6, 3), "float32"),
+        b1: R.Tensor((3,), "float32"),
+    ) -> R.Tensor((4, 3), "float32"):
+        with R.dataflow():
+            lv0 = R.matmul(x, w0)
+            lv1 = R.add(lv0, b0)
+            lv2 = R.nn.relu(lv1)
+            lv3 = R.matmul(lv2, w1)
+            out = R.add(lv3, b1)
+            R.output(out)
+        return out
+"""
+LOSS_TYPES = [((4, 3), "float32"), ((4,), "int64")]
+
+rng = np.random.default_rng(0)
+WEIGHTS = [rng.normal(size=shape).tolist() for shape in ((5, 6), (6,), (6, 3), (3,))]
+BATCHES = [(rng.normal(size=(4, 5)).tolist(), rng.integers(0, 3, 4).tolist()) for _ in range(10)]
+
 SCORES, IDS, ONE_HOT = ((3, 5), "float32"), ((3,), "int64"), ((3, 5), "int64")
-WEIGHTS = ((5,), "float32")
+CLASS_WEIGHTS = ((5,), "float32")
 
 LOSSES: dict[str, tuple[str, list[Any]]] = {
     **{
@@ -46,9 +98,9 @@ LOSSES: dict[str, tuple[str, list[Any]]] = {
         f"class ids {reduction}": (f"CrossEntropyLoss('{reduction}', 2)", [SCORES, IDS])
         for reduction in ("mean", "sum", "none")
     },
-    "weighted class ids": ("CrossEntropyLoss()", [SCORES, IDS, WEIGHTS]),
+    "weighted class ids": ("CrossEntropyLoss()", [SCORES, IDS, CLASS_WEIGHTS]),
     "one-hot": ("CategoricalCrossEntropyLoss('sum')", [SCORES, ONE_HOT]),
-    "weighted one-hot": ("CategoricalCrossEntropyLoss('sum')", [SCORES, ONE_HOT, WEIGHTS]),
+    "weighted one-hot": ("CategoricalCrossEntropyLoss('sum')", [SCORES, ONE_HOT, CLASS_WEIGHTS]),
 }
 
 PARAMS = {"x": ((3, 3), "float32"), "y": ((3,), "float32")}
@@ -64,15 +116,24 @@ OPTIMIZERS = [
 
 
 @pytest.fixture(scope="module")
-def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     python = os.environ.get("RELAXJAX_TVM_PYTHON")
     if not python:
         pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter with TVM")
     folder: Path = tmp_path_factory.mktemp("tvm")
     asked, answered = folder / "asked.json", folder / "answered.json"
-    asked.write_text(json.dumps({"losses": LOSSES, "params": PARAMS, "optimizers": OPTIMIZERS}))
+    questions = {
+        "losses": LOSSES,
+        "params": PARAMS,
+        "optimizers": OPTIMIZERS,
+        "model": MODEL,
+        "loss_types": LOSS_TYPES,
+        "weights": WEIGHTS,
+        "batches": BATCHES,
+    }
+    asked.write_text(json.dumps(questions))
     subprocess.run([python, "-c", ASK_TVM, asked, answered], check=True, capture_output=True)
-    found: dict[str, str] = json.loads(answered.read_text())
+    found: dict[str, Any] = json.loads(answered.read_text())
     return found
 
 
@@ -83,14 +144,31 @@ def read(text: str) -> Function:
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_a_loss_is_that_of_tvm(name: str, answers: dict[str, str]) -> None:
+def test_a_loss_is_that_of_tvm(name: str, answers: dict[str, Any]) -> None:
     made, types = LOSSES[name]
     ours = eval(made, vars(losses))(*(TensorType(*ty) for ty in types))
     assert_structural_equal(ours, read(answers[name]))
 
 
 @pytest.mark.parametrize("made", OPTIMIZERS)
-def test_an_optimizer_is_that_of_tvm(made: str, answers: dict[str, str]) -> None:
+def test_an_optimizer_is_that_of_tvm(made: str, answers: dict[str, Any]) -> None:
     params = [Var(name, TensorType(*ty)) for name, ty in PARAMS.items()]
     ours = eval(made, vars(optim)).init(params).get_function()
     assert_structural_equal(ours, read(answers[made]))
+
+
+@pytest.mark.parametrize("made", OPTIMIZERS)
+def test_ten_steps_are_those_of_the_trainer_of_tvm(made: str, answers: dict[str, Any]) -> None:
+    model = from_source(MODEL)
+    assert isinstance(model, IRModule)
+    types = [TensorType(*ty) for ty in LOSS_TYPES]
+    mod = SetupTrainer(losses.CrossEntropyLoss(), eval(made, vars(optim)), types)(model)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.load_params([np.array(value, "float32") for value in WEIGHTS])
+    found = [
+        float(trainer.update(np.array(x, "float32"), np.array(y, "int64"))) for x, y in BATCHES
+    ]
+    expected = answers[f"trained by {made}"]
+    np.testing.assert_allclose(found, expected["losses"], rtol=1e-5, atol=1e-6)
+    for name, value in trainer.export_params().items():
+        np.testing.assert_allclose(value, expected["params"][name], rtol=1e-5, atol=1e-6)
