@@ -24,7 +24,7 @@ from .gradient import gradient_of
 from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
-from .prototypes import prototype_names, public_primitives
+from .prototypes import learn_primitive, prototype_names, public_primitives
 from .reader import Hint, Reader
 from .symbols import JaxSymbols, evaluate_attrs
 
@@ -63,11 +63,16 @@ def read_jaxpr(
     return [result for result in results if result is not None]
 
 
-def lax_op(primitive: core.Primitive | str) -> Op:
+def lax_op(primitive: core.Primitive) -> Op:
     """The operator of a primitive, made when it is first asked for."""
-    name = primitive if isinstance(primitive, str) else primitive.name
-    known = OPS.get(op_name(name))
-    return known or declare(
+    if op_name(primitive.name) in OPS:
+        return OPS[op_name(primitive.name)]
+    learn_primitive(primitive)
+    return _declared(primitive.name)
+
+
+def _declared(name: str) -> Op:
+    return declare(
         op_name(name).removeprefix("lax."),
         f"The primitive `{name}` of jax.lax.",
         _infer,
@@ -138,5 +143,5 @@ def _is_known(ty: TensorType) -> bool:
 
 
 for _name in (*public_primitives(), *prototype_names(), "dim_as_value"):
-    if _name not in _NOT_OPERATORS:
-        lax_op(_name)
+    if _name not in _NOT_OPERATORS and op_name(_name) not in OPS:
+        _declared(_name)

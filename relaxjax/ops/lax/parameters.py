@@ -119,8 +119,8 @@ def _fields(fields: Mapping[str, Any], symbols: JaxSymbols) -> dict[str, Any]:
 
 def _is_dtype(value: Any) -> bool:
     if isinstance(value, type):
-        return issubclass(value, np.generic)
-    return isinstance(value, np.dtype) or value in key_dtypes().values()
+        return issubclass(value, np.generic) or isinstance(getattr(value, "dtype", None), np.dtype)
+    return isinstance(value, np.dtype) or any(value == dtype for dtype in key_dtypes().values())
 
 
 def _public_name(kind: type) -> str:

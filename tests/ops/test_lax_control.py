@@ -1,0 +1,152 @@
+"""Loops and branches of JAX as operators on Relax functions, written by hand in the script."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from parsing import parse_module
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import FuncType, TensorType, TupleType
+from relaxjax.lowering import to_jax
+from relaxjax.ops import OpError
+
+X = np.arange(6, dtype="float32").reshape(3, 2)
+ROW = TensorType((2,), "float32")
+
+
+LOOPS = parse_module(
+    """
+@I.ir_module
+class Loops:
+    @R.function
+    def scan(x: R.Tensor((3, 2), "float32"), c: R.Tensor((2,), "float32")):
+        @R.function
+        def body(
+            scale: R.Tensor((2,), "float32"),
+            c: R.Tensor((2,), "float32"),
+            y: R.Tensor((2,), "float32"),
+        ):
+            z = L.add(c, y)
+            scaled = L.mul(z, scale)
+            return (z, scaled)
+
+        result = L.scan(body, c, c, x, length=3, num_consts=1, num_carry=1)
+        return result
+
+    @R.function
+    def loop(x: R.Tensor((2,), "float32")):
+        @R.function
+        def small(limit: R.Tensor((), "float32"), c: R.Tensor((2,), "float32")):
+            total = L.reduce_sum(c, axes=[0])
+            less = L.lt(total, limit)
+            return less
+
+        @R.function
+        def double(c: R.Tensor((2,), "float32")):
+            twice = L.add(c, c)
+            return (twice,)
+
+        result = L.while_loop(
+            small, double, R.const(50.0, "float32"), x, cond_consts=1, body_consts=0
+        )
+        return result
+
+    @R.function
+    def choice(i: R.Tensor((), "int32"), x: R.Tensor((2,), "float32")):
+        @R.function
+        def sine(y: R.Tensor((2,), "float32")):
+            z = L.sin(y)
+            return (z,)
+
+        @R.function
+        def cosine(y: R.Tensor((2,), "float32")):
+            z = L.cos(y)
+            return (z,)
+
+        result = L.switch(i, sine, cosine, x)
+        return result
+
+    @R.function
+    def here(x: R.Tensor((2,), "float32")):
+        @R.function
+        def elsewhere(y: R.Tensor((2,), "float32")):
+            z = L.neg(y)
+            return (z,)
+
+        @R.function
+        def on_cpu(y: R.Tensor((2,), "float32")):
+            z = L.abs(y)
+            return (z,)
+
+        result = L.platform_dependent(on_cpu, elsewhere, x, platforms=[["cpu", "tpu"], None])
+        return result
+"""
+)
+
+
+def run(name: str, *args: Any) -> Any:
+    """A function of the module, under jit: all branches are traced."""
+    return jax.jit(to_jax(LOOPS, name))(*args)
+
+
+def test_scan() -> None:
+    start = np.array([1.0, 2.0], "float32")
+    expected = jax.lax.scan(lambda c, y: (c + y, (c + y) * start), start, X)
+    chex.assert_trees_all_close(run("scan", X, start), expected)
+    assert LOOPS["scan"].ret_ty == TupleType((ROW, TensorType((3, 2), "float32")))
+
+
+def test_while_loop() -> None:
+    chex.assert_trees_all_close(run("loop", X[1]), (X[1] * 16,))
+    assert LOOPS["loop"].ret_ty == TupleType((ROW,))
+
+
+def test_switch() -> None:
+    for index, function in enumerate((jnp.sin, jnp.cos)):
+        chex.assert_trees_all_close(run("choice", np.int32(index), X[1]), (function(X[1]),))
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="the branch of the CPU is expected")
+def test_platform_dependent() -> None:
+    chex.assert_trees_all_close(run("here", -X[1]), (X[1],))
+
+
+def test_loops_differentiate_under_jax() -> None:
+    """Not by a rule of ours, but as any other function of JAX."""
+    gradient = jax.grad(lambda x: to_jax(LOOPS, "scan")(x, X[0])[0].sum())(X)
+    chex.assert_trees_all_close(gradient, np.ones_like(X))
+
+
+def test_the_type_of_a_loop_over_unknown_shapes() -> None:
+    unknown = TensorType(None, "float32", 1)
+    body = Var("body", FuncType((ROW, ROW), TupleType((ROW, unknown))))
+    x = Var("x", ROW)
+    call = get_op("lax.scan")(body, x, x, length=3, num_consts=0, num_carry=1)
+    assert call.ty == TupleType((ROW, TensorType(None, "float32", 2)))
+
+
+def test_a_loop_needs_a_function() -> None:
+    message = "lax.while_loop: argument 2 must be a function, but `x` is of type R.Tensor"
+    x = Var("x", ROW)
+    with pytest.raises(OpError, match=message):
+        get_op("lax.while_loop")(Var("f", FuncType()), x, cond_consts=0, body_consts=0)
+
+
+def test_a_loop_without_arguments() -> None:
+    with pytest.raises(
+        OpError, match=r"lax.scan: argument 1 must be a function, but it is missing"
+    ):
+        get_op("lax.scan")(length=3, num_consts=0, num_carry=0)
+
+
+def test_a_body_returns_a_tuple() -> None:
+    message = "lax.scan: the body must return a tuple, but it returns R.Tensor"
+    with pytest.raises(OpError, match=message):
+        get_op("lax.scan")(
+            Var("body", FuncType((ROW,), ROW)), Var("x", ROW), length=3, num_consts=0, num_carry=1
+        )

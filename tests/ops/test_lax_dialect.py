@@ -1,0 +1,169 @@
+"""The operators of the dialect: their table, their types, their lowerings."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Var, const
+from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
+from relaxjax.ops import OpError
+from relaxjax.ops.lax import lax_op
+from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototype_names
+
+N, M = SymbolicVar("n"), SymbolicVar("m")
+
+
+def tensor(*shape: Any, dtype: str | None = "float32") -> Var:
+    return Var("x", TensorType(shape, dtype))
+
+
+def L(name: str, *args: Any, **attrs: Any) -> Any:
+    return get_op(f"lax.{name}")(*args, **attrs)
+
+
+def test_there_is_an_operator_for_each_primitive() -> None:
+    names = {name.removesuffix("_p") for name in dir(lax) if name.endswith("_p")}
+    programs = {"scan", "while", "cond", "linear_solve", "reduce", "reduce_window", "stage"}
+    other = {"select_and_scatter", "dce_sink", "create_token", "after_all"}
+    keywords = {"and", "or", "not"}
+    for name in names - programs - other - keywords:
+        assert f"lax.{name}" in OPS
+
+
+def test_names_are_identifiers() -> None:
+    """Hyphens and keywords of Python would not parse."""
+    assert all(
+        part.isidentifier() for name in OPS for part in name.split(".") if name.startswith("lax.")
+    )
+    assert {"lax.scatter_add", "lax.and_", "lax.or_", "lax.not_"} <= set(OPS)
+
+
+def test_every_prototype_shows_its_primitive() -> None:
+    """Those that this release of JAX does not have are not there."""
+    missing = {name for name in prototype_names() if not _has_primitive(name)}
+    assert missing <= {"one_minus_square", "log2", "random_clone"}
+
+
+def test_optional_parameters_are_those_that_jax_leaves_at_none() -> None:
+    assert optional_params("exp") == {"accuracy"}
+    assert {"precision", "preferred_element_type"} <= optional_params("dot_general")
+    assert optional_params("reshape") >= {"dimensions"}
+    assert optional_params("add") == frozenset()
+
+
+def test_an_unknown_primitive_is_an_error() -> None:
+    with pytest.raises(ValueError, match=f"JAX, {jax.__version__}, has no primitive `sine`"):
+        find_primitive("sine")
+
+
+@pytest.mark.parametrize(
+    ("call", "ty"),
+    [
+        (L("add", tensor(2, 3), tensor(2, 3)), TensorType((2, 3), "float32")),
+        (L("exp", tensor(N, 3)), TensorType((N, 3), "float32")),
+        (L("eq", tensor(N), tensor(N)), TensorType((N,), "bool")),
+        (L("reduce_sum", tensor(N, 3), axes=(1,)), TensorType((N,), "float32")),
+        (L("concatenate", tensor(N), tensor(M), dimension=0), TensorType((N + M,), "float32")),
+        (L("reshape", tensor(N, 4), new_sizes=(N * 4,)), TensorType((N * 4,), "float32")),
+        (L("iota", dtype="int64", shape=(N,), dimension=0), TensorType((N,), "int64")),
+        (
+            L("convert_element_type", tensor(2), new_dtype="float64"),
+            TensorType((2,), "float64"),
+        ),
+        (L("neg", tensor(2, dtype="int64")), TensorType((2,), "int64")),
+        (
+            L("sort", tensor(3), tensor(3, dtype="int32"), dimension=0, is_stable=True, num_keys=1),
+            TupleType((TensorType((3,), "float32"), TensorType((3,), "int32"))),
+        ),
+        (
+            L("random_split", tensor(dtype="key<fry>"), shape=(2,)),
+            TensorType((2,), "key<fry>"),
+        ),
+        (L("dim_as_value", dim=N, dtype="int32"), TensorType((), "int32")),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_types_are_the_abstract_evaluation(call: Any, ty: Any) -> None:
+    assert call.ty == ty
+
+
+@pytest.mark.parametrize(
+    ("arg", "ty"),
+    [
+        (Var("x", TensorType(None, "float32", 2)), TensorType(None, "float32", 1)),
+        (Var("x", TensorType(None, "float32")), ObjectType()),
+        (Var("x", TensorType((2, 3))), ObjectType()),
+    ],
+    ids=["unknown shape", "unknown rank", "unknown dtype"],
+)
+def test_types_say_what_is_known(arg: Var, ty: Any) -> None:
+    assert L("reduce_sum", arg, axes=(1,)).ty == ty
+
+
+def test_unknown_shapes_that_may_not_fit_say_nothing() -> None:
+    unknown = Var("x", TensorType(None, "float32", 1))
+    assert L("add", unknown, tensor(3)).ty == ObjectType()
+
+
+def test_untyped_arguments_leave_a_call_untyped() -> None:
+    assert L("exp", Var("x")).ty is None
+
+
+def test_errors_of_jax_name_the_operator() -> None:
+    with pytest.raises(OpError, match=r"lax.add: add got incompatible shapes.*\(2,\), \(3,\)"):
+        L("add", tensor(2), tensor(3))
+
+
+def test_arguments_must_be_tensors() -> None:
+    message = "lax.exp: argument 1 must be a tensor, but `x` is of type R.Shape"
+    with pytest.raises(OpError, match=message):
+        L("exp", Var("x", ShapeType((2,))))
+
+
+def test_arguments_must_be_expressions() -> None:
+    message = r"lax.add: argument 2 must be a Relax expression, but `1.0` of type float was given"
+    with pytest.raises(TypeError, match=message):
+        L("add", tensor(2), 1.0)
+
+
+def test_lowerings_bind_the_primitive() -> None:
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    lower = get_op("lax.dot_general").lower
+    assert lower is not None
+    result = jax.jit(lambda x: lower(x, x, dimension_numbers=(((1,), (1,)), ((), ()))))(x)
+    chex.assert_trees_all_close(result, x @ x.T)
+
+
+def test_lowerings_give_tuples_for_several_results() -> None:
+    lower = get_op("lax.top_k").lower
+    assert lower is not None
+    params = jax.make_jaxpr(lambda x: lax.top_k(x, 2))(np.ones(3, "float32")).jaxpr.eqns[0].params
+    result = lower(jnp.asarray([1.0, 3.0, 2.0]), **params)
+    chex.assert_trees_all_equal(result, (jnp.asarray([3.0, 2.0]), jnp.asarray([1, 2])))
+
+
+def test_a_primitive_of_the_users_own_becomes_an_operator() -> None:
+    own = jax.extend.core.Primitive("users_own_square")
+    own.def_impl(lambda x: x * x)
+    own.def_abstract_eval(lambda x: x)
+    try:
+        operator = lax_op(own)
+        assert operator is get_op("lax.users_own_square")
+        assert lax_op(own) is operator
+        assert operator(const([1.0, 2.0])).ty == TensorType((2,), "float32")
+    finally:
+        OPS.pop("lax.users_own_square", None)
+
+
+def _has_primitive(name: str) -> bool:
+    try:
+        return find_primitive(name).name == name
+    except ValueError:
+        return False

@@ -1,0 +1,18 @@
+"""Modules and functions from script text, for tests that want one or the other."""
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.script import from_source
+
+
+def parse_module(text: str) -> IRModule:
+    """The module that a text defines."""
+    module = from_source(text)
+    assert isinstance(module, IRModule)
+    return module
+
+
+def parse_functions(text: str) -> IRModule:
+    """A module of the functions that a text defines, written without the class round them."""
+    lines = "\n".join(f"    {line}" for line in text.strip("\n").splitlines())
+    return parse_module(f"@I.ir_module\nclass Module:\n{lines}\n")
