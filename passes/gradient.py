@@ -14,7 +14,7 @@ from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
@@ -22,6 +22,7 @@ from relaxjax.ir.walk import used_vars
 from relaxjax.ops.shapes import same_dims
 
 from .base import pass_factory
+from .notes import in_function
 
 
 class GradientError(ValueError):
@@ -32,26 +33,27 @@ class GradientError(ValueError):
 def Gradient(
     mod: IRModule,
     func_name: str | GlobalVar,
-    require_grads: Var | Sequence[Var] | None = None,
+    require_grads: Var | str | Sequence[Var | str] | None = None,
     target_index: int = 0,
 ) -> IRModule:
     """Add the adjoint of a function: its result, paired with the gradients of its target.
 
     The new function `<func_name>_adjoint` takes the same parameters and returns
     `(result, (gradient, ...))`, one gradient for each variable of `require_grads`: parameters or
-    intermediate variables of the function, all parameters where it is None. The target is the
-    result, or its field `target_index`: a scalar of a floating-point dtype.
+    intermediate variables of the function, themselves or by name, all parameters where it is None.
+    The target is the result, or its field `target_index`: a scalar of a floating-point dtype.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = mod[name]
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
-    required = _required_vars(name, function, require_grads)
-    copy, renewed = renew(function)
-    target = _target(name, copy, target_index)
-    wanted = [renewed[var] for var in required]
-    _check_differentiable(copy, target, wanted)
-    adjoint = _Adjoint(copy, target, wanted).function(f"{name}_adjoint")
+    with in_function(name, function):
+        required = _required_vars(name, function, require_grads)
+        copy, renewed = renew(function)
+        target = _target(name, copy, target_index)
+        wanted = [renewed[var] for var in required]
+        _check_differentiable(copy, target, wanted)
+        adjoint = _Adjoint(copy, target, wanted).function(f"{name}_adjoint")
     return mod.with_function(f"{name}_adjoint", adjoint)
 
 
@@ -218,18 +220,15 @@ def _zeros(ty: Type | None) -> Expr:
 
 
 def _required_vars(
-    name: str, function: Function, require_grads: Var | Sequence[Var] | None
+    name: str, function: Function, require_grads: Var | str | Sequence[Var | str] | None
 ) -> list[Var]:
     """The variables whose gradients are asked for, checked against the function."""
     if require_grads is None:
         return [param for param in function.params if _can_be_zero(param.ty)]
-    required = [require_grads] if isinstance(require_grads, Var) else list(require_grads)
-    known = {*function.params, *(binding.var for binding in function.body.bindings())}
+    given = [require_grads] if isinstance(require_grads, Var | str) else list(require_grads)
+    known = [*function.params, *(binding.var for binding in function.body.bindings())]
+    required = [_known_var(name, known, item) for item in given]
     for index, var in enumerate(required):
-        if not isinstance(var, Var):
-            raise TypeError(f"`require_grads` takes variables, found {var!r}")
-        if var not in known:
-            raise GradientError(f"there is no variable `{var.name}` in the function `{name}`")
         if var in required[:index]:
             raise GradientError(f"the variable `{var.name}` appears more than once")
         if not _all_float(var.ty):
@@ -238,6 +237,21 @@ def _required_vars(
                 f"but `{var.name}` is of type {var.ty}"
             )
     return required
+
+
+def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
+    if not isinstance(item, Var | str):
+        raise TypeError(f"`require_grads` takes variables or their names, found {item!r}")
+    found = [var for var in known if item is var or item == var.name]
+    if len(found) == 1:
+        return found[0]
+    wanted = item.name if isinstance(item, Var) else item
+    if found:
+        raise GradientError(
+            f"`{name}` has {len(found)} variables called `{wanted}`: give the variable"
+        )
+    hint = did_you_mean(wanted, [var.name for var in known])
+    raise GradientError(f"there is no variable `{wanted}` in the function `{name}`{hint}")
 
 
 def _all_float(ty: Type | None) -> bool:

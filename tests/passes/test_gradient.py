@@ -14,6 +14,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.passes.gradient import Gradient, GradientError
+from relaxjax.passes.pipeline import parse_pipeline
 from relaxjax.script import from_source
 
 
@@ -341,9 +342,28 @@ def test_only_floats_can_require_gradients() -> None:
         Gradient("main", require_grads=module["main"].params[1])(module)
 
 
-def test_require_grads_takes_variables() -> None:
-    with pytest.raises(TypeError, match="`require_grads` takes variables, found 'x'"):
-        Gradient("main", require_grads=["x"])(MLP)
+def test_variables_can_be_given_by_name() -> None:
+    w = MLP["main"].params[1]
+    assert_structural_equal(
+        Gradient("main", require_grads=["w"])(MLP), Gradient("main", require_grads=w)(MLP)
+    )
+    assert "main_adjoint" in parse_pipeline("Gradient{func=main,require=[w,b]}")(MLP)
+
+
+def test_names_must_be_of_the_function_and_its_own() -> None:
+    with pytest.raises(GradientError, match=r"no variable `losss` .* did you mean `loss`"):
+        Gradient("main", require_grads="losss")(MLP)
+    module = function_of("x = R.exp(x)\nloss = R.sum(x)")
+    with pytest.raises(GradientError, match="`main` has 2 variables called `x`: give the variable"):
+        Gradient("main", require_grads="x")(module)
+    with pytest.raises(TypeError, match="`require_grads` takes variables or their names, found 3"):
+        Gradient("main", require_grads=[3])(MLP)
+
+
+def test_an_error_names_the_function() -> None:
+    with pytest.raises(GradientError) as error:
+        Gradient("main", target_index=3)(MLP)
+    assert "in the function `main`" in error.value.__notes__
 
 
 @pytest.mark.parametrize("index", [-1, 2])
