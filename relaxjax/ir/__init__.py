@@ -11,7 +11,6 @@ from .aliases import TensorStructInfo as TensorStructInfo
 from .aliases import TupleStructInfo as TupleStructInfo
 from .attrs import Attrs as Attrs
 from .builder import BlockBuilder as BlockBuilder
-from .check import WellFormedError as WellFormedError
 from .check import check_well_formed as check_well_formed
 from .check import well_formed as well_formed
 from .dims import SymbolicVar as SymbolicVar
@@ -29,6 +28,8 @@ from .expr import Tuple as Tuple
 from .expr import TupleGetItem as TupleGetItem
 from .expr import Var as Var
 from .expr import const as const
+from .fault import Fault as Fault
+from .fault import WellFormedError as WellFormedError
 from .function import BindingBlock as BindingBlock
 from .function import DataflowBlock as DataflowBlock
 from .function import Function as Function

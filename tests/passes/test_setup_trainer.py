@@ -6,8 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ir.check import WellFormedError, well_formed
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.fault import WellFormedError
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
