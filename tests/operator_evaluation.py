@@ -20,6 +20,7 @@ from relaxjax.ir.expr import (
     TupleGetItem,
     Var,
 )
+from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
@@ -64,6 +65,8 @@ def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = N
                 value = jnp.asarray(expr.data)
         case ShapeExpr(values=values):
             value = values
+        case PrimExpr(value=value, dtype="float32"):
+            value = np.float32(value)
         case PrimExpr(value=value):
             pass
         case StringImm(value=value):
@@ -77,6 +80,11 @@ def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = N
             assert op.lower is not None, f"{op.name} has no lowering"
             given = [None if arg is None else evaluate(arg, env, memo) for arg in args]
             value = op.lower(*given, **attrs)
+        case SeqExpr():
+            inside = dict(env)
+            for binding in expr.bindings():
+                inside[binding.var] = evaluate(binding.value, inside, memo)
+            value = evaluate(expr.body, inside, memo)
         case _:
             raise TypeError(f"{expr}")
     memo[id(expr)] = value

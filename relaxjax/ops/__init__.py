@@ -5,6 +5,7 @@ from . import binary as binary
 from . import core as core
 from . import creation as creation
 from . import datatype as datatype
+from . import gathering as gathering
 from . import grad as grad
 from . import index as index
 from . import lax as lax
@@ -12,6 +13,7 @@ from . import linear_algebra as linear_algebra
 from . import nn as nn
 from . import reshaping as reshaping
 from . import search as search
+from . import slicing as slicing
 from . import statistical as statistical
 from . import unary as unary
 from .declare import OpError as OpError
