@@ -170,11 +170,9 @@ class ScriptExprs:
 
     def _Op(self, operator: "op.Op") -> str:
         dialect, _, rest = operator.name.partition(".")
-        prefix = DIALECTS.get(dialect)
-        if prefix is None:
-            prefix, rest = "R", operator.name
+        prefix = DIALECTS.get(dialect, "I")
         self.prefixes.add(prefix)
-        return f"{prefix}.{rest}"
+        return f"I.Op({string_text(operator.name)})" if prefix == "I" else f"{prefix}.{rest}"
 
     def _Constant(self, constant: "expr.Constant") -> str:
         text = array_text(constant.data)

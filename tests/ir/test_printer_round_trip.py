@@ -33,7 +33,8 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, Param
+from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import (
     FuncType,
@@ -215,6 +216,18 @@ def test_calls_that_return_nothing() -> None:
     fields: dict[str, Any] = {"params": (x,), "pure": False}
     round_trip(main(*bindings, result=x, **fields))
     round_trip(main(*bindings, result=bindings[0].var, **fields))
+
+
+def test_an_operator_of_no_dialect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's operator may have any name."""
+    params = (Param("x", True, lambda x: x), Param("by", False, float, 2.0))
+    twice = Op("mine.twice", params, lambda call: call.args[0].ty or ObjectType())
+    monkeypatch.setitem(OPS, twice.name, twice)
+    x = var("x")
+    call = bound(twice(x, by=3.0))
+    program = main(call, result=call.var, params=(x,))
+    assert 'I.Op("mine.twice")(x, by=3.0)' in str(program)
+    round_trip(program)
 
 
 def test_functions_from_outside() -> None:

@@ -134,6 +134,7 @@ X = Var("x", VECTOR)
         (add, "relax.add"),
         (Call(fake_op("relax.nn.relu"), (X,)), "R.nn.relu(x)"),
         (Call(fake_op("lax.dot_general"), (X,)), "L.dot_general(x)"),
+        (Call(fake_op("mine.f"), (X,), Attrs(k=1)), 'I.Op("mine.f")(x, k=1)'),
     ],
     ids=str,
 )
