@@ -62,7 +62,7 @@ def main(epochs: int) -> float:
         for param in params
     )
     data = digits(28)
-    accuracy = 0.0
+    value = accuracy = 0.0
     for epoch in range(epochs):
         for images, target in batches(
             data.train_images, data.train_labels, batch_size, seed=0, epoch=epoch
@@ -79,6 +79,6 @@ def main(epochs: int) -> float:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=5)
     main(parser.parse_args().epochs)

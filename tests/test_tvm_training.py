@@ -146,14 +146,14 @@ def read(text: str) -> Function:
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_is_that_of_tvm(name: str, answers: dict[str, Any]) -> None:
     made, types = LOSSES[name]
-    ours = eval(made, vars(losses))(*(TensorType(*ty) for ty in types))
+    ours = eval(made, {**vars(losses)})(*(TensorType(*ty) for ty in types))
     assert_structural_equal(ours, read(answers[name]))
 
 
 @pytest.mark.parametrize("made", OPTIMIZERS)
 def test_an_optimizer_is_that_of_tvm(made: str, answers: dict[str, Any]) -> None:
     params = [Var(name, TensorType(*ty)) for name, ty in PARAMS.items()]
-    ours = eval(made, vars(optim)).init(params).get_function()
+    ours = eval(made, {**vars(optim)}).init(params).get_function()
     assert_structural_equal(ours, read(answers[made]))
 
 
@@ -162,7 +162,7 @@ def test_ten_steps_are_those_of_the_trainer_of_tvm(made: str, answers: dict[str,
     model = from_source(MODEL)
     assert isinstance(model, IRModule)
     types = [TensorType(*ty) for ty in LOSS_TYPES]
-    mod = SetupTrainer(losses.CrossEntropyLoss(), eval(made, vars(optim)), types)(model)
+    mod = SetupTrainer(losses.CrossEntropyLoss(), eval(made, {**vars(optim)}), types)(model)
     trainer = Trainer(mod, VirtualMachine(build(mod)))
     trainer.load_params([np.array(value, "float32") for value in WEIGHTS])
     found = [

@@ -7,7 +7,7 @@ the parser does what the record says.
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Expr
@@ -34,6 +34,12 @@ def func_attr(attrs: Mapping[str, Any]) -> FuncAttrs:
 @dataclass(frozen=True, slots=True)
 class DataflowForm:
     """`with R.dataflow():`"""
+
+    if TYPE_CHECKING:  # a type checker takes the body of a script for Python that runs
+
+        def __enter__(self) -> None: ...
+
+        def __exit__(self, *exception: object) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
