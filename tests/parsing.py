@@ -1,6 +1,5 @@
-"""Modules and functions from script text, for tests that want one or the other."""
+"""Modules from script text, for tests."""
 
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.script import from_source
 

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
     Constant,
@@ -23,6 +24,7 @@ from relaxjax.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    np_dtype,
 )
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -181,11 +183,14 @@ def literal(expr: Expr, frame: Frame) -> Any:
     match expr:
         case Constant(data=data):
             check_width(data, f"`{frame.name}`: the constant `{expr}`")
-            return jnp.asarray(data)
+            with jax.ensure_compile_time_eval():  # a shape may depend on it
+                return jnp.asarray(data)
         case ShapeExpr(values=dims):
             return tuple(map(frame.symbols.value, dims))
-        case PrimExpr(value=value):
-            return value if isinstance(value, float) else frame.symbols.value(value)
+        case PrimExpr(value=float() as value, dtype=dtype):
+            return value if dtype == "float64" else np_dtype(dtype).type(value)
+        case PrimExpr(value=int() | SymbolicExpr() as value):
+            return frame.symbols.value(value)
         case StringImm(value=text) | DataTypeImm(value=text):
             return text
     raise LoweringError(f"an expression of kind {type(expr).__name__} has no value: `{expr}`")

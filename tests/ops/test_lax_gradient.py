@@ -17,10 +17,13 @@ from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
+from relaxjax.ops.lax import lax_op
+from relaxjax.ops.lax.gradient import gradient_of
+from relaxjax.ops.lax.operator import declare
 from relaxjax.passes import Gradient
 
 X = np.random.default_rng(0).uniform(0.5, 2.0, size=(4, 3)).astype("float32")
@@ -161,3 +164,32 @@ def test_unknown_shapes_have_no_gradient() -> None:
     message = r"lax.exp: the gradient needs arguments of known shape and dtype, found R.Tensor\("
     with pytest.raises(OpError, match=message):
         pullback("lax.exp", x, x, x)
+
+
+def test_operators_of_relax_can_borrow_the_rule() -> None:
+    """Arguments in tuples get tuples of adjoints, shapes and integers get none."""
+    rule = gradient_of("relax.concat", lax_op)
+    x, y = Var("x", TensorType((2, 3), "float32")), Var("y", TensorType((1, 3), "float32"))
+    g = Var("g", TensorType((3, 3), "float32"))
+    (adjoint,) = rule(g, Var("out", g.ty), Tuple((x, y)), axis=0)
+    assert isinstance(adjoint, Tuple)
+    assert [field.ty for field in adjoint.fields] == [x.ty, y.ty]
+    assert str(adjoint.fields[1]) == "L.split(g, sizes=[2, 1], axis=0)[1]"
+
+
+def test_a_field_without_derivative_gets_zeros() -> None:
+    mixed = TupleType((TensorType((2,), "float32"), TensorType((2,), "int32")))
+    pair = Var("pair", mixed)
+    operator = declare("scaled_pair", "", lambda call: mixed.fields[0], lambda p: p[0] * 2)
+    try:
+        g = Var("g", mixed.fields[0])
+        (adjoint,) = gradient_of(operator.name, lax_op)(g, Var("out", g.ty), pair)
+        assert isinstance(adjoint, Tuple)
+        assert [field.ty for field in adjoint.fields] == list(mixed.fields)
+        assert "R.zeros_like(pair[1]" in str(adjoint)
+        (nothing,) = gradient_of(operator.name, lax_op)(
+            g, Var("out", g.ty), Tuple((Var("i", mixed.fields[1]),))
+        )
+        assert nothing is None
+    finally:
+        OPS.pop(operator.name)

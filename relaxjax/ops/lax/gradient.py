@@ -1,6 +1,7 @@
 """The gradient of an operator of the dialect: the primitive's own pullback, traced into IR."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +11,7 @@ from jax.extend import core
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Expr, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import DataflowBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import GradientRule, Op
@@ -19,21 +20,29 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute, uses
 from relaxjax.ops.declare import OpError
 
-from .avals import aval_of, jax_dtype, x64_for
+from .avals import jax_dtype, x64_for
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
+from .tracing import Hole, NotTraceableError, Template, abstract_tensors, arranged, filled
 
 
 def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRule:
-    """The gradient rule of the operator `name`: linear in each argument of an inexact dtype."""
+    """The gradient rule of the operator `name`: the pullback of its lowering.
 
-    def gradient(g: Expr, out: Var, *args: Expr, **attrs: Any) -> tuple[Expr | None, ...]:
-        call = Call(get_op(name), args, Attrs(attrs), ty=out.ty)
-        return tuple(
-            _adjoint(g, out, call, index, op_of) if is_inexact(arg.ty) else None
-            for index, arg in enumerate(args)
-        )
+    Each tensor of a floating-point dtype among the arguments, also inside tuples, gets an adjoint.
+    """
+
+    def gradient(g: Expr, out: Var, *args: Expr | None, **attrs: Any) -> tuple[Expr | None, ...]:
+        try:
+            template, tensors = arranged(args)
+            pullback = _Pullback(get_op(name), template, tensors, Attrs(attrs), g, out, op_of)
+            return tuple(pullback.adjoint(item) for item in template)
+        except NotTraceableError:
+            types = ", ".join(str(arg.ty) for arg in args if arg is not None)
+            raise OpError(
+                f"{name}: the gradient needs arguments of known shape and dtype, found {types}"
+            ) from None
 
     return gradient
 
@@ -45,53 +54,92 @@ def is_inexact(ty: Type | None) -> bool:
     return bool(jax.numpy.issubdtype(jax_dtype(ty.dtype), np.inexact))
 
 
-def _adjoint(
-    g: Expr, out: Var, call: Call, index: int, op_of: Callable[[core.Primitive], Op]
-) -> Expr:
-    """The adjoint of one argument, as an expression of the adjoint `g` of the result."""
-    fields = _fields(g)
-    types = tuple(arg.ty for arg in call.args)
-    program, symbols = _traced_pullback(call, types, tuple(f.ty for f in fields), index)
-    builder = BlockBuilder()
-    with builder.scope():
-        with builder.dataflow():
-            reader = Reader(builder, op_of, symbols, known={call: out}, spans=False)
-            (adjoint,) = reader.read(open_program(program), [*fields, *call.args], [True])
-        assert adjoint is not None
-        return compact(builder.sequence(adjoint))
+@dataclass(frozen=True, slots=True)
+class _Pullback:
+    """One call to differentiate: its operator, its arguments, the adjoint `g` of its result."""
+
+    op: Op
+    template: tuple[Template, ...]
+    tensors: Sequence[Expr]
+    attrs: Attrs
+    g: Expr
+    out: Var
+    op_of: Callable[[core.Primitive], Op]
+
+    def adjoint(self, template: Template) -> Expr | None:
+        """The adjoint of an argument: one expression, or a tuple of them for a tuple."""
+        match template:
+            case Hole(index):
+                smooth = is_inexact(self.tensors[index].ty)
+                return self.tensor_adjoint(index) if smooth else None
+            case tuple():
+                return self.tuple_adjoint(template)
+            case _:
+                return None
+
+    def tuple_adjoint(self, fields: tuple[Template, ...]) -> Expr | None:
+        adjoints = list(map(self.adjoint, fields))
+        if all(adjoint is None for adjoint in adjoints):
+            return None
+        return Tuple(
+            tuple(
+                self.zeros(field) if adjoint is None else adjoint
+                for field, adjoint in zip(fields, adjoints, strict=True)
+            )
+        )
+
+    def zeros(self, template: Template) -> Expr:
+        """The adjoint of a field that has no derivative, beside others that have."""
+        if not isinstance(template, Hole):
+            raise NotTraceableError
+        return get_op("relax.zeros_like")(self.tensors[template.index])
+
+    def tensor_adjoint(self, index: int) -> Expr:
+        """The adjoint of one tensor, as an expression of `g`."""
+        cotangents = _fields(self.g)
+        types = tuple(tensor.ty for tensor in self.tensors)
+        given = tuple(g.ty for g in cotangents)
+        program, symbols = _traced(self.op, self.template, types, self.attrs, given, index)
+        # The forward value is there already; an operator of the dialect computes it by itself.
+        forward = {Call(self.op, tuple(self.tensors), self.attrs): self.out}
+        builder = BlockBuilder()
+        with builder.scope():
+            with builder.dataflow():
+                reader = Reader(builder, self.op_of, symbols, known=forward, spans=False)
+                args = [*cotangents, *self.tensors]
+                (adjoint,) = reader.read(open_program(program), args, [True])
+            assert adjoint is not None
+            return compact(builder.sequence(adjoint))
 
 
 @lru_cache(maxsize=1024)
-def _traced_pullback(
-    call: Call, types: Sequence[Type | None], cotangents: Sequence[Type | None], index: int
+def _traced(
+    op: Op,
+    template: tuple[Template, ...],
+    types: tuple[Type | None, ...],
+    attrs: Attrs,
+    cotangents: tuple[Type | None, ...],
+    index: int,
 ) -> tuple[Any, JaxSymbols]:
-    """The pullback of a call by one argument, as a program of the cotangents and the arguments."""
-    assert isinstance(call.op, Op)
-    assert call.op.lower is not None
+    """The pullback by one tensor, as a program of the cotangents and the tensors."""
     symbols = JaxSymbols()
-    avals = [aval_of(ty, symbols) for ty in (*cotangents, *types)]
-    if None in avals:
-        raise OpError(
-            f"{call.op.name}: the gradient needs arguments of known shape and dtype, "
-            f"found {', '.join(map(str, types))}"
-        )
-    attrs = evaluate_attrs(call.attrs, symbols.to_jax)
-    lower = call.op.lower
+    avals = abstract_tensors((*cotangents, *types), symbols)
+    params = evaluate_attrs(attrs, symbols.to_jax)
+    lower = op.lower
+    assert lower is not None
 
     def pullback(*values: Any) -> Any:
-        gs, args = values[: len(cotangents)], list(values[len(cotangents) :])
+        gs, arrays = values[: len(cotangents)], list(values[len(cotangents) :])
 
         def function(x: Any) -> Any:
-            return lower(*args[:index], x, *args[index + 1 :], **attrs)
+            given = [*arrays[:index], x, *arrays[index + 1 :]]
+            return lower(*filled(template, given, symbols), **params)
 
-        result, vjp = jax.vjp(function, args[index])
-        tuple_given = isinstance(result, tuple)
-        seeds = [
-            _cotangent(g, r) for g, r in zip(gs, result if tuple_given else [result], strict=True)
-        ]
-        return vjp(tuple(seeds) if tuple_given else seeds[0])
+        result, vjp = jax.vjp(function, arrays[index])
+        leaves, tree = jax.tree.flatten(result)
+        return vjp(jax.tree.unflatten(tree, list(map(_cotangent, gs, leaves))))
 
-    with x64_for(*types, call.attrs):
+    with x64_for(*types, attrs):
         return jax.make_jaxpr(pullback)(*avals), symbols
 
 
@@ -103,9 +151,10 @@ def _cotangent(g: Any, result: Any) -> Any:
 
 
 def _fields(g: Expr) -> list[Expr]:
+    """The adjoints of tensors in the adjoint of a result."""
     if not isinstance(g.ty, TupleType):
         return [g]
-    return [TupleGetItem(g, index) for index in range(len(g.ty.fields))]
+    return [leaf for i in range(len(g.ty.fields)) for leaf in _fields(TupleGetItem(g, i))]
 
 
 def compact(seq: SeqExpr) -> Expr:

@@ -1,0 +1,109 @@
+"""What JAX traces a call with: its tensors as abstract values, everything else as it is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.dims import SymbolicExpr, SymbolicVar
+from relaxjax.ir.expr import (
+    DataTypeImm,
+    Expr,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+)
+from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.walk import type_symbols, value_symbols
+
+from .avals import aval_of
+from .symbols import JaxSymbols
+
+
+class NotTraceableError(Exception):
+    """Something about a call is known only when it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """The place of a tensor among the arguments of a lowering."""
+
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """An argument that is no tensor: a shape, a number of the host, a name, or nothing."""
+
+    value: Any
+
+
+Template: TypeAlias = "Hole | Known | tuple[Template, ...]"
+
+
+def arranged(args: Sequence[Expr | None]) -> tuple[tuple[Template, ...], list[Expr]]:
+    """The arguments of a call with holes in the places of its tensors, and the tensors."""
+    tensors: list[Expr] = []
+    return tuple(_template(arg, tensors) for arg in args), tensors
+
+
+def _template(arg: Expr | None, tensors: list[Expr]) -> Template:
+    match arg:
+        case None:
+            return Known(None)
+        case Tuple(fields=fields):
+            return tuple(_template(item, tensors) for item in fields)
+        case ShapeExpr(values=dims):
+            return Known(dims)
+        case PrimExpr(value=value) | StringImm(value=value) | DataTypeImm(value=value):
+            return Known(value)
+    match arg.ty:
+        case TensorType():
+            tensors.append(arg)
+            return Hole(len(tensors) - 1)
+        case TupleType(fields=types):
+            return tuple(_template(TupleGetItem(arg, i), tensors) for i in range(len(types)))
+        case ShapeType(values=tuple() as dims):
+            return Known(dims)
+    raise NotTraceableError
+
+
+def filled(template: Template, arrays: Sequence[Any], symbols: JaxSymbols) -> Any:
+    """A template with arrays in its holes."""
+    match template:
+        case Hole(index):
+            return arrays[index]
+        case Known(value):
+            return _known(value, symbols)
+        case _:
+            return tuple(filled(item, arrays, symbols) for item in template)
+
+
+def abstract_tensors(types: Sequence[Type | None], symbols: JaxSymbols) -> list[Any]:
+    """The abstract values of tensors."""
+    avals = [aval_of(ty, symbols) for ty in types]
+    if None in avals:
+        raise NotTraceableError
+    return avals
+
+
+def symbols_of(
+    template: Template, types: Sequence[Type | None], attrs: Attrs
+) -> Iterator[SymbolicVar]:
+    """The symbolic dimensions that a traced program depends on."""
+    for ty in types:
+        yield from type_symbols(ty)
+    yield from value_symbols(attrs)
+    if isinstance(template, Known):
+        yield from value_symbols(template.value)
+    if isinstance(template, tuple):
+        for item in template:
+            yield from symbols_of(item, (), Attrs())
+
+
+def _known(value: Any, symbols: JaxSymbols) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(symbols.to_jax, value))
+    return symbols.to_jax(value) if isinstance(value, SymbolicExpr) else value
