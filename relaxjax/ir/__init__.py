@@ -1,4 +1,4 @@
-"""The intermediate representation: types, expressions, modules, and what builds, walks and checks them."""
+"""The intermediate representation: nodes, and what builds, walks, checks and prints them."""
 
 from .aliases import AnyType as AnyType
 from .aliases import FuncStructInfo as FuncStructInfo
