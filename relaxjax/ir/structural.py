@@ -65,7 +65,7 @@ def _difference(lhs: Any, rhs: Any, map_free_vars: bool) -> tuple[Place, Place] 
     """The places of the first two facts that differ."""
     symbols = _Symbols()
     left, right = (_laid_out(side, symbols, map_free_vars) for side in (lhs, rhs))
-    # Neither list is the beginning of the other: each says where its parts end.
+    # Neither list is the beginning of the other: each says where its parts begin and end.
     for index, (token, other) in enumerate(zip(left.tokens, right.tokens, strict=False)):
         if type(token) is not type(other) or token != other:
             return left.places[index], right.places[index]
@@ -122,8 +122,10 @@ class _Layout:
                 self.add(type(value).__name__, place)
                 self.node(value, place)
             case tuple():
+                self.add("tuple", place)
                 self.items(value, place)
             case Attrs():
+                self.add("Attrs", place)
                 self.mapping(value, place)
             case None | bool() | int() | float() | complex() | str():
                 # The text tells 1, 1.0 and True apart, and a nan is equal to a nan.
