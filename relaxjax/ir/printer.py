@@ -63,8 +63,7 @@ def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]
     """
     printer = _Printer(_parse_options(options))
     printer.document(node)
-    numbers = {id(line): number for number, line in enumerate(printer.lines)}
-    return printer.lines, {part: numbers[id(line)] for part, line in printer.line_of.items()}
+    return printer.lines, printer.line_of
 
 
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
@@ -92,7 +91,7 @@ class _Printer:
         self.indent = ""
         self.in_module = False
         self.statements: list[tuple[int, str, Var]] = []  # where a result was left without a name
-        self.line_of: dict[int, str] = {}  # the line of a part, by its id: lines still move
+        self.line_of: dict[int, int] = {}  # by the id of a part
 
     def document(self, node: "Node") -> str:
         if writer_of(self, node) is None:
@@ -124,6 +123,10 @@ class _Printer:
 
     def _line(self, text: str = "") -> None:
         self.lines.append(f"{self.indent}{text}" if text else "")
+
+    def _mark(self, part: object) -> None:
+        """Remember that the last line is the place of `part`."""
+        self.line_of[id(part)] = len(self.lines) - 1
 
     @contextmanager
     def _indented(self) -> Iterator[None]:
@@ -175,15 +178,16 @@ class _Printer:
         self.exprs.quotes_dims = True
         self._signature(function, name, decorator)
         self.exprs.quotes_dims = False
-        begin = len(self.lines)
+        begin, lines_before, self.line_of = len(self.lines), self.line_of, {}
+        public = function.global_symbol == name
         with self._indented():
-            attrs = function.attrs
-            self._body(
-                function,
-                attrs.without("global_symbol") if function.global_symbol == name else attrs,
-            )
+            self._body(function, function.attrs.without(*(["global_symbol"] if public else [])))
             self._name_used_results()
-            self.lines[begin:begin] = self._prelude()
+            prelude = self._prelude()
+        self.lines[begin:begin] = prelude
+        moved = {part: line + len(prelude) for part, line in self.line_of.items()}
+        self.line_of = lines_before
+        self.line_of.update(moved)
 
     def _prelude(self) -> list[str]:
         if self.exprs.symbol_names:
@@ -214,13 +218,13 @@ class _Printer:
         ]
         ret = self.exprs.text(function.ret_ty)
         self._line(f"def {name}({', '.join(params)}) -> {ret}:")
-        self.line_of[id(function)] = self.lines[-1]
+        self._mark(function)
 
     def _body(self, function: "Function", attrs: Any) -> None:
         if attrs:
             self._line(f"R.func_attr({self.exprs.value_text(attrs)})")
         self._line(f"return {self._leaf(function.body)}")
-        self.line_of[id(function.body)] = self.lines[-1]
+        self._mark(function.body)
 
     # Sequences and bindings
 
@@ -246,7 +250,7 @@ class _Printer:
         for binding in block.bindings:
             begin = len(self.lines)
             self._write(binding)
-            self.line_of[id(binding)] = self.lines[begin]
+            self.line_of[id(binding)] = begin
 
     def _DataflowBlock(self, block: "BindingBlock") -> None:
         self.exprs.prefixes.add("R")
@@ -287,7 +291,7 @@ class _Printer:
             self._line(head)
             with self._indented():
                 self._assign(name, ty, self._leaf(branch))
-                self.line_of[id(branch)] = self.lines[-1]
+                self._mark(branch)
 
     def _assign(self, name: str, ty: Any, value: str) -> None:
         typed = ty is not None and self.options.show_all_types
@@ -300,8 +304,6 @@ class _Printer:
                 line = self.lines[index]
                 lhs = f"{self.exprs.var(var)}: {self.exprs.text(var.ty)}"
                 self.lines[index] = f"{line.removesuffix(text)}{lhs} = {text}"
-                named = {k: self.lines[index] for k, v in self.line_of.items() if v is line}
-                self.line_of.update(named)
 
 
 def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
