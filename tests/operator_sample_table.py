@@ -569,3 +569,56 @@ SAMPLES["relax.dynamic_strided_slice"] = [
     sample(floats(4), *[const(np.array([v]), "int64") for v in (0, 9, 1)], smooth=False),
     sample(floats(0), *[const(np.array([v]), "int64") for v in (0, 0, 1)], smooth=False),
 ]
+
+SAMPLES["relax.einsum"] = [
+    sample([floats(2, 5), floats(5, 3)], "ij,jk->ik"),
+    sample([floats(3, 5), floats(5, 3)], "ij,ji"),
+    sample([floats(3, 3)], "ii->i"),
+    sample([floats(3, 3)], "ii"),
+    sample([floats(2, 5, 3), floats(7)], "ijk,l->ki"),
+    sample([floats(2, 5, 3), floats(3, 4)], "...ij,jk->...ik"),
+    sample([floats(2, 1, 3), floats(5, 3)], "...i,...i->..."),
+    sample([integers(5, 2), integers(5)], "ij,i->j", smooth=False),
+]
+for _name in ["sort", "argsort"]:
+    SAMPLES[f"relax.{_name}"] = [
+        sample(floats(2, 5)),
+        sample(floats(5, 3), axis=0, descending=True),
+        sample(integers(7, high=3)),
+        sample(floats(0, 3), axis=-2),
+    ]
+SAMPLES["relax.topk"] = [
+    sample(floats(2, 5), k=2),
+    sample(floats(5, 3), k=2, axis=0, largest=False, dtype="int64"),
+    sample(floats(2, 5), k=0, ret_type="values"),
+    sample(floats(2, 3), k=9, axis=-2, ret_type="indices"),
+    sample(integers(7), k=3, smooth=False),
+]
+SAMPLES["relax.unique"] = [
+    sample(const(np.array([3, 1, 3, 2]), "int32")),
+    sample(const(np.array([[3, 1], [3, 1]]), "float32"), True, True, True, True),
+    sample(const(np.array([[3, 1], [3, 1]]), "float32"), return_counts=True, axis=0),
+]
+SAMPLES["relax.nonzero"] = [
+    sample(const(np.array([[3, 0], [0, 1]]), "int32")),
+    sample(const(np.array([0.0, 0.0]), "float32")),
+    sample(const(np.array(True), "bool")),
+]
+SAMPLES["relax.multinomial_from_uniform"] = [
+    sample(
+        exactly(np.full((3, 4), 0.25)),
+        floats(5, 1, low=0, high=1),
+        integers(5, 1, high=3, dtype="int64"),
+    ),
+    sample(
+        exactly(np.full((2, 2), 0.5)), exactly([[0.999], [0.0]]), integers(2, 1, high=2), "int32"
+    ),
+    sample(
+        exactly(np.full((1, 1), 1.0)), floats(0, 1, low=0, high=1), integers(0, 1, dtype="int64")
+    ),
+]
+SAMPLES["relax.ewise_fma"] = [
+    sample(floats(2, 5), floats(2, 5), floats(2, 5)),
+    sample(floats(), floats(), floats()),
+    sample(integers(0, 7), integers(0, 7), integers(0, 7), smooth=False),
+]

@@ -72,7 +72,7 @@ def _common_ndim(tensors: Sequence[TensorType]) -> int:
 
 
 def _concat_gradient(g: Expr, y: Expr, tensors: Expr, axis: int | None) -> Expr:
-    fields = list(_fields(tensors))
+    fields = list(fields_of(tensors))
     along = 0 if axis is None else normalize_axis(axis, ndim_of(fields[0]))
     if len(fields) == 1:
         return Tuple((g,))
@@ -83,7 +83,8 @@ def _concat_gradient(g: Expr, y: Expr, tensors: Expr, axis: int | None) -> Expr:
     return call("split", g, ends, axis=along if axis is None else axis)
 
 
-def _fields(tensors: Expr) -> Sequence[Expr]:
+def fields_of(tensors: Expr) -> Sequence[Expr]:
+    """The fields of a tuple argument, as expressions."""
     assert isinstance(tensors.ty, TupleType)
     return (
         tensors.fields
@@ -225,7 +226,7 @@ def _bundle(types: Sequence[Type]) -> Type:
 
 
 def _stack_gradient(g: Expr, y: Expr, tensors: Expr, axis: int) -> Expr:
-    count = len(_fields(tensors))
+    count = len(fields_of(tensors))
     pieces = call("split", g, count, axis=axis)
     parts = [pieces[i] for i in range(count)] if count > 1 else [g]
     return Tuple(tuple(call("squeeze", part, axis) for part in parts))
@@ -367,7 +368,7 @@ def reverse_sequence(
 
 
 def _meshgrid_gradient(g: Expr, y: Expr, tensors: Expr, indexing: str) -> Expr:
-    count = len(_fields(tensors))
+    count = len(fields_of(tensors))
     own = _grid_axes(count, indexing)
     return Tuple(
         tuple(call("sum", g[i], [a for a in range(count) if a != own[i]]) for i in range(count))
