@@ -111,9 +111,11 @@ def train(epochs: int, lr: float, seed: int, out: Path) -> float:
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed)
     reports = trainer.fit(
-        lambda epoch: batches(data.train_images, data.train_labels, BATCH, seed=seed, epoch=epoch),
+        lambda epoch: list(
+            batches(data.train_images, data.train_labels, BATCH, seed=seed, epoch=epoch)
+        ),
         epochs,
-        lambda _: batches(data.test_images, data.test_labels, BATCH, drop_last=False),
+        list(batches(data.test_images, data.test_labels, BATCH, drop_last=False)),
     )
     trainer.save(out)
     seconds = time.perf_counter() - started

@@ -42,7 +42,9 @@ def fit(
     for epoch in range(epochs):
         started = time.perf_counter()
         batches = _batches(data, epoch)
-        reporter.start(epoch + 1, epochs, len(batches) if isinstance(batches, Sized) else None)
+        last_time = reports[-1].steps if reports else None
+        steps = len(batches) if isinstance(batches, Sized) else last_time
+        reporter.start(epoch + 1, epochs, steps)
         losses = [_step(trainer, batch, reporter) for batch in batches]
         if not losses:
             raise ValueError(

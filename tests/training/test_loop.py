@@ -75,6 +75,12 @@ def test_data_may_be_a_function_of_the_epoch() -> None:
     assert reports[0].accuracy is None
 
 
+def test_the_reporter_expects_as_many_steps_as_last_time_where_nobody_knows() -> None:
+    told = Told()
+    classifier().fit(lambda epoch: iter(DATA), 2, reporter=told)
+    assert told.started == [(1, 2, None), (2, 2, 3)]
+
+
 def test_a_spent_iterator_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"epoch 2 had no batches: give `data` as a list"):
         classifier().fit(iter(DATA), epochs=2, reporter=Told())
