@@ -206,7 +206,11 @@ def _fields(make: Callable[..., Any], **rules: Rule) -> Kind:
 
 KINDS: dict[str, Kind] = {
     "SymbolicVar": _fields(SymbolicVar, name=TEXT),
-    "DimOp": _fields(apply_kind, kind=OPERATOR, lhs=DIM, rhs=DIM),
+    "DimOp": Kind(
+        {"operator": OPERATOR, "lhs": DIM, "rhs": DIM},
+        lambda dim: {"operator": dim.kind, "lhs": dim.lhs, "rhs": dim.rhs},
+        lambda operator, lhs, rhs: apply_kind(operator, lhs, rhs),
+    ),
     "DimExpr": _fields(polynomial, terms=Rule("pairs of a monomial and a coefficient", _is_terms)),
     "ObjectType": _fields(ObjectType),
     "PrimType": _fields(PrimType, dtype=TEXT),

@@ -29,7 +29,7 @@ from .span import Span
 FORMAT = "relaxjax"
 VERSION = 1
 
-MAX_DEPTH = 200  # of nodes inside nodes: what the recursive walks over a program can take
+MAX_DEPTH = 150  # of nodes inside nodes: what the recursive walks over a program can take
 MAX_UNFOLDED = 10_000_000  # nodes, where shared ones count as often as a walk meets them
 MAX_VALUE_DEPTH = 32  # of tuples inside tuples in one attribute
 
