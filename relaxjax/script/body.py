@@ -33,6 +33,7 @@ from .values import as_expr
 
 _IN_BLOCK = "`{name}` is visible only inside its dataflow block, unless R.output names it."
 _IN_BRANCH = "`{name}` is bound inside a branch of `if`, which only the last name of it leaves."
+_RECURSION = "A function that calls itself declares its result: `def f(...) -> R.Tensor(...)`."
 _PURE = (
     "Declare the function with @R.function(pure=False); if the call has no effect after all, "
     'write R.call_pure_packed, or R.func_attr({"relax.force_pure": True}).'
@@ -171,16 +172,21 @@ class Body:
     # Dataflow blocks
 
     def _with(self, node: ast.With) -> None:
-        form = self.evaluator.evaluate(node.items[0].context_expr)
-        if not isinstance(form, DataflowForm) or len(node.items) != 1:
-            raise self.evaluator.refusal(
-                node.items[0].context_expr, "the one `with` of Relax is `with R.dataflow():`"
-            )
+        context = node.items[0].context_expr
+        if len(node.items) != 1 or not self._calls(context, DataflowForm, "dataflow"):
+            raise self.evaluator.refusal(context, "the one `with` of Relax is `with R.dataflow():`")
         if node.items[0].optional_vars is not None:
             raise self.evaluator.refusal(
                 node.items[0].optional_vars, "a dataflow block has no name"
             )
         self._dataflow(node, {})
+
+    def _calls(self, node: ast.expr, function: Any, name: str) -> bool:
+        """Whether an expression calls one certain function, known under `name` somewhere."""
+        match node:
+            case ast.Call(func=ast.Attribute(attr=last) | ast.Name(id=last) as callee):
+                return last == name and self.evaluator.evaluate(callee) is function
+        return False
 
     def _dataflow(self, node: ast.With, renamed: dict[str, str]) -> None:
         if self.builder.current_block_is_dataflow():
@@ -208,8 +214,8 @@ class Body:
     def _outputs(self, statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.Name]]:
         """The statements before R.output, and the names that it gives."""
         match statements:
-            case [*inner, ast.Expr(value=ast.Call(func=function, args=args))] if (
-                _last_name(function) == "output" and self.evaluator.evaluate(function) is output
+            case [*inner, ast.Expr(value=ast.Call(args=args) as call)] if self._calls(
+                call, output, "output"
             ):
                 for arg in args:
                     if not isinstance(arg, ast.Name):
@@ -334,8 +340,10 @@ class Body:
         signature = read_signature(self.evaluator, node, form.pure)
         frame = self.scope.pop()
         var = None
-        if signature.ret_ty is not None:  # else it cannot call itself, its type being unknown
+        if signature.ret_ty is not None:
             var = self.binder.variable(node.name, node, signature.type, node)
+        else:
+            self.scope.explain(node.name, _RECURSION)
         self.scope.push(frame)
         body = Body(self.source, self.scope, self.evaluator.trusted, self.builder, self.checks)
         function = body.function(node, signature)
@@ -390,13 +398,6 @@ def function_form(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionForm:
             )
     assert isinstance(form, FunctionForm), "the loop has seen one at least"
     return form
-
-
-def _last_name(node: ast.expr) -> str:
-    """`c` of `a.b.c`."""
-    if isinstance(node, ast.Attribute):
-        return node.attr
-    return node.id if isinstance(node, ast.Name) else ""
 
 
 _RULES: dict[type[ast.stmt], Callable[[Body, Any], None]] = {

@@ -53,13 +53,15 @@ def unpack(reader: Reader, target: ast.expr, value: Any) -> Iterator[tuple[ast.N
     if isinstance(target, ast.Name):
         yield target, value
         return
-    if not isinstance(target, ast.Tuple | ast.List):
-        raise TypeError(f"`{ast.unparse(target)}` cannot be assigned: only names can")
+    inner = target.elts if isinstance(target, ast.Tuple | ast.List) else [target]
+    for item in inner:
+        if not isinstance(item, ast.Name | ast.Tuple | ast.List):
+            raise TypeError(f"`{ast.unparse(item)}` cannot be assigned: only names can")
     items = reader.items(value, target)
-    if len(items) != len(target.elts):
-        raise TypeError(f"{len(items)} values cannot be unpacked into {len(target.elts)} names")
-    for inner, item in zip(target.elts, items, strict=True):
-        yield from unpack(reader, inner, item)
+    if len(items) != len(inner):
+        raise TypeError(f"{len(items)} values cannot be unpacked into {len(inner)} names")
+    for node, item in zip(inner, items, strict=True):
+        yield from unpack(reader, node, item)
 
 
 def _rounds(

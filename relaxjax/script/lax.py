@@ -2,8 +2,6 @@
 
 from typing import Any as _Any
 
-import relaxjax.ops as _ops  # noqa: F401  # enters the operators into the table
-
 from .namespace import Operators as _Operators
 
 _OPERATORS = _Operators("lax", "L")

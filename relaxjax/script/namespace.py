@@ -7,6 +7,7 @@ from typing import Any
 
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.registry import OPS, did_you_mean
+from relaxjax.ops import SUGAR  # which enters the operators into the table, too
 
 
 class Members(ABC):
@@ -62,8 +63,8 @@ class Operators(Members):
     def member(self, name: str) -> Any:
         """An operator, or a family of operators; near misses are suggested for anything else."""
         full = f"{self._prefix}.{name}"
-        if full in OPS:
-            return OPS[full]
+        if full in OPS or full in SUGAR:
+            return OPS.get(full) or SUGAR[full]
         if name.startswith("_"):
             raise AttributeError(name)
         if name not in self._families and any(known.startswith(f"{full}.") for known in OPS):
@@ -71,7 +72,7 @@ class Operators(Members):
         if name in self._families:
             return self._families[name]
         start = f"{self._prefix}."
-        names = [op.removeprefix(start) for op in OPS if op.startswith(start)]
+        names = [op.removeprefix(start) for op in (*OPS, *SUGAR) if op.startswith(start)]
         raise unknown_member(self._script, name, [*names, *self._more])
 
     __getattr__ = member

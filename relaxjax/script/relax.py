@@ -3,7 +3,6 @@
 import builtins as _builtins
 from typing import Any as _Any
 
-import relaxjax.ops as _ops  # noqa: F401  # enters the operators into the table
 from relaxjax.ir.expr import ShapeExpr, TupleGetItem
 
 from .annotations import function as Callable

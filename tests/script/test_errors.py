@@ -1,0 +1,148 @@
+"""What scripts may not say: each error names the fault, points at it, and says how to mend it."""
+
+import re
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relaxjax.ir.fault import WellFormedError
+from relaxjax.script import ScriptError, from_source
+
+MATRIX = 'R.Tensor((2, 3), "float32")'
+FUNCTION = f'@R.function\ndef f(x: {MATRIX}, c: R.Tensor((), "bool"), t: R.Tuple({MATRIX})):\n'
+
+
+@dataclass(frozen=True)
+class Case:
+    """A faulty text, the message, the mend, and the place: line, column, and what is underlined."""
+
+    text: str
+    message: str
+    mend: str | None
+    place: tuple[int, int, str]
+
+
+def read_cases(name: str) -> list[Case]:
+    """The cases of a file. Each is a message, a mend after `>`, and code with carets below it."""
+    text = (Path(__file__).parent / "errors" / name).read_text(encoding="utf-8")
+    return [read_case(block) for block in text.rstrip("\n").split("\n\n")]
+
+
+def read_case(block: str) -> Case:
+    message, *lines = block.split("\n")
+    mend = lines.pop(0).removeprefix("> ") if lines[0].startswith(">") else None
+    code: list[str] = []
+    place = None
+    for line in dedent("\n".join(lines)).split("\n"):
+        if set(line.strip()) == {"^"}:
+            column = line.index("^")
+            place = (len(code), column + 1, code[-1][column : len(line)])
+        else:
+            code.append(line)
+    assert place is not None, f"no carets in {block}"
+    return Case("\n".join(code), message, mend, place)
+
+
+def error_of(text: str, **extra_vars: Any) -> ScriptError:
+    with pytest.raises(ScriptError) as caught:
+        from_source(text, extra_vars)
+    return caught.value
+
+
+def place_of(error: ScriptError) -> tuple[int, int, str]:
+    """The line and column of an error, and the text under its carets."""
+    assert error.lineno is not None
+    assert error.text is not None
+    assert error.offset is not None
+    assert error.end_offset is not None
+    return error.lineno, error.offset, error.text[error.offset - 1 : error.end_offset - 1]
+
+
+def check(error: ScriptError, case: Case) -> None:
+    assert case.message in error.msg
+    if case.mend is not None:
+        assert case.mend in (error.mend or "")
+        assert error.__notes__ == [error.mend]
+    # Python itself shows the user's line, with the same carets.
+    shown = traceback.format_exception_only(error)
+    assert shown[1].strip() == (error.text or "").strip()
+    assert shown[2].count("^") == len(case.place[2])
+
+
+@pytest.mark.parametrize("case", read_cases("in_functions.txt"), ids=lambda case: case.text)
+def test_in_the_body_of_a_function(case: Case) -> None:
+    error = error_of(FUNCTION + indent(case.text, "    "))
+    line, column, underlined = place_of(error)
+    assert (line - 2, column - 4, underlined) == case.place
+    check(error, case)
+
+
+@pytest.mark.parametrize("case", read_cases("in_texts.txt"), ids=lambda case: case.text)
+def test_in_a_whole_text(case: Case) -> None:
+    error = error_of(case.text)
+    assert place_of(error) == case.place
+    check(error, case)
+
+
+def test_an_empty_text() -> None:
+    error = error_of("")
+    assert error.lineno == 1
+    assert error.msg == "the text defines no module and no function"
+
+
+def test_an_error_points_into_the_file_that_is_named() -> None:
+    with pytest.raises(ScriptError) as caught:
+        from_source("@R.function\ndef f(ö: R.Tensor):\n    return R.ad(ö, ö)", file="models/net.py")
+    assert "".join(traceback.format_exception_only(caught.value)).startswith(
+        '  File "models/net.py", line 3\n    return R.ad(ö, ö)\n           ^^^^\n'
+    )
+
+
+def test_an_error_beyond_the_first_bytes_of_a_line_counts_characters() -> None:
+    error = error_of("@R.function\ndef f(öö: R.Tensor):\n    return R.add(öö, undefined)")
+    assert place_of(error) == (3, 22, "undefined")
+
+
+def test_a_truncated_text_is_python_to_tell() -> None:
+    with pytest.raises(SyntaxError, match=re.escape("'(' was never closed")) as caught:
+        from_source("@R.function\ndef f(x: R.Tensor((2, 3)", file="half.py")
+    assert (caught.value.filename, caught.value.lineno) == ("half.py", 2)
+
+
+def test_a_text_is_text() -> None:
+    with pytest.raises(TypeError, match="a script is given as text, not as bytes"):
+        from_source(b"")  # type: ignore[arg-type]  # that is the point
+
+
+def test_a_program_that_is_not_well_formed_shows_its_faults() -> None:
+    text = """
+        @R.function
+        def f(x: R.Tensor((2, 3), "float32")):
+            n = T.int64()
+            y = R.zeros((n, 3), "float32")
+            return y
+        """
+    with pytest.raises(WellFormedError, match="`n`"):
+        from_source(dedent(text))
+
+
+def test_an_array_is_no_operand() -> None:
+    error = error_of(f"{FUNCTION}    return x + data", data=np.ones(3, "float32"))
+    assert error.msg == "an array of numpy is no operand of `+`"
+    error = error_of(f"{FUNCTION}    return (x, data)", data=np.ones(3, "float32"))
+    assert error.msg == "an array of numpy is no Relax value: write R.const(array)"
+
+
+def test_an_error_of_a_users_function_keeps_its_cause() -> None:
+    def helper(_: Any) -> Any:
+        raise RuntimeError("out of luck")
+
+    error = error_of(f"{FUNCTION}    return helper(x)", helper=helper)
+    assert place_of(error) == (3, 12, "helper(x)")
+    assert error.msg == "out of luck"
+    assert isinstance(error.__cause__, RuntimeError)

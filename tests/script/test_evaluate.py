@@ -1,0 +1,134 @@
+"""Evaluating the expressions of a script."""
+
+from script_programs import MATRIX, function, names, statements
+
+from relaxjax.ir.types import (
+    TupleType,
+)
+
+
+def test_operators() -> None:
+    found = function(
+        """
+        a = x + y
+        b = x - y
+        c = x * y
+        d = x / y
+        e = x // y
+        f = x % y
+        g = x ** y
+        h = -x
+        i = x < y
+        j = x <= y
+        k = x > y
+        l = x >= y
+        m = x.astype("int32")
+        n = x + 1
+        o = 2.0 * x
+        return (a, b, c, d, e, f, g, h, i, j, k, l, m, n, o)
+        """,
+        'x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32")',
+    )
+    assert [line.split(" = ")[1] for line in statements(found)[:-1]] == [
+        "R.add(x, y)",
+        "R.subtract(x, y)",
+        "R.multiply(x, y)",
+        "R.divide(x, y)",
+        "R.floor_divide(x, y)",
+        "R.floor_mod(x, y)",
+        "R.power(x, y)",
+        "R.negative(x)",
+        "R.less(x, y)",
+        "R.less_equal(x, y)",
+        "R.greater(x, y)",
+        "R.greater_equal(x, y)",
+        'R.astype(x, dtype="int32")',
+        'R.add(x, R.const(1.0, "float32"))',
+        'R.multiply(R.const(2.0, "float32"), x)',
+    ]
+
+
+def test_nested_expressions_are_bound_one_by_one() -> None:
+    """Outside a dataflow block they are called gv, inside lv; types are inferred throughout."""
+    found = function(
+        """
+        y = R.add(R.multiply(x, x), x)
+        with R.dataflow():
+            z = R.add(y, R.add(x, x))
+            R.output(z)
+        return R.add(z, z)
+        """
+    )
+    assert statements(found) == [
+        "gv = R.multiply(x, x)",
+        "y = R.add(gv, x)",
+        "with R.dataflow():",
+        "    lv = R.add(x, x)",
+        "    z = R.add(y, lv)",
+        "    R.output(z)",
+        "gv1 = R.add(z, z)",
+        "return gv1",
+    ]
+    assert all(binding.var.ty == MATRIX for binding in found.body.bindings())
+
+
+def test_tuples() -> None:
+    found = function(
+        """
+        t = (x, (x, R.const(1)))
+        a, b = t
+        c, d = b
+        e = t[1][0]
+        f = t[-1]
+        g, h = x, a
+        return R.tuple(e, R.TupleGetItem(t, 0))
+        """
+    )
+    assert names(found) == [
+        *("t", "a", "b", "c", "d", "gv", "e", "f", "g", "h", "gv1"),
+    ]
+    assert statements(found)[1:6] == ["a = t[0]", "b = t[1]", "c = b[0]", "d = b[1]", "gv = t[1]"]
+    assert statements(found)[-1] == "return (e, gv1)"
+    assert found.ret_ty == TupleType((MATRIX, MATRIX))
+
+
+def test_unpacking_a_call_makes_it_once() -> None:
+    found = function(
+        'a, b = R.call_pure_packed("pair", x, ty_args=R.Tuple(R.Tensor, R.Tensor))\nreturn a'
+    )
+    assert statements(found)[:-1] == [
+        'gv = R.call_pure_packed("pair", x, ty_args=(R.Tuple(R.Tensor, R.Tensor),))',
+        "a = gv[0]",
+        "b = gv[1]",
+    ]
+
+
+def test_the_dimensions_of_a_shape_are_its_items() -> None:
+    found = function(
+        "return R.zeros((s[1], R.shape([4, 5])[0]), 'float32')", "s: R.Shape([2, 'n'])"
+    )
+    assert str(found.ret_ty) == 'R.Tensor((n, 4), dtype="float32")'
+
+
+def test_python_is_evaluated_while_the_script_is_read() -> None:
+    found = function(
+        """
+        twice = lambda v: R.add(v, v)
+        layers = [twice(x) for _ in range(2) if True]
+        y = sum(layers[1:], layers[0]) if len(layers) == 2 else x
+        z = R.add(*[y, x])
+        w = R.add(**{"x1": z, "x2": z})
+        table = {k: v for k, v in zip(["a", *["b"]], (1, 2))}
+        numbers = [table["b"], int(not (1 < 2 < 3) or 1 in {1, 2} and 3 not in (1,)), max(1, 2), ~0]
+        return R.add(w, R.const(sum(numbers), "float32"))
+        """
+    )
+    assert statements(found) == [
+        "gv = R.add(x, x)",
+        "gv1 = R.add(x, x)",
+        "y = R.add(gv, gv1)",
+        "z = R.add(y, x)",
+        "w = R.add(z, z)",
+        'gv2 = R.add(w, R.const(4.0, "float32"))',
+        "return gv2",
+    ]
