@@ -622,3 +622,79 @@ SAMPLES["relax.ewise_fma"] = [
     sample(floats(), floats(), floats()),
     sample(integers(0, 7), integers(0, 7), integers(0, 7), smooth=False),
 ]
+
+SAMPLES["relax.nn.conv1d"] = [
+    sample(floats(2, 3, 7), floats(4, 3, 3)),
+    sample(floats(2, 7, 4), floats(3, 2, 6), 2, 1, 2, 2, "NWC", "WIO", second_order=False),
+    sample(floats(1, 2, 5), floats(2, 2, 1), strides=2, second_order=False),
+]
+SAMPLES["relax.nn.conv2d"] = [
+    sample(floats(2, 3, 5, 7), floats(4, 3, 3, 2)),
+    sample(floats(1, 2, 7, 6), floats(3, 2, 3, 3), strides=2, padding=1, dilation=2),
+    sample(
+        floats(2, 6, 7, 4),
+        floats(3, 2, 2, 6),
+        (2, 3),
+        (1, 0, 2, 1),
+        groups=2,
+        data_layout="NHWC",
+        kernel_layout="HWIO",
+        out_layout="NCHW",
+        second_order=False,
+    ),
+    sample(floats(5, 2, 4, 3), floats(3, 2, 1, 1), strides=(2, 1), second_order=False),
+    sample(
+        floats(1, 2, 4, 4, dtype="float32"),
+        floats(2, 2, 2, 2, dtype="float32"),
+        out_dtype="float64",
+        second_order=False,
+    ),
+    sample(
+        floats(1, 2, 4, 4, dtype="bfloat16"), floats(2, 2, 3, 3, dtype="bfloat16"), smooth=False
+    ),
+]
+SAMPLES["relax.nn.conv3d"] = [
+    sample(floats(1, 2, 3, 4, 4), floats(2, 2, 2, 2, 2), second_order=False),
+    sample(
+        floats(1, 4, 4, 4, 2),
+        floats(2, 2, 2, 2, 2),
+        2,
+        1,
+        data_layout="NDHWC",
+        kernel_layout="DHWIO",
+        second_order=False,
+    ),
+    sample(floats(1, 2, 2, 2, 5), floats(3, 2, 1, 1, 1), second_order=False),
+]
+SAMPLES["relax.nn.conv1d_transpose"] = [
+    sample(floats(2, 3, 5), floats(3, 4, 3)),
+    sample(floats(2, 4, 4), floats(4, 3, 2), 2, 1, 1, 2, 2, second_order=False),
+    sample(
+        floats(1, 5, 2),
+        floats(3, 2, 2),
+        3,
+        data_layout="NWC",
+        kernel_layout="WOI",
+        second_order=False,
+    ),
+]
+SAMPLES["relax.nn.conv2d_transpose"] = [
+    sample(floats(2, 3, 5, 4), floats(3, 4, 3, 2)),
+    sample(floats(1, 4, 3, 4), floats(4, 2, 3, 3), 2, (1, 0), (1, 0), 2, 2, second_order=False),
+    sample(
+        floats(1, 3, 4, 2),
+        floats(2, 2, 3, 2),
+        (2, 3),
+        1,
+        1,
+        data_layout="NHWC",
+        kernel_layout="HWOI",
+        out_layout="NCHW",
+        second_order=False,
+    ),
+]
+SAMPLES["relax.nn.conv3d_transpose"] = [
+    sample(floats(1, 2, 2, 3, 2), floats(2, 2, 2, 2, 2), second_order=False),
+    sample(floats(1, 2, 2, 2, 2), floats(2, 1, 2, 2, 2), 2, 1, 1, groups=2, second_order=False),
+    sample(floats(1, 2, 1, 1, 5), floats(2, 2, 1, 1, 1), second_order=False),
+]

@@ -1,0 +1,308 @@
+"""Convolutions in one to three dimensions, in any layout, with strides, dilation and groups.
+
+The gradients are convolutions again: that of the data a transposed one, that of the weight one of
+the data with the adjoint as its kernel, in which strides and dilation change places.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.dims import Dim, can_prove_different, floordiv
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import cast, jax_dtype
+from relaxjax.ops.declare import DType, Ints, OpError, op
+from relaxjax.ops.emit import call, dims_of, dtype_of
+from relaxjax.ops.shapes import common_dtype, common_vdevice
+
+from .layouts import (
+    SPATIAL,
+    both_sides,
+    by_letter,
+    check_layout,
+    in_layout,
+    pad_pairs,
+    per_axis,
+    permutation,
+    relabelled,
+    require_positive,
+    require_rank,
+    window_span,
+)
+
+_RULES: dict[str, Any] = {"precision": "always", "fusion": "contraction"}
+
+
+def complete_convolution(
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str | None,
+    **rest: Any,
+) -> Mapping[str, Any]:
+    """One value for each spatial axis where one stood for all; the layout of the data for the result."""
+    count = len(data_layout) - 2
+    if count not in SPATIAL:
+        raise OpError(f'`data_layout` must be like "NCHW", found "{data_layout}"')
+    out_layout = out_layout or data_layout
+    for name, layout in (("data_layout", data_layout), ("out_layout", out_layout)):
+        check_layout(name, layout, f"NC{SPATIAL[count]}")
+    check_layout("kernel_layout", kernel_layout, f"OI{SPATIAL[count]}")
+    full = {
+        "strides": per_axis("strides", strides, count),
+        "dilation": per_axis("dilation", dilation, count),
+    }
+    if "output_padding" in rest:
+        full["output_padding"] = per_axis("output_padding", rest["output_padding"], count)
+    require_positive(strides=full["strides"], dilation=full["dilation"], groups=[groups])
+    return {**full, "padding": both_sides("padding", padding, count), "out_layout": out_layout}
+
+
+def result_dtype(data: TensorType, weight: TensorType, out_dtype: str | None) -> str | None:
+    return out_dtype or common_dtype(data=data, weight=weight)
+
+
+def dims_by_letter(ty: TensorType, layout: str) -> dict[str, Dim] | None:
+    return None if ty.dims is None else by_letter(ty.dims, layout)
+
+
+def _convolution_type(
+    data: TensorType,
+    weight: TensorType,
+    strides: Sequence[Dim],
+    padding: Sequence[Dim],
+    dilation: Sequence[Dim],
+    groups: int,
+    layouts: tuple[str, str, str],
+    out_dtype: str | None,
+) -> TensorType:
+    data_layout, kernel_layout, out_layout = layouts
+    require_rank("data", data, data_layout)
+    require_rank("weight", weight, kernel_layout)
+    dtype, vdevice = result_dtype(data, weight, out_dtype), common_vdevice(data, weight)
+    image, kernel = dims_by_letter(data, data_layout), dims_by_letter(weight, kernel_layout)
+    if image is None or kernel is None:
+        return TensorType(None, dtype, len(out_layout), vdevice)
+    if can_prove_different(image["C"], kernel["I"] * groups):
+        raise OpError(
+            f"`data` must have {kernel['I']} * {groups} channels, "
+            f"those of `weight` times `groups`, found {image['C']}"
+        )
+    if isinstance(kernel["O"], int) and kernel["O"] % groups:
+        raise OpError(f"`groups` must divide the {kernel['O']} output channels, found {groups}")
+    out = {"N": image["N"], "C": kernel["O"]}
+    spatial = SPATIAL[len(strides)]
+    for axis, (low, high) in enumerate(pad_pairs(padding)):
+        letter = spatial[axis]
+        room = image[letter] + low + high - window_span(kernel[letter], dilation[axis])
+        if isinstance(room, int) and room < 0:
+            raise OpError(
+                f"the kernel does not fit along {letter}: it reaches over "
+                f"{window_span(kernel[letter], dilation[axis])} elements of {image[letter]}, "
+                f"padded by {low} and {high}"
+            )
+        out[letter] = floordiv(room, strides[axis]) + 1
+    return TensorType(in_layout(out, out_layout), dtype, vdevice=vdevice)
+
+
+def in_one_dtype(data: Any, weight: Any, out_dtype: str | None) -> tuple[Any, Any, Any]:
+    """The operands in one dtype, and the dtype in which to add up."""
+    if data.dtype != weight.dtype:
+        data, weight = cast(data, out_dtype), cast(weight, out_dtype)
+    target = data.dtype if out_dtype is None else jax_dtype(out_dtype)
+    return data, weight, target if target.itemsize >= data.dtype.itemsize else data.dtype
+
+
+def _convolve(
+    data: Any,
+    weight: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None,
+) -> Any:
+    data, weight, wide = in_one_dtype(data, weight, out_dtype)
+    sizes = by_letter(weight.shape, kernel_layout)
+    pointwise = all(sizes[letter] == 1 for letter in SPATIAL[len(strides)])
+    if pointwise and groups == 1 and not any(padding):
+        layouts = (data_layout, kernel_layout, out_layout)
+        out = _pointwise(data, weight, strides, layouts, wide)
+    else:
+        out = lax.conv_general_dilated(
+            data,
+            weight,
+            strides,
+            pad_pairs(padding),
+            rhs_dilation=dilation,
+            dimension_numbers=(data_layout, kernel_layout, out_layout),
+            feature_group_count=groups,
+            preferred_element_type=wide,
+        )
+    return cast(out, out_dtype or out.dtype)
+
+
+def _pointwise(
+    data: Any, weight: Any, strides: Any, layouts: tuple[str, str, str], dtype: Any
+) -> Any:
+    """A kernel of one element is a matrix: XLA's convolutions lose to one product, most of all backward."""
+    data_layout, kernel_layout, out_layout = layouts
+    for letter, stride in zip(SPATIAL[len(strides)], strides, strict=True):
+        axis = data_layout.index(letter)
+        data = lax.slice_in_dim(data, 0, data.shape[axis], stride, axis)
+    channels_last = relabelled(data_layout.replace("C", "") + "C")
+    rows = jnp.transpose(data, permutation(data_layout, channels_last))
+    matrix = jnp.transpose(weight, permutation(kernel_layout, "IO" + SPATIAL[len(strides)]))
+    matrix = lax.reshape(matrix, matrix.shape[:2])
+    flat = lax.reshape(rows, (rows.size // rows.shape[-1] if rows.size else 0, rows.shape[-1]))
+    product = jnp.matmul(flat, matrix, preferred_element_type=dtype)
+    shaped = lax.reshape(product, (*rows.shape[:-1], matrix.shape[1]))
+    return jnp.transpose(shaped, permutation(channels_last, out_layout))
+
+
+def swapped_kernel(layout: str) -> str:
+    return relabelled(layout, O="I", I="O")
+
+
+def _convolution_gradient(
+    g: Expr,
+    y: Expr,
+    data: Expr,
+    weight: Expr,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+    data_layout: str,
+    kernel_layout: str,
+    out_layout: str,
+    out_dtype: str | None,
+) -> tuple[Expr, Expr]:
+    count = len(strides)
+    image, kernel = by_letter(dims_of(data), data_layout), by_letter(dims_of(weight), kernel_layout)
+    out = by_letter(dims_of(y), out_layout)
+    reached = [
+        (out[c] - 1) * strides[a] - low - high + window_span(kernel[c], dilation[a])
+        for a, (c, (low, high)) in enumerate(zip(SPATIAL[count], pad_pairs(padding), strict=True))
+    ]
+    to_data = call(
+        f"nn.conv{count}d_transpose",
+        g,
+        weight,
+        strides,
+        padding,
+        [image[c] - length for c, length in zip(SPATIAL[count], reached, strict=True)],
+        dilation,
+        groups,
+        out_layout,
+        swapped_kernel(kernel_layout),
+        data_layout,
+        None if out_dtype is None else dtype_of(data),
+    )
+    to_weight = weight_adjoint(
+        data,
+        g,
+        weight,
+        (strides, padding, dilation, groups),
+        (data_layout, out_layout, kernel_layout),
+    )
+    return to_data, to_weight
+
+
+def weight_adjoint(
+    image: Expr,
+    features: Expr,
+    weight: Expr,
+    window: tuple[Any, Any, Any, int],
+    layouts: tuple[str, str, str],
+) -> Expr:
+    """The adjoint of a kernel, from what it was applied to and from the adjoint of what came out.
+
+    A convolution in which channels are the batch and the batch is summed over. What strides left
+    over at the end of `image` shows as places behind the kernel's, which are cut off.
+    """
+    strides, padding, dilation, groups = window
+    image_layout, feature_layout, kernel_layout = layouts
+    out_dtype = dtype_of(weight)
+    mixed = not dtype_of(image) == dtype_of(features) == out_dtype
+    adjoint = call(
+        f"nn.conv{len(strides)}d",
+        _groups_in_batch(image, image_layout, groups),
+        features,
+        dilation,
+        padding,
+        strides,
+        groups,
+        relabelled(image_layout, N="C", C="N"),
+        relabelled(feature_layout, N="I", C="O"),
+        relabelled(kernel_layout, I="N", O="C"),
+        out_dtype if mixed else None,
+    )
+    dims = dims_of(weight)
+    if dims_of(adjoint) == dims:
+        return adjoint
+    axes = list(range(len(dims)))
+    return call("strided_slice", adjoint, axes, [0] * len(axes), dims)
+
+
+def _groups_in_batch(x: Expr, layout: str, groups: int) -> Expr:
+    """The channels of each group as batches of their own, all those of one group together."""
+    if groups == 1:
+        return x
+    dims, channel = dims_of(x), layout.index("C")
+    size = floordiv(dims[channel], groups)
+    apart = call("reshape", x, (*dims[:channel], groups, size, *dims[channel + 1 :]))
+    group_axis, rest = channel, [a for a in range(len(dims) + 1) if a != channel]
+    batch = rest.index(layout.index("N") + (layout.index("N") > channel))
+    order = [*rest[:batch], group_axis, *rest[batch:]]
+    merged = list(dims)
+    merged[channel], merged[layout.index("N")] = size, dims[layout.index("N")] * groups
+    return call("reshape", call("permute_dims", apart, order), merged)
+
+
+def convolution(count: int) -> Op:
+    """The convolution over `count` spatial axes."""
+    spatial = SPATIAL[count]
+
+    def infer(
+        data: TensorType,
+        weight: TensorType,
+        strides: Ints = (1,) * count,
+        padding: Ints = (0,) * count,
+        dilation: Ints = (1,) * count,
+        groups: int = 1,
+        data_layout: str = f"NC{spatial}",
+        kernel_layout: str = f"OI{spatial}",
+        out_layout: str | None = None,
+        out_dtype: DType | None = None,
+    ) -> TensorType:
+        layouts = (data_layout, kernel_layout, out_layout or data_layout)
+        window = (strides, padding, dilation, groups)
+        return _convolution_type(data, weight, *window, layouts, out_dtype)
+
+    infer.__doc__ = (
+        f"Convolution over {count} spatial {'axis' if count == 1 else 'axes'} ({spatial}): "
+        "each output is the sum over a window of the data, times the kernel.\n\n"
+        "`padding` is zeros before and after each axis. Of `groups` of channels, each has kernels "
+        "of its own."
+    )
+    return op(
+        f"relax.nn.conv{count}d",
+        complete=complete_convolution,
+        lower=_convolve,
+        gradient=_convolution_gradient,
+        **_RULES,
+    )(infer)
+
+
+conv1d, conv2d, conv3d = convolution(1), convolution(2), convolution(3)
