@@ -9,7 +9,7 @@ what is impure, though not inside a dataflow block.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from .dims import SymbolicVar
 from .expr import (
@@ -36,10 +36,11 @@ from .node import Node
 from .op import Op
 from .registry import did_you_mean
 from .structural import structural_equal
-from .types import PrimType, TensorType, Type
+from .types import FuncType, PrimType, TensorType, Type
 from .walk import bound_vars, definable_symbols, type_symbols, type_vars, value_symbols
 
 _CONDITION = TensorType((), "bool")
+_ANY_FUNCTION = FuncType(pure=False)
 
 
 def well_formed(program: IRModule | Function) -> None:
@@ -75,14 +76,6 @@ class _Setting:
     pure: bool = True
 
 
-@dataclass(slots=True)
-class _Scope:
-    """What can be seen at one point of a function."""
-
-    vars: dict[Var, None] = field(default_factory=dict)
-    symbols: dict[SymbolicVar, None] = field(default_factory=dict)
-
-
 class _Checker:
     """One walk through a program, in its order."""
 
@@ -92,7 +85,8 @@ class _Checker:
         self.function_name = ""
         self.part: Node = IRModule()
         self.setting = _Setting()
-        self.scope = _Scope()
+        self.vars: dict[Var, None] = {}  # what can be seen here
+        self.dims: dict[SymbolicVar, None] = {}
         self.defined: dict[Var, _Setting] = {}  # so far, and where
         self.parameters: dict[Var, str] = {}  # so far, and of which function
         self.coming: frozenset[Var] = frozenset()  # everything that this function defines
@@ -116,7 +110,7 @@ class _Checker:
         outer, self.part = self.part, function
         with self.inside(_Setting(pure=self.must_be_pure(function))):
             for param in function.params:
-                self.scope.symbols.update(dict.fromkeys(definable_symbols(param.ty)))
+                self.dims.update(dict.fromkeys(definable_symbols(param.ty)))
             for param in function.params:
                 self.parameter(param)
             for param in function.params:
@@ -181,7 +175,7 @@ class _Checker:
         if dataflow:
             for binding in block.bindings:
                 if isinstance(binding.var, DataflowVar):
-                    self.scope.vars.pop(binding.var, None)
+                    self.vars.pop(binding.var, None)
 
     def binding(self, binding: Binding) -> None:
         outer, self.part = self.part, binding
@@ -192,7 +186,7 @@ class _Checker:
         else:
             self.value(binding.value)
             if isinstance(binding, MatchCast):
-                self.scope.symbols.update(dict.fromkeys(definable_symbols(binding.ty)))
+                self.dims.update(dict.fromkeys(definable_symbols(binding.ty)))
                 self.type(binding.ty, "the type")
             self.definition(binding.var)
         self.part = binding
@@ -211,7 +205,7 @@ class _Checker:
 
     def enter(self, var: Var) -> None:
         self.defined[var] = self.setting
-        self.scope.vars[var] = None
+        self.vars[var] = None
         if var.ty is None:
             self.fault(8, f"`{var.name}` has no type", var)
 
@@ -282,7 +276,7 @@ class _Checker:
         for ty in call.ty_args:
             self.type(ty, f"a type argument of {name}")
         self.symbols(value_symbols(call.attrs), f"the attributes of {name}")
-        if not is_pure_call(call):
+        if not is_pure_call(call) and fits(call.op.ty, _ANY_FUNCTION) is not Fit.NEVER:
             self.impure(call, name)
         if all(arg.ty is not None for arg in call.args):
             self.signature(call, name)
@@ -333,7 +327,7 @@ class _Checker:
                 self.value(expr)
 
     def use(self, var: Var) -> None:
-        if var in self.scope.vars:
+        if var in self.vars:
             return
         name = f"`{var.name}`"
         where = self.defined.get(var)
@@ -379,26 +373,26 @@ class _Checker:
 
     def symbols(self, used: tuple[SymbolicVar, ...], what: str) -> None:
         for symbol in used:
-            if symbol not in self.scope.symbols:
+            if symbol not in self.dims:
                 self.fault(
                     12,
                     f"the symbolic dimension `{symbol.name}` in {what} is not defined: a parameter "
                     "or a match_cast before must have it as a dimension of its own",
                 )
                 # Once is enough.
-                self.scope.symbols[symbol] = None
+                self.dims[symbol] = None
 
     @contextmanager
     def inside(self, setting: _Setting) -> Iterator[None]:
         """A place of its own: what it defines cannot be seen behind it."""
         outer, self.setting = self.setting, setting
-        vars_before, symbols_before = len(self.scope.vars), len(self.scope.symbols)
+        vars_before, symbols_before = len(self.vars), len(self.dims)
         yield
         self.setting = outer
-        while len(self.scope.vars) > vars_before:
-            self.scope.vars.popitem()
-        while len(self.scope.symbols) > symbols_before:
-            self.scope.symbols.popitem()
+        while len(self.vars) > vars_before:
+            self.vars.popitem()
+        while len(self.dims) > symbols_before:
+            self.dims.popitem()
 
 
 def _callee_name(callee: Expr) -> str:
