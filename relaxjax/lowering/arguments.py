@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.dtypes import canonicalize_dtype
 
@@ -51,12 +52,21 @@ class Symbols:
 
 
 def admit(params: Sequence[Var], args: Sequence[Any], name: str) -> list[Any]:
-    """The arguments of a call from outside, Python scalars and the like made arrays."""
+    """The arguments of a call from outside, checked; Python numbers and the like as arrays."""
     check_count(params, args, name)
-    return [
+    values = [
         _admitted(arg, param.ty, f"`{param.name}`", name)
         for param, arg in zip(params, args, strict=True)
     ]
+    bind(params, values, Symbols(), name)
+    return values
+
+
+def as_jax(value: Any) -> Any:
+    """A value with JAX arrays in the place of numpy's, inside tuples too."""
+    if isinstance(value, tuple):
+        return tuple(map(as_jax, value))
+    return jnp.asarray(value) if isinstance(value, np.ndarray) else value
 
 
 def bind(params: Sequence[Var], args: Sequence[Any], symbols: Symbols, name: str) -> None:
@@ -142,7 +152,7 @@ def _scalar(value: bool | int | float, ty: TensorType, subject: str, name: str) 
     if kind in kinds:
         with np.errstate(over="ignore"):
             array = np.asarray(value, np.float64 if kind == "f" else None).astype(dtype)
-        if isinstance(value, float) or array == value:
+        if isinstance(value, float) or array.item() == value:
             return array
     raise ArgumentError(
         f"{name}: {subject} must be of dtype {ty.dtype}, which cannot hold "

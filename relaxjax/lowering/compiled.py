@@ -11,7 +11,7 @@ import numpy as np
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 
-from .arguments import Symbols, admit, bind
+from .arguments import admit, as_jax
 from .interpreter import Interpreter
 from .traits import compiles, needs_x64
 
@@ -73,9 +73,7 @@ class CompiledFunction:
 
     def checked(self, args: Sequence[Any]) -> list[Any]:
         """Arguments from outside, checked against the parameters before JAX converts them."""
-        values = admit(self.function.params, args, f"`{self.name}`")
-        bind(self.function.params, values, Symbols(), f"`{self.name}`")
-        return values
+        return admit(self.function.params, args, f"`{self.name}`")
 
     def lowered(self, args: Sequence[Any]) -> Any:
         """JAX's own lowered program for arguments like `args`."""
@@ -87,7 +85,8 @@ class CompiledFunction:
         return self.program(values)(*values)
 
     def _run(self, *args: Any) -> Any:
-        return Interpreter(self.mod).run(self.function, args, self.name, None)
+        values = list(map(as_jax, args))
+        return Interpreter(self.mod).run(self.function, values, self.name, None)
 
     def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
         return self._placed(self._jitted(args))

@@ -24,7 +24,6 @@ from relaxjax.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
-    np_dtype,
 )
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -32,6 +31,7 @@ from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
+from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.packed import packed_function
 
 from .arguments import Symbols, bind, check_width, match_cast
@@ -155,11 +155,10 @@ class Interpreter:
     def branch(self, expr: If, frame: Frame) -> Any:
         """The branch that the condition chooses: now if it is known, else when the program runs."""
         condition = self.value(expr.cond, frame)
-        try:
-            chosen = expr.true_branch if bool(condition) else expr.false_branch
-        except jax.errors.ConcretizationTypeError:
+        known = _known_bool(condition)
+        if known is None:
             return self.traced_branch(expr, condition, frame)
-        return self.sequence(chosen, frame.inside())
+        return self.sequence(expr.true_branch if known else expr.false_branch, frame.inside())
 
     def traced_branch(self, expr: If, condition: Any, frame: Frame) -> Any:
         if not holds_tensors(expr.ty):
@@ -187,10 +186,10 @@ def literal(expr: Expr, frame: Frame) -> Any:
                 return jnp.asarray(data)
         case ShapeExpr(values=dims):
             return tuple(map(frame.symbols.value, dims))
-        case PrimExpr(value=float() as value, dtype=dtype):
-            return value if dtype == "float64" else np_dtype(dtype).type(value)
         case PrimExpr(value=int() | SymbolicExpr() as value):
             return frame.symbols.value(value)
+        case PrimExpr():
+            return host_number(expr)
         case StringImm(value=text) | DataTypeImm(value=text):
             return text
     raise LoweringError(f"an expression of kind {type(expr).__name__} has no value: `{expr}`")
@@ -201,6 +200,14 @@ def holds_tensors(ty: Type | None) -> bool:
     if isinstance(ty, TupleType):
         return all(map(holds_tensors, ty.fields))
     return isinstance(ty, TensorType)
+
+
+def _known_bool(condition: Any) -> bool | None:
+    """The value of a condition, None where it is known only when the compiled program runs."""
+    try:
+        return bool(condition)
+    except jax.errors.ConcretizationTypeError:
+        return None
 
 
 def _dtypes_of(call: Call, args: Sequence[Any]) -> AbstractContextManager[Any]:

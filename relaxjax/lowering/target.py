@@ -23,8 +23,8 @@ _PLATFORMS = {
 
 def device(name: str = "cpu", index: int = 0) -> jax.Device:
     """The device `index` of a kind: "cpu" or "llvm", "cuda" or "gpu", "rocm", "tpu"."""
-    kind, _, number = name.split()[0].partition(":")
     platform = platform_of(name)
+    kind, _, number = name.split()[0].partition(":")
     try:
         devices = jax.devices(platform)
     except RuntimeError:

@@ -6,7 +6,7 @@ from typing import Any
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 
-from .arguments import admit
+from .arguments import admit, as_jax
 from .interpreter import Interpreter, LoweringError
 
 
@@ -22,7 +22,7 @@ def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
         raise LoweringError(f"`{name}` is a function from outside: it has no body to run")
 
     def run(*args: Any) -> Any:
-        values = admit(function.params, args, f"`{name}`")
+        values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
         try:
             return Interpreter(mod).run(function, values, name, None)
         except RecursionError as error:

@@ -14,6 +14,7 @@ from relaxjax.ir.expr import (
     StringImm,
     Tuple,
     TupleGetItem,
+    np_dtype,
 )
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
@@ -57,7 +58,9 @@ def _template(arg: Expr | None, tensors: list[Expr]) -> Template:
             return tuple(_template(item, tensors) for item in fields)
         case ShapeExpr(values=dims):
             return Known(dims)
-        case PrimExpr(value=value) | StringImm(value=value) | DataTypeImm(value=value):
+        case PrimExpr():
+            return Known(host_number(arg))
+        case StringImm(value=value) | DataTypeImm(value=value):
             return Known(value)
     match arg.ty:
         case TensorType():
@@ -68,6 +71,13 @@ def _template(arg: Expr | None, tensors: list[Expr]) -> Template:
         case ShapeType(values=tuple() as dims):
             return Known(dims)
     raise NotTraceableError
+
+
+def host_number(number: PrimExpr) -> Any:
+    """The value of a scalar of the host, in its own dtype where it is narrower than Python's."""
+    if isinstance(number.value, float) and number.dtype != "float64":
+        return np_dtype(number.dtype).type(number.value)
+    return number.value
 
 
 def filled(template: Template, arrays: Sequence[Any], symbols: JaxSymbols) -> Any:
