@@ -27,12 +27,15 @@ def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
     return Renewal(mapping).expr(expr) if mapping else expr
 
 
-def renew(function: Function) -> tuple[Function, dict[Var, Var]]:
-    """A copy of `function` that shares no variable with it; the new variable for each old one."""
+def renew(function: Function, visible: bool = False) -> tuple[Function, dict[Var, Var]]:
+    """A copy of `function` that shares no variable with it; the new variable for each old one.
+
+    Where `visible` is set, its dataflow variables become ordinary ones.
+    """
     defined = bound_vars(function)
     symbols = [*expr_symbols(function), *(s for var in defined for s in type_symbols(var.ty))]
     fresh = {symbol: SymbolicVar(symbol.name) for symbol in symbols}
-    renewal = Renewal(fresh, frozenset(defined))
+    renewal = Renewal(fresh, frozenset(defined), visible)
     copy = renewal.expr(function)
     assert isinstance(copy, Function)
     return copy, {var: renewal.var(var) for var in defined}
@@ -59,12 +62,19 @@ def hide_unused_outputs(function: Function) -> Function:
 class Renewal:
     """One consistent change of symbolic dimensions and variables throughout an expression.
 
-    Variables in `fresh` are replaced by new ones, and so is every variable whose type changes.
+    Variables in `fresh` are replaced by new ones, visible after their block where `visible` is set,
+    and so is every variable whose type changes.
     """
 
-    def __init__(self, symbols: Mapping[SymbolicVar, Dim], fresh: Set[Var] = frozenset()) -> None:
+    def __init__(
+        self,
+        symbols: Mapping[SymbolicVar, Dim],
+        fresh: Set[Var] = frozenset(),
+        visible: bool = False,
+    ) -> None:
         self.symbols = symbols
         self.fresh = fresh
+        self.visible = visible
         self.renewed: dict[Var, Var] = {}
 
     def expr(self, expr: Expr) -> Expr:
@@ -97,7 +107,8 @@ class Renewal:
         if var not in self.renewed:
             ty = self.type(var.ty)
             same = ty is var.ty and var not in self.fresh
-            self.renewed[var] = var if same else type(var)(var.name, ty, span=var.span)
+            kind = Var if self.visible else type(var)
+            self.renewed[var] = var if same else kind(var.name, ty, span=var.span)
         return self.renewed[var]
 
     def binding(self, binding: Binding) -> Binding:

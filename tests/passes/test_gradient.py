@@ -260,30 +260,31 @@ def test_backward_bindings_know_the_line_they_come_from() -> None:
     assert found["b_adjoint"].line == spans["z"].line
 
 
-CALL = """
+WITHOUT_GRADIENT = """
 @I.ir_module
 class Module:
     @R.function(private=True)
-    def square(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-        y = R.multiply(x, x)
+    def inner(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        y = R.call_pure_packed("inside", x, ty_args=R.Tensor((3,), "float32"))
         return y
 
     @R.function
     def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         cls = Module
-        y = cls.square(x)
-        r = R.call_pure_packed("mystery", y, ty_args=R.Tensor((3,), "float32"))
+        y = cls.inner(x)
+        r = R.call_pure_packed("outside", y, ty_args=R.Tensor((3,), "float32"))
         loss = R.sum(r)
         return loss
 """
 
 
 def test_everything_without_a_gradient_is_listed_with_its_line() -> None:
+    """The functions that are called are searched too, and nothing is emitted before."""
     with pytest.raises(GradientError) as error:
-        Gradient("main")(parse(CALL))
+        Gradient("main")(parse(WITHOUT_GRADIENT))
     text = str(error.value)
     assert text.startswith("no gradient is known for:")
-    for part in ("`y`: the call of", "y = cls.square(x)", "`r`: the call of", "call_pure_packed"):
+    for part in ('`y`: the call of `R.ExternFunc("inside"', "`r`: the call of", '("outside", y'):
         assert part in text
 
 

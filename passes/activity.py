@@ -1,0 +1,124 @@
+"""Which variables differentiation goes through, and what stands in its way."""
+
+from collections.abc import Iterable, Sequence
+
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
+from relaxjax.ir.function import Binding, Function, If
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import ZERO_GRADIENT, Op
+from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import free_vars, used_vars
+
+from .inlining import inline_closures
+
+
+def carries_gradient(ty: Type | None) -> bool:
+    """Whether a value of this type can depend smoothly on anything; unknown types may."""
+    match ty:
+        case TupleType(fields=fields):
+            return any(map(carries_gradient, fields))
+        case TensorType(dtype=dtype):
+            return dtype is None or is_float(dtype)
+        case ShapeType() | PrimType():
+            return False
+        case _:
+            return True
+
+
+def active_vars(
+    bindings: Sequence[Binding], targets: Iterable[Var], required: Iterable[Var]
+) -> set[Var]:
+    """The variables through which the targets depend on the required ones."""
+    depends = set(required)
+    for binding in bindings:
+        if any(var in depends for var in _differentiable_uses(binding)):
+            depends.add(binding.var)
+    reaches = set(targets)
+    for binding in reversed(bindings):
+        if binding.var in reaches:
+            reaches.update(_differentiable_uses(binding))
+    return depends & reaches
+
+
+def active_params(function: Function, args: Sequence[Expr], active: set[Var]) -> list[int]:
+    """The places of the parameters that a call differentiates its callee by."""
+    return [
+        index
+        for index, (param, arg) in enumerate(zip(function.params, args, strict=True))
+        if carries_gradient(param.ty) and any(var in active for var in used_vars(arg))
+    ]
+
+
+def obstacles(
+    mod: IRModule, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]
+) -> list[str]:
+    """Everything between `target` and the required variables that has no derivative.
+
+    Branches are looked into, and the functions that are called; a line each, with its place.
+    """
+    search = _Obstacles(mod)
+    search.sequence(target, bindings, required)
+    return list(search.found)
+
+
+class _Obstacles:
+    """One search, through every function that is called, once for each way of calling it."""
+
+    def __init__(self, mod: IRModule) -> None:
+        self.mod = mod
+        self.found: dict[str, None] = {}
+        self.seen: set[tuple[str, tuple[int, ...]]] = set()
+        self.open: list[str] = []
+
+    def sequence(self, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]) -> None:
+        active = active_vars(bindings, used_vars(target), required)
+        for binding in bindings:
+            if binding.var in active:
+                self.binding(binding, active)
+
+    def binding(self, binding: Binding, active: set[Var]) -> None:
+        match binding.value:
+            case Call(op=Op(gradient=None) as op):
+                self.report(binding, f"the operator {op.name}")
+            case Call(op=Op()):
+                return
+            case Call(op=GlobalVar() as callee) as call:
+                self.call(binding, callee, call, active)
+            case Call(op=callee):
+                self.report(binding, f"the call of `{callee}`")
+            case Function():
+                self.report(binding, "a function as a value")
+            case If() as choice:
+                inputs = [var for var in free_vars(choice) if var in active]
+                for branch in (choice.true_branch, choice.false_branch):
+                    self.sequence(branch.body, tuple(branch.bindings()), inputs)
+
+    def call(self, binding: Binding, callee: GlobalVar, call: Call, active: set[Var]) -> None:
+        function = self.mod[callee.name]
+        if not isinstance(function, Function):
+            self.report(binding, f"the call of `{callee}`, which has no body")
+            return
+        if callee.name in self.open:
+            self.report(binding, f"the recursive call of `{callee}`")
+            return
+        places = active_params(function, call.args, active)
+        key = (callee.name, tuple(places))
+        if key not in self.seen:
+            self.seen.add(key)
+            self.open.append(callee.name)
+            body = inline_closures(function).body
+            required = [function.params[index] for index in places]
+            self.sequence(body.body, tuple(body.bindings()), required)
+            self.open.pop()
+
+    def report(self, binding: Binding, what: str) -> None:
+        where = f"\n{binding.span.excerpt()}" if binding.span else ""
+        self.found[f"  `{binding.var.name}`: {what}{where}"] = None
+
+
+def _differentiable_uses(binding: Binding) -> tuple[Var, ...]:
+    """The variables of a binding's value that it can have a derivative by."""
+    value = binding.value
+    if isinstance(value, Call) and isinstance(value.op, Op) and value.op.gradient is ZERO_GRADIENT:
+        return ()
+    return tuple(var for var in used_vars(value) if carries_gradient(var.ty))

@@ -1,0 +1,168 @@
+"""The backward half of a sequence of bindings: the adjoint of each variable, from last to first."""
+
+from collections.abc import Callable, Sequence
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding
+from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.span import located
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ops.shapes import same_dims
+
+
+class GradientError(ValueError):
+    """A function cannot be differentiated as asked; the message says why, and where."""
+
+
+# What a binding that is no operator's does in reverse, given the adjoint of its variable.
+Reverse = Callable[["Adjoint", Var], None]
+
+
+class Adjoint:
+    """The adjoints of the variables so far, and the builder that writes them.
+
+    `reverses` says how to go back through bindings that are no calls of operators; `recomputed`
+    gives the forward value that a gradient rule may look at in the place of a variable.
+    """
+
+    def __init__(
+        self,
+        builder: BlockBuilder,
+        reverses: dict[Var, Reverse],
+        recomputed: Callable[[Expr], Expr],
+    ) -> None:
+        self.builder = builder
+        self.reverses = reverses
+        self.recomputed = recomputed
+        self.adjoints: dict[Var, Var] = {}
+        self.fields: dict[tuple[Expr, int], Var] = {}
+
+    def go_back(self, bindings: Sequence[Binding]) -> None:
+        """Hand the adjoints on from each binding, the last first, to what it is made of."""
+        for binding in reversed(bindings):
+            if binding.var in self.adjoints:
+                with located(binding.span), self.builder.origin(binding.span):
+                    self.binding(binding, self.adjoints[binding.var])
+
+    def binding(self, binding: Binding, adjoint: Var) -> None:
+        if binding.var in self.reverses:
+            self.reverses[binding.var](self, adjoint)
+        elif isinstance(binding.value, Call):
+            self.call(binding.var, binding.value, adjoint)
+        else:
+            self.distribute(binding.value, adjoint)
+
+    def call(self, var: Var, call: Call, adjoint: Var) -> None:
+        """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""
+        if not isinstance(call.op, Op) or call.op.gradient in (None, ZERO_GRADIENT):
+            return  # no required variable lies behind it
+        args, attrs = arguments(call)
+        values = [None if arg is None else self.recomputed(arg) for arg in args]
+        given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)
+        partials = (given,) if isinstance(given, Expr) else tuple(given)
+        if len(partials) != len(args):
+            raise GradientError(
+                f"the gradient rule of {call.op.name} gives {len(partials)} adjoints "
+                f"for its {len(args)} arguments"
+            )
+        pairs = [
+            (arg, self.builder.normalize(partial))
+            for arg, partial in zip(args, partials, strict=True)
+            if arg is not None and partial is not None
+        ]
+        for arg, partial in pairs:
+            self.distribute(arg, _fitted(call.op, partial, arg))
+
+    def distribute(self, value: Expr, adjoint: Expr) -> None:
+        """Add `adjoint` to the adjoints of the variables that make up `value`."""
+        match value:
+            case Var():
+                self.update(value, adjoint)
+            case Tuple(fields=fields):
+                for index, field in enumerate(fields):
+                    self.distribute(field, _item(self.leaf(adjoint), index))
+            case TupleGetItem(tuple_value=Var() as var, index=index):
+                self.update_field(var, index, adjoint)
+            case TupleGetItem(tuple_value=Tuple(fields=fields), index=index):
+                self.distribute(fields[index], adjoint)
+
+    def update(self, var: Var, partial: Expr) -> None:
+        """Add a partial adjoint to that of a variable."""
+        before = self.adjoints.get(var)
+        total = partial if before is None else self.sum(before, partial)
+        self.adjoints[var] = self.builder.emit(total, f"{var.name}_adjoint")
+
+    def update_field(self, var: Var, index: int, partial: Expr) -> None:
+        """Add a partial adjoint to that of one field of a tuple."""
+        assert isinstance(var.ty, TupleType)
+        before = self.adjoints.get(var)
+        fields: list[Expr] = []
+        for i, ty in enumerate(var.ty.fields):
+            if before is None:
+                fields.append(partial if i == index else zeros(ty))
+            elif i == index:
+                fields.append(self.leaf(self.sum(self.field(before, i), partial)))
+            else:
+                fields.append(self.field(before, i))
+        self.adjoints[var] = self.builder.emit(Tuple(tuple(fields)), f"{var.name}_adjoint")
+
+    def of(self, var: Var) -> Var:
+        """The adjoint of a variable: zero where nothing came back to it."""
+        if var not in self.adjoints:
+            self.update(var, zeros(var.ty))
+        return self.adjoints[var]
+
+    def sum(self, lhs: Expr, rhs: Expr) -> Expr:
+        """The sum of two adjoints of the same type, leaf by leaf for tuples."""
+        if not isinstance(lhs.ty, TupleType):
+            return get_op("relax.add")(self.leaf(lhs), self.leaf(rhs))
+        count = len(lhs.ty.fields)
+        return Tuple(tuple(self.leaf(self.sum(_item(lhs, i), _item(rhs, i))) for i in range(count)))
+
+    def leaf(self, expr: Expr) -> Expr:
+        """`expr` bound to a variable; each field of a tuple is taken out once."""
+        if isinstance(expr, TupleGetItem):
+            return self.field(self.leaf(expr.tuple_value), expr.index)
+        return self.builder.normalize_leaf(expr)
+
+    def field(self, value: Expr, index: int) -> Var:
+        key = (value, index)
+        if key not in self.fields:
+            self.fields[key] = self.builder.emit(TupleGetItem(value, index))
+        return self.fields[key]
+
+
+def zeros(ty: Type | None) -> Expr:
+    """The zero adjoint of a type."""
+    match ty:
+        case TupleType(fields=fields):
+            return Tuple(tuple(map(zeros, fields)))
+        case TensorType(shape=tuple() as shape, dtype=str() as dtype):
+            return get_op("relax.zeros")(shape, dtype)
+        case _:
+            raise GradientError(f"a zero gradient needs a known shape and dtype, found {ty}")
+
+
+def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
+    """A partial adjoint summed back to the shape of the argument that was broadcast."""
+    wanted, found = arg.ty, partial.ty
+    if not isinstance(wanted, TensorType) or not isinstance(found, TensorType):
+        return partial
+    if None not in (wanted.dtype, found.dtype) and wanted.dtype != found.dtype:
+        raise GradientError(
+            f"the gradient rule of {op.name} gives an adjoint of dtype {found.dtype} "
+            f"for `{arg}` of dtype {wanted.dtype}"
+        )
+    if wanted.shape is not None and wanted.shape is found.shape:
+        return partial
+    if wanted.dims is None:
+        return get_op("relax.collapse_sum_like")(partial, arg)
+    if same_dims(found.dims, wanted.dims):
+        return partial
+    return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
+
+
+def _item(value: Expr, index: int) -> Expr:
+    return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)

@@ -1,0 +1,193 @@
+"""The two halves of a sequence: forward, which also gives what the backward needs, and backward.
+
+Branches and the functions that are called are parted like this: the forward half runs where the
+original stood, and what it saved is handed to the backward half, so that nothing runs twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from relaxjax.ir.builder import BlockBuilder, Names, make_function
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, Function, If, SeqExpr
+from relaxjax.ir.infer import infer
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.renew import renew
+from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
+
+from .activity import active_params, active_vars
+from .adjoint import Adjoint, Reverse, zeros
+from .inlining import inline_closures
+
+
+@dataclass(frozen=True)
+class Halves:
+    """One sequence in two: `forward` ends in `(result, saved)`, `backward` in the adjoints.
+
+    `backward` is in terms of `cotangent`, the adjoint of the result, and of the `saved` variables.
+    """
+
+    forward: SeqExpr
+    backward: SeqExpr
+    cotangent: Var
+    saved: tuple[Var, ...]
+
+
+@dataclass
+class Differentiator:
+    """Parts the sequences of one module; functions are parted once for each way of calling them."""
+
+    module: IRModule
+    calls: dict[tuple[str, tuple[int, ...]], tuple[GlobalVar, GlobalVar]] = field(
+        default_factory=dict
+    )
+
+    def emit_forward(
+        self, builder: BlockBuilder, bindings: Sequence[Binding], active: set[Var]
+    ) -> dict[Var, Reverse]:
+        """Emit the forward bindings; how to go back through those that are no operators' calls."""
+        reverses: dict[Var, Reverse] = {}
+        for binding in bindings:
+            with builder.origin(binding.span):
+                match binding.value:
+                    case If() as choice if binding.var in active:
+                        reverses[binding.var] = self._choice(builder, binding, choice, active)
+                    case Call(op=GlobalVar()) as call if binding.var in active:
+                        reverses[binding.var] = self._call(builder, binding, call, active)
+                    case _:
+                        builder.emit_binding(binding)
+        return reverses
+
+    def halves(self, seq: SeqExpr, inputs: Sequence[Var]) -> Halves:
+        """The two halves of a sequence, differentiated by `inputs`."""
+        bindings = tuple(seq.bindings())
+        active = active_vars(bindings, used_vars(seq.body), inputs)
+        cotangent = Var("cotangent", seq.body.ty)
+        builder = BlockBuilder()
+        with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
+            reverses = self.emit_forward(builder, bindings, active)
+            forward = builder.sequence(seq.body)
+        with builder.scope():
+            adjoint = Adjoint(builder, reverses, lambda expr: expr)
+            adjoint.distribute(seq.body, cotangent)
+            adjoint.go_back(bindings)
+            backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
+        swept = remove_all_unused(make_function((), backward)).body
+        defined = set(bound_vars(forward))
+        saved = tuple(var for var in free_vars(swept) if var in defined)
+        body = Tuple((forward.body, Tuple(saved)))
+        return Halves(SeqExpr(forward.blocks, body), swept, cotangent, saved)
+
+    def _choice(
+        self, builder: BlockBuilder, binding: Binding, choice: If, active: set[Var]
+    ) -> Reverse:
+        """Keep what a branch saves on its way; the reverse goes back through that branch."""
+        inputs = [var for var in free_vars(choice) if var in active]
+        true = self.halves(choice.true_branch, inputs)
+        false = self.halves(choice.false_branch, inputs)
+        forward = replace(
+            choice,
+            true_branch=_with_saved(true, true.saved, _zeros_of(false.saved)),
+            false_branch=_with_saved(false, _zeros_of(true.saved), false.saved),
+            ty=None,
+        )
+        kept = builder.emit(forward, f"{binding.var.name}_kept")
+        builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
+
+        def reverse(adjoint: Adjoint, cotangent: Var) -> None:
+            saved = [adjoint.leaf(TupleGetItem(TupleGetItem(kept, 1), side)) for side in (0, 1)]
+            backward = replace(
+                choice,
+                true_branch=_opened(adjoint, true, cotangent, saved[0]),
+                false_branch=_opened(adjoint, false, cotangent, saved[1]),
+                ty=None,
+            )
+            result = adjoint.builder.emit(infer(backward), f"{binding.var.name}_inputs_adjoint")
+            for index, var in enumerate(inputs):
+                adjoint.update(var, TupleGetItem(result, index))
+
+        return reverse
+
+    def _call(
+        self, builder: BlockBuilder, binding: Binding, call: Call, active: set[Var]
+    ) -> Reverse:
+        """Call the forward half of a function; the reverse calls its backward half."""
+        assert isinstance(call.op, GlobalVar)
+        places = active_params(self.module[call.op.name], call.args, active)
+        forward, backward = self._parted(call.op.name, tuple(places))
+        kept = builder.emit(Call(forward, call.args), f"{binding.var.name}_kept")
+        builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
+
+        def reverse(adjoint: Adjoint, cotangent: Var) -> None:
+            saved = adjoint.leaf(TupleGetItem(kept, 1))
+            back = Call(backward, (*call.args, saved, cotangent))
+            result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
+            for index, place in enumerate(places):
+                adjoint.distribute(call.args[place], TupleGetItem(result, index))
+
+        return reverse
+
+    def _parted(self, name: str, places: tuple[int, ...]) -> tuple[GlobalVar, GlobalVar]:
+        """The forward and the backward half of a function of the module, as functions of it."""
+        key = (name, places)
+        if key not in self.calls:
+            function = self.module[name]
+            forward, _ = renew(inline_closures(function), visible=True)
+            halves = self.halves(forward.body, [forward.params[place] for place in places])
+            forward = _half(function, forward.params, halves.forward)
+            saved = Var("saved", Tuple(halves.saved).ty)
+            params = (*forward.params, saved, halves.cotangent)
+            fields = {var: TupleGetItem(saved, i) for i, var in enumerate(halves.saved)}
+            backward, _ = renew(_half(function, params, _substituted(halves.backward, fields)))
+            self.calls[key] = (
+                self._added(f"{name}_forward", forward),
+                self._added(f"{name}_backward", backward),
+            )
+        return self.calls[key]
+
+    def _added(self, name: str, function: Function) -> GlobalVar:
+        unique = Names([*self.module]).unique(name)
+        self.module = self.module.with_function(unique, function)
+        return self.module.get_global_var(unique)
+
+
+def _half(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:
+    """A private function for one half, of the purity and from the place of the whole."""
+    attrs = function.attrs.without("global_symbol")
+    return make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
+
+
+def _zeros_of(saved: Sequence[Var]) -> tuple[Expr, ...]:
+    return tuple(zeros(var.ty) for var in saved)
+
+
+def _with_saved(half: Halves, true: Sequence[Expr], false: Sequence[Expr]) -> SeqExpr:
+    """The forward half of a branch, its result beside what either branch saves."""
+    builder = BlockBuilder()
+    with builder.scope(taken=[var.name for var in bound_vars(half.forward)]):
+        assert isinstance(half.forward.body, Tuple)
+        for binding in half.forward.bindings():
+            builder.emit_binding(binding)
+        result = half.forward.body.fields[0]
+        return builder.sequence((result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
+
+
+def _opened(adjoint: Adjoint, half: Halves, cotangent: Var, saved: Expr) -> SeqExpr:
+    """The backward half of a branch, in terms of the adjoint of its result and what was saved."""
+    fields: dict[Var, Expr] = {
+        var: adjoint.leaf(TupleGetItem(saved, index)) for index, var in enumerate(half.saved)
+    }
+    return _substituted(half.backward, {**fields, half.cotangent: cotangent})
+
+
+def _substituted(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
+    """A sequence with variables replaced, brought back into normal form."""
+    changed = substitute(seq, mapping)
+    assert isinstance(changed, SeqExpr)
+    builder = BlockBuilder()
+    with builder.scope(taken=[var.name for var in bound_vars(changed)]):
+        for binding in changed.bindings():
+            builder.emit_binding(binding)
+        return builder.sequence(changed.body)
