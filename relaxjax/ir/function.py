@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .attrs import Attrs, as_attrs
-from .expr import Expr, Var
+from .expr import Call, Expr, Var
 from .node import Node, replace
 from .types import FuncType, ObjectType, Type
 
@@ -86,6 +86,9 @@ class Function(Expr):
         object.__setattr__(self, "attrs", as_attrs(self.attrs))
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
+
+    def __call__(self, *args: Expr) -> Call:
+        return Call(self, args)
 
     @property
     def is_pure(self) -> bool:

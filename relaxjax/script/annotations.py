@@ -60,9 +60,7 @@ def object_type() -> Type:
     return ObjectType()
 
 
-def tensor(
-    shape: Any = None, dtype: Any = None, vdevice: str | None = None, ndim: int = -1
-) -> Annotation:
+def tensor(shape: Any = None, dtype: Any = None, vdevice: str | None = None, ndim: int = -1) -> Any:
     """A tensor: `Tensor((2, "n"), "float32")`, `Tensor("float32")`, `Tensor(ndim=2)`."""
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
@@ -72,7 +70,7 @@ def tensor(
     return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, device))
 
 
-def shape(values: Any = None, ndim: int = -1) -> Annotation:
+def shape(values: Any = None, ndim: int = -1) -> Any:
     """A shape as a value: `Shape([2, "n"])`, `Shape(ndim=2)`."""
     if values is None:
         return ShapeType(None, ndim)
@@ -86,7 +84,7 @@ def prim(dtype: Any = None, value: Any = None) -> Type:
     return PrimType(dtype_name(dtype))
 
 
-def tuple_of(*fields: Any) -> Annotation:
+def tuple_of(*fields: Any) -> Any:
     """A tuple: `Tuple(R.Tensor, R.Shape)`, or with its fields in a list."""
     if len(fields) == 1 and isinstance(fields[0], list | tuple):
         fields = tuple(fields[0])
@@ -98,7 +96,7 @@ def function(
     ret: Any = object_type,
     purity: bool | None = None,
     derive_func: Callable[[Call], Type] | None = None,
-) -> Annotation:
+) -> Any:
     """A function: `Callable((R.Tensor,), R.Tensor, True)`. Without parameters it is opaque.
 
     `derive_func` takes a call and gives the type of its result. An opaque function is taken to be

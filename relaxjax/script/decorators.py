@@ -3,7 +3,9 @@
 import builtins
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
+
+from relaxjax.ir.function import Function
 
 from .errors import ScriptError
 from .forms import FunctionForm, Macro, MacroForm, ModuleForm
@@ -13,6 +15,7 @@ from .scope import Scope
 from .source import calling_frame, captured_names, class_source, function_source, in_class_body
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 _BUILTINS: dict[str, Any] = vars(builtins)
 
@@ -29,9 +32,23 @@ class FunctionDecorator(FunctionForm):
 
     __slots__ = ()
 
+    @overload
+    def __call__(self, function: Callable[..., Any]) -> Function: ...
+
+    @overload
+    def __call__(
+        self,
+        function: None = None,
+        *,
+        pure: bool = True,
+        private: bool = False,
+        check_well_formed: bool = True,
+    ) -> "FunctionDecorator": ...
+
     def __call__(
         self,
         function: Callable[..., Any] | None = None,
+        *,
         pure: bool = True,
         private: bool = False,
         check_well_formed: bool = True,
@@ -72,7 +89,13 @@ class MacroDecorator(MacroForm):
 
     __slots__ = ()
 
-    def __call__(self, function: Callable[..., Any] | None = None, hygienic: bool = True) -> Any:
+    @overload
+    def __call__(self, function: F) -> F: ...  # for its callers are scripts, which call it so
+
+    @overload
+    def __call__(self, function: None = None, *, hygienic: bool = True) -> "MacroDecorator": ...
+
+    def __call__(self, function: Callable[..., Any] | None = None, *, hygienic: bool = True) -> Any:
         if function is None:
             return MacroDecorator(hygienic)
         if not isinstance(function, FunctionType):

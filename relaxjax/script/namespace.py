@@ -66,7 +66,7 @@ class Operators(Members):
         if full in OPS or full in SUGAR:
             return OPS.get(full) or SUGAR[full]
         if name.startswith("_"):
-            raise AttributeError(name)
+            raise unknown_member(self._script, name, ())
         if name not in self._families and any(known.startswith(f"{full}.") for known in OPS):
             self._families[name] = Operators(full, f"{self._script}.{name}")
         if name in self._families:

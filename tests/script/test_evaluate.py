@@ -1,10 +1,13 @@
 """Evaluating the expressions of a script."""
 
+import pytest
 from script_programs import MATRIX, function, names, statements
 
+from relaxjax.ir.function import Function
 from relaxjax.ir.types import (
     TupleType,
 )
+from relaxjax.script import ScriptError, from_source, ir, lax, relax, tirx
 
 
 def test_operators() -> None:
@@ -132,3 +135,80 @@ def test_python_is_evaluated_while_the_script_is_read() -> None:
         'gv2 = R.add(w, R.const(4.0, "float32"))',
         "return gv2",
     ]
+
+
+# What a text may reach
+
+
+class Settings:
+    """Something of the caller's, with data and a method."""
+
+    width = 3
+
+    def dtype(self) -> str:
+        return "float32"
+
+
+def test_a_text_may_use_what_it_is_given() -> None:
+    text = "@R.function\ndef f():\n    return R.zeros((2, settings.width), settings.dtype())"
+    found = from_source(text, {"settings": Settings()})
+    assert isinstance(found, Function)
+    assert found.ret_ty == MATRIX
+
+
+def test_a_text_may_read_the_types_of_expressions() -> None:
+    found = function("return R.zeros(x.ty.shape, x.ty.dtype)")
+    assert found.ret_ty == MATRIX
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "().__class__",
+        "R.add.lower",
+        "R.add._make",
+        "R.__dict__",
+        "R.add.__init__",
+        "(n for n in [1]).gi_frame",
+        "(lambda: 1).__globals__",
+        "'{0.__class__}'.format(1)",
+        "f'{R.__name__}'",
+        "[].append",
+        "settings.__class__",
+        "settings.dtype.__func__",
+        "settings.dtype().encode",
+        "[settings][0].width",
+        "x.show",
+        "x.script",
+        "R.nn.__class__",
+        "tvm.__class__",
+        "tvm.script._members",
+        "TypeVar.mro",
+        "int.from_bytes",
+        "M.find",
+    ],
+)
+def test_a_text_may_not_reach_further(expression: str) -> None:
+    """By no attribute does a text get at anything that could run code."""
+    text = f"@R.function\ndef f(x: R.Tensor):\n    y = {expression}\n    return x"
+    with pytest.raises(
+        ScriptError, match=r"may not be used in a text|there is no|not defined|`_"
+    ) as caught:
+        from_source(text, {"settings": Settings()})
+    assert caught.value.lineno == 3
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["open", "eval", "exec", "__import__", "getattr", "globals", "vars", "type", "print"],
+)
+def test_a_text_has_few_builtins(name: str) -> None:
+    with pytest.raises(ScriptError, match=f"`{name}` is not defined"):
+        from_source(f"@R.function\ndef f(x: R.Tensor):\n    y = {name}\n    return x")
+
+
+def test_the_vocabulary_of_a_text_is_the_public_one() -> None:
+    """Whatever `R`, `I`, `T` and `L` show is meant to be seen: no module shines through."""
+    for vocabulary in (ir, relax, tirx, lax):
+        public = {name for name in vars(vocabulary) if not name.startswith("_")}
+        assert public == set(getattr(vocabulary, "__all__", []))

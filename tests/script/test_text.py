@@ -118,7 +118,7 @@ def f(x: R.Tensor((2, 3), "float32")):
         R.output(ö)
     return ö
 """
-    found = from_source(text, file="model.py")
+    found = from_source(text, file="seven_lines.py")
     assert isinstance(found, Function)
     inner, outer, last = found.body.bindings()
     places = {
@@ -132,14 +132,14 @@ def f(x: R.Tensor((2, 3), "float32")):
         "inner variable": inner.var,
     }
     assert {name: str(node.span) for name, node in places.items()} == {
-        "function": "model.py:2:1",
-        "parameter": "model.py:2:7",
-        "call": "model.py:4:19",
-        "outer call": "model.py:4:13",
-        "variable": "model.py:4:9",
-        "binding": "model.py:4:9",
-        "after ö": "model.py:5:21",
-        "inner variable": "model.py:4:19",
+        "function": "seven_lines.py:2:1",
+        "parameter": "seven_lines.py:2:7",
+        "call": "seven_lines.py:4:19",
+        "outer call": "seven_lines.py:4:13",
+        "variable": "seven_lines.py:4:9",
+        "binding": "seven_lines.py:4:9",
+        "after ö": "seven_lines.py:5:21",
+        "inner variable": "seven_lines.py:4:19",
     }
     assert inner.value.span is not None
     assert inner.value.span.excerpt().splitlines()[1:] == [
