@@ -698,3 +698,50 @@ SAMPLES["relax.nn.conv3d_transpose"] = [
     sample(floats(1, 2, 2, 2, 2), floats(2, 1, 2, 2, 2), 2, 1, 1, groups=2, second_order=False),
     sample(floats(1, 2, 1, 1, 5), floats(2, 2, 1, 1, 1), second_order=False),
 ]
+
+_POOLS = {
+    1: [
+        (floats(2, 3, 5), (2, 3, 2), {"pool_size": 2, "strides": 2}),
+        (floats(1, 7, 2), (1, 4, 2), {"pool_size": 3, "strides": 2, "padding": 1, "layout": "NWC"}),
+        (floats(2, 1, 6), (2, 1, 3), {"pool_size": 2, "strides": 2, "dilation": 2, "ceil_mode": True}),
+    ],
+    2: [
+        (floats(2, 3, 5, 4), (2, 3, 2, 2), {"pool_size": 2, "strides": 2}),
+        (floats(1, 2, 5, 6), (1, 2, 3, 4), {"pool_size": (3, 2), "strides": 2, "padding": 1,
+            "ceil_mode": True}),
+        (floats(1, 6, 7, 2), (1, 2, 3, 4), {"pool_size": 2, "strides": (2, 2), "layout": "NHWC",
+            "padding": (0, 0, 0, 1), "out_layout": "NCHW"}),
+        (floats(1, 1, 9, 9), (1, 1, 1, 1), {"pool_size": 9}),
+        (floats(1, 2, 5, 5), (1, 2, 3, 3), {"pool_size": 2, "dilation": 2, "count_include_pad": True}),
+    ],
+    3: [
+        (floats(1, 2, 3, 4, 4), (1, 2, 2, 3, 3), {"pool_size": 2}),
+        (floats(1, 2, 5, 2, 2), (1, 2, 3, 2, 2), {"pool_size": 2, "strides": 2, "padding": 1,
+            "count_include_pad": False}),
+        (floats(1, 2, 2, 3, 1), (1, 1, 2, 2, 1), {"pool_size": (2, 1, 2), "layout": "NDHWC"}),
+    ],
+}  # fmt: skip
+for _count, _cases in _POOLS.items():
+    for _kind in ("max", "avg"):
+        SAMPLES[f"relax.nn.{_kind}_pool{_count}d"] = [
+            sample(data, **attrs, second_order=_count < 2) for data, _, attrs in _cases
+        ]
+        SAMPLES[f"relax.grad.{_kind}_pool{_count}d_backward"] = [
+            sample(floats(*out), data, **attrs, second_order=_count < 2)
+            for data, out, attrs in _cases
+        ]
+SAMPLES["relax.nn.adaptive_avg_pool1d"] = [
+    sample(floats(2, 3, 5), 2),
+    sample(floats(1, 6, 5), 3, "NWC"),
+    sample(floats(1, 2, 3)),
+]
+SAMPLES["relax.nn.adaptive_avg_pool2d"] = [
+    sample(floats(2, 3, 5, 6), (3, 2)),
+    sample(floats(1, 4, 4, 5), 1, "NHWC", second_order=False),
+    sample(floats(1, 2, 3, 3, dtype="bfloat16"), (2, 5), smooth=False),
+]
+SAMPLES["relax.nn.adaptive_avg_pool3d"] = [
+    sample(floats(1, 2, 3, 4, 5), (2, 2, 3), second_order=False),
+    sample(floats(1, 2, 2, 2, 2), 1, second_order=False),
+    sample(floats(1, 4, 2, 2, 3), 2, "NDHWC", "NCDHW", second_order=False),
+]

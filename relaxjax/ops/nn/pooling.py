@@ -1,0 +1,374 @@
+"""Pooling in one to three dimensions: the largest element, or the mean, of each window.
+
+Forward and backward go over the places of the window, not of the tensor: each place is one strided
+slice of the whole tensor. XLA's own window reduction is slower, and its adjoint much slower; only
+for windows of many places it is the shorter program.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from relaxjax.ir.dims import Dim, floordiv
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.op import GradientRule, Op
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import widened
+from relaxjax.ops.declare import Ints, OpError, op
+from relaxjax.ops.emit import call
+from relaxjax.ops.traced import traced_gradient
+
+from .layouts import (
+    SPATIAL,
+    both_sides,
+    by_letter,
+    check_layout,
+    in_layout,
+    pad_pairs,
+    per_axis,
+    permutation,
+    require_positive,
+    require_rank,
+    window_span,
+)
+
+_MANY_PLACES = 64
+
+
+def complete_pooling(
+    pool_size: Any, strides: Any, padding: Any, dilation: Any, layout: str, **rest: Any
+) -> Mapping[str, Any]:
+    """One value for each spatial axis where one stood for all; the layout of the data for the result."""
+    count, out_layout = len(layout) - 2, rest["out_layout"] or layout
+    if count not in SPATIAL:
+        raise OpError(f'`layout` must be like "NCHW", found "{layout}"')
+    check_layout("layout", layout, f"NC{SPATIAL[count]}")
+    check_layout("out_layout", out_layout, f"NC{SPATIAL[count]}")
+    full = {
+        "pool_size": per_axis("pool_size", pool_size, count),
+        "strides": per_axis("strides", strides, count),
+        "dilation": per_axis("dilation", dilation, count),
+    }
+    require_positive(**full)
+    return {**full, "padding": both_sides("padding", padding, count), "out_layout": out_layout}
+
+
+def _end_room(length: Any, span: Any, stride: Any, low: Any, high: Any, ceil_mode: bool) -> Any:
+    """What is left behind the first window, up to a multiple of the stride in ceil_mode."""
+    room = length + low + high - span
+    return room + stride - 1 if ceil_mode else room
+
+
+def _pooled_type(
+    data: TensorType,
+    pool_size: Sequence[Dim],
+    strides: Sequence[Dim],
+    padding: Sequence[Dim],
+    dilation: Sequence[Dim],
+    ceil_mode: bool,
+    layout: str,
+    out_layout: str | None,
+) -> TensorType:
+    target = out_layout or layout
+    require_rank("data", data, layout)
+    if data.dims is None:
+        return TensorType(None, data.dtype, len(target), data.vdevice)
+    image = by_letter(data.dims, layout)
+    for axis, (letter, pads) in enumerate(
+        zip(SPATIAL[len(strides)], pad_pairs(padding), strict=True)
+    ):
+        span = window_span(pool_size[axis], dilation[axis])
+        room = _end_room(image[letter], span, strides[axis], *pads, ceil_mode)
+        if isinstance(room, int) and room < 0:
+            raise OpError(
+                f"the window does not fit along {letter}: it reaches over {span} elements "
+                f"of {image[letter]}, padded by {pads[0]} and {pads[1]}"
+            )
+        image[letter] = floordiv(room, strides[axis]) + 1
+    return TensorType(in_layout(image, target), data.dtype, vdevice=data.vdevice)
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a pooling over arrays whose last axes are the spatial ones."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]  # with what ceil_mode needs at the end
+    dilation: tuple[int, ...]
+    counts: tuple[Any, ...]
+
+    def config(self, ndim: int, sides: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
+        return [(0, 0, 0)] * (ndim - len(self.size)) + list(sides)
+
+    def padded(self, x: Any, value: Any) -> Any:
+        sides = [(low, high, 0) for low, high in self.pads]
+        return lax.pad(x, jnp.asarray(value, x.dtype), self.config(x.ndim, sides))
+
+    def unpadded(self, x: Any) -> Any:
+        sides = [(-low, -high, 0) for low, high in self.pads]
+        return lax.pad(x, jnp.zeros((), x.dtype), self.config(x.ndim, sides))
+
+    def places(self) -> list[tuple[int, ...]]:
+        """The places inside a window, row by row."""
+        return list(itertools.product(*map(range, self.size)))
+
+    def at(self, padded: Any, place: Sequence[int]) -> Any:
+        """The element at one place of every window."""
+        first = padded.ndim - len(self.size)
+        for axis, inside in enumerate(place):
+            start, stride = inside * self.dilation[axis], self.strides[axis]
+            stop = start + (self.counts[axis] - 1) * stride + 1
+            padded = lax.slice_in_dim(padded, start, stop, stride, first + axis)
+        return padded
+
+    def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
+        """Values, one for each window, at one place of them in zeros of the padded shape."""
+        sides, lengths = [], shape[len(shape) - len(self.size) :]
+        for axis, inside in enumerate(place):
+            start, stride = inside * self.dilation[axis], self.strides[axis]
+            end = lengths[axis] - start - (self.counts[axis] - 1) * stride - 1
+            sides.append((start, end, stride - 1))
+        return lax.pad(values, jnp.zeros((), values.dtype), self.config(values.ndim, sides))
+
+    def reduced(self, x: Any, start: Any, combine: Callable[[Any, Any], Any], one: Any) -> Any:
+        """Each window of `x` reduced: by `combine` over its places, by XLA where they are many."""
+        if math.prod(self.size) > _MANY_PLACES:
+            outer = (1,) * (x.ndim - len(self.size))
+            pads = [(0, 0)] * len(outer) + list(self.pads)
+            return lax.reduce_window(
+                x,
+                np.asarray(start, x.dtype),  # concrete, so that JAX sees which reduction it is
+                one,
+                (*outer, *self.size),
+                (*outer, *self.strides),
+                pads,
+                window_dilation=(*outer, *self.dilation),
+            )
+        padded = self.padded(x, start)
+        return functools.reduce(combine, (self.at(padded, place) for place in self.places()))
+
+
+def _windows(
+    lengths: Sequence[Any],
+    pool_size: Any,
+    strides: Any,
+    padding: Any,
+    dilation: Any,
+    ceil_mode: Any,
+) -> Windows:
+    counts, pads = [], []
+    for axis, (low, high) in enumerate(pad_pairs(padding)):
+        span, stride = window_span(pool_size[axis], dilation[axis]), strides[axis]
+        room = _end_room(lengths[axis], span, stride, low, high, ceil_mode)
+        counts.append(room // stride + 1)
+        end = (counts[-1] - 1) * stride + span - lengths[axis] - low if ceil_mode else high
+        pads.append((low, end if not isinstance(end, int) or end > high else high))
+    return Windows(pool_size, strides, tuple(pads), dilation, tuple(counts))
+
+
+def _arranged(x: Any, source: str, target: str) -> Any:
+    return x if source == target else jnp.transpose(x, permutation(source, target))
+
+
+def _standard(layout: str) -> str:
+    """The layout in which pooling is done: the spatial axes last."""
+    return f"NC{SPATIAL[len(layout) - 2]}"
+
+
+def _lowest(dtype: Any) -> Any:
+    """What is below every number of a dtype: the padding for a maximum."""
+    if jnp.issubdtype(dtype, jnp.floating):
+        return -np.inf
+    return False if dtype == bool else jnp.iinfo(dtype).min  # type: ignore[no-untyped-call]  # JAX has no types for it
+
+
+def _largest(x: Any, windows: Windows) -> Any:
+    return windows.reduced(x, _lowest(x.dtype), jnp.maximum, lax.max)
+
+
+def _max_pool(
+    data: Any, layout: str, out_layout: str, count_include_pad: bool, **window: Any
+) -> Any:
+    x = _arranged(data, layout, _standard(layout))
+    largest = _largest(x, _windows(x.shape[2:], **window))
+    return _arranged(largest, _standard(layout), out_layout)
+
+
+def _max_pool_backward(
+    output_grad: Any,
+    data: Any,
+    layout: str,
+    out_layout: str,
+    count_include_pad: bool,
+    **window: Any,
+) -> Any:
+    """The adjoint of a window goes to the first of its places that has the largest element."""
+    x = _arranged(data, layout, _standard(layout))
+    g = _arranged(output_grad, out_layout, _standard(layout))
+    windows = _windows(x.shape[2:], **window)
+    if math.prod(windows.size) > _MANY_PLACES:
+        (adjoint,) = jax.vjp(lambda x: _largest(x, windows), x)[1](g)
+        return _arranged(adjoint, _standard(layout), layout)
+    padded = windows.padded(x, _lowest(x.dtype))
+    parts = [windows.at(padded, place) for place in windows.places()]
+    largest = functools.reduce(jnp.maximum, parts)
+    free, total = jnp.ones(largest.shape, bool), jnp.zeros_like(padded)
+    for place, part in zip(windows.places(), parts, strict=True):
+        hit = free & (part == largest)
+        free = free & ~hit
+        total = total + windows.back(jnp.where(hit, g, jnp.zeros_like(g)), place, padded.shape)
+    return _arranged(windows.unpadded(total), _standard(layout), layout)
+
+
+def _window_sum(x: Any, windows: Windows) -> Any:
+    return windows.reduced(x, 0, jnp.add, lax.add)
+
+
+def _shares(lengths: Sequence[Any], windows: Windows, count_include_pad: bool, dtype: Any) -> Any:
+    """What each window divides its sum by: all its places, or those inside the tensor."""
+    if count_include_pad:
+        return jnp.asarray(math.prod(windows.size), dtype)
+    inside = _window_sum(jnp.ones((1, 1, *lengths), dtype), windows)
+    return jnp.maximum(inside, jnp.ones((), dtype))
+
+
+def _avg_pool(
+    data: Any, layout: str, out_layout: str, count_include_pad: bool, **window: Any
+) -> Any:
+    x = widened(_arranged(data, layout, _standard(layout)))
+    windows = _windows(x.shape[2:], **window)
+    mean = _window_sum(x, windows) / _shares(x.shape[2:], windows, count_include_pad, x.dtype)
+    return _arranged(mean, _standard(layout), out_layout).astype(data.dtype)
+
+
+def _avg_pool_backward(
+    output_grad: Any,
+    data: Any,
+    layout: str,
+    out_layout: str,
+    count_include_pad: bool,
+    **window: Any,
+) -> Any:
+    """The adjoint of a window, divided, goes to each of its places."""
+    shape = [data.shape[axis] for axis in permutation(layout, _standard(layout))]
+    g = widened(_arranged(output_grad, out_layout, _standard(layout)))
+    windows = _windows(shape[2:], **window)
+    g = g / _shares(shape[2:], windows, count_include_pad, g.dtype)
+    if math.prod(windows.size) > _MANY_PLACES:
+        like = jax.ShapeDtypeStruct(tuple(shape), g.dtype)
+        (adjoint,) = jax.linear_transpose(lambda x: _window_sum(x, windows), like)(g)
+        return _arranged(adjoint, _standard(layout), layout).astype(data.dtype)
+    padded = [*shape[:2], *(n + sum(p) for n, p in zip(shape[2:], windows.pads, strict=True))]
+    parts = (windows.back(g, place, padded) for place in windows.places())
+    total = windows.unpadded(functools.reduce(jnp.add, parts))
+    return _arranged(total, _standard(layout), layout).astype(data.dtype)
+
+
+def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[..., Any]) -> Op:
+    """The pooling of a kind over `count` spatial axes."""
+    backward = f"grad.{kind}_pool{count}d_backward"
+
+    def infer(
+        data: TensorType,
+        pool_size: Ints = (1,) * count,
+        strides: Ints = (1,) * count,
+        padding: Ints = (0,) * count,
+        dilation: Ints = (1,) * count,
+        ceil_mode: bool = False,
+        count_include_pad: bool = include_pad,
+        layout: str = f"NC{SPATIAL[count]}",
+        out_layout: str | None = None,
+    ) -> TensorType:
+        window = (pool_size, strides, padding, dilation, ceil_mode)
+        return _pooled_type(data, *window, layout, out_layout)
+
+    def gradient(g: Expr, y: Expr, data: Expr, **attrs: Any) -> Expr:
+        return call(backward, g, data, **attrs)
+
+    infer.__doc__ = doc
+    return op(
+        f"relax.nn.{kind}_pool{count}d",
+        complete=complete_pooling,
+        lower=lower,
+        gradient=gradient,
+        precision="follow",
+        fusion="reduction",
+    )(infer)
+
+
+def pooling_backward(
+    kind: str, count: int, lower: Callable[..., Any], gradient: GradientRule
+) -> Op:
+    """The adjoint of the data of a pooling."""
+
+    def infer(
+        output_grad: TensorType,
+        data: TensorType,
+        pool_size: Ints = (1,) * count,
+        strides: Ints = (1,) * count,
+        padding: Ints = (0,) * (2 * count),
+        dilation: Ints = (1,) * count,
+        ceil_mode: bool = False,
+        count_include_pad: bool = False,
+        layout: str = f"NC{SPATIAL[count]}",
+        out_layout: str | None = None,
+    ) -> TensorType:
+        return data
+
+    infer.__doc__ = f"The adjoint of the data of {kind}_pool{count}d."
+    return op(
+        f"relax.grad.{kind}_pool{count}d_backward",
+        complete=complete_pooling,
+        lower=lower,
+        gradient=gradient,
+        precision="follow",
+    )(infer)
+
+
+def _avg_backward_gradient(count: int) -> GradientRule:
+    """It is linear in `output_grad`, and the pooling itself is its transpose."""
+
+    def gradient(
+        g: Expr, y: Expr, output_grad: Expr, data: Expr, **attrs: Any
+    ) -> tuple[Expr, None]:
+        return call(f"nn.avg_pool{count}d", g, **attrs), None
+
+    return gradient
+
+
+def _doc(what: str) -> str:
+    return (
+        f"{what} of each window of the data.\n\n"
+        "With ceil_mode a last window may reach over the end."
+    )
+
+
+_MAX = _doc("The largest element")
+_AVG = _doc("The mean") + " The padding counts with count_include_pad."
+
+max_pool1d, max_pool2d, max_pool3d = (
+    pooling("max", count, False, _MAX, _max_pool) for count in (1, 2, 3)
+)
+# The defaults are TVM's: only avg_pool2d leaves the padding out.
+avg_pool1d, avg_pool2d, avg_pool3d = (
+    pooling("avg", count, count != 2, _AVG, _avg_pool) for count in (1, 2, 3)
+)
+max_pool1d_backward, max_pool2d_backward, max_pool3d_backward = (
+    pooling_backward(
+        "max", count, _max_pool_backward, traced_gradient(f"relax.grad.max_pool{count}d_backward")
+    )
+    for count in (1, 2, 3)
+)
+avg_pool1d_backward, avg_pool2d_backward, avg_pool3d_backward = (
+    pooling_backward("avg", count, _avg_pool_backward, _avg_backward_gradient(count))
+    for count in (1, 2, 3)
+)
