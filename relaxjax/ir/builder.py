@@ -5,7 +5,7 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from .attrs import Attrs
-from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_tuple
 from .function import (
     Binding,
     BindingBlock,
@@ -141,17 +141,17 @@ class BlockBuilder:
     def emit_binding(self, binding: Binding) -> Var:
         """Add a binding as it stands: its variable keeps its identity, its value is normalised."""
         with located(binding.span):
-            binding = replace(binding, value=self._value(binding.value))
-        return self._append(binding)
+            return self._append(replace(binding, value=self._value(binding.value)))
 
     def match_cast(self, value: Expr, ty: Type, name_hint: str = "lv") -> Var:
         """Assert a type at run time; new symbolic dimensions in `ty` are defined by it."""
+        span = value.span or self._origin
         value = self.normalize_leaf(value)
         if fits(value.ty, ty) is Fit.NEVER:
             raise TypeError(f"`{value}` is of type {value.ty}, which can never be {ty}")
         kind = DataflowVar if self._scope().dataflow else Var
-        var = kind(self._names.unique(name_hint), ty)
-        return self._append(MatchCast(var, value, ty))
+        var = kind(self._names.unique(name_hint), ty, span=span)
+        return self._append(MatchCast(var, value, ty, span=span))
 
     def emit_func_output(
         self, output: Expr | Sequence[Expr], params: Sequence[Var] | Var | None = None
@@ -172,7 +172,7 @@ class BlockBuilder:
 
     def sequence(self, output: Expr | Sequence[Expr]) -> SeqExpr:
         """The sequence built so far, with its result."""
-        result = self.normalize_leaf(output if isinstance(output, Expr) else Tuple(tuple(output)))
+        result = self.normalize_leaf(as_tuple(output))
         scope = self._scope()
         scope.close_block()
         blocks, scope.blocks = tuple(scope.blocks), []
@@ -193,7 +193,7 @@ class BlockBuilder:
         return expr
 
     def _emit_once(self, expr: Expr) -> Var:
-        """Bind a nested value; the very same object nested again in the open block is that variable."""
+        """Bind a nested value; the same object nested again in the open block is that variable."""
         shared = self._scope().shared
         if id(expr) in shared:
             return shared[id(expr)][1]
@@ -237,10 +237,11 @@ class BlockBuilder:
         return self._scopes[-1]
 
     def _bind(self, kind: type[Var], expr: Expr | Sequence[Expr], hint: str) -> Var:
-        value = self._value(expr if isinstance(expr, Expr) else Tuple(tuple(expr)))
+        value = self._value(as_tuple(expr))
         span = value.span or self._origin
         var = kind(self._names.unique(hint), value.ty, span=span)
-        return self._append(VarBinding(var, value, span=span))
+        with located(span):
+            return self._append(VarBinding(var, value, span=span))
 
     def _append(self, binding: Binding) -> Var:
         scope = self._scope()

@@ -362,4 +362,13 @@ def _prim_dtype(value: Dim | float) -> str:
 
 def as_tuple(items: "Sequence[Expr] | Expr") -> Expr:
     """A Python sequence of expressions as one tuple expression; an expression as it is."""
-    return items if isinstance(items, Expr) else Tuple(tuple(items))
+    if isinstance(items, Expr):
+        return items
+    given: Any = items  # whatever the caller's annotations say
+    fields = tuple(given) if isinstance(given, Sequence) else (given,)
+    for item in fields:
+        if not isinstance(item, Expr):
+            raise TypeError(
+                f"`{item!r}` is no expression: write R.const(value, dtype) for a number"
+            )
+    return Tuple(fields)

@@ -74,7 +74,8 @@ def erase(
         case TensorType(shape=tuple() as dims) if not visible(dims):
             return TensorType(None, ty.dtype, ty.ndim, ty.vdevice)
         case TensorType(shape=Var() as var) if var not in variables:
-            return TensorType(None, ty.dtype, ty.ndim, ty.vdevice)
+            known = ty.dims if ty.dims is not None and visible(ty.dims) else None
+            return TensorType(known, ty.dtype, ty.ndim, ty.vdevice)
         case ShapeType(values=tuple() as dims) if not visible(dims):
             return ShapeType(None, ty.ndim)
         case TupleType(fields=fields):
@@ -104,7 +105,8 @@ def _tensor_fits(value: TensorType, expected: TensorType) -> Fit:
     if isinstance(expected.shape, Var):
         if value.shape is expected.shape:
             return fit
-        return min(fit, Fit.MAYBE, _shape_fits(None, value.ndim, None, expected.ndim))
+        if expected.dims is None:
+            fit = min(fit, Fit.MAYBE)
     return min(fit, _shape_fits(value.dims, value.ndim, expected.dims, expected.ndim))
 
 

@@ -434,6 +434,35 @@ def test_what_has_no_place_of_its_own_is_given_one() -> None:
     assert second.span is own
 
 
+def test_casts_have_a_place_too() -> None:
+    span = Span("model.py", 3)
+
+    def body(builder: BlockBuilder) -> Expr:
+        return builder.match_cast(replace(X + Y, span=span), TY)
+
+    *_, cast = built(body).body.bindings()
+    assert cast.span == cast.var.span == span
+
+
+def test_errors_of_blocks_bear_the_place_of_the_binding() -> None:
+    span, builder = Span("model.py", 7), BlockBuilder()
+    impure = replace(IMPURE, span=span)
+    for emit in (builder.emit, lambda e: builder.emit_binding(VarBinding(Y, e, span=span))):
+        with (
+            builder.scope(),
+            builder.dataflow(),
+            pytest.raises(ValueError, match="impure") as caught,
+        ):
+            emit(impure)
+        assert caught.value.__notes__ == ["  at model.py:7:1"]
+
+
+def test_what_is_no_expression_cannot_be_emitted() -> None:
+    builder = BlockBuilder()
+    with builder.scope(), pytest.raises(TypeError, match="`3` is no expression"):
+        builder.emit(3)  # type: ignore[arg-type]  # what is tested
+
+
 def test_errors_bear_the_place_of_the_expression() -> None:
     wrong = Call((X + Y).op, (X, FLAG), span=Span("model.py", 7))  # type: ignore[attr-defined]  # a call
     builder = BlockBuilder()

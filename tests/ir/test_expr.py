@@ -323,6 +323,9 @@ def test_dtypes_by_name() -> None:
 def test_a_sequence_of_expressions_as_one() -> None:
     assert as_tuple([X, Y]) == Tuple((X, Y))
     assert as_tuple(X) is X
+    for items, shown in ((3, "3"), ([X, 1.5], "1.5")):
+        with pytest.raises(TypeError, match=rf"`{shown}` is no expression: write R\.const"):
+            as_tuple(items)  # type: ignore[arg-type]  # what is tested
 
 
 def test_a_variable_shows_its_name() -> None:

@@ -90,6 +90,12 @@ def test_what_states_no_signature_takes_the_type_that_the_call_states() -> None:
     assert call_type(Call(var(None))) == ObjectType()
 
 
+def test_a_function_from_outside_may_state_its_signature() -> None:
+    extern = ExternFunc("g", ty=FuncType((tensor(N),), tensor(N + 1)))
+    assert call_type(Call(extern, (var(tensor(3)),))) == tensor(4)
+    assert call_type(Call(extern, (var(tensor(3)),), ty_args=(tensor(9),))) == tensor(9)
+
+
 def test_a_derivation_rule_has_the_last_word() -> None:
     callee = GlobalVar("f", ty=FuncType(derive=lambda call: tensor(len(call.args))))
     assert call_type(callee(var(None), var(None))) == tensor(2)

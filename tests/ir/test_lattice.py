@@ -19,6 +19,7 @@ from relaxjax.ir.types import (
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 S = Var("s", ShapeType(None, 2))
+KNOWN = Var("known", ShapeType((2, N)))
 F32 = TensorType((2, N), "float32")
 TYPES: list[Type] = [
     ObjectType(),
@@ -116,6 +117,10 @@ def test_common_types(left: Type, right: Type, common: Type) -> None:
         (TensorType((2, 3)), TensorType(S), Fit.MAYBE),
         (TensorType((2, 3, 4)), TensorType(S), Fit.NEVER),
         (TensorType(S), TensorType(None, None, 2), Fit.ALWAYS),
+        (TensorType((2, N)), TensorType(KNOWN), Fit.ALWAYS),
+        (TensorType((2, N + 1)), TensorType(KNOWN), Fit.NEVER),
+        (TensorType(KNOWN), TensorType((2, N)), Fit.ALWAYS),
+        (TensorType(S), TensorType(KNOWN), Fit.MAYBE),
         (ShapeType((2,)), TensorType((2,)), Fit.NEVER),
         (PrimType("int64"), PrimType("int32"), Fit.NEVER),
         (ObjectType(), TensorType(), Fit.MAYBE),
@@ -142,6 +147,8 @@ def test_fits(value: Type, expected: Type, fit: Fit) -> None:
         (TensorType((N + M,)), TensorType(None, None, 1)),
         (TensorType(S, "float32"), TensorType(S, "float32")),
         (TensorType(Var("t", ShapeType())), TensorType()),
+        (TensorType(KNOWN, "float32"), F32),
+        (TensorType(Var("t", ShapeType((M,)))), TensorType(None, None, 1)),
         (ShapeType((M, 2)), ShapeType(None, 2)),
         (TupleType((F32, TensorType((M,)))), TupleType((F32, TensorType(None, None, 1)))),
         (FuncType((TensorType((M,)),), TensorType((M,))),) * 2,
