@@ -359,10 +359,6 @@ def test_a_module_comes_back_from_tvm_equal(name: str, exchange: Exchange) -> No
     assert_structural_equal(read(exchange.answers[name]["ours"]), exchange.modules[name])
 
 
-# TVM's adjoint of `take` knows no mode: it is wrong for indices out of bounds.
-OURS_ONLY = {("relax.grad.take_backward", "mode")}
-
-
 def test_operators_take_the_arguments_of_their_namesakes_in_tvm(exchange: Exchange) -> None:
     """By name, and in the same place as long as they go by position."""
     wrong = []
@@ -374,7 +370,7 @@ def test_operators_take_the_arguments_of_their_namesakes_in_tvm(exchange: Exchan
             (i for i, param in enumerate(op.params) if not param.is_arg), len(op.params)
         )
         named = [param.name for param in op.params[positional:]]
-        unknown = [n for n in named if n not in theirs and (name, n) not in OURS_ONLY]
+        unknown = [n for n in named if n not in theirs]
         if unknown or positional > len(theirs):
             wrong.append(f"{name}: {unknown or op.params} are not among {theirs}")
     assert not wrong, "\n".join(wrong)

@@ -12,6 +12,7 @@ from relaxjax.ir.types import TensorType, Type
 from .declare import op
 from .emit import call
 from .index import gather_slices
+from .sugar import sugar
 
 
 def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
@@ -45,7 +46,7 @@ end_checkpoint = mark(
 )
 
 
-def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None, mode: str) -> Any:
+def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None) -> Any:
     """The transpose of the gather, for any axis and any rank of the places."""
     gather = functools.partial(gather_slices, indices=indices, axis=axis)
     (spread,) = jax.linear_transpose(gather, jax.ShapeDtypeStruct(x.shape, x.dtype))(output_grad)
@@ -53,7 +54,7 @@ def _take_backward(output_grad: Any, x: Any, indices: Any, axis: int | None, mod
 
 
 def _take_backward_gradient(
-    g: Expr, y: Expr, output_grad: Expr, x: Expr, indices: Expr, axis: int | None, mode: str
+    g: Expr, y: Expr, output_grad: Expr, x: Expr, indices: Expr, axis: int | None
 ) -> tuple[Expr, None, None]:
     return call("take", g, indices, axis=axis), None, None
 
@@ -65,10 +66,15 @@ def _take_backward_gradient(
     precision="never",
 )
 def take_backward(
-    output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None, mode: str = ""
+    output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:
-    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`.
-
-    The places lie inside `x`. `mode` is there because TVM prints it; it says nothing.
-    """
+    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`."""
     return x
+
+
+@sugar("relax.grad.take_backward")
+def take_backward_as_printed(
+    output_grad: Expr, x: Expr, indices: Expr, axis: int | None = None, mode: str = ""
+) -> Expr:
+    """TVM prints a `mode` that says nothing, and that its own parser refuses."""
+    return take_backward(output_grad, x, indices, axis)

@@ -64,7 +64,7 @@ class Operators(Members):
         """An operator, or a family of operators; near misses are suggested for anything else."""
         full = f"{self._prefix}.{name}"
         if full in OPS or full in SUGAR:
-            return OPS.get(full) or SUGAR[full]
+            return SUGAR.get(full) or OPS[full]
         if name.startswith("_"):
             raise unknown_member(self._script, name, ())
         if name not in self._families and any(known.startswith(f"{full}.") for known in OPS):
