@@ -235,14 +235,14 @@ def test_functions_from_outside() -> None:
     try:
         chex.assert_trees_all_close(run("calls", X), X * 2)
         chex.assert_trees_all_close(jax.jit(to_jax(MODULE, "calls"))(X), X * 2)
-        with pytest.raises(ValueError, match="`tests.doubled` is registered already"):
+        with pytest.raises(ValueError, match=r"`tests.doubled` is registered already"):
             register_packed("tests.doubled")(lambda x: x)
     finally:
         PACKED.pop("tests.doubled")
 
 
 def test_unknown_functions_from_outside() -> None:
-    with pytest.raises(KeyError, match="no packed function `tests.missing` is registered"):
+    with pytest.raises(KeyError, match=r"no packed function `tests.missing` is registered"):
         run("unknown_call", X)
 
 
@@ -265,7 +265,7 @@ def test_a_function_of_the_module_from_outside() -> None:
 def test_an_operator_without_a_lowering() -> None:
     silent = Op(name="tests.silent", params=(), infer=lambda call: TensorType((), "float32"))
     module = IRModule.from_expr(make_function([], SeqExpr((), Call(silent, ()))))
-    with pytest.raises(LoweringError, match="the operator tests.silent has no lowering"):
+    with pytest.raises(LoweringError, match=r"the operator tests.silent has no lowering"):
         to_jax(module, "main")()
 
 
