@@ -21,7 +21,8 @@ class CompiledFunction:
 
     For arguments of shapes and dtypes that it has not seen, it compiles; the `cache_size` programs
     used last are kept. A function that cannot be one compiled program (it calls itself, calls a
-    Python function, or returns something other than tensors) runs operator by operator.
+    Python function, has a shape that depends on values, or returns something other than tensors)
+    runs operator by operator.
     """
 
     def __init__(

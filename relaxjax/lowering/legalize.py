@@ -74,7 +74,8 @@ class _Legalization:
         return None if seq is None else _emitted(seq, builder)
 
     def covers(self, op: Op) -> bool:
-        return op.pure and not op.name.startswith("lax.") and op.name not in self.skipped
+        traceable = op.pure and "data_dependent" not in op.facts
+        return traceable and not op.name.startswith("lax.") and op.name not in self.skipped
 
     def program(
         self, call: Call, lower: Lowering, name: str, builder: BlockBuilder

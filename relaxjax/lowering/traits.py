@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from relaxjax.ir.expr import Call, ExternFunc, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
 from relaxjax.ir.walk import global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
 
@@ -16,8 +17,7 @@ def compiles(mod: IRModule, name: str) -> bool:
     if not holds_tensors(mod[name].ret_ty):
         return False
     return not any(
-        calls_itself(mod, used) or calls_outside(function)
-        for used, function in reachable(mod, name)
+        calls_itself(mod, used) or needs_values(function) for used, function in reachable(mod, name)
     )
 
 
@@ -47,9 +47,12 @@ def calls_itself(mod: IRModule, name: str) -> bool:
     return name in called or any(_is_recursive(var, f) for var, f in _closures(function))
 
 
-def calls_outside(function: Function) -> bool:
-    """Whether a function calls a Python function by name."""
-    return any(isinstance(expr, ExternFunc) for expr in post_order(function))
+def needs_values(function: Function) -> bool:
+    """Whether a function calls a Python function, or an operator that must see values."""
+    return any(
+        isinstance(expr, ExternFunc) or (isinstance(expr, Op) and "data_dependent" in expr.facts)
+        for expr in post_order(function)
+    )
 
 
 def _closures(function: Function) -> Iterator[tuple[Var, Function]]:

@@ -30,7 +30,12 @@ def _tensor_to_shape(expr: Any) -> Any:
         ) from None
 
 
-@op("relax.tensor_to_shape", lower=_tensor_to_shape, gradient=ZERO_GRADIENT)
+@op(
+    "relax.tensor_to_shape",
+    lower=_tensor_to_shape,
+    gradient=ZERO_GRADIENT,
+    facts={"data_dependent": True},
+)
 def tensor_to_shape(expr: TensorType) -> ShapeType:
     """The elements of a vector of integers, as a shape."""
     if expr.ndim not in (-1, 1):

@@ -73,6 +73,7 @@ FACTS = {
     "moves": "the result is elements of the first argument, rearranged or repeated",
     "identity": "the result is the first argument, which only passes look at in another way",
     "value": "the scalar that fills the result",
+    "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 
 
@@ -262,6 +263,12 @@ def as_ints(value: Any) -> tuple[Any, ...]:
         value = tuple(value)
     items = value if isinstance(value, list | tuple) else (value,)
     return tuple(map(_int, items))
+
+
+def as_floats(value: Any) -> tuple[float, ...]:
+    """One number or several, as a tuple of floats."""
+    items = value if isinstance(value, list | tuple | Tuple) else (value,)
+    return tuple(map(_float, items))
 
 
 def as_dtype(value: Any) -> str | None:

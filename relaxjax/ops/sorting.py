@@ -145,7 +145,12 @@ def _unique(
 _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
 
 
-@op("relax.unique", lower=_concrete("relax.unique", _unique), gradient=ZERO_GRADIENT)
+@op(
+    "relax.unique",
+    lower=_concrete("relax.unique", _unique),
+    gradient=ZERO_GRADIENT,
+    facts={"data_dependent": True},
+)
 def unique(
     x: TensorType,
     sorted: PrimExpr = _TRUE,
@@ -177,7 +182,12 @@ def _nonzero(x: Any) -> Any:
     return cast(jnp.stack(jnp.nonzero(jnp.atleast_1d(x))), "int64")
 
 
-@op("relax.nonzero", lower=_concrete("relax.nonzero", _nonzero), gradient=ZERO_GRADIENT)
+@op(
+    "relax.nonzero",
+    lower=_concrete("relax.nonzero", _nonzero),
+    gradient=ZERO_GRADIENT,
+    facts={"data_dependent": True},
+)
 def nonzero(x: TensorType) -> TensorType:
     """The places of the elements that are not 0: one row for each axis, one column for each place."""
     return TensorType(None, "int64", 2, x.vdevice)

@@ -166,6 +166,20 @@ def test_only_parameters_can_be_donated() -> None:
         build(MODULE).compiled("update", donate=[2])
 
 
+def test_shapes_that_depend_on_values() -> None:
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((2, 3), "float32")):
+    i = R.nonzero(x)
+    u = R.unique(i)
+    return u
+"""
+    )
+    x = np.array([[1, 0, 0], [0, 0, 1]], "float32")
+    assert np.asarray(build(module)["main"](x)).tolist() == [0, 1, 2]
+
+
 def test_functions_that_cannot_be_one_program_run_operator_by_operator() -> None:
     executable = build(MODULE)
     assert executable["shape"](X) == (2, 3)
