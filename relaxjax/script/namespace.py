@@ -42,11 +42,26 @@ class Vocabulary(Members):
         return None if isinstance(self._members, ModuleType) else self._members.get(name)
 
 
+# Names of TVM that have no place here, with what does their work.
+_NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Python function"
+_ELSEWHERE = {
+    "R.call_tir": _NO_TENSOR_IR,
+    "R.call_tir_inplace": _NO_TENSOR_IR,
+    "R.call_tir_with_grad": _NO_TENSOR_IR,
+    "R.call_dps_packed": "R.call_pure_packed calls a function that returns its result",
+    "R.emit_te": _NO_TENSOR_IR,
+    "R.DTensor": "a tensor is R.Tensor, however it is distributed",
+    "T.prim_func": _NO_TENSOR_IR,
+    "I.pyfunc": "R.call_pure_packed calls a Python function",
+}
+
+
 def unknown_member(owner: str, name: str, known: Iterable[str]) -> AttributeError:
     """The error for a name that is not among the known ones; near misses are suggested."""
     public = [f"{owner}.{item}" for item in known if not item.startswith("_")]
     full = f"{owner}.{name}"
-    return AttributeError(f"there is no `{full}`{did_you_mean(full, public)}")
+    hint = f": {_ELSEWHERE[full]}" if full in _ELSEWHERE else did_you_mean(full, public)
+    return AttributeError(f"there is no `{full}`{hint}")
 
 
 class Operators(Members):

@@ -12,7 +12,7 @@ from relaxjax.ir.types import FuncType, ObjectType, Type
 from .annotations import DimReader, resolve
 from .errors import ScriptError
 from .evaluate import Evaluator
-from .scalars import Declaration
+from .scalars import Declaration, ScalarType
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,9 @@ def _declare_symbols(
 ) -> None:
     """Enter the symbolic dimensions that a signature brings along: `"n"`, `def f[n]`, `TypeVar`."""
     scope = evaluator.scope
-    for type_param in getattr(node, "type_params", ()):  # Python 3.12 has them
-        scope.set(type_param.name, SymbolicVar(type_param.name))
+    for declared in getattr(node, "type_params", ()):  # Python 3.12 has them
+        _check_type_param(evaluator, declared)
+        scope.set(declared.name, SymbolicVar(declared.name))
     annotations = [item.annotation for item in parameters if item.annotation is not None]
     texts = [text for annotation in annotations for text in _bare_texts(annotation)]
     if node.returns is not None:
@@ -83,6 +84,17 @@ def _declare_symbols(
     for name in _names(annotations):
         if isinstance(scope.get(name), TypeVar | Declaration):
             scope.set(name, SymbolicVar(name))
+
+
+def _check_type_param(evaluator: Evaluator, node: Any) -> None:
+    bound = getattr(node, "bound", None)
+    known = bound is None or evaluator.evaluate(bound) in (int, ScalarType("int64"))
+    if type(node).__name__ != "TypeVar" or not known:
+        raise evaluator.refusal(
+            node,
+            f"`{node.name}` declares no symbolic dimension",
+            "Write `def f[n: T.int64](...)`, or `def f[n](...)`.",
+        )
 
 
 def _bare_texts(annotation: ast.expr) -> Iterator[str]:

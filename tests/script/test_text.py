@@ -1,5 +1,6 @@
 """Texts: their imports, the values before a program, macros, and the places of things."""
 
+import sys
 from textwrap import dedent
 
 import numpy as np
@@ -15,7 +16,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import (
     TensorType,
 )
-from relaxjax.script import from_source
+from relaxjax.script import ScriptError, from_source
 
 
 @pytest.mark.parametrize(
@@ -160,3 +161,26 @@ def test_well_formedness_is_checked_unless_told_otherwise() -> None:
     found = from_source(dedent(text.format(options="check_well_formed=False")))
     assert isinstance(found, Function)
     assert names(found) == ["y", "z"]
+
+
+TYPE_PARAMETERS = pytest.mark.skipif(
+    sys.version_info < (3, 12), reason="type parameters are syntax of Python 3.12"
+)
+
+
+@TYPE_PARAMETERS
+@pytest.mark.parametrize("declared", ["n", "n: T.int64", "n: int"])
+def test_dimensions_as_type_parameters(declared: str) -> None:
+    text = f"@R.function\ndef f[{declared}](x: R.Tensor((n, 'n * 2'))) -> R.Tensor((n, 2 * n)):\n"
+    found = from_source(text + "    return x")
+    assert isinstance(found, Function)
+    assert str(found.params[0].ty) == "R.Tensor((n, n * 2))"
+    assert found.ret_ty == found.params[0].ty
+
+
+@TYPE_PARAMETERS
+@pytest.mark.parametrize("declared", ["*n", "**n", "n: T.int32", "n: float"])
+def test_type_parameters_that_are_no_dimensions(declared: str) -> None:
+    with pytest.raises(ScriptError, match="`n` declares no symbolic dimension") as caught:
+        from_source(f"@R.function\ndef f[{declared}]():\n    return R.tuple()")
+    assert caught.value.lineno == 2
