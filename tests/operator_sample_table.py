@@ -745,3 +745,77 @@ SAMPLES["relax.nn.adaptive_avg_pool3d"] = [
     sample(floats(1, 2, 2, 2, 2), 1, second_order=False),
     sample(floats(1, 4, 2, 2, 3), 2, "NDHWC", "NCDHW", second_order=False),
 ]
+
+SAMPLES["relax.nn.attention"] = [
+    sample(floats(2, 5, 2, 3), floats(2, 7, 2, 3), floats(2, 7, 2, 4)),
+    sample(
+        floats(1, 3, 4, 2),
+        floats(1, 5, 2, 2),
+        floats(1, 5, 2, 3),
+        scale=0.3,
+        causal_mask="BottomRight",
+        window_size=2,
+        second_order=False,
+    ),
+    sample(
+        *[floats(1, 5, 1, 2)] * 3, floats(1, 1, 1, 5), causal_mask="TopLeft", second_order=False
+    ),
+    sample(*[floats(1, 3, 1, 2, dtype="bfloat16")] * 3, smooth=False),
+]
+SAMPLES["relax.nn.attention_bias"] = [
+    sample(
+        floats(2, 5, 2, 3),
+        floats(2, 7, 2, 3),
+        floats(2, 7, 2, 4),
+        floats(2, 2, 5, 7),
+        second_order=False,
+    ),
+    sample(*[floats(1, 3, 2, 2)] * 3, floats(1, 2, 3, 3), window_size=1, second_order=False),
+    sample(*[floats(1, 3, 2, 2)] * 3, second_order=False),
+]
+SAMPLES["relax.nn.attention_var_len"] = [
+    sample(
+        *[floats(1, 6, 2, 3)] * 3,
+        exactly([0, 2, 6], "int32"),
+        exactly([4], "int32"),
+        second_order=False,
+    ),
+    sample(
+        *[floats(1, 5, 1, 2)] * 3,
+        exactly([0, 2, 5], "int32"),
+        exactly([3], "int32"),
+        scale=0.5,
+        causal_mask="TopLeft",
+        second_order=False,
+    ),
+    sample(
+        floats(1, 3, 2, 2),
+        *[floats(1, 5, 1, 2)] * 2,
+        exactly([0, 1, 3], "int32"),
+        exactly([2], "int32"),
+        exactly([0, 2, 5], "int32"),
+        exactly([3], "int32"),
+        causal_mask="BottomRight",
+        window_size=2,
+        second_order=False,
+    ),
+]
+SAMPLES["relax.nn.pad"] = [
+    sample(floats(2, 5), [1, 2, 0, 3]),
+    sample(floats(5, 4), [-1, 0, 2, -2], pad_value=1.5),
+    *[
+        sample(floats(3, 5), [1, 2, 2, 0], mode, second_order=False)
+        for mode in ("reflect", "replicate", "circular")
+    ],
+    sample(integers(3), [1, 1], pad_value=7, smooth=False),
+]
+SAMPLES["relax.nn.pixel_shuffle"] = [
+    sample(floats(2, 4, 5, 7), 2),
+    sample(floats(9, 2, 1), 3),
+    sample(floats(2, 1, 2, 3, 3), 1),
+]
+SAMPLES["relax.nn.batch_flatten"] = [
+    sample(floats(2, 5, 3)),
+    sample(floats(5, 2)),
+    sample(floats(0, 2, 2)),
+]

@@ -2,10 +2,12 @@
 
 from . import activation as activation
 from . import adaptive_pooling as adaptive_pooling
+from . import attention as attention
 from . import batch_norm as batch_norm
 from . import convolution as convolution
 from . import dropout as dropout
 from . import loss as loss
 from . import normalization as normalization
+from . import padding as padding
 from . import pooling as pooling
 from . import transposed_convolution as transposed_convolution
