@@ -206,7 +206,11 @@ class ScriptExprs:
         return _sequence(items) if items and self.syntax_sugar else self._r("tuple", *items)
 
     def _TupleGetItem(self, item: "expr.TupleGetItem") -> str:
-        return f"{self.text(item.tuple_value)}[{item.index}]"
+        value = self.text(item.tuple_value)
+        if type(item.tuple_value).__name__ == "Tuple":
+            # Python itself would take the field out of a tuple that is written out.
+            return self._r("TupleGetItem", value, str(item.index))
+        return f"{value}[{item.index}]"
 
     def _Call(self, call: "expr.Call") -> str:
         callee, args = self._callee(call)

@@ -3,7 +3,7 @@
 import builtins as _builtins
 from typing import Any as _Any
 
-from relaxjax.ir.expr import ShapeExpr, TupleGetItem
+from relaxjax.ir.expr import ShapeExpr
 
 from .annotations import function as Callable
 from .annotations import object_type as Any
@@ -20,6 +20,7 @@ from .namespace import Operators as _Operators
 from .values import call_packed, call_pure_packed, const, dtype, prim_value, shape
 from .values import extern_func as ExternFunc
 from .values import string as str
+from .values import tuple_get_item as TupleGetItem
 from .values import tuple_of as tuple
 
 __all__ = [

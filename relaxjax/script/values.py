@@ -16,6 +16,7 @@ from relaxjax.ir.expr import (
     ShapeExpr,
     StringImm,
     Tuple,
+    TupleGetItem,
     np_dtype,
 )
 from relaxjax.ir.expr import const as tensor_const
@@ -87,6 +88,11 @@ def prim_value(value: Any, dtype: str = "") -> Expr:
 def tuple_of(*fields: Any) -> Tuple:
     """A tuple of values: `tuple(x, y)`."""
     return Tuple(tuple(map(as_expr, fields)))
+
+
+def tuple_get_item(value: Any, index: int) -> TupleGetItem:
+    """A field of a tuple, of one that is written out too: `TupleGetItem((x, y), 1)`."""
+    return TupleGetItem(as_expr(value), index)
 
 
 def extern_func(symbol: str, ty: Any = None) -> ExternFunc:

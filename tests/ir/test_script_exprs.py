@@ -91,7 +91,7 @@ X = Var("x", VECTOR)
         (Tuple(()), "R.tuple()"),
         (Tuple((X,)), "(x,)"),
         (Tuple((X, Tuple((X, X)))), "(x, (x, x))"),
-        (TupleGetItem(Tuple((X,)), 0), "(x,)[0]"),
+        (TupleGetItem(Tuple((X,)), 0), "R.TupleGetItem((x,), 0)"),
         (ShapeExpr((2, N)), "R.shape([2, n])"),
         (StringImm('a"b'), 'R.str("a\\"b")'),
         (DataTypeImm("float32"), 'R.dtype("float32")'),
