@@ -17,6 +17,7 @@ from .failure import InputError, described
 COMMANDS = {
     "opt": "run passes over a module and print the result",
     "passes": "list the passes",
+    "ops": "list the operators",
     "demo": "train a small network on handwritten digits",
 }
 
