@@ -12,22 +12,15 @@ from relaxjax.ir.types import ObjectType, PrimType, TensorType, TupleType, Type
 
 from .binding import Binder
 from .branches import docless, last_bindings, result_annotation, result_name
+from .endings import block_outputs, calls, choice_name, early_return
 from .errors import ScriptError
 from .evaluate import Evaluator
-from .forms import (
-    DataflowForm,
-    FuncAttrs,
-    FunctionForm,
-    Macro,
-    MatchCastForm,
-    OutputForm,
-    output,
-)
+from .forms import DataflowForm, FuncAttrs, Macro, MatchCastForm, OutputForm
 from .macro import bind_arguments
 from .purity import impure_call
 from .refused import REFUSED
 from .scope import Scope
-from .signature import Signature, read_signature, read_type
+from .signature import Signature, function_form, read_signature, read_type
 from .source import Source
 from .values import as_expr
 
@@ -117,11 +110,7 @@ class Body:
         pass
 
     def _early_return(self, node: ast.Return) -> None:
-        raise self.evaluator.refusal(
-            node,
-            "`return` is the last statement of a function, and there is one only",
-            "Let both branches of an `if` bind the same name last, and return that after it.",
-        )
+        raise early_return(self.evaluator, node)
 
     def _assign(self, node: ast.Assign) -> None:
         if len(node.targets) != 1:
@@ -173,7 +162,7 @@ class Body:
 
     def _with(self, node: ast.With) -> None:
         context = node.items[0].context_expr
-        if len(node.items) != 1 or not self._calls(context, DataflowForm, "dataflow"):
+        if len(node.items) != 1 or not calls(self.evaluator, context, DataflowForm, "dataflow"):
             raise self.evaluator.refusal(context, "the one `with` of Relax is `with R.dataflow():`")
         if node.items[0].optional_vars is not None:
             raise self.evaluator.refusal(
@@ -181,17 +170,10 @@ class Body:
             )
         self._dataflow(node, {})
 
-    def _calls(self, node: ast.expr, function: Any, name: str) -> bool:
-        """Whether an expression calls one certain function, known under `name` somewhere."""
-        match node:
-            case ast.Call(func=ast.Attribute(attr=last) | ast.Name(id=last) as callee):
-                return last == name and self.evaluator.evaluate(callee) is function
-        return False
-
     def _dataflow(self, node: ast.With, renamed: dict[str, str]) -> None:
         if self.builder.current_block_is_dataflow():
             raise self.evaluator.refusal(node, "a dataflow block may not stand inside another")
-        statements, names = self._outputs(node.body)
+        statements, names = block_outputs(self.evaluator, node.body)
         known = last_bindings(statements)
         for name in names:
             if name.id not in known:
@@ -211,20 +193,6 @@ class Body:
                 )
             self.scope.set(name.id, frame[name.id])
 
-    def _outputs(self, statements: list[ast.stmt]) -> tuple[list[ast.stmt], list[ast.Name]]:
-        """The statements before R.output, and the names that it gives."""
-        match statements:
-            case [*inner, ast.Expr(value=ast.Call(args=args) as call)] if self._calls(
-                call, output, "output"
-            ):
-                for arg in args:
-                    if not isinstance(arg, ast.Name):
-                        raise self.evaluator.refusal(
-                            arg, "R.output takes names of the dataflow block"
-                        )
-                return inner, [arg for arg in args if isinstance(arg, ast.Name)]
-        return statements, []
-
     # Branches
 
     def _if(self, node: ast.If) -> None:
@@ -236,7 +204,7 @@ class Body:
             raise self.evaluator.refusal(
                 node.test, "`if` may not stand in a dataflow block", "End the block before it."
             )
-        name = self._result_name(node)
+        name = choice_name(self.evaluator, node)
         cond = self._condition(node.test)
         true, true_ty = self._branch(node.body, "then")
         false, false_ty = self._branch(node.orelse, "else")
@@ -245,31 +213,6 @@ class Body:
         return self.binder.bind_expr(
             name, node.test, value, node, result_annotation(node.body), declared, hint
         )
-
-    def _result_name(self, node: ast.If) -> str:
-        if not node.orelse:
-            raise self.evaluator.refusal(
-                node.test, "`if` needs an `else`", "Both branches bind the same name last."
-            )
-        names = []
-        for branch, which in ((node.body, "`if`"), (node.orelse, "`else`")):
-            name = result_name(branch)
-            if name is None:
-                if isinstance(branch[-1], ast.Return):
-                    self._early_return(branch[-1])
-                raise self.evaluator.refusal(
-                    branch[-1],
-                    f"the branch of {which} does not end by binding a name",
-                    "Both branches bind the same name last: it is the result.",
-                )
-            names.append(name)
-        if names[0] != names[1]:
-            raise self.evaluator.refusal(
-                node.orelse[-1],
-                f"the branches end in different names: `{names[0]}` and `{names[1]}`",
-                "Let both bind the same name last: it is the result.",
-            )
-        return str(names[0])
 
     def _condition(self, node: ast.expr) -> Expr:
         value = self.evaluator.evaluate(node)
@@ -379,25 +322,6 @@ class Body:
         if call is not None:
             message = f"`{node.name}` is pure, but it makes a call that is not: `{call}`"
             raise ScriptError(message, call.span or self.source.span(node), _PURE)
-
-
-def function_form(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionForm:
-    """The options in the decorator of a function."""
-    if not node.decorator_list:
-        raise evaluator.refusal(
-            node, f"the function `{node.name}` has no decorator", "Write @R.function above it."
-        )
-    form = None
-    for decorator in node.decorator_list:
-        form = evaluator.evaluate(decorator)
-        if not isinstance(form, FunctionForm):
-            raise evaluator.refusal(
-                decorator,
-                f"`@{ast.unparse(decorator)}` is no decorator of a Relax function",
-                "Write @R.function, or @R.function(pure=False, private=True).",
-            )
-    assert isinstance(form, FunctionForm), "the loop has seen one at least"
-    return form
 
 
 _RULES: dict[type[ast.stmt], Callable[[Body, Any], None]] = {

@@ -10,13 +10,13 @@ from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 
-from .body import function_form
 from .branches import bound_names, docless
 from .evaluate import Evaluator
 from .forms import ModuleAttrs, ModuleForm, ModuleInfos
 from .function import FunctionReader
 from .namespace import FunctionsOf
 from .scope import Scope
+from .signature import function_form
 from .source import Source
 
 

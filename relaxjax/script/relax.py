@@ -17,7 +17,16 @@ from .decorators import MacroDecorator as _MacroDecorator
 from .forms import DataflowForm as dataflow
 from .forms import func_attr, match_cast, output
 from .namespace import Operators as _Operators
-from .values import call_packed, call_pure_packed, const, dtype, prim_value, shape
+from .values import (
+    call_inplace_packed,
+    call_packed,
+    call_pure_packed,
+    const,
+    dtype,
+    prim_value,
+    shape,
+)
+from .values import call_packed as call_py_func
 from .values import extern_func as ExternFunc
 from .values import string as str
 from .values import tuple_get_item as TupleGetItem
@@ -34,8 +43,10 @@ __all__ = [
     "Tensor",
     "Tuple",
     "TupleGetItem",
+    "call_inplace_packed",
     "call_packed",
     "call_pure_packed",
+    "call_py_func",
     "const",
     "dataflow",
     "dtype",

@@ -12,6 +12,7 @@ from relaxjax.ir.types import FuncType, ObjectType, Type
 from .annotations import DimReader, resolve
 from .errors import ScriptError
 from .evaluate import Evaluator
+from .forms import FunctionForm
 from .scalars import Declaration, ScalarType
 
 
@@ -37,6 +38,25 @@ def read_signature(evaluator: Evaluator, node: ast.FunctionDef, pure: bool) -> S
     params = tuple(_read_parameter(evaluator, parameter) for parameter in parameters)
     ret_ty = None if node.returns is None else read_type(evaluator, node.returns)
     return Signature(params, ret_ty, pure)
+
+
+def function_form(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionForm:
+    """The options in the decorator of a function."""
+    if not node.decorator_list:
+        raise evaluator.refusal(
+            node, f"the function `{node.name}` has no decorator", "Write @R.function above it."
+        )
+    form = None
+    for decorator in node.decorator_list:
+        form = evaluator.evaluate(decorator)
+        if not isinstance(form, FunctionForm):
+            raise evaluator.refusal(
+                decorator,
+                f"`@{ast.unparse(decorator)}` is no decorator of a Relax function",
+                "Write @R.function, or @R.function(pure=False, private=True).",
+            )
+    assert isinstance(form, FunctionForm), "the loop has seen one at least"
+    return form
 
 
 def read_type(evaluator: Evaluator, node: ast.expr) -> Type:

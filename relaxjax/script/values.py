@@ -112,6 +112,13 @@ def call_pure_packed(function: Any, *args: Any, ty_args: Any = None, **named: An
     return _call_extern(function, args, ty_args, named, pure=True)
 
 
+def call_inplace_packed(
+    function: Any, *args: Any, inplace_indices: Any = None, ty_args: Any = None, **named: Any
+) -> Call:
+    """Call a function that may reuse the memory of arguments; here it gives its results instead."""
+    return _call_extern(function, args, ty_args, named, pure=True)
+
+
 _TYPE_ARGUMENTS = ("sinfo_args", "out_ty", "out_sinfo")  # what `ty_args` was or is called elsewhere
 
 

@@ -137,16 +137,20 @@ def test_calls_of_functions_from_outside() -> None:
             b = R.call_packed("g", x, sinfo_args=[R.Tensor, R.Shape])
             c = R.call_pure_packed("g", x, out_sinfo=R.Tensor)
             d = R.call_pure_packed("g", x, out_ty=(R.Tensor,))
+            h = R.call_py_func("g", x, out_ty=R.Tensor)
+            i = R.call_inplace_packed("g", x, inplace_indices=[0], ty_args=R.Tensor)
             e = R.ExternFunc("g", R.Callable((R.Tensor,), R.Shape, False))(x)
             return a
         """)
     )
     assert isinstance(found, Function)
     round_trip(found)
-    a, b, c, d, e = values(found)
-    assert [value.ty for value in (a, b, c, d, e)] == [
+    a, b, c, d, h, i, e = values(found)
+    assert [value.ty for value in (a, b, c, d, h, i, e)] == [
         TensorType((2,)),
         TupleType((TensorType(), ShapeType())),
+        TensorType(),
+        TensorType(),
         TensorType(),
         TensorType(),
         ShapeType(),
