@@ -3,10 +3,10 @@
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import DataflowVar, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.ir.walk import bound_vars, expr_symbols, free_vars, type_symbols
 
 N = SymbolicVar("n")
@@ -56,3 +56,15 @@ def test_unused_outputs_are_hidden() -> None:
     assert kinds == {"x": Var, "y": DataflowVar, "unused": DataflowVar, "z": Var}
     assert free_vars(hidden) == ()
     assert hide_unused_outputs(hidden) is hidden
+
+
+def test_variables_that_hold_shapes_are_renewed_in_types_too() -> None:
+    shape = Var("s", ShapeType(None, 2))
+    held = Var("held", TensorType(shape, "float32"))
+    function = Function(
+        (shape, held), SeqExpr((), held), TupleType((TensorType(shape, "float32"),))
+    )
+    copy, renewed = renew(function)
+    assert copy.ret_ty == TupleType((TensorType(renewed[shape], "float32"),))
+    assert renewed[held].ty == TensorType(renewed[shape], "float32")
+    assert_structural_equal(copy, function)
