@@ -65,6 +65,14 @@ def needed(jaxpr: Any, wanted: Sequence[bool]) -> tuple[list[Any], set[Any]]:
     return kept[::-1], live
 
 
+def depends_on_inputs(closed: Any) -> list[bool]:
+    """Which results of a jaxpr depend on what goes into it, and are not the same at each call."""
+    jaxpr, _ = open_program(closed)
+    count = len(jaxpr.outvars)
+    live = (needed(jaxpr, [i == wanted for i in range(count)])[1] for wanted in range(count))
+    return [not found.isdisjoint(jaxpr.invars) for found in live]
+
+
 def _needed_operands(eqn: Any, wanted: Sequence[bool]) -> Sequence[Any]:
     wrapped = inlined(eqn)
     if wrapped is None:

@@ -1,0 +1,207 @@
+"""Any optax gradient transformation as an optimizer, traced into a Relax function."""
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ops.lax import UnsupportedPrimitiveError, depends_on_inputs, read_jaxpr, x64_for
+
+from .base import Optimizer, States, Step, zeros_like
+
+Tree = Any  # a pytree of optax's
+Arrays = Mapping[str, Any]  # by the name of the parameter
+
+
+@dataclass(frozen=True)
+class OptaxOptimizer(Optimizer):
+    """An optax gradient transformation, such as `optax.adamw(1e-3)` or a chain of several.
+
+    It sees parameters and gradients as dictionaries by name, which is what its masks and labels go
+    by. Its state is flat: the leaves of optax's own state in their order, random keys as their
+    data. Where that state starts from the values of the parameters, a last flag says whether a
+    step has been made: the first one takes their values.
+    """
+
+    transformation: Any
+    label: str = "optax"
+
+    @property
+    def name(self) -> str:
+        return self.label
+
+    def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
+        _check_names(params)
+        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        with _dtypes(params):
+            leaves = jax.tree.leaves(self._start(zeros))
+            state = [np.asarray(_plain(leaf)) for leaf in leaves]
+            started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []
+        return (*state, *started)
+
+    def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
+        zeros = {param.name: zeros_like(param, self.name) for param in step.param_list}
+        with _dtypes(step.param_list):
+            start = self._start(zeros)
+            late = self._from_values(zeros)
+            traced = self._traced(zeros, start, late)
+            labels = _labels(start, any(late))
+            args = [*_taken(step), *_states(step, labels)]
+            try:
+                results = read_jaxpr(traced, args, step.builder, hint=_hint, spans=False)
+            except UnsupportedPrimitiveError as error:
+                raise UnsupportedPrimitiveError(f"the optimizer {self.name}: {error}") from None
+        names = [*(param.name for param in step.param_list), *labels]
+        named = [
+            step.emit(value, f"{name}_new") for value, name in zip(results, names, strict=True)
+        ]
+        return list(named[: len(zeros)]), list(named[len(zeros) :])
+
+    def _start(self, params: Arrays) -> Tree:
+        """The state before the first step."""
+        if not hasattr(self.transformation, "init") or not hasattr(self.transformation, "update"):
+            raise TypeError(
+                f"from_optax takes a gradient transformation such as optax.adamw(1e-3), but it "
+                f"was given {self.transformation!r} of type {type(self.transformation).__name__}"
+            )
+        return self.transformation.init(dict(params))
+
+    def _from_values(self, zeros: Arrays) -> list[bool]:
+        """Which leaves of the first state are made of the values of the parameters."""
+        return depends_on_inputs(jax.make_jaxpr(self._start)(dict(zeros)))
+
+    def _traced(self, zeros: Arrays, start: Tree, late: list[bool]) -> Any:
+        """The program of one step, its arguments and results as the function has them."""
+        names = list(zeros)
+        treedef: Any = jax.tree.structure(start)
+        kinds = [_kind(leaf) for leaf in jax.tree.leaves(start)]
+
+        def run(params: list[Any], gradients: list[Any], states: list[Any]) -> Any:
+            named = dict(zip(names, params, strict=True))
+            leaves = [_wrapped(leaf, kind) for leaf, kind in zip(states, kinds, strict=False)]
+            if any(late):
+                leaves = _begun(leaves, jax.tree.leaves(self._start(named)), late, states[-1])
+            given = dict(zip(names, gradients, strict=True))
+            new_params, new_state = self._stepped(named, given, jax.tree.unflatten(treedef, leaves))
+            if jax.tree.structure(new_state) != treedef:
+                raise ValueError(
+                    f"the optimizer {self.name} changes the structure of its state in a step, "
+                    "which a compiled step cannot"
+                )
+            kept = map(_plain, jax.tree.leaves(new_state))
+            return [new_params[n] for n in names], [*kept, *[jnp.bool(True)] * any(late)]
+
+        arrays = list(zeros.values())
+        flat = [_plain(leaf) for leaf in jax.tree.leaves(start)] + [np.bool(False)] * any(late)
+        traced, shapes = jax.make_jaxpr(run, return_shape=True)(arrays, arrays, flat)
+        self._check_stable(_labels(start, any(late)), flat, shapes[1])
+        return traced
+
+    def _stepped(self, params: Arrays, gradients: Arrays, state: Tree) -> tuple[Tree, Tree]:
+        import optax
+
+        try:
+            updates, new_state = self.transformation.update(gradients, state, params)
+        except TypeError as error:
+            raise TypeError(
+                f"the optimizer {self.name} cannot be stepped with gradients, state and parameters "
+                f"alone: {error}"
+            ) from error
+        return optax.apply_updates(params, updates), new_state
+
+    def _check_stable(self, labels: list[str], before: list[Any], after: list[Any]) -> None:
+        """A state must come out of a step as it went in, or the next one could not take it."""
+        for label, old, new in zip(labels, before, after, strict=True):
+            old_type, new_type = (f"{x.dtype} of shape {tuple(x.shape)}" for x in (old, new))
+            if old_type != new_type:
+                raise ValueError(
+                    f"the optimizer {self.name} takes its state `{label}` as {old_type} and gives "
+                    f"it back as {new_type}: a step must leave the types of its state as they are"
+                )
+
+
+def from_optax(tx: Any, name: str = "optax") -> OptaxOptimizer:
+    """An optax gradient transformation as an optimizer; `name` is that of its function.
+
+        optimizer = from_optax(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3)))
+
+    Masks and labels by parameter are dictionaries from names. What asks for more than parameters,
+    gradients and a state, such as the value of the loss, is refused.
+    """
+    return OptaxOptimizer(tx, name)
+
+
+def _taken(step: Step) -> list[Var]:
+    """The parameters, and then the gradients, out of their tuples."""
+    pairs = [(value, gradient) for _, value, gradient in step.parameters()]
+    return [value for value, _ in pairs] + [gradient for _, gradient in pairs]
+
+
+def _states(step: Step, labels: list[str]) -> list[Var]:
+    return [step.emit(step.states[index], label) for index, label in enumerate(labels)]
+
+
+def _labels(start: Tree, has_flag: bool) -> list[str]:
+    """A name for each state, by the fields and parameters that lead to it: `mu_w0`."""
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(start)]
+    return [_label(path) for path in paths] + ["started"] * has_flag
+
+
+def _label(path: tuple[Any, ...]) -> str:
+    parts = [getattr(part, "name", getattr(part, "key", None)) for part in path]
+    words = [str(part) for part in parts if part is not None][-2:]
+    label = "".join(c if c.isalnum() else "_" for c in "_".join(words))
+    return label if label.isidentifier() else f"state_{label}"
+
+
+def _begun(leaves: list[Any], first: list[Any], late: list[bool], started: Any) -> list[Any]:
+    """The state, with what starts from the parameters taken from them in the first step."""
+    return [
+        jnp.where(started, old, new) if is_late else old
+        for old, new, is_late in zip(leaves, first, late, strict=True)
+    ]
+
+
+def _kind(leaf: Any) -> str | None:
+    """The generator of a typed random key, None for numbers."""
+    dtype = getattr(leaf, "dtype", None)
+    if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
+        return None
+    return str(jax.random.key_impl(leaf))
+
+
+def _plain(leaf: Any) -> Any:
+    """A leaf as numbers: a typed random key as its data."""
+    return jax.random.key_data(leaf) if _kind(leaf) else jnp.asarray(leaf)
+
+
+def _wrapped(leaf: Any, kind: str | None) -> Any:
+    return leaf if kind is None else jax.random.wrap_key_data(leaf, impl=kind)
+
+
+def _hint(primitive: str) -> str:
+    return "lv"
+
+
+def _dtypes(params: tuple[Var, ...]) -> AbstractContextManager[Any]:
+    """JAX as optax expects it: 64 bits where the parameters have them, and dtypes that mix."""
+    stack = ExitStack()
+    stack.enter_context(x64_for(*(param.ty for param in params)))
+    stack.enter_context(jax.numpy_dtype_promotion("standard"))
+    stack.enter_context(jax.numpy_rank_promotion("allow"))
+    return stack
+
+
+def _check_names(params: tuple[Var, ...]) -> None:
+    names = [param.name for param in params]
+    for name in names:
+        if names.count(name) > 1:
+            raise ValueError(
+                f"optax tells parameters apart by name, but more than one is called `{name}`: "
+                "rename them"
+            )
