@@ -73,8 +73,12 @@ class Evaluator:
 
     def error(self, node: ast.AST, error: Exception) -> ScriptError:
         """The error of a script at `node`, for an exception of what was called there."""
+        if isinstance(error, RecursionError):
+            return self.refusal(
+                node, "this is nested too deeply to be read", "Bind parts of it to names."
+            )
         text = str(error.args[0]) if isinstance(error, KeyError) and error.args else str(error)
-        return self.source.error(node, text or type(error).__name__, getattr(error, "mend", None))
+        return self.refusal(node, text or type(error).__name__, getattr(error, "mend", None))
 
     @contextmanager
     def located(self, node: ast.AST) -> Iterator[None]:

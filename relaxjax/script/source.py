@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import io
 import linecache
 import zlib
 from collections import OrderedDict
@@ -61,8 +62,9 @@ _texts: OrderedDict[str, None] = OrderedDict()
 
 def text_source(text: str, file: str | None = None) -> Source:
     """A text as a source. Its lines are kept where error messages look for them."""
-    lines = text.splitlines(keepends=True)
-    name = file or f"<script {zlib.crc32(text.encode()):08x}>"
+    lines = io.StringIO(text, newline=None).readlines()  # at the ends of lines that Python knows
+    checksum = zlib.crc32(text.encode(errors="replace"))
+    name = file or f"<script {checksum:08x}>"
     if file is None or linecache.getlines(file) != lines:
         linecache.cache[name] = (len(text), None, lines, name)
         _texts[name] = None
@@ -70,6 +72,19 @@ def text_source(text: str, file: str | None = None) -> Source:
         if len(_texts) > _MOST_TEXTS:
             linecache.cache.pop(_texts.popitem(last=False)[0], None)
     return Source(name, lines)
+
+
+def parse_text(source: Source, text: str) -> ast.Module:
+    """The syntax of a text. Where it is none of Python's, the error is Python's own."""
+    try:
+        return ast.parse(text, filename=source.file)
+    except (RecursionError, MemoryError):
+        message = "the text is nested too deeply to be read"
+        raise ScriptError(message, Span(source.file, 1)) from None
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        message = "the text has half of a surrogate pair, which is no character"
+        raise ScriptError(message, Span(source.file, line)) from None
 
 
 def function_source(function: FunctionType) -> tuple[Source, ast.FunctionDef]:

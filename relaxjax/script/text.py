@@ -21,7 +21,7 @@ from .function import read_function
 from .module import ModuleReader
 from .namespace import Vocabulary
 from .scope import Scope
-from .source import Source, text_source
+from .source import Source, parse_text, text_source
 
 _HEADER = re.compile(r"^# *from (?P<module>[\w.]+) import (?P<names>\w+.*)$", re.MULTILINE)
 
@@ -40,7 +40,7 @@ def from_source(
     if not isinstance(text, str):
         raise TypeError(f"a script is given as text, not as {type(text).__name__}")
     source = text_source(text, file)
-    tree = ast.parse(text, filename=source.file)
+    tree = parse_text(source, text)
     return shortened(lambda: _TextReader(source, extra_vars or {}).read(tree))
 
 

@@ -114,6 +114,30 @@ def test_a_truncated_text_is_python_to_tell() -> None:
     assert (caught.value.filename, caught.value.lineno) == ("half.py", 2)
 
 
+def test_what_is_nested_too_deeply() -> None:
+    error = error_of(f"{FUNCTION}    return {' + '.join(['x'] * 600)}")
+    assert error.msg == "this is nested too deeply to be read"
+    assert error.mend == "Bind parts of it to names."
+    assert error.lineno == 3
+    error = error_of(f"x = {'-' * 100_000}1")
+    assert error.msg == "the text is nested too deeply to be read"
+
+
+def test_what_is_no_character() -> None:
+    error = error_of("x = 1\ny = '\ud800'")
+    assert error.msg == "the text has half of a surrogate pair, which is no character"
+    assert error.lineno == 2
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_lines_end_as_they_do_for_python(end: str) -> None:
+    """Not at a form feed, nor at the other signs that end lines of text."""
+    lines = ["@R.function", "def f(x: R.Tensor):", "    # \x0c \u2028", "    return undefined"]
+    error = error_of(end.join(lines))
+    assert place_of(error) == (4, 12, "undefined")
+    assert error.text == lines[3]
+
+
 def test_a_text_is_text() -> None:
     with pytest.raises(TypeError, match="a script is given as text, not as bytes"):
         from_source(b"")  # type: ignore[arg-type]  # that is the point
