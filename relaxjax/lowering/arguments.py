@@ -186,7 +186,7 @@ def _define_dims(dims: Sequence[Dim], sizes: Sequence[Any], symbols: Symbols, su
 def _verify(value: Any, ty: Type | None, symbols: Symbols, subject: str, where: str) -> None:
     match ty:
         case TensorType():
-            if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+            if not isinstance(value, jax.Array | np.ndarray):
                 raise ArgumentError(
                     f"{where}{subject} must be a tensor, found {_described(value)}; "
                     "give a numpy or a JAX array"

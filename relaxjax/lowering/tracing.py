@@ -11,6 +11,7 @@ from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import arguments
 from relaxjax.ir.types import Type
+from relaxjax.ops import OpError
 from relaxjax.ops.lax import JaxSymbols, evaluate_attrs, x64_for
 from relaxjax.ops.lax.tracing import (
     NotTraceableError,
@@ -63,7 +64,7 @@ def _traced(
     try:
         with x64_for(result, attrs, *types):
             return jax.make_jaxpr(run)(*avals), symbols
-    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError):
+    except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values
     except Exception:
         if any(symbols_of(template, types, attrs)):

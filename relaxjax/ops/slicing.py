@@ -166,7 +166,12 @@ def _dynamic_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
     return _strided_slice(x, range(x.ndim), *places, assume_inbound=False)
 
 
-@op("relax.dynamic_strided_slice", lower=_dynamic_slice, precision="follow")
+@op(
+    "relax.dynamic_strided_slice",
+    lower=_dynamic_slice,
+    precision="follow",
+    facts={"data_dependent": True},
+)
 def dynamic_strided_slice(
     x: TensorType, begin: TensorType, end: TensorType, strides: TensorType
 ) -> TensorType:

@@ -19,7 +19,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import LoweringError, legalize, to_jax
 from relaxjax.lowering.tracing import _traced
-from relaxjax.ops import op
+from relaxjax.ops import OpError, op
 from relaxjax.script import from_source
 
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
@@ -254,10 +254,18 @@ def _call(name: str) -> str:
     return f"R.{name.removeprefix('relax.')}(x)"
 
 
-def test_what_needs_values_stays() -> None:
-    def reverse_if_positive(x: Any) -> Any:
-        return x[::-1] if x.sum() > 0 else x
+def reverse_if_positive(x: Any) -> Any:
+    return x[::-1] if x.sum() > 0 else x
 
+
+def reverse_if_known(x: Any) -> Any:
+    if isinstance(x, jax.core.Tracer):
+        raise OpError("the values must be known")
+    return x[::-1]
+
+
+@pytest.mark.parametrize("reverse_if_positive", [reverse_if_positive, reverse_if_known])
+def test_what_needs_values_stays(reverse_if_positive: Any) -> None:
     operator, module = _operator("relax.test_reverse", reverse_if_positive)
     try:
         assert legalize(module) is module

@@ -1,0 +1,64 @@
+"""Every operator of the table, legalised: it is sound, reads back, and computes the same."""
+
+from typing import Any
+
+import chex
+import jax
+import pytest
+from operator_evaluation import call_of
+from operator_sample_table import SAMPLES
+
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.check import check_well_formed, well_formed
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import legalize, to_jax
+from relaxjax.script import from_source
+
+
+def sample_module(op: Op, symbolic: bool) -> tuple[IRModule, list[Any]]:
+    """A module that calls an operator as its first sample says, and arguments for it."""
+    call, arrays = call_of(op, SAMPLES[op.name][0], symbolic)
+    builder = BlockBuilder()
+    with builder.scope([var.name for var in arrays]):
+        body = builder.sequence(builder.emit(call))
+    function = make_function(list(arrays), body, pure=op.pure)
+    values = [array.value(seed) for seed, array in enumerate(arrays.values())]
+    return IRModule.from_expr(function), values
+
+
+@pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_legalised_operator(name: str, symbolic: bool) -> None:
+    op = get_op(name)
+    module, args = sample_module(op, symbolic)
+    legal = legalize(module)
+    if legal is module or not check_well_formed(module):
+        return
+    well_formed(legal)
+    assert_structural_equal(from_source(legal.script()), legal)
+    if not symbolic:
+        chex.assert_trees_all_close(run(legal, args), run(module, args), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_static_shapes_are_enough(name: str) -> None:
+    """What is pure and gives tensors is legalised, unless its shape depends on values."""
+    op = get_op(name)
+    module, _ = sample_module(op, symbolic=False)
+    stays = not op.pure or "data_dependent" in op.facts or name in HOST_VALUES
+    assert (legalize(module) is module) == stays
+
+
+# Little work to compile, because each program runs once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# Operators whose results are no tensors.
+HOST_VALUES = {"relax.shape_of", "relax.null_value"}
+
+
+def run(module: IRModule, args: list[Any]) -> Any:
+    """The leaves of a module's result, as it is, on its arguments."""
+    with jax.enable_x64(True):
+        return jax.tree.leaves(jax.jit(to_jax(module, "main"), compiler_options=QUICK)(*args))
