@@ -1,5 +1,7 @@
 """The error of a script: it points at the user's own text."""
 
+from typing import Any
+
 from relaxjax.ir.span import Span
 
 
@@ -19,6 +21,9 @@ class ScriptError(SyntaxError):
         self.mend = mend
         if mend is not None:
             self.add_note(mend)
+
+    def __reduce__(self) -> Any:
+        return ScriptError, (self.msg, self.span, self.mend)
 
 
 def _details(span: Span) -> tuple[str, int, int, str, int, int]:

@@ -21,7 +21,7 @@ from .errors import ScriptError
 from .forms import Macro
 from .namespace import Members
 from .operators import BINARY, COMPARISON, UNARY, check_operands, subscript, truth
-from .scope import Scope
+from .scope import Scope, UnknownNameError
 from .source import Source
 from .values import as_expr
 
@@ -39,6 +39,8 @@ _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, 
 _NODE_ATTRIBUTES = frozenset(
     ("astype", "ty", "struct_info", "checked_type", "shape", "dtype", "ndim", "values", "fields")
 )
+# Exceptions whose message is meant for the user; any other one is a surprise, and stays in sight.
+_SAY_ALL = (TypeError, ValueError, LookupError, AttributeError, RecursionError, UnknownNameError)
 # Nodes that are not written where they are named.
 _IDENTITIES = (Var, GlobalVar, Op, Function)
 
@@ -65,7 +67,7 @@ class Evaluator:
         except ScriptError:
             raise
         except Exception as error:
-            raise self.error(node, error) from error.__cause__
+            raise self.error(node, error) from _cause(error)
 
     def refusal(self, node: ast.AST, message: str, mend: str | None = None) -> ScriptError:
         """The error that says why `node` cannot be read, and how to mend it."""
@@ -88,7 +90,7 @@ class Evaluator:
         except ScriptError:
             raise
         except Exception as error:
-            raise self.error(node, error) from error.__cause__
+            raise self.error(node, error) from _cause(error)
 
     def items(self, value: Any, node: ast.expr) -> list[Any]:
         """The items of a Python value, or the fields of a tuple that has a name."""
@@ -250,7 +252,12 @@ class Evaluator:
         except Exception as error:
             # Where the user's own function failed is for its traceback to say.
             ours = str(getattr(callee, "__module__", "")).startswith("relaxjax.")
-            raise self.error(node, error) from (None if ours else error)
+            raise self.error(node, error) from (_cause(error) if ours else error)
+
+
+def _cause(error: Exception) -> BaseException | None:
+    """What a traceback shows beside the error of the script: nothing where that says all."""
+    return error.__cause__ if isinstance(error, _SAY_ALL) else error
 
 
 _RULES: dict[type[ast.expr], Callable[[Evaluator, Any], Any]] = {

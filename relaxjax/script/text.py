@@ -78,6 +78,7 @@ class _TextReader:
     def __init__(self, source: Source, extra_vars: Mapping[str, Any]) -> None:
         self.source = source
         self.scope = Scope(extra_vars, {**SAFE_BUILTINS, **_STANDING_NAMES})
+        self.scope.explain("metadata", "Print the program with its constants: show_meta=True.")
         self.evaluator = Evaluator(source, self.scope, trusted=False)
         self.modules: dict[ast.stmt, IRModule] = {}
         self.functions: dict[ast.stmt, Function] = {}

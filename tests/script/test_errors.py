@@ -1,5 +1,6 @@
 """What scripts may not say: each error names the fault, points at it, and says how to mend it."""
 
+import pickle
 import re
 import traceback
 from dataclasses import dataclass
@@ -170,3 +171,20 @@ def test_an_error_of_a_users_function_keeps_its_cause() -> None:
     assert place_of(error) == (3, 12, "helper(x)")
     assert error.msg == "out of luck"
     assert isinstance(error.__cause__, RuntimeError)
+
+
+def test_a_surprise_stays_in_sight() -> None:
+    class Odd:
+        @property
+        def width(self) -> int:
+            raise RuntimeError("out of order")
+
+    error = error_of(f"{FUNCTION}    return odd.width", odd=Odd())
+    assert error.msg == "out of order"
+    assert isinstance(error.__cause__, RuntimeError)
+
+
+def test_an_error_travels_between_processes() -> None:
+    error = error_of(f"{FUNCTION}    return x == x")
+    again = pickle.loads(pickle.dumps(error))
+    assert traceback.format_exception_only(again) == traceback.format_exception_only(error)
