@@ -99,19 +99,33 @@ class _Legalization:
                     )
                 except UnsupportedPrimitiveError:
                     return None
-            assert call.ty is not None
-            return builder.sequence(_assembled(call, call.ty, iter(results)))
+            return builder.sequence(_result(call, results))
 
 
-def _assembled(call: Call, ty: Type, results: Iterator[Expr]) -> Expr:
-    """The results of a program in the structure that the call's type has."""
+def _result(call: Call, results: Sequence[Expr]) -> Expr:
+    """The results of a program in the structure of the call's type, which they must fit."""
+    assert call.ty is not None
+    declared = list(_leaves(call.ty))
+    pairs = zip(results, declared, strict=False)
+    misfit = next((result for result, ty in pairs if fits(result.ty, ty) is Fit.NEVER), None)
+    if misfit is not None or len(results) != len(declared):
+        found = f"{len(results)} results" if misfit is None else f"a result of type {misfit.ty}"
+        raise LoweringError(f"the lowering of {call.op} gives {found}, but its type is {call.ty}")
+    return _assembled(call.ty, iter(results))
+
+
+def _leaves(ty: Type) -> Iterator[Type]:
     if isinstance(ty, TupleType):
-        return Tuple(tuple(_assembled(call, field, results) for field in ty.fields))
-    result = next(results, None)
-    if result is None or fits(result.ty, ty) is Fit.NEVER:
-        found = "too few results" if result is None else f"a result of type {result.ty}"
-        raise LoweringError(f"the lowering of {call.op} gives {found}, but its type says {ty}")
-    return result
+        for field in ty.fields:
+            yield from _leaves(field)
+    else:
+        yield ty
+
+
+def _assembled(ty: Type, results: Iterator[Expr]) -> Expr:
+    if isinstance(ty, TupleType):
+        return Tuple(tuple(_assembled(field, results) for field in ty.fields))
+    return next(results)
 
 
 def _emitted(seq: SeqExpr, builder: BlockBuilder) -> Expr:

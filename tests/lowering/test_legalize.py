@@ -285,11 +285,15 @@ def test_what_cannot_be_written_stays() -> None:
         OPS.pop(operator.name)
 
 
-def test_a_lowering_of_another_type_is_an_error() -> None:
-    operator, module = _operator("relax.test_wrong", lambda x: x.astype("int32"))
+@pytest.mark.parametrize(
+    ("lower", "found"),
+    [(lambda x: x.astype("int32"), "a result of type R.Tensor"), (lambda x: (x, x), "2 results")],
+)
+def test_a_lowering_of_another_type_is_an_error(lower: Any, found: str) -> None:
+    operator, module = _operator("relax.test_wrong", lower)
     try:
         with pytest.raises(
-            LoweringError, match=r"the lowering of relax.test_wrong gives a result of"
+            LoweringError, match=f"the lowering of relax.test_wrong gives {found}"
         ):
             legalize(module)
     finally:
