@@ -10,7 +10,7 @@ import numpy as np
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import Expr, ShapeExpr, TupleGetItem
 from relaxjax.ir.span import Span
-from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
+from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 
 class OperandError(TypeError):
@@ -75,6 +75,12 @@ def check_operands(sign: str, *operands: Any) -> None:
         return
     if sign in _WRITTEN_AS:
         raise OperandError(f"`{sign}` is no operator of Relax", f"Write {_WRITTEN_AS[sign]}.")
+    for operand in operands:
+        if isinstance(operand, Expr) and isinstance(operand.ty, PrimType):
+            raise OperandError(
+                f"`{operand}` is a scalar of the host, which has no operators",
+                "Dimensions have them: declare one by `n = T.int64()`.",
+            )
     if any(isinstance(operand, np.ndarray) for operand in operands):
         raise OperandError(f"an array of numpy is no operand of `{sign}`", "Write R.const(array).")
 

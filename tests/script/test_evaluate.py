@@ -122,7 +122,10 @@ def test_python_is_evaluated_while_the_script_is_read() -> None:
         z = R.add(*[y, x])
         w = R.add(**{"x1": z, "x2": z})
         table = {k: v for k, v in zip(["a", *["b"]], (1, 2))}
-        numbers = [table["b"], int(not (1 < 2 < 3) or 1 in {1, 2} and 3 not in (1,)), max(1, 2), ~0]
+        numbers = [
+            *(table["b"], max(1, 2), ~0),
+            int((not 1 > 2 > undefined or undefined) and 1 in {1, 2} and 3 not in (1,)),
+        ]
         return R.add(w, R.const(sum(numbers), "float32"))
         """
     )

@@ -110,6 +110,28 @@ def test_a_module_sees_the_variables_around_it() -> None:
     assert build(4)["main"].ret_ty == TensorType((2, 4), "float32")
 
 
+def test_python_is_called_while_a_script_is_read() -> None:
+    seen: list[Any] = []
+
+    @R.function
+    def f(x: R.Tensor((2, 3), "float32")):  # type: ignore[no-untyped-def]  # inferred
+        y = R.add(x, x)
+        seen.append(y)
+        return y
+
+    assert seen == [f.body.blocks[0].bindings[0].var]
+
+
+def test_a_variable_that_is_assigned_later_is_not_there() -> None:
+    with pytest.raises(ScriptError, match="`later` is not defined"):
+
+        @R.function
+        def f(x: R.Tensor((2, 3), "float32")):  # type: ignore[no-untyped-def]  # inferred
+            return R.add(x, later)
+
+    later = R.const(1.0)
+
+
 def test_classes_of_one_name_are_told_apart() -> None:
     @I.ir_module
     class Before:

@@ -59,7 +59,12 @@ def test_a_constant(text: str, data: Any) -> None:
         ("R.prim_value(3)", PrimExpr(3)),
         ("R.prim_value(2.5)", PrimExpr(2.5)),
         ("R.prim_value(True)", PrimExpr(True)),
+        ("R.prim_value(R.prim_value(3))", PrimExpr(3)),
+        ("R.prim_value(T.bool(1))", PrimExpr(True)),
+        ('R.prim_value(T.float64("-inf"))', PrimExpr(float("-inf"))),
         ("T.int32(3)", PrimExpr(3, "int32")),
+        ("T.int32(T.int16(3))", PrimExpr(3, "int32")),
+        ("R.shape(R.shape([2]))", ShapeExpr((2,))),
         ("R.tuple()", Tuple(())),
         ("()", Tuple(())),
         ('R.ExternFunc("g")', ExternFunc("g")),
@@ -113,6 +118,35 @@ def test_a_dimension_may_have_a_name_without_a_binding() -> None:
     )
     assert str(found.ret_ty) == 'R.Tensor((n * 2, n * 2), dtype="float32")'
     assert names(found) == ["gv"]
+
+
+def test_dimensions_as_scalars_of_the_host() -> None:
+    found = function(
+        """
+        n = T.int64()
+        a = T.int32(n)
+        b = R.prim_value(T.int64(n) + 1)
+        return (a, b, n)
+        """,
+        'x: R.Tensor(("n",), "float32")',
+    )
+    assert [str(value) for value in values(found)] == ["T.int32(n)", "R.prim_value(n + 1)"]
+    assert str(found.body.body) == "(a, b, R.prim_value(n))"
+
+
+def test_numbers_of_numpy() -> None:
+    text = """
+        @R.function
+        def f():
+            y = number
+            return (y, number, R.call_pure_packed("g", number, "text"))
+        """
+    found = from_source(dedent(text), {"number": np.float32(0.5)})
+    assert isinstance(found, Function)
+    y, call = values(found)
+    assert y == const(0.5, "float32")
+    assert isinstance(call, Call)
+    assert call.args == (PrimExpr(0.5), StringImm("text"))
 
 
 def test_lists_and_texts_stay_values_of_python() -> None:
