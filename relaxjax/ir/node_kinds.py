@@ -33,6 +33,7 @@ from .expr import (
     np_dtype,
 )
 from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .global_info import DummyGlobalInfo, VDevice
 from .module import IRModule
 from .node import Node
 from .op import Op
@@ -48,8 +49,8 @@ from .types import (
     dtype_name,
 )
 
-# Whatever has an identity worth keeping has a place of its own in the table of a document.
-Entry: TypeAlias = Node | SymbolicExpr
+# What has a place of its own in the table of a document.
+Entry: TypeAlias = Node | SymbolicExpr | VDevice | DummyGlobalInfo
 
 MAX_POWER = 64
 MAX_RANK = 255
@@ -129,6 +130,7 @@ SCALAR = Rule(
 )
 TYPE = _instance("a type", Type)
 OPTIONAL_TYPE = _instance("a type", Type, optional=True)
+ANYTHING = Rule("a value", lambda value: True, optional=True)
 EXPR = _instance("an expression", Expr)
 VAR = _instance("a variable", Var)
 SEQUENCE = _instance("a SeqExpr", SeqExpr)
@@ -254,6 +256,8 @@ KINDS: dict[str, Kind] = {
     "DataflowBlock": _fields(
         DataflowBlock, bindings=_tuple_of(_instance("a binding", VarBinding, MatchCast))
     ),
+    "VDevice": _fields(VDevice, target=ANYTHING, device_id=INTEGER, memory_scope=TEXT),
+    "DummyGlobalInfo": _fields(DummyGlobalInfo),
     "IRModule": Kind(
         {
             "functions": Rule("pairs of a name and a function", _is_functions),

@@ -16,6 +16,7 @@ from .attrs import Attrs
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import Constant, ExternFunc, GlobalVar, Var
 from .function import Function, MatchCast, SeqExpr, VarBinding
+from .global_info import VDevice
 from .module import IRModule
 from .node import Node
 from .op import Op
@@ -127,7 +128,7 @@ class _Layout:
             case Attrs():
                 self.add("Attrs", place)
                 self.mapping(value, place)
-            case None | bool() | int() | float() | complex() | str():
+            case None | bool() | int() | float() | complex() | str() | VDevice():
                 # The text tells 1, 1.0 and True apart, and a nan is equal to a nan.
                 self.add(f"{type(value).__name__} {value!r}", place)
             case _:

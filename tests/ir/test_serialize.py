@@ -28,6 +28,7 @@ from relaxjax.ir.expr import (
     np_dtype,
 )
 from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.registry import get_op
@@ -80,6 +81,8 @@ def test_modules_come_back(module: IRModule) -> None:
         TensorType(Var("s", ShapeType((N,))), "float32"),
         Function((X,), SeqExpr((), X), TY, False, Attrs(note=(1, (2.5, "a")))),
         IRModule({"e": ExternFunc("e")}, {"a": None}, {"infos": ["llvm", 1, {"b": [True]}]}),
+        IRModule({}, {}, {"vdevice": [VDevice("cpu"), VDevice({"kind": "cuda"}, 1, "vtcm")]}),
+        IRModule({}, {}, {"dummy": [DummyGlobalInfo()]}),
         Var("untyped"),
     ],
     ids=lambda node: type(node).__name__,

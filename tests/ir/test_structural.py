@@ -36,6 +36,7 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
+from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import renew
@@ -158,14 +159,11 @@ def test_hashes_agree_with_equality(left: IRModule, right: IRModule) -> None:
         assert structural_hash(left) != structural_hash(right)
 
 
-def test_inferred_types_do_not_count() -> None:
+def test_stated_types_count_and_inferred_ones_do_not() -> None:
     x = Var("x", TY)
     call = Call(GlobalVar("f"), (x,))
     assert_same(call, replace(call, ty=TY))
     assert_same(GlobalVar("f", ty=FuncType()), GlobalVar("f"))
-
-
-def test_stated_types_do_count() -> None:
     one, other = (Function((Var("x", ty),), SeqExpr((), const(1))) for ty in (TY, ObjectType()))
     assert_different(one, other)
     assert_different(ExternFunc("f"), ExternFunc("f", ty=FuncType((TY,), TY)))
@@ -273,6 +271,10 @@ def test_closures_may_call_themselves_and_see_outside() -> None:
 # Values
 
 
+def infos(*values: Any) -> IRModule:
+    return IRModule(global_infos={"infos": values})
+
+
 @pytest.mark.parametrize(
     ("left", "right"),
     [
@@ -298,7 +300,8 @@ def test_closures_may_call_themselves_and_see_outside() -> None:
         (DataflowBlock(), BindingBlock()),
         (GlobalVar("f"), ExternFunc("f")),
         (IRModule({}, {"a": 1}), IRModule()),
-        (IRModule(global_infos={"a": [1]}), IRModule(global_infos={"a": [2]})),
+        (infos(VDevice("cpu")), infos(VDevice("cpu", 1))),
+        (infos(DummyGlobalInfo()), infos(VDevice("cpu"))),
         (IRModule({"f": program()}), IRModule({"g": program()})),
         (IRModule({"f": program()}), IRModule()),
         (1, 1.0),
@@ -322,8 +325,7 @@ def test_different_values(left: Any, right: Any) -> None:
             IRModule({"f": program(), "g": program(names="abc")}),
             IRModule({"g": program(), "f": program()}),
         ),
-        (3, 3),
-        (None, None),
+        (infos(VDevice({"kind": "cuda"})), infos(VDevice({"kind": "cuda"}))),
     ],
     ids=str,
 )
