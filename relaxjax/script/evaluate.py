@@ -15,6 +15,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.infer import infer
 from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.renew import renew
 
 from .comprehension import collect, lambda_function
 from .errors import ScriptError
@@ -234,6 +235,8 @@ class Evaluator:
                 node.keywords[0],
                 f"`{ast.unparse(node.func)}` takes its arguments by position, not by name",
             )
+        if isinstance(callee, Function):  # from around the script: here it becomes a closure
+            callee = renew(callee)[0].without_attr("global_symbol")
         return infer(Call(callee, tuple(map(as_expr, args)), span=self.source.span(node)))
 
     def _call_python(

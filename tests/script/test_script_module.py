@@ -8,6 +8,7 @@ from relaxjax.ir.expr import (
     ExternFunc,
     GlobalVar,
 )
+from relaxjax.ir.function import Function
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import (
@@ -118,3 +119,28 @@ def test_a_second_name_for_a_function() -> None:
         found["h"].without_attr("global_symbol"), found["main2"].without_attr("global_symbol")
     )
     assert found["h"].params[0] is not found["main2"].params[0]
+
+
+def test_a_function_that_stands_before_the_module() -> None:
+    """It may be entered into the module, or called as a closure, as often as one likes."""
+    found = module(
+        """
+        @R.function
+        def twice(x: R.Tensor(("n", 3), "float32")):
+            return R.add(x, x)
+        @I.ir_module
+        class Module:
+            entered = twice
+            @R.function
+            def main(x: R.Tensor((2, 3), "float32")):
+                with R.dataflow():
+                    y = twice(twice(x))
+                    R.output(y)
+                return twice(y)
+        """
+    )
+    assert list(found) == ["entered", "main"]
+    closures = [value for value in values(found["main"]) if isinstance(value, Function)]
+    assert len(closures) == 3
+    assert all(closure.global_symbol is None for closure in closures)
+    assert found["main"].ret_ty == MATRIX
