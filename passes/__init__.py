@@ -3,6 +3,7 @@
 from .append_loss import AppendLoss as AppendLoss
 from .base import PassFactory as PassFactory
 from .base import pass_factory as pass_factory
+from .canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .config import register_config as register_config
 from .context import PassContext as PassContext
 from .context import build_config as build_config
@@ -14,6 +15,8 @@ from .decompose_ops import MutateOpsForTraining as MutateOpsForTraining
 from .decorators import dataflowblock_pass as dataflowblock_pass
 from .decorators import function_pass as function_pass
 from .decorators import module_pass as module_pass
+from .eliminate_common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
+from .fold_constant import FoldConstant as FoldConstant
 from .gradient import Gradient as Gradient
 from .gradient import GradientError as GradientError
 from .hooks import pass_instrument as pass_instrument
@@ -38,3 +41,5 @@ from .pipeline import pipeline_text as pipeline_text
 from .registry import get_pass as get_pass
 from .sequential import Sequential as Sequential
 from .setup_trainer import SetupTrainer as SetupTrainer
+from .simplify_expr import SimplifyExpr as SimplifyExpr
+from .simplify_gradient import SimplifyGradient as SimplifyGradient
