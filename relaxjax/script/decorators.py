@@ -1,7 +1,7 @@
 """The decorators of scripts: they read the source of what they stand above."""
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -17,7 +17,7 @@ from .source import calling_frame, captured_names, class_source, function_source
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
-_BUILTINS: dict[str, Any] = vars(builtins)
+_BUILTINS: Mapping[str, Any] = vars(builtins)
 
 
 class FunctionDecorator(FunctionForm):

@@ -89,7 +89,7 @@ def test_a_large_constant() -> None:
 
 def types(symbols: list[SymbolicVar]) -> st.SearchStrategy[Type]:
     """Types of any nesting, with dimensions over the symbols."""
-    names = dict(zip(strategies.VARIABLES, symbols, strict=True))
+    names: dict[str, Any] = dict(zip(strategies.VARIABLES, symbols, strict=True))
     dims = strategies.formulas("+ - *").map(lambda formula: strategies.dim_of(formula, names))
     shapes = st.lists(dims, max_size=3).map(tuple)
     ranks = st.integers(-1, 3)

@@ -134,7 +134,7 @@ def test_a_variable_that_is_assigned_later_is_not_there() -> None:
 
 def test_classes_of_one_name_are_told_apart() -> None:
     @I.ir_module
-    class Before:
+    class Before:  # pyright: ignore[reportRedeclaration]  # that is the point
         @R.function
         def main(x: R.Tensor((2, 3), "float32")):  # type: ignore[no-untyped-def]  # inferred
             return R.add(x, x)
@@ -294,7 +294,8 @@ def test_a_notebook_cell_has_source() -> None:
     cell = (
         "from relaxjax.script import relax as R\n@R.function\ndef f(x: R.Tensor):\n    return x\n"
     )
-    linecache.cache["<cell 1>"] = (len(cell), None, cell.splitlines(keepends=True), "<cell 1>")
+    lines: list[str] = cell.splitlines(keepends=True)
+    linecache.cache["<cell 1>"] = (len(cell), None, lines, "<cell 1>")
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(cell, "<cell 1>", "exec"), names)
     assert isinstance(names["f"], Function)
