@@ -7,7 +7,9 @@ from typing import Any, Literal, TypeAlias, get_args
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.types import Type
+from relaxjax.ir.types import TensorType, Type
+from relaxjax.ops.creation import ones_like
+from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.statistical import mean, sum
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -59,9 +61,17 @@ class Loss:
             f"{type(self).__name__} must define `build(builder, predictions, targets)`"
         )
 
-    def reduce(self, losses: Expr) -> Expr:
-        """The losses of single elements as one number, or as they are for "none"."""
+    def reduce(self, losses: Expr, weights: Expr | None = None) -> Expr:
+        """The losses of single elements as one number, or as they are for "none".
+
+        With weights, which broadcast to the losses, "mean" is the weighted mean.
+        """
+        if weights is not None:
+            weights = ones_like(losses) * weights
+            losses = losses * weights
         match self.reduction:
+            case "mean" if weights is not None:
+                return sum(losses) / sum(weights)
             case "mean":
                 return mean(losses)
             case "sum":
@@ -69,16 +79,34 @@ class Loss:
             case _:
                 return losses
 
+    def signature(self) -> inspect.Signature:
+        """The arguments of the loss, which name the parameters of its function."""
+        signature = inspect.signature(self.build)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])
+
     def _params(self, args: tuple[Var | Type, ...], named: dict[str, Var | Type]) -> dict[str, Var]:
         kind = type(self).__name__
-        signature = inspect.signature(self.build)
-        names = list(signature.parameters)[1:]
+        signature = self.signature()
+        names = list(signature.parameters)
         try:
-            given = signature.bind(None, *args, **named).arguments
+            given = signature.bind(*args, **named).arguments
         except TypeError as error:
             raise TypeError(f"{kind}({', '.join(names)}): {error}") from None
         given = {name: given[name] for name in names if given.get(name) is not None}
         return {name: _param(kind, name, value) for name, value in given.items()}
+
+
+def class_axis(scores: Expr) -> int:
+    """The axis of the classes: the last of (C,) and (N, C), the second of (N, C, d1, ...)."""
+    ndim = scores.ty.ndim if isinstance(scores.ty, TensorType) else -1
+    return 1 if ndim > 2 else -1
+
+
+def in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:
+    """`value` in the dtype of `like`, as integer targets are to meet the scores of a model."""
+    if dtype_of(value) == dtype_of(like):
+        return value
+    return builder.emit(call("astype", value, dtype_of(like)))
 
 
 def _param(kind: str, name: str, given: object) -> Var:

@@ -6,13 +6,16 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ops.binary import not_equal
+from relaxjax.ops.creation import ones_like
+from relaxjax.ops.emit import dims_of, number, scalar
 from relaxjax.ops.nn.activation import log_softmax
 from relaxjax.ops.nn.loss import nll_loss
 from relaxjax.ops.reshaping import expand_dims
-from relaxjax.ops.search import argmax
+from relaxjax.ops.search import argmax, where
 from relaxjax.ops.statistical import mean, sum
 
-from .base import Loss
+from .base import Loss, class_axis, in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -22,23 +25,46 @@ class CrossEntropyLoss(Loss):
     `predictions` are scores of shape (N, C, d1, ...) or (C,). `targets` are class ids of shape
     (N, d1, ...), or of the shape of the predictions: one-hot vectors or probabilities of the
     classes. `weights` of shape (C,) weigh the classes, and "mean" is the weighted mean. Targets of
-    the class `ignore_index` count for nothing.
+    the class `ignore_index` count for nothing. `label_smoothing` is the share of each target that
+    is spread evenly over all classes, so that no score is driven to infinity.
     """
 
     loss_name: str = field(default="cross_entropy_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)
     ignore_index: int = -100
+    label_smoothing: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(
+                f"`label_smoothing` must be at least 0 and below 1, but it is "
+                f"{self.label_smoothing}"
+            )
 
     def build(
         self, builder: BlockBuilder, predictions: Var, targets: Var, weights: Var | None = None
     ) -> Expr:
-        log_p = builder.emit(log_softmax(predictions, axis=_class_axis(predictions)))
+        log_p = builder.emit(log_softmax(predictions, axis=class_axis(predictions)))
         if self._are_ids(predictions, targets):
-            return nll_loss(log_p, targets, weights, self.reduction, self.ignore_index)
+            return self._from_ids(builder, log_p, targets, weights)
         if self.ignore_index < 0:
             return self._from_probabilities(builder, log_p, targets, weights)
         ids = self._ids(builder, predictions, targets)
-        return nll_loss(log_p, ids, weights, self.reduction, self.ignore_index)
+        return self._from_ids(builder, log_p, ids, weights)
+
+    def _from_ids(self, builder: BlockBuilder, log_p: Var, ids: Var, weights: Var | None) -> Expr:
+        if not self.label_smoothing:
+            return nll_loss(log_p, ids, weights, self.reduction, self.ignore_index)
+        picked = nll_loss(log_p, ids, weights, "none", self.ignore_index)
+        factors = _along_classes(builder, weights, log_p) if weights is not None else None
+        spread = -mean(log_p if factors is None else log_p * factors, axis=class_axis(log_p))
+        counted = not_equal(ids, scalar(self.ignore_index, ids))
+        spread = where(counted, spread, scalar(0, log_p))
+        losses = (1 - self.label_smoothing) * picked + self.label_smoothing * spread
+        if self.reduction != "mean":
+            return self.reduce(losses)
+        return sum(losses) / nll_loss(-ones_like(log_p), ids, weights, "sum", self.ignore_index)
 
     def _are_ids(self, predictions: Var, targets: Var) -> bool:
         """Whether the targets are class ids; else they must have the shape of the predictions."""
@@ -59,10 +85,10 @@ class CrossEntropyLoss(Loss):
     def _from_probabilities(
         self, builder: BlockBuilder, log_p: Var, targets: Var, weights: Var | None
     ) -> Expr:
-        axis = _class_axis(log_p)
+        axis = class_axis(log_p)
         negative = builder.emit(-log_p)
-        shares = _as_floats(builder, targets, log_p)
-        losses = builder.emit(negative * shares)
+        shares = in_dtype_of(log_p, targets, builder)
+        losses = builder.emit(negative * self._smoothed(shares, axis))
         if weights is not None:
             weights = _along_classes(builder, weights, log_p)
             losses = builder.emit(losses * weights)
@@ -76,6 +102,12 @@ class CrossEntropyLoss(Loss):
             case _:
                 return sum(losses) / sum(shares * weights)
 
+    def _smoothed(self, shares: Var, axis: int) -> Expr:
+        if not self.label_smoothing:
+            return shares
+        share = self.label_smoothing / number(dims_of(shares)[axis], shares)
+        return (1 - self.label_smoothing) * shares + share
+
     def _ids(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Var:
         """The class ids of one-hot targets, for `ignore_index` to pick out."""
         assert isinstance(targets.ty, TensorType)
@@ -84,7 +116,25 @@ class CrossEntropyLoss(Loss):
                 f"{self.loss_name}: `ignore_index` = {self.ignore_index} needs class ids or "
                 f"one-hot targets of an integer dtype, but `{targets.name}` is of type {targets.ty}"
             )
-        return builder.emit(argmax(targets, axis=_class_axis(predictions)))
+        return builder.emit(argmax(targets, axis=class_axis(predictions)))
+
+
+@dataclass(frozen=True)
+class NLLLoss(Loss):
+    """Negative log-likelihood: the targets' classes picked out of log-probabilities.
+
+    `CrossEntropyLoss` takes scores instead. Shapes, `weights`, "mean" and `ignore_index` are as
+    there, with class ids for targets.
+    """
+
+    loss_name: str = field(default="nll_loss", init=False)
+    num_backbone_outputs: int = field(default=1, init=False)
+    ignore_index: int = -100
+
+    def build(
+        self, builder: BlockBuilder, predictions: Var, targets: Var, weights: Var | None = None
+    ) -> Expr:
+        return nll_loss(predictions, targets, weights, self.reduction, self.ignore_index)
 
 
 @dataclass(frozen=True)
@@ -106,20 +156,6 @@ class CategoricalCrossEntropyLoss(CrossEntropyLoss):
             f"shape of `{predictions.name}`, which is of type {predictions.ty}, but it is of type "
             f"{targets.ty}; CrossEntropyLoss takes class ids"
         )
-
-
-def _class_axis(scores: Var) -> int:
-    """The axis of the classes: the last of (C,) and (N, C), the second of (N, C, d1, ...)."""
-    ndim = scores.ty.ndim if isinstance(scores.ty, TensorType) else -1
-    return 1 if ndim > 2 else -1
-
-
-def _as_floats(builder: BlockBuilder, targets: Var, log_p: Var) -> Var:
-    assert isinstance(targets.ty, TensorType)
-    assert isinstance(log_p.ty, TensorType)
-    if targets.ty.dtype == log_p.ty.dtype:
-        return targets
-    return builder.emit(targets.astype(log_p.ty.dtype))
 
 
 def _along_classes(builder: BlockBuilder, weights: Var, log_p: Var) -> Var:

@@ -16,5 +16,11 @@ class L1Loss(Loss):
     loss_name: str = field(default="l1_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)
 
-    def build(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:
-        return self.reduce(abs(predictions - targets))
+    def build(
+        self,
+        builder: BlockBuilder,
+        predictions: Expr,
+        targets: Expr,
+        weights: Expr | None = None,
+    ) -> Expr:
+        return self.reduce(abs(predictions - targets), weights)

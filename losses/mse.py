@@ -15,6 +15,12 @@ class MSELoss(Loss):
     loss_name: str = field(default="mse_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)
 
-    def build(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:
+    def build(
+        self,
+        builder: BlockBuilder,
+        predictions: Expr,
+        targets: Expr,
+        weights: Expr | None = None,
+    ) -> Expr:
         difference = builder.emit(predictions - targets)
-        return self.reduce(difference * difference)
+        return self.reduce(difference * difference, weights)

@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import ShapeType, TensorType
-from relaxjax.losses import CategoricalCrossEntropyLoss, CrossEntropyLoss, Loss
+from relaxjax.losses import CategoricalCrossEntropyLoss, CrossEntropyLoss, Loss, NLLLoss
 from relaxjax.losses.base import Reduction
 from relaxjax.lowering import to_jax
 from relaxjax.script import from_source
@@ -194,7 +194,57 @@ def test_half_precision_stays_half_precision() -> None:
     assert found.dtype == "float16"
 
 
+# Label smoothing
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_smoothed_labels(reduction: Reduction, weighted: bool, ignored: int) -> None:
+    """Ids and one-hot vectors give the loss of targets with a share spread over all classes."""
+    log_p = np.asarray(jax.nn.log_softmax(scores))
+    factors = weights if weighted else np.ones(5, "float32")
+    shares = 0.9 * one_hot + 0.1 / 5
+    counted = ids != ignored
+    each = -(shares * factors * log_p).sum(-1) * counted
+    total = (factors[ids] * counted).sum()
+    expected = {"none": each, "sum": each.sum(), "mean": each.sum() / total}[reduction]
+    loss = CrossEntropyLoss(reduction, ignored, label_smoothing=0.1)
+    more = (weights,) if weighted else ()
+    for targets in (ids, one_hot):
+        np.testing.assert_allclose(value(loss, scores, targets, *more), expected, rtol=1e-5)
+
+
+def test_smoothed_labels_against_optax() -> None:
+    expected = optax.softmax_cross_entropy(scores, optax.smooth_labels(one_hot * 1.0, 0.2))
+    found = value(CrossEntropyLoss(label_smoothing=0.2), scores, ids)
+    np.testing.assert_allclose(found, expected.mean(), rtol=1e-6)
+
+
+def test_smoothed_images() -> None:
+    images = rng.normal(size=(2, 3, 4)).astype("float32")
+    truth = rng.integers(0, 3, (2, 4)).astype("int32")
+    hot = np.moveaxis(np.eye(3, dtype="int32")[truth], -1, 1)
+    loss = CrossEntropyLoss("none", label_smoothing=0.3)
+    shares = 0.7 * hot + 0.1
+    expected = -(shares * np.asarray(jax.nn.log_softmax(images, 1))).sum(1)
+    for targets in (truth, hot):
+        np.testing.assert_allclose(value(loss, images, targets), expected, rtol=1e-5)
+
+
+def test_the_likelihood_of_log_probabilities() -> None:
+    log_p = np.asarray(jax.nn.log_softmax(scores))
+    found = value(NLLLoss("mean", 2), log_p, ids, weights)
+    np.testing.assert_allclose(found, value(CrossEntropyLoss("mean", 2), scores, ids, weights))
+
+
 # What it refuses
+
+
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
+def test_labels_are_smoothed_by_a_share(smoothing: float) -> None:
+    with pytest.raises(ValueError, match="`label_smoothing` must be at least 0 and below 1, but"):
+        CrossEntropyLoss(label_smoothing=smoothing)
 
 
 def test_targets_of_neither_shape_are_an_error() -> None:

@@ -109,10 +109,12 @@ def test_an_argument_must_be_a_type_or_a_variable() -> None:
 
 
 def test_the_wrong_number_of_arguments_is_an_error() -> None:
-    with pytest.raises(TypeError, match=r"L1Loss\(predictions, targets\): missing .*'targets'"):
+    with pytest.raises(
+        TypeError, match=r"L1Loss\(predictions, targets, weights\): missing .*'targets'"
+    ):
         L1Loss()(TENSOR)
-    with pytest.raises(TypeError, match=r"L1Loss\(predictions, targets\): too many"):
-        L1Loss()(TENSOR, TENSOR, TENSOR)
+    with pytest.raises(TypeError, match=r"L1Loss\(predictions, targets, weights\): too many"):
+        L1Loss()(TENSOR, TENSOR, TENSOR, TENSOR)
 
 
 def test_a_loss_must_define_its_body() -> None:

@@ -1,0 +1,65 @@
+"""Losses by the angle between vectors, which lie along the last axis."""
+
+from dataclasses import dataclass, field
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.binary import greater, maximum
+from relaxjax.ops.emit import scalar
+from relaxjax.ops.nn.activation import relu
+from relaxjax.ops.search import where
+from relaxjax.ops.statistical import sum
+from relaxjax.ops.unary import sqrt
+
+from .base import Loss
+
+_EPSILON = 1e-8  # below this length a vector counts as having no direction
+
+
+@dataclass(frozen=True)
+class CosineLoss(Loss):
+    """1 - cos of the angle between `predictions` and `targets`."""
+
+    loss_name: str = field(default="cosine_loss", init=False)
+    num_backbone_outputs: int = field(default=1, init=False)
+
+    def build(
+        self,
+        builder: BlockBuilder,
+        predictions: Expr,
+        targets: Expr,
+        weights: Expr | None = None,
+    ) -> Expr:
+        return self.reduce(1 - cosine(builder, predictions, targets), weights)
+
+
+@dataclass(frozen=True)
+class CosineEmbeddingLoss(Loss):
+    """Draws two outputs of a model together where the target is 1, and apart where it is -1.
+
+    The loss is 1 - cos of the angle between them, or else max(0, cos - margin).
+    """
+
+    loss_name: str = field(default="cosine_embedding_loss", init=False)
+    num_backbone_outputs: int = field(default=2, init=False)
+    margin: float = 0.0
+
+    def build(
+        self,
+        builder: BlockBuilder,
+        first: Expr,
+        second: Expr,
+        targets: Expr,
+        weights: Expr | None = None,
+    ) -> Expr:
+        similarity = builder.emit(cosine(builder, first, second))
+        together = builder.emit(greater(targets, scalar(0, targets)))
+        losses = where(together, 1 - similarity, relu(similarity - self.margin))
+        return self.reduce(losses, weights)
+
+
+def cosine(builder: BlockBuilder, a: Expr, b: Expr) -> Expr:
+    """The cosine of the angle between vectors; 0 where one has no direction."""
+    squares = builder.emit(sum(a * a, axis=-1) * sum(b * b, axis=-1))
+    lengths = sqrt(maximum(squares, scalar(_EPSILON**2, squares)))
+    return sum(a * b, axis=-1) / lengths
