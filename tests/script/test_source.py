@@ -294,7 +294,7 @@ def test_a_notebook_cell_has_source() -> None:
     cell = (
         "from relaxjax.script import relax as R\n@R.function\ndef f(x: R.Tensor):\n    return x\n"
     )
-    lines: list[str] = cell.splitlines(keepends=True)
+    lines = [str(line) for line in cell.splitlines(keepends=True)]
     linecache.cache["<cell 1>"] = (len(cell), None, lines, "<cell 1>")
     names: dict[str, Any] = {"__name__": "__main__"}
     exec(compile(cell, "<cell 1>", "exec"), names)
