@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.core import Tracer
 from parsing import parse_functions
 
 from relaxjax.ir.expr import Call, Var
@@ -259,7 +260,7 @@ def reverse_if_positive(x: Any) -> Any:
 
 
 def reverse_if_known(x: Any) -> Any:
-    if isinstance(x, jax.core.Tracer):
+    if isinstance(x, Tracer):
         raise OpError("the values must be known")
     return x[::-1]
 
@@ -292,9 +293,7 @@ def test_what_cannot_be_written_stays() -> None:
 def test_a_lowering_of_another_type_is_an_error(lower: Any, found: str) -> None:
     operator, module = _operator("relax.test_wrong", lower)
     try:
-        with pytest.raises(
-            LoweringError, match=f"the lowering of relax.test_wrong gives {found}"
-        ):
+        with pytest.raises(LoweringError, match=f"the lowering of relax.test_wrong gives {found}"):
             legalize(module)
     finally:
         OPS.pop(operator.name)

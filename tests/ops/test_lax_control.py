@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax_reading import read_module
 from parsing import parse_module
 
 from relaxjax.ir.expr import Var
@@ -150,3 +151,21 @@ def test_a_body_returns_a_tuple() -> None:
         get_op("lax.scan")(
             Var("body", FuncType((ROW,), ROW)), Var("x", ROW), length=3, num_consts=0, num_carry=1
         )
+
+
+def test_a_mapped_loop_stops_for_each_element_by_itself() -> None:
+    """Its condition has a dimension of its own, as JAX makes it of a loop that it maps."""
+
+    def doubled(x: Any) -> Any:
+        return jax.lax.while_loop(lambda c: c[0] < 10, lambda c: (c[0] * 2, c[1] + 1), (x, 0 * x))
+
+    x = np.array([1.0, 3.0, 20.0], "float32")
+    module = read_module(jax.vmap(doubled), x)
+    found = jax.jit(to_jax(module, "main"))(x)
+    chex.assert_trees_all_close(found, jax.vmap(doubled)(x))
+    # One after the other, the loop with a step for two elements of each.
+    rows = np.stack([x, x + 1], axis=1)
+    by_row = read_module(jax.vmap(lambda row: jax.vmap(doubled)(row)[0].sum()), rows)
+    chex.assert_trees_all_close(
+        to_jax(by_row, "main")(rows), jax.vmap(doubled)(rows.reshape(-1))[0].reshape(3, 2).sum(1)
+    )

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.extend.core import Primitive
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var, const
@@ -150,7 +151,7 @@ def test_lowerings_give_tuples_for_several_results() -> None:
 
 
 def test_a_primitive_of_the_users_own_becomes_an_operator() -> None:
-    own = jax.extend.core.Primitive("users_own_square")
+    own = Primitive("users_own_square")
     own.def_impl(lambda x: x * x)
     own.def_abstract_eval(lambda x: x)
     try:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
+import jax
+import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Call
@@ -44,11 +46,31 @@ def scan_lowering(
 def while_lowering(
     cond: Callable[..., Any], body: Body, *args: Any, cond_consts: int, body_consts: int
 ) -> Arrays:
-    """`body(*consts, *carry) -> carry`, as long as `cond(*consts, *carry)` holds."""
+    """`body(*consts, *carry) -> carry`, as long as `cond(*consts, *carry)` holds.
+
+    A condition of some leading dimensions, as mapping over a loop gives it, holds for each element
+    by itself: what is done with one stays as it is.
+    """
     for_cond, for_body, carry = split(args, cond_consts, body_consts)
-    looped: Arrays = lax.while_loop(
-        lambda state: cond(*for_cond, *state), lambda state: tuple(body(*for_body, *state)), carry
-    )
+
+    def holds(state: Arrays) -> Any:
+        return cond(*for_cond, *state)
+
+    def step(state: Arrays) -> Arrays:
+        return tuple(body(*for_body, *state))
+
+    def step_each(state: Arrays) -> Arrays:
+        going = holds(state)
+        return tuple(
+            jnp.where(lax.expand_dims(going, range(going.ndim, new.ndim)), new, old)
+            for new, old in zip(step(state), state, strict=True)
+        )
+
+    looped: Arrays
+    if jax.eval_shape(holds, carry).ndim == 0:
+        looped = lax.while_loop(holds, step, carry)
+    else:
+        looped = lax.while_loop(lambda state: jnp.any(holds(state)), step_each, carry)
     return looped
 
 
@@ -78,8 +100,8 @@ def split(values: Sequence[Any], *counts: int) -> Iterator[Arrays]:
 
 
 def _branches(args: Arrays) -> tuple[list[Body], Arrays]:
-    branches = [arg for arg in args if callable(arg)]
-    return branches, args[len(branches) :]
+    count = sum(map(callable, args))
+    return list(args[:count]), args[count:]
 
 
 def _function_type(call: Call, index: int) -> FuncType:

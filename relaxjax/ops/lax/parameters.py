@@ -71,12 +71,9 @@ def _encoded(value: Any, symbols: JaxSymbols) -> Any:
             return {_public_name(type(value)): value.name}
         case None | bool() | str() | int() | float() | complex() | np.generic():
             return value
-        case tuple() if hasattr(value, "_fields"):
-            return {
-                _public_name(type(value)): _fields(
-                    dict(zip(value._fields, value, strict=True)), symbols
-                )
-            }
+        case tuple() if _field_names(value):
+            fields = dict(zip(_field_names(value), value, strict=True))
+            return {_public_name(type(value)): _fields(fields, symbols)}
         case tuple() | list():
             return tuple(_encoded(item, symbols) for item in value)
         case core.Primitive():
@@ -115,6 +112,11 @@ def _decoded(value: Any, primitives: Primitives) -> Any:
 
 def _fields(fields: Mapping[str, Any], symbols: JaxSymbols) -> dict[str, Any]:
     return {name: _encoded(item, symbols) for name, item in fields.items()}
+
+
+def _field_names(value: tuple[Any, ...]) -> tuple[str, ...]:
+    """The names of the fields of a named tuple; a plain tuple has none."""
+    return getattr(value, "_fields", ())
 
 
 def _is_dtype(value: Any) -> bool:
