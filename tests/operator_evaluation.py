@@ -1,4 +1,4 @@
-"""Running operators, nested calls of them, and their gradient rules, one by one and by their lowering."""
+"""Running operators, nested calls of them, and their gradient rules, by their lowering."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from operator_samples import Array, Dims, Sample
 
-from relaxjax.ir.dims import SymbolicVar, can_prove_equal
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import (
     Call,
     Constant,
@@ -20,10 +20,11 @@ from relaxjax.ir.expr import (
     TupleGetItem,
     Var,
 )
-from relaxjax.ir.function import SeqExpr
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
-from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import kept, substitute
 
 # Lengths that stand for symbolic dimensions in the symbolic run of a sample.
 SYMBOLS = {5: SymbolicVar("n"), 7: SymbolicVar("m")}
@@ -55,40 +56,56 @@ def call_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Call, dict[
 def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = None) -> Any:
     """The value of nested calls, each run by its operator's lowering; shared parts run once."""
     memo = {} if memo is None else memo
-    if id(expr) in memo:
-        return memo[id(expr)]
+    if id(expr) not in memo:
+        memo[id(expr)] = _evaluated(expr, env, memo)
+    return memo[id(expr)]
+
+
+def _evaluated(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any]) -> Any:
     match expr:
         case Var():
-            value = env[expr]
-        case Constant():
-            with jax.ensure_compile_time_eval():
-                value = jnp.asarray(expr.data)
-        case ShapeExpr(values=values):
-            value = values
-        case PrimExpr(value=value, dtype="float32"):
-            value = np.float32(value)
-        case PrimExpr(value=value):
-            pass
-        case StringImm(value=value):
-            pass
+            return env[expr]
         case Tuple(fields=fields):
-            value = tuple(evaluate(item, env, memo) for item in fields)
+            return tuple(evaluate(item, env, memo) for item in fields)
         case TupleGetItem(tuple_value=inner, index=index):
-            value = evaluate(inner, env, memo)[index]
+            return evaluate(inner, env, memo)[index]
         case Call(op=Op() as op):
             args, attrs = arguments(expr)
             assert op.lower is not None, f"{op.name} has no lowering"
             given = [None if arg is None else evaluate(arg, env, memo) for arg in args]
-            value = op.lower(*given, **attrs)
+            return op.lower(*given, **attrs)
         case SeqExpr():
             inside = dict(env)
             for binding in expr.bindings():
                 inside[binding.var] = evaluate(binding.value, inside, memo)
-            value = evaluate(expr.body, inside, memo)
+            return evaluate(expr.body, inside, memo)
+        case Function():
+            return _callable(expr, env)
         case _:
-            raise TypeError(f"{expr}")
-    memo[id(expr)] = value
-    return value
+            return _literal(expr)
+
+
+def _literal(expr: Expr) -> Any:
+    match expr:
+        case Constant(data=data):
+            with jax.ensure_compile_time_eval():
+                return jnp.asarray(data)
+        case ShapeExpr(values=values):
+            return values
+        case PrimExpr(value=value, dtype="float32"):
+            return np.float32(value)
+        case PrimExpr(value=value) | StringImm(value=value):
+            return value
+    raise TypeError(f"`{expr}` has no value")
+
+
+def _callable(function: Function, env: Mapping[Var, Any]) -> Callable[..., Any]:
+    """A function, such as the body of a loop, on values."""
+
+    def run(*values: Any) -> Any:
+        return evaluate(function.body, {**env, **dict(zip(function.params, values, strict=True))})
+
+    return run
 
 
 def fitted(partial: Any, arg: Any) -> Any:
@@ -112,7 +129,22 @@ def partials(call: Call, out: Expr, g: Expr) -> list[Expr | None]:
     given = rule(g, out, *args, **attrs)
     found = [given] if isinstance(given, Expr) else list(given)
     assert len(found) == len(args), f"{call.op.name}: {len(found)} partials, {len(args)} arguments"
-    return found
+    return [None if partial is None else opened(partial) for partial in found]
+
+
+def opened(expr: Expr) -> Expr:
+    """An expression with the values of bindings where their variables stand."""
+    match expr:
+        case SeqExpr():
+            values: dict[Var, Expr] = {}
+            for binding in expr.bindings():
+                values[binding.var] = substitute(opened(binding.value), values)
+            return substitute(opened(expr.body), values)
+        case Tuple(fields=fields):
+            return replace(expr, fields=kept(fields, map(opened, fields)))
+        case Call(args=args):
+            return replace(expr, args=kept(args, map(opened, args)))
+    return expr
 
 
 def bound(call: Call) -> Var:

@@ -22,7 +22,7 @@ def cast(x: Any, dtype: Any) -> Any:
 
 
 def aligned(*arrays: Any) -> tuple[Any, ...]:
-    """The arrays with leading dimensions of 1, so that all have one rank; host scalars as they are."""
+    """The arrays with leading dimensions of 1 to one rank; host scalars as they are."""
     ndim = max(jax.numpy.ndim(x) for x in arrays)
     return tuple(
         x

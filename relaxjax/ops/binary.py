@@ -1,6 +1,6 @@
 """Binary operators: arithmetic, comparison, logic and bits, all with numpy's broadcasting.
 
-Gradient rules give the adjoint in the broadcast shape: the Gradient pass sums it back, once for all.
+Gradient rules give the adjoint in the broadcast shape: the Gradient pass sums it back for all.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.expr import Constant, Expr, const
+from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, is_float
 

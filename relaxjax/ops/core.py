@@ -45,7 +45,7 @@ def tensor_to_shape(expr: TensorType) -> ShapeType:
 
 
 def _vector(dims: Any) -> Any:
-    """Dimensions as a vector: known ones as a constant, symbolic ones while JAX exports a program."""
+    """Dimensions as a vector: a constant, unless JAX exports a program with symbolic ones."""
     dtype = jax_dtype("int64")
     if all(isinstance(dim, int) for dim in dims):
         with jax.ensure_compile_time_eval():

@@ -17,7 +17,6 @@ from .declare import DType, OpError, op
 from .emit import call, dtype_of
 from .shapes import with_dtype
 
-
 _ZERO, _ONE = PrimExpr(0), PrimExpr(1)
 
 
@@ -35,7 +34,7 @@ def shaped(shape: Expr, dtype: str | None) -> TensorType:
 
 
 def filled(name: str, value: int, doc: str) -> tuple[Op, Op]:
-    """The operator that fills a shape with `value`, and the one that fills the shape of a tensor."""
+    """The operators that fill a shape, and the shape of a tensor, with `value`."""
 
     def infer(shape: ShapeExpr, dtype: DType) -> TensorType:
         return shaped(shape, dtype)
@@ -120,8 +119,8 @@ def _length(value: Expr, name: str) -> Dim | None:
     return dim
 
 
-def _identity_matrix(rows: Any, columns: Any, k: Any, dtype: Any) -> Any:
-    shape = (rows, columns)
+def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
+    shape = (n, m)
     row, column = (lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
     return (row + k == column).astype(jax_dtype(dtype))
 
@@ -129,7 +128,7 @@ def _identity_matrix(rows: Any, columns: Any, k: Any, dtype: Any) -> Any:
 @op(
     "relax.eye",
     complete=lambda n, m, **rest: {"m": n if m is None else m},
-    lower=lambda n, m, k, dtype: _identity_matrix(n, m, k, dtype),
+    lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
     precision="follow",
     fusion="elementwise",
@@ -146,7 +145,7 @@ def eye(
 
 @op(
     "relax.eye_like",
-    lower=lambda x, k, dtype: _identity_matrix(*x.shape, k, dtype or x.dtype),
+    lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
     precision="follow",
     fusion="elementwise",
@@ -194,7 +193,7 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
 def arange(
     start: PrimExpr, end: PrimExpr | None = None, step: PrimExpr = _ONE, dtype: DType | None = None
 ) -> TensorType:
-    """The numbers start, start + step, ... before `end`; with one number, those from 0 before it."""
+    """The numbers start, start + step, ... before `end`; of one number, those from 0 on."""
     values = [item.value for item in (start, end, step) if isinstance(item, PrimExpr)]
     if len(values) < 3 or isinstance(values[2], SymbolicExpr):
         return TensorType(None, dtype, 1)
@@ -207,7 +206,7 @@ def arange(
 
 
 def _triangle(keep: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The lowering that keeps the elements whose diagonal `keep` says to keep, and zeroes the others."""
+    """The lowering that keeps the elements on the diagonals that `keep` names."""
 
     def lower(x: Any, k: Any) -> Any:
         shape = x.shape[-2:]

@@ -16,7 +16,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from itertools import zip_longest
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
@@ -120,12 +119,13 @@ def _inference(
     name: str, function: Callable[..., Type], expected: dict[str, type[Type] | None]
 ) -> Callable[[Call], Type]:
     """The body of the declaration as a rule on calls, with the arguments' kinds checked first."""
-    body = _prefixed(name, function)
+    body, kinds = _prefixed(name, function), list(expected.items())
 
     def infer(call: Call) -> Type:
         args, attrs = arguments(call)
         seen: list[Any] = []
-        for arg, (param, kind) in zip_longest(args, expected.items(), fillvalue=("", None)):
+        for index, arg in enumerate(args):
+            param, kind = kinds[index] if index < len(kinds) else ("", None)
             if arg is None or kind is None:
                 seen.append(arg)
                 continue
@@ -154,7 +154,7 @@ def _prefixed(name: str, rule: Callable[..., R]) -> Callable[..., R]:
 def _parameters(
     function: Callable[..., Type],
 ) -> tuple[tuple[Param, ...], dict[str, type[Type] | None]]:
-    """The parameters that a declaration's signature states, and the type each argument must have."""
+    """The parameters in a declaration's signature, and the type that each argument must have."""
     hints = typing.get_type_hints(function, include_extras=True)
     params: list[Param] = []
     expected: dict[str, type[Type] | None] = {}

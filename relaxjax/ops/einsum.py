@@ -3,7 +3,6 @@
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import jax.numpy as jnp
 
@@ -11,9 +10,9 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.types import TensorType, TupleType
 
-from .arranging import fields_of, tensors_of
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
+from .joining import fields_of, tensors_of
 from .shapes import broadcast_dims, common_dtype, dims_text
 
 

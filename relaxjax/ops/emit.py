@@ -1,6 +1,5 @@
 """What gradient rules write with: calls by name, scalars of a tensor's dtype, shapes."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -56,7 +55,7 @@ def ndim_of(x: Expr) -> int:
 
 
 def shape_of(x: Expr) -> Expr:
-    """The shape of a tensor as an argument: written out, in its variable, or asked for at run time."""
+    """The shape of a tensor as an argument: written out, a variable, or read when it runs."""
     shape = tensor_type(x).shape
     if isinstance(shape, Var):
         return shape

@@ -126,12 +126,12 @@ def scatter_elements(
     for name, ty in (("indices", indices), ("updates", updates)):
         if -1 not in (ty.ndim, data.ndim) and ty.ndim != data.ndim:
             raise OpError(f"`{name}` must have {data.ndim} dimensions, found {ty.ndim}")
-    if indices.dims is not None and updates.dims is not None:
-        if any(map(can_prove_different, indices.dims, updates.dims)):
-            raise OpError(
-                f"`updates` must have the shape of `indices`, {dims_text(indices.dims)}, "
-                f"found {dims_text(updates.dims)}"
-            )
+    places, found = indices.dims or (), updates.dims or ()
+    if any(map(can_prove_different, places, found)):
+        raise OpError(
+            f"`updates` must have the shape of `indices`, {dims_text(places)}, "
+            f"found {dims_text(found)}"
+        )
     return data
 
 
@@ -172,7 +172,8 @@ def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> Ten
         raise OpError(f"`batch_dims` must be in [0, {min(data.ndim, indices.ndim - 1)}]")
     if depth > data.ndim - batch_dims:
         raise OpError(
-            f"the last dimension of `indices` may be at most {data.ndim - batch_dims}, found {depth}"
+            f"the last dimension of `indices` may be at most {data.ndim - batch_dims}, "
+            f"found {depth}"
         )
     assert indices.dims is not None
     if data.dims is None:
@@ -344,7 +345,7 @@ def _host_dtype(value: Any) -> Any:
 def one_hot(
     indices: TensorType, on_value: PrimExpr, off_value: PrimExpr, depth: int, axis: int = -1
 ) -> TensorType:
-    """`on_value` at the places that `indices` say along a new axis of length `depth`, else `off_value`.
+    """`on_value` where `indices` say along a new axis of length `depth`, `off_value` elsewhere.
 
     The dtype is that of the values: float64 or int64, unless they are written as R.prim_value of
     a narrower one.

@@ -68,7 +68,7 @@ def _take_backward_gradient(
 def take_backward(
     output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:
-    """The adjoint of `x` in take: the slices of `output_grad` added up at `indices` along `axis`."""
+    """The adjoint of `x` in take: slices of `output_grad` added up at `indices` along `axis`."""
     return x
 
 

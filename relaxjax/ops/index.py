@@ -1,21 +1,16 @@
 """Operators that read parts of a tensor."""
 
-from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
-from jax import lax
 
-from relaxjax.ir.dims import Dim, SymbolicExpr
-from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple
-from relaxjax.ir.op import Op
+from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import PrimType, TensorType
 
 from .declare import OpError, op
-from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of, tensor_type
+from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
-from .shapes import bounded, normalize_axes, normalize_axis, positive_part
+from .shapes import normalize_axis
 
 _MODES = ("fast", "wrap", "clip", "nan")
 # `fast` promises that no place is outside; XLA clips the places it gathers in any case.

@@ -74,10 +74,10 @@ def _dot_gradient(g: Expr, x: Expr, y: Expr, out_dtype: str | None) -> tuple[Exp
     fusion="contraction",
 )
 def matmul(x1: TensorType, x2: TensorType, out_dtype: DType | None = None) -> TensorType:
-    """Product of matrices in the last two axes: z[..., i, j] = sum of x1[..., i, k] * x2[..., k, j].
+    """Product of matrices in the last two axes: z[i, j] = sum of x1[i, k] * x2[k, j].
 
-    The axes before them broadcast. A vector is a row on the left and a column on the right, and that
-    axis is left out of the result.
+    The axes before them broadcast. A vector is a row on the left and a column on the right, and
+    the result is without that axis.
     """
     dtype = out_dtype or common_dtype(x1=x1, x2=x2)
     vdevice = common_vdevice(x1, x2)
@@ -124,6 +124,6 @@ def outer(x1: TensorType, x2: TensorType) -> TensorType:
 
 @sugar("relax.linear")
 def linear(data: Expr, weight: Expr, bias: Expr | None = None, out_dtype: Any = None) -> Expr:
-    """A layer's product with its weight of shape (out, in), plus its bias: data @ weight^T + bias."""
+    """A linear layer, whose weight is of shape (out, in): data @ weight^T + bias."""
     product = matmul(data, call("permute_dims", weight), out_dtype)
     return product if bias is None else product + bias

@@ -147,7 +147,7 @@ def squeeze(x: TensorType, axis: Axes | None = None) -> TensorType:
     facts={"moves": True},
 )
 def broadcast_to(x: TensorType, shape: ShapeExpr) -> TensorType:
-    """`x` repeated along its axes of length 1, and along new ones in front, until it has `shape`."""
+    """`x` repeated along axes of length 1, and along new ones in front, until it has `shape`."""
     ty = on_device_of(shaped(shape, x.dtype), x)
     if x.ndim > ty.ndim >= 0:
         raise OpError(f"`shape` must have at least {x.ndim} dimensions, as `x`, found {ty.ndim}")
@@ -186,7 +186,7 @@ def _collapse(data: Any, shape: Any) -> Any:
     fusion="reduction",
 )
 def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
-    """The sum of `data` over what broadcasting to its shape repeats: the adjoint of broadcast_to."""
+    """The sum over what broadcasting to the shape of `data` repeats: broadcast_to's adjoint."""
     ty = on_device_of(shaped(shape, data.dtype), data)
     _require_broadcast(ty.dims, data.dims, "shape")
     return ty

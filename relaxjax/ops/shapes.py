@@ -33,6 +33,13 @@ def normalize_axes(axes: Sequence[int] | None, ndim: int, name: str = "axis") ->
     return normal
 
 
+def require_ndim(name: str, ty: TensorType, ndim: int) -> None:
+    """A tensor of another rank is an error; an unknown rank is not."""
+    if ty.ndim not in (-1, ndim):
+        noun = "dimension" if ndim == 1 else "dimensions"
+        raise OpError(f"`{name}` must have {ndim} {noun}, found {ty.ndim}")
+
+
 def common_dtype(**tensors: TensorType) -> str | None:
     """The dtype that the tensors share; two different ones are an error, an unknown one is None."""
     known = {name: ty.dtype for name, ty in tensors.items() if ty.dtype is not None}
@@ -61,7 +68,8 @@ def broadcast_dims(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | 
             result.append(left)
         elif can_prove_different(left, right):
             raise OpError(
-                f"the shapes {dims_text(lhs)} and {dims_text(rhs)} do not broadcast: {left} against {right}"
+                f"the shapes {dims_text(lhs)} and {dims_text(rhs)} do not broadcast: "
+                f"{left} against {right}"
             )
         else:
             return None

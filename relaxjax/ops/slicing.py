@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from relaxjax.ir.dims import Dim, SymbolicExpr, can_prove_different, floordiv
+from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr, PrimExpr, Tuple
 from relaxjax.ir.types import TensorType, TupleType
 
@@ -18,12 +18,15 @@ from .emit import call, dims_of, dtype_of
 from .shapes import bounded, common_dtype, normalize_axes, normalize_axis, positive_part
 
 
-def host_dims(value: Expr | None, name: str) -> tuple[Dim, ...] | None:
+def _field_count(value: Expr, name: str) -> int:
+    """How many fields a tuple argument has; anything but a tuple is an error."""
+    if isinstance(value.ty, TupleType):
+        return len(value.ty.fields)
+    raise OpError(f"`{name}` must be a tuple of integers, but `{value}` is of type {value.ty}")
+
+
+def host_dims(value: Expr) -> tuple[Dim, ...] | None:
     """The integers of a tuple argument; None where one of them is in a variable."""
-    if value is None:
-        return None
-    if not isinstance(value.ty, TupleType):
-        raise OpError(f"`{name}` must be a tuple of integers, but `{value}` is of type {value.ty}")
     if not isinstance(value, Tuple):
         return None
     found = [host_dim(item) for item in value.fields]
@@ -74,12 +77,13 @@ def _strided_slice_gradient(
 ) -> tuple[Expr | None, ...]:
     """Written into zeros, along one axis after another."""
     dims, shape = dims_of(x), list(dims_of(y))
-    places, first, last = (host_dims(v, "begin") for v in (axes, begin, end))
-    steps = (1,) * len(places or ()) if strides is None else host_dims(strides, "strides")
+    places, first, last = host_dims(axes), host_dims(begin), host_dims(end)
+    steps = (1,) * len(places or ()) if strides is None else host_dims(strides)
     if places is None or first is None or last is None or steps is None:
         raise OpError("relax.strided_slice: the gradient needs places that are written out")
     for axis, start, stop, step in zip(places, first, last, steps, strict=True):
-        assert isinstance(axis, int) and isinstance(step, int)
+        assert isinstance(axis, int)
+        assert isinstance(step, int)
         low, high, _ = _resolved_slice(dims[axis], start, stop, step)
         shape[axis] = dims[axis]
         part = call("flip", g, axis) if step < 0 else g
@@ -109,17 +113,14 @@ def strided_slice(
     Negative places count from the back, and places outside are moved inside; `assume_inbound` says
     that symbolic ones are neither.
     """
-    parts = {"begin": begin, "end": end, "strides": strides}
-    for name, part in parts.items():
-        if part is not None and len(part.ty.fields) != len(axes.ty.fields):
+    count = _field_count(axes, "axes")
+    for name, part in (("begin", begin), ("end", end), ("strides", strides)):
+        if part is not None and _field_count(part, name) != count:
             raise OpError(
-                f"`{name}` must have {len(axes.ty.fields)} elements, as `axes`, "
-                f"found {len(part.ty.fields)}"
+                f"`{name}` must have {count} elements, as `axes`, found {_field_count(part, name)}"
             )
-    places, first, last = (
-        host_dims(v, n) for v, n in ((axes, "axes"), (begin, "begin"), (end, "end"))
-    )
-    steps = host_dims(strides, "strides") if strides is not None else (1,) * len(axes.ty.fields)
+    places, first, last = host_dims(axes), host_dims(begin), host_dims(end)
+    steps = (1,) * count if strides is None else host_dims(strides)
     if x.ndim < 0 or places is None:
         return TensorType(None, x.dtype, x.ndim, x.vdevice)
     along = normalize_axes([a for a in places if isinstance(a, int)], x.ndim, "axes")
@@ -145,7 +146,8 @@ def _slice_length(length: Dim, begin: Dim, end: Dim, stride: Dim, inbound: bool)
         return None
     if not inbound:
         begin, end = _clipped(begin, length), _clipped(end, length)
-    return _ceil_divide(end - begin if inbound else positive_part(end - begin), stride)
+    distance = end - begin if inbound else positive_part(end - begin)
+    return floordiv(distance + stride - 1, stride)
 
 
 def _clipped(place: Dim, length: Dim) -> Dim:
@@ -163,7 +165,8 @@ def _dynamic_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
             "relax.dynamic_strided_slice: the places must be known when the program is compiled, "
             "because the shape of the result depends on them: write R.strided_slice"
         ) from None
-    return _strided_slice(x, range(x.ndim), *places, assume_inbound=False)
+    begin, end, strides = places
+    return _strided_slice(x, range(x.ndim), begin, end, strides, assume_inbound=False)
 
 
 @op(

@@ -15,7 +15,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from .arrays import cast, jax_dtype
 from .creation import host_dim
 from .declare import DType, OpError, op
-from .emit import call, dtype_of
+from .emit import call
 from .index import require_integers
 from .shapes import normalize_axis, with_dtype
 
@@ -92,7 +92,7 @@ def topk(
     largest: bool = True,
     dtype: DType = "int32",
 ) -> Type:
-    """The `k` largest elements along `axis` in descending order, or the smallest in ascending order.
+    """The `k` largest elements along `axis`, the largest first, or the smallest, smallest first.
 
     `ret_type` chooses the values, their indices (of dtype `dtype`), or both as a pair. A `k` below
     1, or above the length, takes all.
@@ -161,7 +161,7 @@ def unique(
 ) -> Type:
     """The distinct elements of `x`, or slices along `axis`, in ascending order.
 
-    With them, if asked for: where each stands first, which one each element is, how often it occurs.
+    With them, if asked for: where each stands first, which one each element is, how often it is.
     """
     along = None if axis is None else host_dim(axis)
     if isinstance(along, int) and x.ndim >= 0:
@@ -189,7 +189,7 @@ def _nonzero(x: Any) -> Any:
     facts={"data_dependent": True},
 )
 def nonzero(x: TensorType) -> TensorType:
-    """The places of the elements that are not 0: one row for each axis, one column for each place."""
+    """The places of the elements that are not 0: a row for each axis, a column for each place."""
     return TensorType(None, "int64", 2, x.vdevice)
 
 
@@ -206,7 +206,7 @@ def _multinomial(prob: Any, uniform_sample: Any, sample_indices: Any, dtype: str
 def multinomial_from_uniform(
     prob: TensorType, uniform_sample: TensorType, sample_indices: TensorType, dtype: DType = "int64"
 ) -> TensorType:
-    """A class for each draw from [0, 1): of the distribution in row `sample_indices[i]` of `prob`."""
+    """A class for each draw from [0, 1), of the distribution in row `sample_indices[i]`."""
     parts = {"prob": prob, "uniform_sample": uniform_sample, "sample_indices": sample_indices}
     for name, ty in parts.items():
         if ty.ndim not in (-1, 2):

@@ -55,7 +55,7 @@ def reduced_count(x: Expr, axis: Sequence[int] | None) -> Dim:
 
 
 def with_reduced_axes(y: Expr, axis: Sequence[int] | None, keepdims: bool) -> Expr:
-    """A reduced tensor with its reduced axes back, of length 1, so that it broadcasts to the argument."""
+    """A reduced tensor with its reduced axes back, so that it broadcasts to the argument."""
     return y if keepdims or not axis else call("expand_dims", y, axis)
 
 

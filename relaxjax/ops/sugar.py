@@ -12,7 +12,7 @@ SUGAR: dict[str, Callable[..., Expr]] = {}
 
 
 def sugar(name: str) -> Callable[[Writer], Writer]:
-    """Declare a function of expressions under a name of the script: `R.linear` for `relax.linear`."""
+    """Declare a function of expressions under a name of the script, such as `relax.linear`."""
 
     def declare(function: Writer) -> Writer:
         SUGAR[name] = function

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from relaxjax.ir.expr import Expr
@@ -272,9 +273,9 @@ def _clip(x: Any, min: Any, max: Any) -> Any:
 
 
 def _bound(bound: Any, dtype: Any) -> Any:
-    """A bound in a tensor's dtype; an integer tensor has its nearest integer, as with infinities."""
+    """A bound in a tensor's dtype: of integers the nearest one, of an infinity too."""
     if isinstance(bound, float) and jnp.issubdtype(dtype, jnp.integer):
-        limits = jnp.iinfo(dtype)
+        limits = np.iinfo(np.dtype(dtype))
         bound = limits.min if bound < limits.min else limits.max if bound > limits.max else bound
     return jnp.asarray(bound).astype(dtype)
 

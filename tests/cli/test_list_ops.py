@@ -31,8 +31,10 @@ def test_json_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     table = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
     assert set(table) == {name for name in OPS if name.startswith("relax.")}
     add, norm = table["relax.add"], table["relax.nn.batch_norm"]
-    assert add["facts"]["unit"] == 0 and add["pure"] is True
-    assert norm["rules"]["training_form"] == "yes" and add["rules"]["training_form"] is None
+    assert add["facts"]["unit"] == 0
+    assert add["pure"] is True
+    assert norm["rules"]["training_form"] == "yes"
+    assert add["rules"]["training_form"] is None
     assert norm["parameters"][5] == {"name": "axis", "kind": "attribute"}
     assert norm["parameters"][6] == {"name": "epsilon", "kind": "attribute", "default": "1e-05"}
     assert table["relax.equal"]["rules"]["gradient"] == "zero"

@@ -32,7 +32,7 @@ import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
 from relaxjax.ir.registry import OPS, get_op
-from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 
 OPERATORS = sorted(name for name in OPS if name.startswith("relax."))
@@ -59,7 +59,8 @@ def test_every_operator_has_samples(name: str) -> None:
 
 
 def _lowered(call: Call, values: dict[Var, Any]) -> Any:
-    assert isinstance(call.op, Op) and call.op.lower is not None
+    assert isinstance(call.op, Op)
+    assert call.op.lower is not None
     args, attrs = arguments(call)
     return call.op.lower(*(None if a is None else evaluate(a, values) for a in args), **attrs)
 
@@ -229,7 +230,7 @@ def _second_order(
     cotangents: list[Any],
     directions: list[Any],
 ) -> tuple[Any, Any]:
-    """The derivative of <directions, first derivative>: by the rules of what the rule emits, and by JAX."""
+    """The derivative of <directions, first derivative>: by the emitted calls' rules, and JAX's."""
     emitted, out, g = _emitted(call)
     args = arguments(call)[0]
     weights = dict(zip(active, directions, strict=True))

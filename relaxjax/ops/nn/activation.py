@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import OpError, op
-from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, shape_of, where
+from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
 from relaxjax.ops.shapes import normalize_axis
 from relaxjax.ops.sugar import sugar
 from relaxjax.ops.unary import require_float
@@ -169,10 +169,10 @@ def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:
     require_float(data, "data")
     if alpha.ndim not in (-1, 1):
         raise OpError(f"`alpha` must have 1 dimension, found {alpha.ndim}")
-    if data.ndim >= 0:
-        channels = None if data.dims is None else data.dims[normalize_axis(axis, data.ndim)]
-        slopes = None if alpha.dims is None else alpha.dims[0]
-        if None not in (channels, slopes) and slopes != 1 and can_prove_different(channels, slopes):
+    along = normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
+    if data.dims is not None and alpha.dims is not None:
+        channels, slopes = data.dims[along], alpha.dims[0]
+        if slopes != 1 and can_prove_different(channels, slopes):
             raise OpError(f"`alpha` must have {channels} elements or 1, found {slopes}")
     return data
 
@@ -191,7 +191,10 @@ def _softplus_gradient(g: Expr, y: Expr, x: Expr, beta: float, threshold: float)
 
 @op("relax.nn.softplus", lower=_softplus, gradient=_softplus_gradient, **_RULES)
 def softplus(data: TensorType, beta: float = 1.0, threshold: float = 20.0) -> TensorType:
-    """Smooth rectified linear unit: y = log(1 + exp(beta * x)) / beta; x where beta * x > threshold."""
+    """Smooth rectified linear unit: y = log(1 + exp(beta * x)) / beta.
+
+    Where beta * x is above the threshold, it is x itself.
+    """
     require_float(data, "data")
     return data
 

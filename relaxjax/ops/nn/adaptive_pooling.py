@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened

@@ -6,15 +6,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
-from relaxjax.ir.expr import Expr, PrimExpr
+from relaxjax.ir.expr import Expr, np_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import OpError, op
-from relaxjax.ops.emit import call, dims_of, number, scalar, where
+from relaxjax.ops.emit import call, dims_of, dtype_of, number, scalar, where
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.shapes import common_dtype, dims_text
+from relaxjax.ops.sugar import sugar
 from relaxjax.ops.traced import traced_gradient
 
 _MASKS = (None, "TopLeft", "BottomRight")
@@ -89,6 +91,11 @@ def _visible(
     return seen if window_size is None else seen & (distance < window_size)
 
 
+def _lowest(dtype: Any) -> float:
+    """A number whose exponential is 0, and that unlike infinity gives no NaN."""
+    return float(ml_dtypes.finfo(np_dtype(dtype)).min)  # type: ignore[no-untyped-call]  # ml_dtypes has no types for it
+
+
 def _scores(query: Any, key: Any, scale: float | None) -> Any:
     """The scaled products of queries and keys, by batch and head, in float32 at least."""
     wide = jnp.float32 if query.dtype.itemsize < 4 else query.dtype
@@ -101,7 +108,7 @@ def _weighted(scores: Any, seen: Any | None, value: Any, dtype: Any) -> Any:
     """The mean of the values by the softmax of the scores."""
     if seen is not None:
         seen = jnp.broadcast_to(seen, scores.shape)
-        scores = lax.select(seen, scores, jnp.full_like(scores, jnp.finfo(scores.dtype).min))
+        scores = lax.select(seen, scores, jnp.full_like(scores, _lowest(scores.dtype)))
     weights = jax.nn.softmax(scores, -1).astype(value.dtype)
     return jnp.einsum("bhqk,bkhd->bqhd", weights, value).astype(dtype)
 
@@ -137,8 +144,8 @@ def _mask_expr(
         seen = call("tril", seen, offset)
     if window_size is not None:
         seen = call("triu", seen, offset - window_size + 1)
-    lowest = float(jnp.finfo(scores.ty.dtype).min)  # type: ignore[union-attr]  # a tensor's
-    return where(call("astype", seen, "bool"), scores, scalar(lowest, scores))
+    lowest = scalar(_lowest(dtype_of(scores)), scores)
+    return where(call("astype", seen, "bool"), scores, lowest)
 
 
 def _gradient(
@@ -152,14 +159,14 @@ def _gradient(
     causal_mask: str | None,
     window_size: int | None,
 ) -> tuple[Expr | None, ...]:
-    """Through the weights, which are computed again: nothing of their size outlives the forward program."""
+    """Through the weights, computed again: nothing of their size outlives the forward program."""
     heads, key_heads = dims_of(query)[2], dims_of(key)[2]
     rows = [call("permute_dims", part, [0, 2, 1, 3]) for part in (query, key, value, g)]
     q, k, v, h = rows
     if heads != key_heads:
         k, v = (call("repeat", part, floordiv(heads, key_heads), 1) for part in (k, v))
     factor = _factor(query, scale)
-    scores = call("matmul", q, call("permute_dims", k, [0, 1, 3, 2])) * factor
+    scores: Expr = call("matmul", q, call("permute_dims", k, [0, 1, 3, 2])) * factor
     if bias is not None:
         scores = scores + bias
     masked = _mask_expr(scores, dims_of(query)[1], dims_of(key)[1], causal_mask, window_size)
@@ -167,9 +174,9 @@ def _gradient(
     to_weights = call("matmul", h, call("permute_dims", v, [0, 1, 3, 2]))
     to_scores = (to_weights - call("sum", to_weights * weights, -1, True)) * weights
     scaled = to_scores * factor
-    to_query = call("matmul", scaled, k)
-    to_key = call("matmul", call("permute_dims", scaled, [0, 1, 3, 2]), q)
-    to_value = call("matmul", call("permute_dims", weights, [0, 1, 3, 2]), h)
+    to_query: Expr = call("matmul", scaled, k)
+    to_key: Expr = call("matmul", call("permute_dims", scaled, [0, 1, 3, 2]), q)
+    to_value: Expr = call("matmul", call("permute_dims", weights, [0, 1, 3, 2]), h)
     to_key, to_value = (_heads_summed(p, key_heads, heads) for p in (to_key, to_value))
     back = (call("permute_dims", part, [0, 2, 1, 3]) for part in (to_query, to_key, to_value))
     return *back, None if bias is None else to_scores
@@ -195,45 +202,66 @@ def _heads_summed(adjoint: Expr, key_heads: Dim, heads: Dim) -> Expr:
     return call("sum", apart, 2)
 
 
-@op("relax.nn.attention", lower=_attention, gradient=_gradient, **_RULES)
-def attention(
+@op(
+    "relax.nn.attention",
+    lower=lambda query, key, value, **attrs: _attention(query, key, value, None, **attrs),
+    gradient=lambda g, y, query, key, value, **attrs: _gradient(
+        g, y, query, key, value, None, **attrs
+    )[:3],
+    **_RULES,
+)
+def plain_attention(
     query: TensorType,
     key: TensorType,
     value: TensorType,
-    bias: TensorType | None = None,
     scale: float | None = None,
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> TensorType:
-    """Attention: softmax(scale * query @ key^T + bias) @ value, for each batch and head.
+    """Attention: softmax(scale * query @ key^T) @ value, for each batch and head.
 
     `scale` is 1 / sqrt(head dimension) if not given. A query sees the keys up to its own place with
     the mask TopLeft; with BottomRight the last query sees all. `window_size` is how many of them,
     counted back from there. Several heads of the query may share one of the keys and values.
     """
     _require_mask(causal_mask, window_size)
-    ty = _attention_type(query, key, value)
-    if bias is not None:
-        _require_bias(query, key, bias)
-    return ty
+    return _attention_type(query, key, value)
 
 
 @op("relax.nn.attention_bias", lower=_attention, gradient=_gradient, **_RULES)
-def attention_bias(
+def biased_attention(
     query: TensorType,
     key: TensorType,
     value: TensorType,
-    bias: TensorType | None = None,
+    bias: TensorType,
     scale: float | None = None,
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> TensorType:
-    """As attention, under the name that TVM prints where there is a bias."""
+    """As attention, with a bias that is added to the scaled products before the softmax."""
     _require_mask(causal_mask, window_size)
-    ty = _attention_type(query, key, value)
-    if bias is not None:
-        _require_bias(query, key, bias)
-    return ty
+    _require_bias(query, key, bias)
+    return _attention_type(query, key, value)
+
+
+@sugar("relax.nn.attention")
+def attention(
+    query: Expr,
+    key: Expr,
+    value: Expr,
+    bias: Expr | None = None,
+    scale: float | None = None,
+    causal_mask: str | None = None,
+    window_size: int | None = None,
+) -> Expr:
+    """Attention, by the operator that takes a bias where there is one."""
+    attrs = {"scale": scale, "causal_mask": causal_mask, "window_size": window_size}
+    if bias is None:
+        return plain_attention(query, key, value, **attrs)
+    return biased_attention(query, key, value, bias, **attrs)
+
+
+sugar("relax.nn.attention_bias")(attention)
 
 
 def _complete_var_len(
@@ -247,7 +275,7 @@ def _complete_var_len(
 
 
 def _segments(starts: Any, length: Any) -> tuple[Any, Any]:
-    """Of each place in a packed sequence: which sequence it belongs to, and where in it it stands."""
+    """Of each place in a packed sequence: which sequence it is of, and where in it it stands."""
     places = lax.iota(starts.dtype, length)
     owner = jnp.searchsorted(starts, places, side="right", method="compare_all")
     owner = owner.astype(starts.dtype) - 1
@@ -303,7 +331,7 @@ def attention_var_len(
     causal_mask: str | None = None,
     window_size: int | None = None,
 ) -> TensorType:
-    """Attention within each of several sequences, which are packed one after another into one.
+    """Attention within each of several sequences that are packed into one, end to end.
 
     `seqstart_q[i]` is where sequence i starts, with one more at the end; those of the keys are the
     same if not given.

@@ -47,7 +47,7 @@ def complete_convolution(
     out_layout: str | None,
     **rest: Any,
 ) -> Mapping[str, Any]:
-    """One value for each spatial axis where one stood for all; the layout of the data for the result."""
+    """One value for each spatial axis where one stood for all, and the layout of the result."""
     count = len(data_layout) - 2
     if count not in SPATIAL:
         raise OpError(f'`data_layout` must be like "NCHW", found "{data_layout}"')
@@ -155,7 +155,7 @@ def _convolve(
 def _pointwise(
     data: Any, weight: Any, strides: Any, layouts: tuple[str, str, str], dtype: Any
 ) -> Any:
-    """A kernel of one element is a matrix: XLA's convolutions lose to one product, most of all backward."""
+    """A kernel of one element is a matrix: a product beats the convolution, above all backward."""
     data_layout, kernel_layout, out_layout = layouts
     for letter, stride in zip(SPATIAL[len(strides)], strides, strict=True):
         axis = data_layout.index(letter)

@@ -54,7 +54,7 @@ def per_axis(name: str, value: Any, count: int) -> tuple[int, ...]:
 
 
 def both_sides(name: str, value: Any, count: int) -> tuple[int, ...]:
-    """Padding before each spatial axis, then after each: one for all, one for each axis, or all of them."""
+    """Padding before each spatial axis, then after each; one value or one for each may be given."""
     values = as_ints(value)
     if len(values) == 1:
         values = values * count
@@ -65,7 +65,8 @@ def both_sides(name: str, value: Any, count: int) -> tuple[int, ...]:
     return values
 
 
-def require_positive(**values: Sequence[int]) -> None:
+def require_positive(**values: Sequence[Dim]) -> None:
+    """Values that are 0 or less are an error."""
     for name, items in values.items():
         if any(isinstance(item, int) and item < 1 for item in items):
             raise OpError(f"`{name}` must be positive, found {list(items)}")
@@ -79,11 +80,12 @@ def window_span(size: Any, dilation: Any) -> Any:
 def require_rank(name: str, ty: TensorType, layout: str) -> None:
     if ty.ndim not in (-1, len(layout)):
         raise OpError(
-            f'`{name}` must have {len(layout)} dimensions, as its layout "{layout}", found {ty.ndim}'
+            f'`{name}` must have {len(layout)} dimensions, as its layout "{layout}", '
+            f"found {ty.ndim}"
         )
 
 
-def pad_pairs(padding: Sequence[Dim]) -> list[tuple[Dim, Dim]]:
+def pad_pairs(padding: Sequence[Any]) -> list[tuple[Any, Any]]:
     """Padding by axis: before and after."""
     half = len(padding) // 2
     return list(zip(padding[:half], padding[half:], strict=True))

@@ -47,12 +47,12 @@ def cross_entropy_with_logits(predictions: TensorType, labels: TensorType) -> Te
             "`predictions` and `labels` must have the same rank, "
             f"found {predictions.ndim} and {labels.ndim}"
         )
-    if predictions.dims is not None and labels.dims is not None:
-        if any(map(can_prove_different, predictions.dims, labels.dims)):
-            raise OpError(
-                "`predictions` and `labels` must have the same shape, "
-                f"found {dims_text(predictions.dims)} and {dims_text(labels.dims)}"
-            )
+    shapes = predictions.dims or (), labels.dims or ()
+    if any(map(can_prove_different, *shapes)):
+        raise OpError(
+            "`predictions` and `labels` must have the same shape, "
+            f"found {dims_text(shapes[0])} and {dims_text(shapes[1])}"
+        )
     dtype = common_dtype(predictions=predictions, labels=labels)
     return TensorType((), dtype, vdevice=common_vdevice(predictions, labels))
 
@@ -108,7 +108,7 @@ def _weights_gradient(
     """The sum over the samples of a class of what its weight multiplies."""
     if weights is None:
         return None
-    plain = call("nn.nll_loss", predictions, targets, None, "none", ignore_index)
+    plain: Expr = call("nn.nll_loss", predictions, targets, None, "none", ignore_index)
     if reduction == "mean":
         counted = call("not_equal", targets, scalar(ignore_index, targets))
         weight = call("take", weights, targets, axis=0, mode="clip")
@@ -242,5 +242,5 @@ def nll_loss_backward(
     reduction: str = "mean",
     ignore_index: int = -100,
 ) -> TensorType:
-    """The adjoint of the predictions of nll_loss: -w[t] * g at the class t of each sample, else 0."""
+    """The adjoint of the predictions of nll_loss: -w[t] * g at each sample's class t, else 0."""
     return predictions

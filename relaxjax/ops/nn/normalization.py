@@ -40,7 +40,7 @@ def affine(x: Any, gamma: Any, beta: Any, scale: bool, center: bool, dtype: Any)
 
 
 def over_axes(parameter: Any, axes: Sequence[int], ndim: int) -> Any:
-    """An array whose axis i belongs to `axes[i]` of a tensor, so that it broadcasts to the tensor."""
+    """An array whose axis i is `axes[i]` of a tensor, so that it broadcasts to the tensor."""
     order = sorted(range(len(axes)), key=lambda i: axes[i])
     places = [axis for axis in range(ndim) if axis not in axes]
     return lax.expand_dims(jnp.transpose(parameter, order), places)
@@ -57,7 +57,7 @@ def spread(parameter: Expr, axes: Sequence[int], ndim: int) -> Expr:
 
 
 def gathered(adjoint: Expr, axes: Sequence[int], ndim: int) -> Expr:
-    """The adjoint of a parameter from the one of what `spread` made of it: summed over the rest."""
+    """The adjoint of a parameter from that of what `spread` made of it: summed over the rest."""
     others = [axis for axis in range(ndim) if axis not in axes]
     total = call("sum", adjoint, others) if others else adjoint
     order = sorted(range(len(axes)), key=lambda i: axes[i])
@@ -75,7 +75,7 @@ def standardized(x: Expr, axes: Sequence[int], epsilon: float) -> tuple[Expr, Ex
 
 
 def standardized_adjoint(h: Expr, values: Expr, inverse: Expr, axes: Sequence[int]) -> Expr:
-    """The adjoint of `x` from that of its normalised values: free of their mean and of their slope."""
+    """The adjoint of `x` from that of its normalised values: without its mean and its slope."""
     mean = call("mean", h, axes, keepdims=True)
     slope = call("mean", h * values, axes, keepdims=True)
     return inverse * (h - mean - values * slope)

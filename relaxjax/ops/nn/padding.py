@@ -1,21 +1,25 @@
 """Padding, and rearrangements of images that models use."""
 
-import itertools
 from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import Ints, OpError, op
-from relaxjax.ops.emit import call, dims_of, ndim_of, shape_of
+from relaxjax.ops.emit import call, dims_of, shape_of
 from relaxjax.ops.shapes import element_count
 from relaxjax.ops.traced import traced_gradient
 
 # As TVM names the modes, and numpy.
 _MODES = {"reflect": "reflect", "replicate": "edge", "edge": "edge", "circular": "wrap"}
 _RULES: dict[str, Any] = {"precision": "follow", "fusion": "injective"}
+
+
+def _is_negative(width: Dim) -> bool:
+    return isinstance(width, int) and width < 0
 
 
 def _pairs(widths: Any) -> list[tuple[Any, Any]]:
@@ -31,13 +35,13 @@ def _pad(data: Any, pad_width: Any, pad_mode: str, pad_value: float) -> Any:
 
 def _pad_gradient(
     g: Expr, y: Expr, data: Expr, pad_width: Any, pad_mode: str, pad_value: float
-) -> Expr:
+) -> tuple[Expr | None, ...]:
     """Of constant padding, what lies inside; a negative width cut off, and comes back as zeros."""
     if pad_mode != "constant":
         rule = traced_gradient("relax.nn.pad")
-        (adjoint,) = rule(g, y, data, pad_width=pad_width, pad_mode=pad_mode, pad_value=pad_value)
-        return adjoint
-    return call("nn.pad", g, [-width for width in pad_width])
+        attrs = {"pad_width": pad_width, "pad_mode": pad_mode, "pad_value": pad_value}
+        return tuple(rule(g, y, data, **attrs))
+    return (call("nn.pad", g, [-width for width in pad_width]),)
 
 
 @op("relax.nn.pad", lower=_pad, gradient=_pad_gradient, **_RULES)
@@ -52,7 +56,7 @@ def pad(
     if pad_mode != "constant" and pad_mode not in _MODES:
         known = ", ".join(["constant", *_MODES])
         raise OpError(f"`pad_mode` must be one of {known}, found {pad_mode}")
-    if pad_mode != "constant" and any(isinstance(w, int) and w < 0 for w in pad_width):
+    if pad_mode != "constant" and any(_is_negative(w) for w in pad_width):
         raise OpError(f"`pad_width` must not be negative for {pad_mode}, found {list(pad_width)}")
     if data.ndim >= 0 and len(pad_width) != 2 * data.ndim:
         raise OpError(
@@ -66,7 +70,7 @@ def pad(
 
 
 def _shuffled_shape(shape: Any, factor: int) -> tuple[list[Any], list[int], list[Any]]:
-    """Of a pixel shuffle: the channels taken apart, the order of the axes, and the result's shape."""
+    """The shape with the channels taken apart, the order of its axes, and the result's shape."""
     *batch, channels, height, width = shape
     depth = channels // (factor * factor)
     n = len(batch)

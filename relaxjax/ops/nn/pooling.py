@@ -46,7 +46,7 @@ _MANY_PLACES = 64
 def complete_pooling(
     pool_size: Any, strides: Any, padding: Any, dilation: Any, layout: str, **rest: Any
 ) -> Mapping[str, Any]:
-    """One value for each spatial axis where one stood for all; the layout of the data for the result."""
+    """One value for each spatial axis where one stood for all, and the layout of the result."""
     count, out_layout = len(layout) - 2, rest["out_layout"] or layout
     if count not in SPATIAL:
         raise OpError(f'`layout` must be like "NCHW", found "{layout}"')
@@ -171,7 +171,7 @@ def _windows(
         room = _end_room(lengths[axis], span, stride, low, high, ceil_mode)
         counts.append(room // stride + 1)
         end = (counts[-1] - 1) * stride + span - lengths[axis] - low if ceil_mode else high
-        pads.append((low, end if not isinstance(end, int) or end > high else high))
+        pads.append((low, high if isinstance(end, int) and end < high else end))
     return Windows(pool_size, strides, tuple(pads), dilation, tuple(counts))
 
 
@@ -188,7 +188,7 @@ def _lowest(dtype: Any) -> Any:
     """What is below every number of a dtype: the padding for a maximum."""
     if jnp.issubdtype(dtype, jnp.floating):
         return -np.inf
-    return False if dtype == bool else jnp.iinfo(dtype).min  # type: ignore[no-untyped-call]  # JAX has no types for it
+    return False if dtype.kind == "b" else jnp.iinfo(dtype).min  # type: ignore[no-untyped-call]  # JAX has no types for it
 
 
 def _largest(x: Any, windows: Windows) -> Any:

@@ -84,7 +84,7 @@ def _convolve_transposed(
     out_layout: str,
     out_dtype: str | None,
 ) -> Any:
-    """A convolution of the data with `strides - 1` zeros in between, and of the kernel turned round."""
+    """A convolution of the data, spread out by the strides, with the kernel turned round."""
     data, weight, wide = in_one_dtype(data, weight, out_dtype)
     spatial = SPATIAL[len(strides)]
     sizes = by_letter(weight.shape, kernel_layout)
@@ -112,7 +112,7 @@ def _convolve_transposed(
 
 
 def _turned_round(weight: Any, layout: str, spatial: str, groups: int) -> Any:
-    """The kernel flipped along its spatial axes, with input and output channels in each other's place."""
+    """The kernel flipped along its spatial axes, with its input and output channels swapped."""
     kernel = jnp.transpose(weight, permutation(layout, f"IO{spatial}"))
     kernel = lax.rev(kernel, range(2, kernel.ndim))
     inputs, outputs, *window = kernel.shape
