@@ -21,6 +21,7 @@ from .lattice import Fit, erase, fits
 from .module import BaseFunc, IRModule
 from .node import replace
 from .op import Op
+from .renew import hidden
 from .span import Span, located
 from .types import ObjectType, Type
 from .walk import type_symbols
@@ -271,8 +272,9 @@ class BlockBuilder:
                 case Function():
                     return replace(expr, body=self._nested(expr.body))
                 case SeqExpr():
-                    self._replay(expr)
-                    return self._value(expr.body)
+                    here = hidden(expr) if self._scope().dataflow else expr
+                    self._replay(here)
+                    return self._value(here.body)
                 case Tuple():
                     return self.normalize_leaf(expr)
                 case _:

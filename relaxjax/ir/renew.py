@@ -1,7 +1,7 @@
 """Renewing what an expression defines: its symbolic dimensions, and with them its variables."""
 
 from collections.abc import Mapping, Set
-from typing import Any
+from typing import Any, TypeVar
 
 from .attrs import Attrs
 from .dims import Dim, SymbolicExpr, SymbolicVar, substitute_dim
@@ -11,15 +11,19 @@ from .node import replace
 from .types import TensorType, TupleType, Type
 from .walk import (
     bound_vars,
-    expr_symbols,
+    definable_symbols,
+    free_vars,
     kept,
     map_bindings,
     map_children,
     nested_sequences,
+    post_order,
     substitute_type,
     type_symbols,
     used_vars,
 )
+
+E = TypeVar("E", bound=Expr)
 
 
 def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
@@ -33,29 +37,60 @@ def renew(function: Function, visible: bool = False) -> tuple[Function, dict[Var
     Where `visible` is set, its dataflow variables become ordinary ones.
     """
     defined = bound_vars(function)
-    symbols = [*expr_symbols(function), *(s for var in defined for s in type_symbols(var.ty))]
-    fresh = {symbol: SymbolicVar(symbol.name) for symbol in symbols}
+    fresh = {symbol: SymbolicVar(symbol.name) for symbol in _own_symbols(function)}
     renewal = Renewal(fresh, frozenset(defined), visible)
     copy = renewal.expr(function)
     assert isinstance(copy, Function)
     return copy, {var: renewal.var(var) for var in defined}
 
 
+def _own_symbols(function: Function) -> list[SymbolicVar]:
+    """The symbolic dimensions that a function or a closure in it defines.
+
+    Those of a variable from outside are not among them, even if a parameter mentions them too.
+    """
+    types = [
+        param.ty for f in post_order(function) if isinstance(f, Function) for param in f.params
+    ]
+    types += [
+        binding.ty
+        for seq in nested_sequences(function)
+        for binding in seq.bindings()
+        if isinstance(binding, MatchCast)
+    ]
+    outer = {symbol for var in free_vars(function) for symbol in type_symbols(var.ty)}
+    return [s for ty in types for s in definable_symbols(ty) if s not in outer]
+
+
+def hidden(seq: SeqExpr) -> SeqExpr:
+    """`seq` with all its variables such that only a dataflow block around it can see them."""
+    visible = [b.var for b in seq.bindings() if not isinstance(b.var, DataflowVar)]
+    return _with_vars(seq, {var: _as_hidden(var) for var in visible})
+
+
 def hide_unused_outputs(function: Function) -> Function:
     """`function` with dataflow outputs that nothing after their blocks uses hidden inside."""
-    hidden: dict[Var, Var] = {}
+    unused: dict[Var, Var] = {}
     for seq in nested_sequences(function):
         used = set(used_vars(seq.body))
         for block in reversed(seq.blocks):
             if isinstance(block, DataflowBlock):
                 for var in (binding.var for binding in block.bindings):
                     if var not in used and not isinstance(var, DataflowVar):
-                        hidden[var] = DataflowVar(var.name, var.ty, span=var.span)
+                        unused[var] = _as_hidden(var)
             used.update(var for binding in block.bindings for var in used_vars(binding.value))
+    return _with_vars(function, unused)
+
+
+def _as_hidden(var: Var) -> DataflowVar:
+    return DataflowVar(var.name, var.ty, span=var.span)
+
+
+def _with_vars(expr: E, mapping: Mapping[Var, Var]) -> E:
     renewal = Renewal({})
-    renewal.renewed.update(hidden)
-    changed = renewal.expr(function)
-    assert isinstance(changed, Function)
+    renewal.renewed.update(mapping)
+    changed = renewal.expr(expr)
+    assert isinstance(changed, type(expr))
     return changed
 
 

@@ -9,6 +9,7 @@ from . import einsum as einsum
 from . import gathering as gathering
 from . import grad as grad
 from . import index as index
+from . import jax_functions as jax_functions
 from . import joining as joining
 from . import linear_algebra as linear_algebra
 from . import nn as nn

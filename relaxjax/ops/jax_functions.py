@@ -1,0 +1,59 @@
+"""Functions written in JAX as expressions: traced where they are called."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Tuple
+from relaxjax.ir.function import SeqExpr
+
+from .declare import OpError
+from .lax import JaxSymbols, read_jaxpr, x64_for
+from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
+from .sugar import sugar
+
+
+@sugar("relax.call_jax")
+def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
+    """`function(*args)` for any function that JAX can trace: `R.call_jax(jax.nn.mish, x)`.
+
+    What stands in the program is what the function does, as operators of the `lax` dialect, so it
+    prints, differentiates and runs like everything else. Its result is a tensor, or tensors in
+    tuples and lists.
+    """
+    name = getattr(function, "__name__", repr(function))
+    try:
+        template, tensors = arranged(args)
+        symbols = JaxSymbols()
+        types = [tensor.ty for tensor in tensors]
+        avals = abstract_tensors(types, symbols)
+    except NotTraceableError:
+        found = ", ".join(f"`{arg}` of type {arg.ty}" for arg in args)
+        raise OpError(
+            f"R.call_jax({name}, …) needs tensors of known shape and dtype, found {found}"
+        ) from None
+
+    def on_tensors(*arrays: Any) -> Any:
+        return function(*(filled(item, arrays, symbols) for item in template))
+
+    with x64_for(*types):
+        jaxpr, result = jax.make_jaxpr(on_tensors, return_shape=True)(*avals)
+    builder = BlockBuilder()
+    with builder.scope():
+        leaves = iter(read_jaxpr(jaxpr, tensors, builder, symbols=symbols))
+        return builder.sequence(_nested(result, leaves, name))
+
+
+def _nested(result: Any, leaves: Any, name: str) -> Expr:
+    """The results in the nesting of what the function returned."""
+    if isinstance(result, tuple | list):
+        return Tuple(tuple(_nested(item, leaves, name) for item in result))
+    if isinstance(result, jax.ShapeDtypeStruct):
+        leaf: Expr = next(leaves)
+        return leaf
+    raise OpError(
+        f"R.call_jax({name}, …) must give a tensor, or tensors in tuples and lists, "
+        f"but it gives a {type(result).__name__}"
+    )

@@ -1,0 +1,103 @@
+"""JAX functions inside scripts."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
+from relaxjax.ops import OpError
+from relaxjax.ops.jax_functions import call_jax
+from relaxjax.passes import Gradient
+from relaxjax.script import from_source
+from relaxjax.script import ir as I
+from relaxjax.script import relax as R
+
+
+def mixed(x: jax.Array, y: jax.Array) -> tuple[jax.Array, list[jax.Array]]:
+    return jnp.sin(x) * y, [jax.nn.softmax(x), jnp.cumsum(y, axis=0)]
+
+
+@I.ir_module
+class Mixed:
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32"), y: R.Tensor(("n", 3), "float32")) -> R.Tensor(
+        (), "float32"
+    ):
+        with R.dataflow():
+            t = R.call_jax(mixed, x, y)
+            a = R.multiply(t[0], t[1][0])
+            loss = R.call_jax(lambda a, b: jnp.sum(a * a) + b.mean(), a, t[1][1])
+            R.output(loss)
+        return loss
+
+
+MIXED: IRModule = Mixed  # type: ignore[assignment]  # the decorator makes it a module
+
+
+def arrays(size: int) -> tuple[jax.Array, jax.Array]:
+    random = np.random.default_rng(0)
+    x, y = (jnp.asarray(random.normal(size=(size, 3)), jnp.float32) for _ in range(2))
+    return x, y
+
+
+def reference(x: jax.Array, y: jax.Array) -> jax.Array:
+    product, (soft, sums) = mixed(x, y)
+    return jnp.sum((product * soft) ** 2) + sums.mean()
+
+
+@pytest.mark.parametrize("size", [1, 4])
+def test_it_computes_what_the_function_does(size: int) -> None:
+    """For any batch: the program is symbolic as its arguments are."""
+    args = arrays(size)
+    chex.assert_trees_all_close(to_jax(MIXED, "main")(*args), reference(*args), rtol=1e-5)
+
+
+def test_it_is_differentiated_and_printed_like_everything_else() -> None:
+    adjoint = Gradient("main")(MIXED)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    args = arrays(4)
+    _, gradients = to_jax(adjoint, "main_adjoint")(*args)
+    expected = jax.grad(reference, argnums=(0, 1))(*args)
+    chex.assert_trees_all_close(gradients, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_what_it_computes_on_the_way_stays_inside_its_block() -> None:
+    text = MIXED.script()
+    assert "R.output(loss)" in text
+    assert "L.sin(x)" in text
+
+
+def test_half_precision_and_integers_keep_their_dtypes() -> None:
+    x = Var("x", TensorType((3,), "bfloat16"))
+    i = Var("i", TensorType((3,), "int32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x, i]):
+        result = builder.emit(call_jax(lambda x, i: (x + 1, i * 2), x, i))
+        builder.emit_func_output(result)
+    values = to_jax(builder.get(), "main")(jnp.ones(3, jnp.bfloat16), jnp.arange(3))
+    chex.assert_trees_all_equal(values, (jnp.full(3, 2, jnp.bfloat16), 2 * jnp.arange(3)))
+
+
+def test_a_tensor_of_unknown_shape_cannot_be_traced() -> None:
+    x = Var("x", TensorType(ndim=2, dtype="float32"))
+    with pytest.raises(OpError, match=r"R.call_jax\(sin, …\) needs tensors of known shape"):
+        call_jax(jnp.sin, x)
+
+
+def test_a_result_that_is_no_tensor_is_an_error() -> None:
+    x = Var("x", TensorType((3,), "float32"))
+
+    def named(x: jax.Array) -> dict[str, jax.Array]:
+        return {"x": x}
+
+    with pytest.raises(
+        OpError, match=r"R.call_jax\(named, …\) must give a tensor, .* gives a dict"
+    ):
+        call_jax(named, x)
