@@ -118,7 +118,7 @@ class Reader:
 
     def emit(self, call: Call, name: str) -> Expr:
         """The value of a call: one that is known, or a new variable."""
-        known = self.known.get(call)
+        known = self.known.get(call) if self.known else None
         return self.builder.emit(call, self.hint(name)) if known is None else known
 
     def results(self, value: Expr, wanted: Sequence[bool]) -> Sequence[Expr | None]:
