@@ -1,0 +1,8 @@
+"""Modules, passes and comparisons, where TVM has them."""
+
+from relaxjax.ir import IRModule as IRModule
+from relaxjax.ir.structural import assert_structural_equal as assert_structural_equal
+from relaxjax.ir.structural import structural_equal as structural_equal
+from relaxjax.ir.structural import structural_hash as structural_hash
+from relaxjax.passes import PassContext as PassContext
+from relaxjax.passes import Sequential as Sequential

@@ -1,0 +1,10 @@
+"""Relax, where TVM has it."""
+
+from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names and their old ones
+from relaxjax.lowering import build as build
+
+from . import optimizer as optimizer
+from . import training as training
+from . import transform as transform
+from . import vm as vm
+from .vm import VirtualMachine as VirtualMachine

@@ -1,0 +1,192 @@
+"""TVM's names beyond its tutorial: arrays, devices, both trainers, and what they refuse."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_models import BATCH, CLASSES, FEATURES, Classifier, Counting, batch
+
+import relaxjax
+from relaxjax import tvm
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.script import ir as I
+from relaxjax.script import relax as R
+from relaxjax.tvm import relax
+from relaxjax.tvm.relax.training import SetupTrainer, Trainer
+from relaxjax.tvm.relax.training.loss import CrossEntropyLoss, MSELoss
+from relaxjax.tvm.relax.training.optimizer import SGD
+from relaxjax.tvm.relax.transform import DeadCodeElimination
+
+CLASSIFIER: Any = Classifier  # mypy takes them for classes
+COUNTING: Any = Counting
+SETUP = SetupTrainer(
+    CrossEntropyLoss(),
+    SGD(0.1),
+    [
+        relax.TensorStructInfo((BATCH, CLASSES), "float32"),
+        relax.TensorStructInfo((BATCH,), "int64"),
+    ],
+)
+
+
+@I.ir_module
+class Predicting:
+    """The classifier in the order of 2023: parameters first."""
+
+    @R.function
+    def predict(
+        w: R.Tensor((FEATURES, CLASSES), "float32"), x: R.Tensor((BATCH, FEATURES), "float32")
+    ) -> R.Tensor((BATCH, CLASSES), "float32"):
+        with R.dataflow():
+            out = R.matmul(x, w)
+            R.output(out)
+        return out
+
+
+# Arrays and devices
+
+
+def test_arrays() -> None:
+    array = tvm.nd.array([[1.0, 2.0]])
+    assert array.shape == (1, 2)
+    assert array.dtype == "float64"
+    assert len(array) == 1
+    assert "NDArray(shape=(1, 2), dtype=float64)" in repr(array)
+    np.testing.assert_array_equal(array.numpy(), array.asnumpy())
+    np.testing.assert_array_equal(np.asarray(array), [[1, 2]])
+    assert float(tvm.nd.array(3)) == int(tvm.nd.array(3)) == 3
+
+
+def test_arrays_are_copies() -> None:
+    host = np.ones(3, "float32")
+    array = tvm.nd.array(host)
+    host[:] = 2
+    array.numpy()[:] = 3
+    np.asarray(array).copy()[:] = 4
+    assert np.array(array, copy=True).sum() == 3
+
+
+def test_arrays_on_devices() -> None:
+    array = tvm.nd.array(np.ones(3, "float32"), tvm.cpu())
+    assert isinstance(array.data, jax.Array)
+    assert tvm.device("llvm", 0) == tvm.cpu(0) == jax.devices("cpu")[0]
+
+
+@pytest.mark.parametrize("kind", [tvm.cuda, tvm.rocm, tvm.gpu])
+def test_a_device_that_is_not_there_is_an_error(kind: Any) -> None:
+    if jax.devices()[0].platform != "cpu":
+        pytest.skip("there is a device beside the CPU")
+    with pytest.raises(ValueError, match=f"there is no device for `{kind.__name__}` here"):
+        kind()
+
+
+def test_tuples_and_names() -> None:
+    assert tvm.runtime.tuple_object([1, 2]) == (1, 2)
+    assert relax.TensorType is relaxjax.TensorType
+    assert relax.transform.DeadCodeElimination is DeadCodeElimination
+    assert "Gradient" in dir(relax.transform)
+    with pytest.raises(AttributeError, match="NoSuchPass"):
+        _ = relax.transform.NoSuchPass
+
+
+def test_the_virtual_machine_takes_and_gives_arrays() -> None:
+    vm = relax.VirtualMachine(tvm.compile(CLASSIFIER, "llvm"), tvm.cpu())
+    shapes = [(FEATURES, 7), (7,), (7, CLASSES), (CLASSES,)]
+    params = [tvm.nd.array(np.ones(shape)) for shape in shapes]  # float64, and nothing is lost
+    result = vm["backbone"](jnp.ones((BATCH, FEATURES)), *params)
+    assert isinstance(result, tvm.nd.NDArray)
+    np.testing.assert_allclose(result.numpy(), FEATURES * 7 + 7 + 1)
+
+
+def test_the_virtual_machine_refuses_what_would_change() -> None:
+    vm = relax.VirtualMachine(tvm.compile(COUNTING))
+    n, third = np.ones((1, 2), "float32"), np.array([1 / 3, 1])
+    with pytest.raises(TypeError, match=r"argument `w` is of dtype float32, but .* float64 and"):
+        vm["backbone"](n, third, np.float32(0))
+
+
+def test_the_virtual_machine_counts_arguments() -> None:
+    vm = relax.VirtualMachine(tvm.compile(COUNTING))
+    one = np.ones((1, 2), "float32")
+    with pytest.raises(TypeError, match="`backbone` takes 3 arguments"):
+        vm["backbone"](one, one[0], np.float32(0), one)
+
+
+# Trainers
+
+
+def test_the_trainer_of_today() -> None:
+    train_mod = SETUP(CLASSIFIER)
+    trainer = Trainer(train_mod, relax.VirtualMachine(tvm.compile(train_mod), tvm.cpu()), tvm.cpu())
+    trainer.load_params({"b1": tvm.nd.array(np.ones(CLASSES, "float32"))})
+    x, labels = batch(0)
+    loss = trainer.update([tvm.nd.array(x)], [labels.astype("float32")])
+    np.testing.assert_allclose(loss.numpy(), np.log(CLASSES), rtol=1e-5)
+    assert trainer.predict(tvm.nd.array(x)).numpy().shape == (BATCH, CLASSES)
+    assert trainer.export_params()["w0"].numpy().shape == (FEATURES, 7)
+    with pytest.raises(RuntimeError, match="given a VirtualMachine is built already"):
+        trainer.build()
+    with pytest.raises(AttributeError, match="`Trainer` has no attribute `fly`"):
+        trainer.fly()
+
+
+def test_states_of_the_trainer_of_today() -> None:
+    ty = relax.TensorStructInfo((SymbolicVar("n"), 2), "float32")
+    train_mod = SetupTrainer(MSELoss("sum"), SGD(0.1), [ty, ty])(COUNTING)
+    trainer = Trainer(train_mod, relax.VirtualMachine(tvm.compile(train_mod)))
+    trainer.load_states([tvm.nd.array(np.float32(3))])
+    assert float(trainer.export_states()["calls"]) == 3
+    first, second = trainer.predict(np.ones((1, 2), "float32"))
+    np.testing.assert_array_equal(second.numpy() - first.numpy(), [[2, 2]])
+
+
+@pytest.mark.parametrize(("mod", "count"), [(Classifier, 4), (Predicting, 1)])
+def test_the_trainer_of_2023(mod: Any, count: int) -> None:
+    trainer = Trainer(mod, count, SETUP)
+    trainer.build(target="llvm", device=tvm.cpu(0))
+    trainer.xaiver_uniform_init_params()
+    x, labels = batch(0)
+    losses = [float(trainer.update_params(x, labels)) for _ in range(30)]
+    assert losses[-1] < 0.9 * losses[0]
+    reports = trainer.fit([(x, labels)], 2)
+    assert reports[-1].loss < losses[-1]
+
+
+def test_functions_of_losses_and_backbones_are_joined() -> None:
+    joined = relax.training.utils.append_loss(
+        CLASSIFIER["backbone"],
+        CrossEntropyLoss()(
+            relax.TensorType((BATCH, CLASSES), "float32"), relax.TensorType((BATCH,), "int64")
+        ),
+        new_func_name="backbone",
+    )
+    assert joined.global_symbol == "backbone"
+    assert joined.params[-1].name == "targets"
+
+
+# What the older trainer refuses
+
+
+def test_the_trainer_of_2023_must_be_built_first() -> None:
+    trainer = Trainer(CLASSIFIER, 4, SETUP)
+    with pytest.raises(RuntimeError, match=r"build the trainer first. Use `trainer.build\(...\)`"):
+        trainer.xaiver_uniform_init_params()
+    with pytest.raises(RuntimeError, match="build the trainer first"):
+        trainer.update_params(*batch(0))
+
+
+def test_the_trainer_of_2023_takes_a_setup() -> None:
+    with pytest.raises(TypeError, match="`setup_trainer` must be a SetupTrainer, but it is of typ"):
+        Trainer(CLASSIFIER, 4)
+
+
+def test_a_module_without_a_backbone_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"neither a function `backbone`, .* nor `predict`, which"):
+        Trainer(relaxjax.IRModule(), 4, SETUP)
+
+
+def test_counts_of_parameters_must_agree() -> None:
+    with pytest.raises(ValueError, match=r"told of 3 parameters, but .* `param_num` says 4"):
+        Trainer(CLASSIFIER, 3, SETUP)
