@@ -145,7 +145,8 @@ def test_gradients(name: str, sample: Sample) -> None:
     active = [var for var in arrays if has_slope(var.ty)]
 
     def checks(values: list[Any]) -> dict[str, tuple[Any, Any]]:
-        return _checks(call, dict(zip(arrays, values, strict=True)), active, sample)
+        place = SAMPLES[name].index(sample)
+        return _checks(call, dict(zip(arrays, values, strict=True)), active, sample, place)
 
     for title, (found, expected) in jax.jit(checks, compiler_options=QUICK)(values).items():
         chex.assert_trees_all_close(
@@ -154,9 +155,9 @@ def test_gradients(name: str, sample: Sample) -> None:
 
 
 def _checks(
-    call: Call, inputs: dict[Var, Any], active: list[Var], sample: Sample
+    call: Call, inputs: dict[Var, Any], active: list[Var], sample: Sample, place: int
 ) -> dict[str, tuple[Any, Any]]:
-    """Pairs that must agree."""
+    """Pairs that must agree. The samples after an operator's first ones are checked for less."""
 
     def function(*xs: Any) -> Any:
         return _floats_of(_lowered(call, inputs | dict(zip(active, xs, strict=True))))
@@ -170,12 +171,12 @@ def _checks(
     found = _by_rule(call, inputs, active, cotangents)
     checks = {"first order": (found, list(expected))}
     directions = [_spread(x.shape, x.dtype, 11 + i) for i, x in enumerate(xs)]
-    if all(x.dtype == jnp.float64 for x in (*xs, *outs)):
+    if place < 1 and all(x.dtype == jnp.float64 for x in (*xs, *outs)):
         checks["finite differences"] = (
             sum(jnp.sum(e * d) for e, d in zip(expected, directions, strict=True)),
             _difference(function, xs, directions, cotangents),
         )
-    if sample.second_order:
+    if place < 2 and sample.second_order:
         checks["second order"] = _second_order(call, inputs, active, cotangents, directions)
     return checks
 
