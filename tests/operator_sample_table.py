@@ -4,6 +4,7 @@ import samples_elementwise
 import samples_indexing
 import samples_layers
 import samples_shapes
+import samples_vision
 import samples_windows
 from operator_samples import Sample
 
@@ -12,5 +13,6 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,
     **samples_shapes.SAMPLES,
+    **samples_vision.SAMPLES,
     **samples_windows.SAMPLES,
 }

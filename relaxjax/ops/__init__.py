@@ -20,6 +20,7 @@ from . import sorting as sorting
 from . import statistical as statistical
 from . import ternary as ternary
 from . import unary as unary
+from . import vision as vision
 from .declare import OpError as OpError
 from .declare import op as op
 from .sugar import SUGAR as SUGAR

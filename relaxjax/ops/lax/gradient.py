@@ -11,7 +11,7 @@ from jax.extend import core
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import DataflowBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import GradientRule, Op
@@ -70,7 +70,8 @@ class _Pullback:
         """The adjoint of an argument: one expression, or a tuple of them for a tuple."""
         match template:
             case Hole(index):
-                smooth = is_inexact(self.tensors[index].ty)
+                tensor = self.tensors[index]
+                smooth = is_inexact(tensor.ty) and not isinstance(tensor, Constant)
                 return self.tensor_adjoint(index) if smooth else None
             case tuple():
                 return self.tuple_adjoint(template)

@@ -59,8 +59,14 @@ def written_params(eqn: Any) -> Mapping[str, Any]:
     return {
         param: value
         for param, value in eqn.params.items()
-        if param not in left_out and not (value is None and param in optional)
+        if param not in left_out and not (_says_nothing(value) and param in optional)
     }
+
+
+def _says_nothing(value: Any) -> bool:
+    """Whether a parameter is None, or a sharding over no devices, which JAX's transposes write."""
+    mesh = getattr(value, "mesh", None)
+    return value is None or (mesh is not None and bool(mesh.empty))
 
 
 def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:

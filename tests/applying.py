@@ -1,0 +1,39 @@
+"""One operator on arrays, for tests that compare its numbers."""
+
+from typing import Any
+
+import jax
+import numpy as np
+from operator_evaluation import evaluate
+
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType, Type
+
+
+def applied(name: str, *args: Any, **attrs: Any) -> Any:
+    """What the operator `relax.<name>` makes of arrays; everything else stands as it is."""
+    variables = {
+        index: Var(f"x{index}", TensorType(arg.shape, str(arg.dtype)))
+        for index, arg in enumerate(args)
+        if isinstance(arg, np.ndarray)
+    }
+    call = get_op(f"relax.{name}")(
+        *(variables.get(index, arg) for index, arg in enumerate(args)), **attrs
+    )
+
+    def run(*arrays: Any) -> Any:
+        return evaluate(call, dict(zip(variables.values(), arrays, strict=True)))
+
+    return jax.tree.map(np.asarray, jax.jit(run)(*(args[index] for index in variables)))
+
+
+def inferred(name: str, *args: Any, **attrs: Any) -> Type | None:
+    """The type of a call on variables of the given types."""
+    given = [Var(f"x{i}", arg) if isinstance(arg, Type) else arg for i, arg in enumerate(args)]
+    call: Expr = get_op(f"relax.{name}")(*given, **attrs)
+    return call.ty
+
+
+def tensor(*shape: Any, dtype: str | None = "float32") -> TensorType:
+    return TensorType(shape, dtype)
