@@ -4,7 +4,7 @@ Branches and the functions that are called are parted like this: the forward hal
 original stood, and what it saved is handed to the backward half, so that nothing runs twice.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
@@ -14,25 +14,15 @@ from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
+from relaxjax.ir.walk import bound_vars, free_vars, used_vars
 
-from .activity import active_params, active_vars
+from .activity import active_params, active_vars, local_functions, module_functions
 from .adjoint import Adjoint, Reverse, zeros
-from .inlining import inline_closures
-
-
-@dataclass(frozen=True)
-class Halves:
-    """One sequence in two: `forward` ends in `(result, saved)`, `backward` in the adjoints.
-
-    `backward` is in terms of `cotangent`, the adjoint of the result, and of the `saved` variables.
-    """
-
-    forward: SeqExpr
-    backward: SeqExpr
-    cotangent: Var
-    saved: tuple[Var, ...]
+from .inlining import inline_closures, resolve_casts
+from .loops import emit_loop
+from .parts import Halves, in_terms_of
 
 
 @dataclass
@@ -43,12 +33,17 @@ class Differentiator:
     calls: dict[tuple[str, tuple[int, ...]], tuple[GlobalVar, GlobalVar]] = field(
         default_factory=dict
     )
+    functions: dict[Expr, Function] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.functions = module_functions(self.module)
 
     def emit_forward(
         self, builder: BlockBuilder, bindings: Sequence[Binding], active: set[Var]
     ) -> dict[Var, Reverse]:
         """Emit the forward bindings; how to go back through those that are no operators' calls."""
         reverses: dict[Var, Reverse] = {}
+        self.functions |= local_functions(bindings)
         for binding in bindings:
             with builder.origin(binding.span):
                 match binding.value:
@@ -56,12 +51,20 @@ class Differentiator:
                         reverses[binding.var] = self._choice(builder, binding, choice, active)
                     case Call(op=GlobalVar()) as call if binding.var in active:
                         reverses[binding.var] = self._call(builder, binding, call, active)
+                    case Call(op=Op() as op) as call if binding.var in active and op.facts.get(
+                        "loop"
+                    ):
+                        body = self.functions[call.args[0]]
+                        reverses[binding.var] = emit_loop(
+                            builder, binding, call, body, active, self.halves
+                        )
                     case _:
                         builder.emit_binding(binding)
         return reverses
 
     def halves(self, seq: SeqExpr, inputs: Sequence[Var]) -> Halves:
         """The two halves of a sequence, differentiated by `inputs`."""
+        seq = resolve_casts(seq)
         bindings = tuple(seq.bindings())
         active = active_vars(bindings, used_vars(seq.body), inputs)
         cotangent = Var("cotangent", seq.body.ty)
@@ -140,7 +143,7 @@ class Differentiator:
             saved = Var("saved", Tuple(halves.saved).ty)
             params = (*forward.params, saved, halves.cotangent)
             fields = {var: TupleGetItem(saved, i) for i, var in enumerate(halves.saved)}
-            backward, _ = renew(_half(function, params, _substituted(halves.backward, fields)))
+            backward, _ = renew(_half(function, params, in_terms_of(halves.backward, fields)))
             self.calls[key] = (
                 self._added(f"{name}_forward", forward),
                 self._added(f"{name}_backward", backward),
@@ -179,15 +182,4 @@ def _opened(adjoint: Adjoint, half: Halves, cotangent: Var, saved: Expr) -> SeqE
     fields: dict[Var, Expr] = {
         var: adjoint.leaf(TupleGetItem(saved, index)) for index, var in enumerate(half.saved)
     }
-    return _substituted(half.backward, {**fields, half.cotangent: cotangent})
-
-
-def _substituted(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
-    """A sequence with variables replaced, brought back into normal form."""
-    changed = substitute(seq, mapping)
-    assert isinstance(changed, SeqExpr)
-    builder = BlockBuilder()
-    with builder.scope(taken=[var.name for var in bound_vars(changed)]):
-        for binding in changed.bindings():
-            builder.emit_binding(binding)
-        return builder.sequence(changed.body)
+    return in_terms_of(half.backward, {**fields, half.cotangent: cotangent})

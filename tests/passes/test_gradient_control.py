@@ -341,3 +341,58 @@ def test_a_target_with_a_cotangent_must_be_of_floats() -> None:
     )
     with pytest.raises(GradientError, match="a target with a cotangent must be a tensor of float"):
         Gradient("main", cotangent=True)(module)
+
+
+def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -> None:
+    module = parse(
+        """
+    @R.function
+    def main(
+        x: R.Tensor(("n", 2), "float32"), t: R.Tuple(R.Tensor(("n", 1), "float32"))
+    ) -> R.Tensor((), "float32"):
+        n = T.int64()
+        @R.function
+        def closure(inner: R.Tensor((n, 2), "float32")) -> R.Tensor((n, 2), "float32"):
+            y = R.multiply(inner, t[0])
+            return y
+        z = closure(x)
+        loss = R.sum(z)
+        return loss
+"""
+    )
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    x, t = array(3, 2), array(3, 1, seed=1)
+    _, gradients = to_jax(adjoint, "main_adjoint")(x, (t,))
+    expected = jax.grad(to_jax(module, "main"), (0, 1))(x, (t,))
+    chex.assert_trees_all_close(gradients, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_branch_may_cast_to_symbolic_shapes_of_its_own(taken: bool) -> None:
+    """What it saves has a shape that can be said outside, where zeros stand for it."""
+    module = parse(
+        """
+    @R.function
+    def main(
+        c: R.Tensor((), "bool"), x: R.Tensor(("n", 2), "float32")
+    ) -> R.Tensor((), "float32"):
+        n = T.int64()
+        k = T.int64()
+        j = T.int64()
+        if c:
+            free = R.match_cast(x, R.Tensor((k, 2), "float32"))
+            e = R.exp(free)
+            freer = R.match_cast(e, R.Tensor((j, 2), "float32"))
+            r = R.sum(R.multiply(freer, freer))
+        else:
+            r = R.sum(x)
+        return r
+"""
+    )
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    args = jnp.asarray(taken), array(3, 2)
+    _, gradients = to_jax(adjoint, "main_adjoint")(*args)
+    expected = jax.grad(to_jax(module, "main"), 1)(*args)
+    chex.assert_trees_all_close(gradients[1], expected, rtol=1e-6)

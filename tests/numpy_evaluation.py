@@ -1,0 +1,202 @@
+"""Running JAX programs once, by NumPy wherever that is simple: nothing is compiled for it.
+
+Compiling takes longer than anything else where thousands of small programs run once each.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.extend import core
+
+Arrays = Sequence[Any]
+
+
+def run(function: Callable[..., Any], *args: Any) -> Any:
+    """`function(*args)`, traced, and then evaluated equation by equation."""
+    program, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
+    results = _evaluated(program.jaxpr, program.consts, leaves)
+    return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+
+def _evaluated(jaxpr: Any, consts: Arrays, args: Arrays) -> list[Any]:
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
+    env.update(zip(jaxpr.invars, args, strict=True))
+
+    def read(atom: Any) -> Any:
+        if not isinstance(atom, core.Literal):
+            return env[atom]
+        aval: Any = atom.aval
+        return np.asarray(atom.val, aval.dtype)
+
+    for eqn in jaxpr.eqns:
+        results = _equation(eqn, list(map(read, eqn.invars)))
+        env.update(zip(eqn.outvars, results, strict=True))
+    return [read(atom) for atom in jaxpr.outvars]
+
+
+def _equation(eqn: Any, args: list[Any]) -> list[Any]:
+    name, params = eqn.primitive.name, eqn.params
+    if name in _CALLS:
+        return _opened(params[_CALLS[name]], args)
+    if name == "cond":
+        return _opened(params["branches"][int(args[0])], args[1:])
+    rule = RULES.get(name)
+    if rule is None:
+        results = eqn.primitive.bind(*map(jax.numpy.asarray, args), **params)
+        return list(map(np.asarray, results if eqn.primitive.multiple_results else [results]))
+    with np.errstate(all="ignore"):
+        value = rule(*args, **params)
+    (out,) = eqn.outvars
+    return [np.asarray(value, out.aval.dtype).reshape(out.aval.shape)]
+
+
+def _opened(program: Any, args: Arrays) -> list[Any]:
+    """The results of a program inside another, which comes with its constants or has none."""
+    if hasattr(program, "consts"):
+        return _evaluated(program.jaxpr, program.consts, args)
+    return _evaluated(program, (), args)
+
+
+# The primitives that run a program, and the parameter that holds it.
+_CALLS = {
+    "jit": "jaxpr",
+    "closed_call": "call_jaxpr",
+    "custom_jvp_call": "call_jaxpr",
+    "custom_vjp_call": "call_jaxpr",
+    "remat2": "jaxpr",
+}
+
+
+def _plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **params: function(*args)
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, axes, **params: function(x, axis=tuple(axes))
+
+
+def _broadcast(x: Any, *_: Any, shape: Any, broadcast_dimensions: Any, **params: Any) -> Any:
+    own = [1] * len(shape)
+    for axis, size in zip(broadcast_dimensions, x.shape, strict=True):
+        own[axis] = size
+    return np.broadcast_to(x.reshape(own), shape)
+
+
+def _dot(lhs: Any, rhs: Any, dimension_numbers: Any, **params: Any) -> Any:
+    (left, right), (left_batch, right_batch) = dimension_numbers
+    rows = [a for a in range(lhs.ndim) if a not in (*left, *left_batch)]
+    cols = [a for a in range(rhs.ndim) if a not in (*right, *right_batch)]
+    batch = [lhs.shape[a] for a in left_batch]
+    inner = math.prod(lhs.shape[a] for a in left)
+    one = lhs.transpose([*left_batch, *rows, *left]).reshape(*batch, -1, inner)
+    two = rhs.transpose([*right_batch, *right, *cols]).reshape(*batch, inner, -1)
+    return np.matmul(one, two)
+
+
+def _accumulate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def rule(x: Any, axis: int, reverse: bool) -> Any:
+        return np.flip(function(np.flip(x, axis), axis), axis) if reverse else function(x, axis)
+
+    return rule
+
+
+def _pad(x: Any, value: Any, padding_config: Any) -> Any:
+    if any(low < 0 or high < 0 for low, high, _ in padding_config):
+        return jax.lax.pad(x, value, padding_config)
+    spread = [
+        max(n + (n - 1) * inner, 0)
+        for n, (_, _, inner) in zip(x.shape, padding_config, strict=True)
+    ]
+    shape = [low + n + high for n, (low, high, _) in zip(spread, padding_config, strict=True)]
+    padded = np.full(shape, value)
+    places = zip(spread, padding_config, strict=True)
+    padded[tuple(slice(low, low + n, inner + 1) for n, (low, _, inner) in places)] = x
+    return padded
+
+
+def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
+    steps = strides or (1,) * x.ndim
+    return x[tuple(map(slice, start_indices, limit_indices, steps))]
+
+
+def _iota(dtype: Any, shape: Any, dimension: int, **params: Any) -> Any:
+    return np.broadcast_to(
+        np.moveaxis(
+            np.arange(shape[dimension]).reshape([-1] + [1] * (len(shape) - 1)), 0, dimension
+        ),
+        shape,
+    )
+
+
+def _divide(x: Any, y: Any) -> Any:
+    return np.trunc(x / y) if x.dtype.kind in "iu" else x / y
+
+
+# The primitives that NumPy has too, by the name that it has for them.
+_SAME = {
+    **{name: name for name in ("sin", "cos", "tan", "tanh", "sinh", "cosh", "exp", "log", "expm1")},
+    **{name: name for name in ("log1p", "sqrt", "square", "abs", "sign", "floor", "ceil", "add")},
+    "asinh": "arcsinh",
+    "atan": "arctan",
+    "atan2": "arctan2",
+    "neg": "negative",
+    "rem": "fmod",
+    "sub": "subtract",
+    "mul": "multiply",
+    "pow": "power",
+    "max": "maximum",
+    "min": "minimum",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "add_any": "add",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "not": "invert",
+    "is_finite": "isfinite",
+    "copy": "asarray",
+    "stop_gradient": "asarray",
+}
+
+RULES: dict[str, Callable[..., Any]] = {
+    **{name: _plain(getattr(np, own)) for name, own in _SAME.items()},
+    "div": _plain(_divide),
+    "rsqrt": _plain(lambda x: 1 / np.sqrt(x)),
+    "logistic": _plain(lambda x: 1 / (1 + np.exp(-x))),
+    "integer_pow": lambda x, y, **params: x ** np.asarray(y, x.dtype),
+    "convert_element_type": lambda x, new_dtype, **params: x.astype(new_dtype),
+    "clamp": _plain(lambda low, x, high: np.clip(x, low, high)),
+    "select_n": _plain(lambda which, *cases: np.choose(np.asarray(which, int), cases)),
+    "broadcast_in_dim": _broadcast,
+    "reshape": lambda x, new_sizes, dimensions, **params: x.transpose(dimensions).reshape(
+        new_sizes
+    ),
+    "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
+    "expand_dims": lambda x, dimensions: np.expand_dims(x, dimensions),
+    "transpose": lambda x, permutation: x.transpose(permutation),
+    "rev": lambda x, dimensions: np.flip(x, dimensions),
+    "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
+    "stack": lambda *xs, axis, **params: np.stack(xs, axis),
+    "slice": _slice,
+    "pad": _pad,
+    "iota": _iota,
+    "empty2": lambda dtype, **params: np.zeros((), dtype),
+    "reduce_sum": _reduction(np.sum),
+    "reduce_max": _reduction(np.max),
+    "reduce_min": _reduction(np.min),
+    "reduce_prod": _reduction(np.prod),
+    "reduce_and": _reduction(np.all),
+    "reduce_or": _reduction(np.any),
+    "argmax": lambda x, axes, **params: np.argmax(x, axes[0]),
+    "argmin": lambda x, axes, **params: np.argmin(x, axes[0]),
+    "cumsum": _accumulate(np.cumsum),
+    "cumprod": _accumulate(np.cumprod),
+    "dot_general": _dot,
+}

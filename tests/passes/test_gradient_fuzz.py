@@ -1,0 +1,117 @@
+"""Random programs: the gradients that `Gradient` writes against those of JAX.
+
+    RELAXJAX_PROGRAMS=20000 python -m pytest tests/passes/test_gradient_fuzz.py
+
+tries more of them, each time others.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+from differentiable_programs import Program, programs
+from hypothesis import HealthCheck, given, settings
+from numpy_evaluation import run
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes.gradient import Gradient
+from relaxjax.script import from_source
+
+PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "900"))
+
+# Little work to compile, because each program runs once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+# How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.3}
+
+
+def by_jax(program: Program, args: Any, cotangents: Any) -> tuple[Any, Any]:
+    """The target of a program and its gradients by every float, as JAX computes them."""
+    forward = to_jax(program.module, "main")
+
+    def target(*floats: Any) -> Any:
+        return target_of(program, forward(*floats, *args[3:]))
+
+    value, pullback = jax.vjp(target, *args[:3])
+    return value, pullback(cotangents)
+
+
+def by_gradient(program: Program, args: Any, cotangents: Any) -> tuple[Any, Any]:
+    """The same by the adjoint function."""
+    index, cotangent = program.target_index, program.cotangent
+    adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
+    result, gradients = to_jax(adjoint, "main_adjoint")(*args, *([cotangents] if cotangent else []))
+    return target_of(program, result), gradients[:3]
+
+
+def target_of(program: Program, result: Any) -> Any:
+    return result[program.target_index] if program.paired else result
+
+
+def check(program: Program) -> bool:
+    """Compare both; False where a number is not finite, which says nothing of the gradient."""
+    target = target_of(program, jax.eval_shape(to_jax(program.module, "main"), *program.args))
+    cotangents = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), target)
+    found = run(partial(by_gradient, program), program.args, cotangents)
+    expected = run(partial(by_jax, program), program.args, cotangents)
+    pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
+    assert [(a.shape, a.dtype) for a, _ in pairs] == [(b.shape, b.dtype) for _, b in pairs]
+    numbers = [tuple(np.asarray(x, "float64") for x in pair) for pair in pairs]
+    if not all(np.all(np.isfinite(e)) for _, e in numbers):
+        return False
+    scale = max(1.0, *(np.max(np.abs(e), initial=0) for _, e in numbers))
+    tolerance = max(TOLERANCE[dtype] for dtype in program.dtypes) * scale
+    for one, other in numbers:
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+    return True
+
+
+def try_all(count: int, dtypes: Sequence[str], test: Callable[[Program], bool]) -> None:
+    """Try random programs; most of them must say something."""
+    outcomes: list[bool] = []
+
+    @settings(max_examples=count, suppress_health_check=list(HealthCheck))
+    @given(programs(dtypes))
+    def one(program: Program) -> None:
+        with jax.enable_x64(True):
+            outcomes.append(test(program))
+
+    one()
+    assert len(outcomes) >= count
+    assert sum(outcomes) > 0.9 * count
+
+
+def test_random_programs() -> None:
+    try_all(PROGRAMS, ["float32", "float64"], check)
+
+
+def test_random_programs_of_narrow_dtypes() -> None:
+    try_all(PROGRAMS // 9, ["bfloat16", "float16", "float32"], check)
+
+
+def test_random_adjoints_are_programs_like_others() -> None:
+    """They are well-formed, and their text parses back to them."""
+
+    def survives(program: Program) -> bool:
+        index, cotangent = program.target_index, program.cotangent
+        adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
+        well_formed(adjoint)
+        assert_structural_equal(from_source(adjoint.script()), adjoint)
+        return True
+
+    try_all(PROGRAMS // 9, ["float32", "bfloat16"], survives)
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@given(programs(["float32"]))
+def test_what_numpy_computes_is_what_jax_computes(program: Program) -> None:
+    """So that no comparison above rests on an error that both sides share."""
+    function = to_jax(program.module, "main")
+    expected = jax.jit(function, compiler_options=QUICK)(*program.args)
+    chex.assert_trees_all_close(run(function, *program.args), expected, rtol=1e-3, atol=1e-3)
