@@ -49,6 +49,16 @@ def active_params(function: Function, args: Sequence[Expr], active: set[Var]) ->
     ]
 
 
+def module_functions(mod: IRModule) -> dict[Expr, Function]:
+    """The Relax functions of a module, by the variables that name them."""
+    return {var: f for var, f in mod.functions.items() if isinstance(f, Function)}
+
+
+def local_functions(bindings: Sequence[Binding]) -> dict[Expr, Function]:
+    """The functions that bindings define on the spot, by their variables."""
+    return {b.var: b.value for b in bindings if isinstance(b.value, Function)}
+
+
 def obstacles(
     mod: IRModule, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]
 ) -> list[str]:
@@ -67,10 +77,12 @@ class _Obstacles:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self.found: dict[str, None] = {}
+        self.functions = module_functions(mod)
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
         self.open: list[str] = []
 
     def sequence(self, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]) -> None:
+        self.functions |= local_functions(bindings)
         active = active_vars(bindings, used_vars(target), required)
         for binding in bindings:
             if binding.var in active:
@@ -78,6 +90,8 @@ class _Obstacles:
 
     def binding(self, binding: Binding, active: set[Var]) -> None:
         match binding.value:
+            case Call(op=Op() as op) as call if op.facts.get("loop"):
+                self.loop(binding, call, active)
             case Call(op=Op(gradient=None) as op):
                 self.report(binding, f"the operator {op.name}")
             case Call(op=Op()):
@@ -86,12 +100,19 @@ class _Obstacles:
                 self.call(binding, callee, call, active)
             case Call(op=callee):
                 self.report(binding, f"the call of `{callee}`")
-            case Function():
-                self.report(binding, "a function as a value")
             case If() as choice:
                 inputs = [var for var in free_vars(choice) if var in active]
                 for branch in (choice.true_branch, choice.false_branch):
                     self.sequence(branch.body, tuple(branch.bindings()), inputs)
+
+    def loop(self, binding: Binding, call: Call, active: set[Var]) -> None:
+        body = self.functions.get(call.args[0])
+        if body is None:
+            self.report(binding, f"the loop over `{call.args[0]}`, whose body is not known here")
+            return
+        outer = [var for var in free_vars(body) if var in active]
+        inputs = [*(param for param in body.params if carries_gradient(param.ty)), *outer]
+        self.sequence(body.body.body, tuple(body.body.bindings()), inputs)
 
     def call(self, binding: Binding, callee: GlobalVar, call: Call, active: set[Var]) -> None:
         function = self.mod[callee.name]

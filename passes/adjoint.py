@@ -82,7 +82,7 @@ class Adjoint:
                 self.update(value, adjoint)
             case Tuple(fields=fields):
                 for index, field in enumerate(fields):
-                    self.distribute(field, _item(self.leaf(adjoint), index))
+                    self.distribute(field, item(self.leaf(adjoint), index))
             case TupleGetItem(tuple_value=Var() as var, index=index):
                 self.update_field(var, index, adjoint)
             case TupleGetItem(tuple_value=Tuple(fields=fields), index=index):
@@ -119,7 +119,7 @@ class Adjoint:
         if not isinstance(lhs.ty, TupleType):
             return get_op("relax.add")(self.leaf(lhs), self.leaf(rhs))
         count = len(lhs.ty.fields)
-        return Tuple(tuple(self.leaf(self.sum(_item(lhs, i), _item(rhs, i))) for i in range(count)))
+        return Tuple(tuple(self.leaf(self.sum(item(lhs, i), item(rhs, i))) for i in range(count)))
 
     def leaf(self, expr: Expr) -> Expr:
         """`expr` bound to a variable; each field of a tuple is taken out once."""
@@ -164,5 +164,6 @@ def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
     return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
 
 
-def _item(value: Expr, index: int) -> Expr:
+def item(value: Expr, index: int) -> Expr:
+    """A field of a tuple, taken out where the tuple is written out."""
     return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)

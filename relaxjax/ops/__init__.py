@@ -12,6 +12,7 @@ from . import index as index
 from . import jax_functions as jax_functions
 from . import joining as joining
 from . import linear_algebra as linear_algebra
+from . import loops as loops
 from . import nn as nn
 from . import reshaping as reshaping
 from . import search as search

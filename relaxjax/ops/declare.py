@@ -12,6 +12,7 @@ A parameter annotated with an IR type (`TensorType`, `ShapeType`, `TupleType`, `
 expression itself, which may be a variable of that kind. Every other parameter is an attribute.
 """
 
+import functools
 import inspect
 import types
 import typing
@@ -52,6 +53,7 @@ NOUNS: dict[type[Type], str] = {
     TupleType: "a tuple",
     PrimType: "a scalar of the host",
     FuncType: "a function",
+    Type: "a value",
 }
 
 # What an operator may say of itself in `facts=`, for passes to use.
@@ -72,6 +74,7 @@ FACTS = {
     "moves": "the result is elements of the first argument, rearranged or repeated",
     "identity": "the result is the first argument, which only passes look at in another way",
     "value": "the scalar that fills the result",
+    "loop": "the first argument is a function that is run at each step, which passes look into",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 
@@ -104,8 +107,8 @@ def op(
                 infer=_inference(name, function, expected),
                 doc=inspect.getdoc(function) or "",
                 complete=None if complete is None else _prefixed(name, complete),
-                lower=lower,
-                gradient=gradient,
+                lower=None if lower is None else _prefixed(name, lower),
+                gradient=_prefixed(name, gradient) if callable(gradient) else gradient,
                 pure=pure,
                 facts=Attrs(facts),
                 **rules,
@@ -140,12 +143,15 @@ def _inference(
 
 
 def _prefixed(name: str, rule: Callable[..., R]) -> Callable[..., R]:
-    """`rule`, with the operator's name before its errors."""
+    """`rule`, with the operator's name before its errors, once."""
 
+    @functools.wraps(rule)
     def named(*args: Any, **attrs: Any) -> R:
         try:
             return rule(*args, **attrs)
         except OpError as error:
+            if str(error).startswith(f"{name}: "):
+                raise
             raise OpError(f"{name}: {error}") from None
 
     return named
@@ -202,6 +208,12 @@ def _all_arguments(values: Any) -> tuple[Expr, ...]:
     if not isinstance(values, list | tuple):
         return (_prim_argument(values),)
     return tuple(expr for value in values for expr in _all_arguments(value))
+
+
+def _any_argument(value: Any) -> Expr:
+    if isinstance(value, list | tuple):
+        return Tuple(tuple(map(_any_argument, value)))
+    return _argument(value)
 
 
 def _shape_argument(value: Any) -> Expr:
@@ -300,6 +312,7 @@ DType = Annotated[str, as_dtype]
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {
     Expr: _prim_argument,
+    Type: _any_argument,
     ShapeExpr: _shape_argument,
     Tuple: _tuple_argument,
     PrimExpr: _prim_argument,

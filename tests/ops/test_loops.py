@@ -1,0 +1,94 @@
+"""The scan operator: its values, its types, and what it refuses."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.script import ScriptError, from_source
+
+
+def parse(step: str, loop: str) -> IRModule:
+    module = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        '    def main(h: R.Tensor((3,), "float32"), xs: R.Tensor((5, 3), "float32")):\n'
+        f"        @R.function\n        def step{step}\n        out = {loop}\n        return out\n"
+    )
+    assert isinstance(module, IRModule)
+    return module
+
+
+CARRY = 'R.Tensor((3,), "float32")'
+STEP = f"""(c: {CARRY}, x: {CARRY}) -> R.Tuple({CARRY}, R.Tensor((), "float32")):
+            s = R.add(R.multiply(c, h), x)
+            y = R.sum(s)
+            return (s, y)"""
+
+
+def arrays() -> tuple[jax.Array, jax.Array]:
+    random = np.random.default_rng(0)
+    h, xs = (jnp.asarray(random.normal(size=s), jnp.float32) for s in ((3,), (5, 3)))
+    return h, xs
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_loop_over_the_leading_dimension(reverse: bool) -> None:
+    """The body sees the variables around it."""
+    module = parse(STEP, f"R.scan(step, h, xs, reverse={reverse})")
+    h, xs = arrays()
+    expected = jax.lax.scan(lambda c, x: (c * h + x, jnp.sum(c * h + x)), h, xs, reverse=reverse)
+    chex.assert_trees_all_close(to_jax(module, "main")(h, xs), expected, rtol=1e-5)
+    chex.assert_trees_all_close(jax.jit(to_jax(module, "main"))(h, xs), expected, rtol=1e-5)
+
+
+def test_its_type_is_the_last_carry_and_the_stacked_results() -> None:
+    module = parse(STEP, "R.scan(step, h, xs)")
+    assert str(module["main"].ret_ty) == (
+        'R.Tuple(R.Tensor((3,), dtype="float32"), R.Tensor((5,), dtype="float32"))'
+    )
+
+
+def test_a_loop_without_tensors_to_run_over_needs_its_length() -> None:
+    step = (
+        f"(c: {CARRY}, x: R.Tuple()) -> R.Tuple({CARRY}, R.Tuple()):\n"
+        "            r = R.add(c, c)\n            return (r, R.tuple())"
+    )
+    module = parse(step, "R.scan(step, h, R.tuple(), length=3)")
+    chex.assert_trees_all_close(to_jax(module, "main")(*arrays())[0], 8 * arrays()[0])
+    with pytest.raises(ScriptError, match="give the number of steps as `length`"):
+        parse(step, "R.scan(step, h, R.tuple())")
+
+
+@pytest.mark.parametrize(
+    ("step", "loop", "message"),
+    [
+        (STEP, "R.scan(step, h, xs, length=4)", "number of steps must be the same, found 4 and 5"),
+        (STEP, "R.scan(step, xs, xs)", r"`init` must be of type .*\(3,\).*found .*\(5, 3\)"),
+        (STEP, "R.scan(step, h, h)", r"each step of `xs` must be of type .*\(3,\).* found .*\(\)"),
+        (STEP, 'R.scan(step, h, R.const(1, "float32"))', "`xs` must be of tensors with a leading"),
+        (
+            f"(c: {CARRY}) -> {CARRY}:\n            return c",
+            "R.scan(step, h, xs)",
+            "`body` must take a carry and an x",
+        ),
+        (
+            f"(c: {CARRY}, x: {CARRY}) -> {CARRY}:\n            return c",
+            "R.scan(step, h, xs)",
+            "`body` must return a carry and a y",
+        ),
+        (
+            STEP.replace("return (s, y)", "return (y, s)").replace(
+                f'{CARRY}, R.Tensor((), "float32")', f'R.Tensor((), "float32"), {CARRY}'
+            ),
+            "R.scan(step, h, xs)",
+            "the carry that `body` returns must be of type",
+        ),
+        (STEP, "R.scan(h, h, xs)", "`body` must be a function"),
+    ],
+)
+def test_what_cannot_be_looped(step: str, loop: str, message: str) -> None:
+    with pytest.raises(ScriptError, match=message):
+        parse(step, loop)
