@@ -1,12 +1,14 @@
 """Reading modules from files, and writing files that are never half written."""
 
 import os
-import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.whole_file import write_whole
 from relaxjax.script import from_source
 
 from .failure import InputError
@@ -23,27 +25,22 @@ def read_module(name: str) -> IRModule:
 
 def write_text(name: str, text: str) -> None:
     """Write a file in one step: it holds its old text or the new one, never a part of it."""
+    with writable(name):
+        write_whole(name, text.encode())
+
+
+@contextmanager
+def writable(name: str) -> Iterator[None]:
+    """Refuse a place where no file can be written, before and while it is written inside."""
     path = Path(os.path.realpath(name))
     if path.is_dir():
         raise InputError(f"`{name}` is a folder: it cannot be written as a file")
-    if path.exists() and not path.is_file():
-        path.write_text(text, encoding="utf-8")
-        return
     if path.exists() and not os.access(path, os.W_OK):
         raise InputError(f"`{name}` may not be written")
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with part.open("x", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, part)
-        part.replace(path)
+        yield
     except OSError as error:
         raise InputError(f"`{name}` cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def _decoded(name: str, data: bytes) -> str:

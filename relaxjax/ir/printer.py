@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .highlight import ScriptText as ScriptText
 from .identifiers import identifier
 from .script_exprs import ScriptExprs, is_a, writer_of
@@ -53,6 +55,14 @@ class PrintOptions:
 def print_node(node: "Node", **options: Any) -> ScriptText:
     """The script text of a node; `PrintOptions` says what the options are."""
     return ScriptText(_Printer(_parse_options(options)).document(node))
+
+
+def print_apart(node: "Node") -> tuple[str, list[np.ndarray[Any, Any]]]:
+    """The script of a program, and the big constants that it names as those of `metadata`."""
+    printer = _Printer(PrintOptions(show_meta=False))
+    printer.document(node)
+    constants = printer.exprs.constants
+    return "\n".join([*printer._prologue(), *printer.lines, ""]), constants
 
 
 def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]]:
