@@ -1,6 +1,8 @@
 """Samples of convolutions, pooling and attention."""
 
-from operator_samples import Sample, exactly, floats, integers, sample
+from typing import Any
+
+from operator_samples import Array, Sample, exactly, floats, integers, sample
 
 SAMPLES: dict[str, list[Sample]] = {}
 
@@ -80,7 +82,7 @@ SAMPLES["relax.nn.conv3d_transpose"] = [
     sample(floats(1, 2, 1, 1, 5), floats(2, 2, 1, 1, 1), second_order=False),
 ]
 
-_POOLS = {
+_POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
     1: [
         (floats(2, 3, 5), (2, 3, 2), {"pool_size": 2, "strides": 2}),
         (floats(1, 7, 2), (1, 4, 2), {"pool_size": 3, "strides": 2, "padding": 1, "layout": "NWC"}),

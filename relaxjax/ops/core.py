@@ -25,7 +25,7 @@ def _tensor_to_shape(expr: Any) -> Any:
         return tuple(int(dim) for dim in np.asarray(expr))
     except jax.errors.TracerArrayConversionError:
         raise OpError(
-            "relax.tensor_to_shape: a shape must be known when the program is compiled, "
+            "a shape must be known when the program is compiled, "
             "but here it is computed: pass it to the function as an argument of type R.Shape"
         ) from None
 

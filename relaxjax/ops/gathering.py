@@ -169,7 +169,8 @@ def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> Ten
     if data.ndim < 0 or indices.ndim < 0 or not isinstance(depth, int):
         return TensorType(None, data.dtype, vdevice=data.vdevice)
     if batch_dims < 0 or batch_dims > min(data.ndim, indices.ndim - 1):
-        raise OpError(f"`batch_dims` must be in [0, {min(data.ndim, indices.ndim - 1)}]")
+        limit = min(data.ndim, indices.ndim - 1)
+        raise OpError(f"`batch_dims` must be in [0, {limit}], found {batch_dims}")
     if depth > data.ndim - batch_dims:
         raise OpError(
             f"the last dimension of `indices` may be at most {data.ndim - batch_dims}, "

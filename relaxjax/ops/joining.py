@@ -142,9 +142,7 @@ def _split_gradient(g: Expr, y: Expr, x: Expr, indices_or_sections: Any, axis: i
     cuts = indices_or_sections if isinstance(indices_or_sections, tuple) else ()
     places = [cut for cut in cuts if isinstance(cut, int)]
     if places != sorted(places) or min(places, default=0) < 0:
-        raise OpError(
-            f"relax.split: the gradient needs places to cut at in ascending order, found {places}"
-        )
+        raise OpError(f"the gradient needs places to cut at in ascending order, found {places}")
     return call("concat", g, axis) if isinstance(y.ty, TupleType) else g
 
 

@@ -76,11 +76,11 @@ def _strided_slice_gradient(
     g: Expr, y: Expr, x: Expr, axes: Expr, begin: Expr, end: Expr, strides: Expr | None, **_: Any
 ) -> tuple[Expr | None, ...]:
     """Written into zeros, along one axis after another."""
-    dims, shape = dims_of(x), list(dims_of(y))
     places, first, last = host_dims(axes), host_dims(begin), host_dims(end)
     steps = (1,) * len(places or ()) if strides is None else host_dims(strides)
     if places is None or first is None or last is None or steps is None:
-        raise OpError("relax.strided_slice: the gradient needs places that are written out")
+        raise OpError("the gradient needs places that are written out")
+    dims, shape = dims_of(x), list(dims_of(y))
     for axis, start, stop, step in zip(places, first, last, steps, strict=True):
         assert isinstance(axis, int)
         assert isinstance(step, int)
@@ -162,7 +162,7 @@ def _dynamic_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
         places = [np.asarray(part).tolist() for part in (begin, end, strides)]
     except jax.errors.TracerArrayConversionError:
         raise OpError(
-            "relax.dynamic_strided_slice: the places must be known when the program is compiled, "
+            "the places must be known when the program is compiled, "
             "because the shape of the result depends on them: write R.strided_slice"
         ) from None
     begin, end, strides = places

@@ -112,7 +112,7 @@ def topk(
     return values if ret_type == "values" else indices
 
 
-def _concrete(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _concrete(function: Callable[..., Any]) -> Callable[..., Any]:
     """`function`, whose result has a shape that only concrete values tell."""
 
     def lower(*args: Any, **attrs: Any) -> Any:
@@ -121,8 +121,8 @@ def _concrete(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
                 return function(*args, **attrs)
         except jax.errors.ConcretizationTypeError:
             raise OpError(
-                f"{name}: the shape of the result depends on values, which are unknown while a "
-                "program is compiled: run the function outside of jax.jit"
+                "the shape of the result depends on values, which are unknown while a program is "
+                "compiled: run the function outside of jax.jit"
             ) from None
 
     return lower
@@ -147,7 +147,7 @@ _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
 
 @op(
     "relax.unique",
-    lower=_concrete("relax.unique", _unique),
+    lower=_concrete(_unique),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
 )
@@ -184,7 +184,7 @@ def _nonzero(x: Any) -> Any:
 
 @op(
     "relax.nonzero",
-    lower=_concrete("relax.nonzero", _nonzero),
+    lower=_concrete(_nonzero),
     gradient=ZERO_GRADIENT,
     facts={"data_dependent": True},
 )

@@ -170,7 +170,7 @@ def _checks(
     cotangents = [_spread(out.shape, out.dtype, 1 + i) for i, out in enumerate(outs)]
     expected = pullback(cotangents)
     found = _by_rule(call, inputs, active, cotangents)
-    checks = {"first order": (found, list(expected))}
+    checks: dict[str, tuple[Any, Any]] = {"first order": (found, list(expected))}
     directions = [_spread(x.shape, x.dtype, 11 + i) for i, x in enumerate(xs)]
     if place < 1 and all(x.dtype == jnp.float64 for x in (*xs, *outs)):
         checks["finite differences"] = (
