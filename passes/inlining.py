@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import (
@@ -15,6 +16,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.infer import unify
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew, substitute_symbols
 from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbols, used_vars
 
@@ -24,10 +26,11 @@ Closures = dict[Var, Function]
 def inline_closures(function: Function) -> Function:
     """`function` with what its closures do in the place of their calls, in branches too.
 
-    A closure that calls itself is left alone. The blocks of a function that changes are joined.
+    A closure that calls itself is left alone. Loops take the form in which they are differentiated.
+    The blocks of a function that changes are joined.
     """
-    sequences = nested_sequences(function.body)
-    if not any(isinstance(b.value, Function) for seq in sequences for b in seq.bindings()):
+    values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
+    if not any(isinstance(value, Function) or _loop_form(value) for value in values):
         return function
     return replace(function, body=_sequence(function.body, {}))
 
@@ -40,17 +43,40 @@ def _sequence(seq: SeqExpr, closures: Closures) -> SeqExpr:
 def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
     for binding in seq.bindings():
         value = binding.value
-        if isinstance(value, Function) and binding.var not in used_vars(value):
-            closures[binding.var] = value
-        if isinstance(value, If):
+        form = _loop_form(value)
+        if isinstance(value, Function):
+            inner = replace(value, body=_sequence(value.body, closures))
+            if binding.var not in used_vars(value):
+                closures[binding.var] = inner
+            yield replace(binding, value=inner)
+        elif isinstance(value, If):
             true, false = (_sequence(b, closures) for b in (value.true_branch, value.false_branch))
-            binding = replace(binding, value=replace(value, true_branch=true, false_branch=false))
-        if isinstance(value, Call) and isinstance(value.op, Var) and value.op in closures:
+            yield replace(binding, value=replace(value, true_branch=true, false_branch=false))
+        elif isinstance(value, Call) and isinstance(value.op, Var) and value.op in closures:
             body = _opened(closures[value.op], value.args)
             yield from _bindings(body, closures)
             yield VarBinding(binding.var, body.body, span=binding.span)
+        elif form is not None:
+            yield from _bindings(_spelt_out(binding, form), closures)
         else:
             yield binding
+
+
+def _loop_form(value: Expr) -> Expr | None:
+    """The form in which a loop is differentiated, where it is not the loop itself."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return None
+    if not value.op.facts.get("loop") or value.op.training_form is None:
+        return None
+    return value.op.training_form(*value.args, **value.attrs)
+
+
+def _spelt_out(binding: Binding, value: Expr) -> SeqExpr:
+    """The bindings that another value of a variable takes, the variable's own the last."""
+    builder = BlockBuilder()
+    with builder.scope(), builder.origin(binding.span):
+        builder.emit_binding(replace(binding, value=value))
+        return builder.sequence(binding.var)
 
 
 def resolve_casts(seq: SeqExpr) -> SeqExpr:

@@ -2,9 +2,13 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 from jax import lax
 
+from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import If
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 
@@ -86,3 +90,54 @@ def _stacked(ty: TensorType, steps: Dim) -> TensorType:
     if ty.dims is None:
         return TensorType(None, ty.dtype, ty.ndim + 1 if ty.ndim >= 0 else -1)
     return TensorType((steps, *ty.dims), ty.dtype)
+
+
+def _while_loop(cond: Any, body: Any, init: Any, max_iter: int) -> Any:
+    def goes_on(state: Any) -> Any:
+        done, carry = state
+        return jnp.logical_and(done < max_iter, cond(carry))
+
+    def step(state: Any) -> Any:
+        done, carry = state
+        return done + jnp.ones_like(done), body(carry)
+
+    return lax.while_loop(goes_on, step, (jnp.zeros((), "int32"), init))[1]
+
+
+def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int) -> Expr:
+    """As many steps as there may be; one after the end does nothing, and has no derivative."""
+    carry, nothing = Var("carry", init.ty), Var("nothing", TupleType())
+    builder = BlockBuilder()
+    with builder.scope(taken=["carry", "nothing"]):
+        goes_on = builder.emit(Call(cond, (carry,)), "goes_on")
+        with builder.scope():
+            step = builder.sequence(builder.emit(Call(body, (carry,)), "step"))
+        with builder.scope():
+            stay = builder.sequence(carry)
+        after = builder.emit(If(goes_on, step, stay), "after")
+        seq = builder.sequence((after, Tuple()))
+    step_function = make_function([carry, nothing], seq, ret_ty=seq.ty)
+    return TupleGetItem(scan(step_function, init, Tuple(), max_iter), 0)
+
+
+@op("relax.while_loop", lower=_while_loop, training_form=_as_scan, facts={"loop": True})
+def while_loop(cond: FuncType, body: FuncType, init: Type, max_iter: int) -> Type:
+    """A loop: `body(carry) -> carry`, as long as `cond(carry)` holds, `max_iter` times at most.
+
+    The bound is what lets the loop be differentiated: its backward program is a loop of `max_iter`
+    steps in reverse, of which those that were not taken do nothing.
+    """
+    if max_iter < 0:
+        raise OpError(f"`max_iter` must not be negative, found {max_iter}")
+    for name, function in (("cond", cond), ("body", body)):
+        if function.params is None or len(function.params) != 1:
+            raise OpError(f"`{name}` must take a carry, but it is of type {function}")
+        if fits(init, function.params[0]) is Fit.NEVER:
+            raise OpError(f"`init` must be of type {function.params[0]}, found {init}")
+    if fits(cond.ret, TensorType((), "bool")) is Fit.NEVER:
+        raise OpError(f"`cond` must return a scalar of dtype bool, but it returns {cond.ret}")
+    assert body.params is not None
+    carry = body.params[0]
+    if fits(body.ret, carry) is Fit.NEVER:
+        raise OpError(f"`body` must return a carry of type {carry}, but it returns {body.ret}")
+    return carry

@@ -92,3 +92,49 @@ def test_a_loop_without_tensors_to_run_over_needs_its_length() -> None:
 def test_what_cannot_be_looped(step: str, loop: str, message: str) -> None:
     with pytest.raises(ScriptError, match=message):
         parse(step, loop)
+
+
+WHILE = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+        @R.function
+        def small(c: R.Tensor((), "float32")) -> R.Tensor((), "bool"):
+            r = R.less(c, R.const(100.0, "float32"))
+            return r
+        @R.function
+        def grown(c: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+            r = R.multiply(c, R.add(x, R.const(2.0, "float32")))
+            return r
+        out = LOOP
+        return out
+"""
+
+
+def looping(loop: str) -> IRModule:
+    module = from_source(WHILE.replace("LOOP", loop))
+    assert isinstance(module, IRModule)
+    return module
+
+
+@pytest.mark.parametrize(("bound", "expected"), [(20, 243.0), (3, 27.0), (0, 1.0)])
+def test_a_loop_ends_when_its_condition_fails_or_at_its_bound(bound: int, expected: float) -> None:
+    module = looping(f"R.while_loop(small, grown, x, max_iter={bound})")
+    chex.assert_trees_all_close(to_jax(module, "main")(jnp.float32(1)), jnp.float32(expected))
+
+
+@pytest.mark.parametrize(
+    ("loop", "message"),
+    [
+        ("R.while_loop(small, grown, x, max_iter=-1)", "`max_iter` must not be negative, found -1"),
+        ("R.while_loop(small, grown, x)", "the argument `max_iter` is missing"),
+        ("R.while_loop(x, grown, x, 3)", "`cond` must be a function"),
+        ("R.while_loop(grown, grown, x, 3)", "`cond` must return a scalar of dtype bool"),
+        ("R.while_loop(small, small, x, 3)", "`body` must return a carry of type"),
+        ('R.while_loop(small, grown, R.const([1.0], "float32"), 3)', "`init` must be of type"),
+    ],
+)
+def test_what_is_no_loop(loop: str, message: str) -> None:
+    with pytest.raises(ScriptError, match=message):
+        looping(loop)

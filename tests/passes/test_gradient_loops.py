@@ -179,3 +179,61 @@ def test_what_a_body_has_no_gradient_for_is_listed() -> None:
     )
     with pytest.raises(GradientError, match="`r`: the call of"):
         Gradient("main")(module)
+
+
+def test_a_closure_that_a_body_calls() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
+        @R.function
+        def scaled(z: {V}) -> {V}:
+            o = R.multiply(R.sin(z), c)
+            return o
+        @R.function
+        def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
+            r = scaled(R.add(c, x))
+            return (r, r)
+        out = R.scan(step, c, xs)
+        loss = R.sum(out[1])
+        return loss
+"""
+    )
+    check(module, array(3), array(4, 3, seed=1))
+
+
+@pytest.mark.parametrize("bound", [2, 8])
+def test_a_bounded_loop(bound: int) -> None:
+    """Steps that were not taken have no derivative, not even one of NaN."""
+    module = parse(
+        f"""
+    @R.function
+    def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
+        @R.function
+        def large(c: R.Tensor((), "float32")) -> R.Tensor((), "bool"):
+            r = R.greater(c, R.const(0.1, "float32"))
+            return r
+        @R.function
+        def root(c: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+            r = R.multiply(a, R.sqrt(R.subtract(c, R.const(0.1, "float32"))))
+            return r
+        out = R.while_loop(large, root, x, max_iter={bound})
+        loss = R.sin(out)
+        return loss
+"""
+    )
+    x, a = jnp.float32(0.9), jnp.float32(0.5)
+
+    def unrolled(x: jax.Array, a: jax.Array) -> jax.Array:
+        for _ in range(bound):
+            if x > 0.1:
+                x = a * jnp.sqrt(x - 0.1)
+        return jnp.sin(x)
+
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    found = to_jax(adjoint, "main_adjoint")(x, a)
+    chex.assert_trees_all_close(
+        found, jax.value_and_grad(unrolled, argnums=(0, 1))(x, a), rtol=1e-5
+    )
