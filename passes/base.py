@@ -14,9 +14,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
+from relaxjax.ir.arguments import by_name
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import did_you_mean
 
 from .info import PassInfo
 from .kinds import FunctionPass, ModulePass, Pass
@@ -68,24 +68,16 @@ class PassFactory(Generic[P]):
         return (self.__doc__ or "").partition("\n")[0]
 
     def _checked(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
-        """The options by name, checked against the signature."""
-        names = list(self.parameters)
-        call = f"{self.name}({', '.join(names)})"
-        if len(args) > len(names):
-            raise TypeError(f"{call} takes {len(names)} options, but {len(args)} were given")
-        options = dict(zip(names, args, strict=False))
-        for name, value in named.items():
-            if name not in names:
-                raise TypeError(f"{call} has no option `{name}`{did_you_mean(name, names)}")
-            if name in options:
-                raise TypeError(f"{call}: the option `{name}` is given twice")
-            options[name] = value
-        for name, parameter in self.parameters.items():
-            if name in options:
-                _check_type(f"{self.name}: the option `{name}`", parameter, options[name])
-            elif parameter.default is parameter.empty:
-                raise TypeError(f"{call}: the option `{name}` is missing")
-        return {name: options[name] for name in names if name in options}
+        """The options by name, in order, checked against the signature."""
+        needed = [
+            name
+            for name, parameter in self.parameters.items()
+            if parameter.default is parameter.empty
+        ]
+        options = by_name(self.name, list(self.parameters), args, named, needed, "option")
+        for name, value in options.items():
+            _check_type(f"{self.name}: the option `{name}`", self.parameters[name], value)
+        return {name: options[name] for name in self.parameters if name in options}
 
 
 @overload

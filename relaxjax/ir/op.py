@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from .arguments import by_name
 from .attrs import Attrs
 from .expr import Call, Expr
 from .registry import OPS, did_you_mean, get_op
@@ -163,22 +164,10 @@ def _check_attributes(operator: Op, attrs: Attrs) -> None:
 
 def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     names = [param.name for param in operator.params]
-    given = _gathered(operator, given)
-    signature = f"{operator.name}({', '.join(names)})"
-    if len(given) > len(names):
-        raise TypeError(f"{signature} takes {len(names)} arguments, but {len(given)} were given")
-    values = dict(zip(names, given, strict=False))
-    for name, value in named.items():
-        if name not in names:
-            raise TypeError(f"{signature} has no argument `{name}`")
-        if name in values:
-            raise TypeError(f"{signature}: the argument `{name}` is given twice")
-        values[name] = value
+    required = [param.name for param in operator.params if param.required]
+    values = by_name(operator.name, names, _gathered(operator, given), named, required)
     for param in operator.params:
-        if param.name not in values:
-            if param.required:
-                raise TypeError(f"{signature}: the argument `{param.name}` is missing")
-            values[param.name] = param.default
+        values.setdefault(param.name, param.default)
     return values
 
 

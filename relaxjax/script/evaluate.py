@@ -17,6 +17,7 @@ from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 
+from .arguments import check_arguments
 from .comprehension import collect, lambda_function
 from .errors import ScriptError
 from .forms import Macro
@@ -255,6 +256,9 @@ class Evaluator:
         except Exception as error:
             # Where the user's own function failed is for its traceback to say.
             ours = str(getattr(callee, "__module__", "")).startswith("relaxjax.")
+            if ours and isinstance(error, TypeError):
+                with self.located(node):
+                    check_arguments(ast.unparse(node.func), callee, args, named)
             raise self.error(node, error) from (_cause(error) if ours else error)
 
 

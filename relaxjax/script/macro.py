@@ -4,6 +4,8 @@ import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from relaxjax.ir.arguments import by_name
+
 
 def bind_arguments(
     node: ast.FunctionDef,
@@ -20,21 +22,12 @@ def bind_arguments(
         raise TypeError(
             f"`{node.name}` takes {len(positional)} arguments, but {len(args)} were given"
         )
-    bound = dict(zip(positional, args, strict=False))
-    allowed = {*positional, *(item.arg for item in given.kwonlyargs)}
-    for name, value in named.items():
-        if name not in allowed:
-            raise TypeError(f"`{node.name}` has no argument `{name}`")
-        if name in bound:
-            raise TypeError(f"`{node.name}`: the argument `{name}` is given twice")
-        bound[name] = value
+    names = [*positional, *(item.arg for item in given.kwonlyargs)]
+    bound = by_name(node.name, names, args, named)
     for name, default in _defaults(given):
         if name not in bound and default is not None:
             bound[name] = evaluate(default)
-    for name in (*positional, *(item.arg for item in given.kwonlyargs)):
-        if name not in bound:
-            raise TypeError(f"`{node.name}`: the argument `{name}` is missing")
-    return bound
+    return by_name(node.name, names, (), bound, required=names)
 
 
 def _defaults(given: ast.arguments) -> list[tuple[str, ast.expr | None]]:

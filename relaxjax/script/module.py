@@ -60,7 +60,7 @@ class ModuleReader:
             if signature.ret_ty is not None:
                 return GlobalVar(name, ty=signature.type)
         elif name not in self.functions and name not in self.aliases:
-            known = [*self.readers, *self.functions, *self.aliases]
+            known = [*self.readers, *self.aliases]
             listed = ", ".join(f"`{item}`" for item in known)
             raise AttributeError(
                 f"the module `{self.node.name}` has no function `{name}`"

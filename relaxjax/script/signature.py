@@ -77,7 +77,15 @@ def _check_parameters(evaluator: Evaluator, node: ast.FunctionDef) -> None:
             )
     for default in given.defaults:
         raise evaluator.refusal(default, "a parameter has no default in Relax")
+    names: set[str] = set()
     for parameter in (*given.posonlyargs, *given.args):
+        if parameter.arg in names:
+            raise evaluator.refusal(
+                parameter,
+                f"`{node.name}` has two parameters called `{parameter.arg}`",
+                "Give one of them another name.",
+            )
+        names.add(parameter.arg)
         if parameter.annotation is None:
             raise evaluator.refusal(
                 parameter,
