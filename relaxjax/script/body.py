@@ -175,18 +175,18 @@ class Body:
             raise self.evaluator.refusal(node, "a dataflow block may not stand inside another")
         statements, names = block_outputs(self.evaluator, node.body)
         known = last_bindings(statements)
-        for name in names:
-            if name.id not in known:
-                raise self.evaluator.refusal(
-                    name,
-                    f"`{name.id}` is not bound in this dataflow block, so R.output cannot name it",
-                )
+        outputs = {name.id: known[name.id] for name in names if name.id in known}
         self.scope.push()
-        with self.binder.dataflow({name.id: known[name.id] for name in names}, renamed):
+        with self.binder.dataflow(outputs, renamed):
             for statement in statements:
                 self._statement(statement)
         frame = self.scope.pop(_IN_BLOCK)
         for name in names:
+            if name.id not in outputs:
+                raise self.evaluator.refusal(
+                    name,
+                    f"`{name.id}` is not bound in this dataflow block, so R.output cannot name it",
+                )
             if not isinstance(frame.get(name.id), Var):
                 raise self.evaluator.refusal(
                     name, f"`{name.id}` is a value of Python, not of the program"
