@@ -5,6 +5,7 @@
 tries more of them, each time others.
 """
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,6 +13,7 @@ from typing import Any
 
 import chex
 import jax
+import jax.numpy as jnp
 import numpy as np
 from differentiable_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
@@ -31,23 +33,35 @@ QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.3}
 
 
-def by_jax(program: Program, args: Any, cotangents: Any) -> tuple[Any, Any]:
+def cotangent_of(leaf: Any) -> Any:
+    """A cotangent for a target: 1 for a scalar, no two alike for others."""
+    spread = np.cos(np.arange(math.prod(leaf.shape)))
+    return jnp.asarray(spread.reshape(leaf.shape), leaf.dtype)
+
+
+def by_jax(program: Program, *arrays: Any) -> tuple[Any, Any]:
     """The target of a program and its gradients by every float, as JAX computes them."""
     forward = to_jax(program.module, "main")
 
     def target(*floats: Any) -> Any:
-        return target_of(program, forward(*floats, *args[3:]))
+        return target_of(program, forward(*floats, *flag_and_places(program, arrays)))
 
-    value, pullback = jax.vjp(target, *args[:3])
-    return value, pullback(cotangents)
+    value, pullback = jax.vjp(target, *arrays[:3])
+    return value, pullback(jax.tree.map(cotangent_of, value))
 
 
-def by_gradient(program: Program, args: Any, cotangents: Any) -> tuple[Any, Any]:
+def by_gradient(program: Program, cotangents: Sequence[Any], *arrays: Any) -> tuple[Any, Any]:
     """The same by the adjoint function."""
     index, cotangent = program.target_index, program.cotangent
     adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
-    result, gradients = to_jax(adjoint, "main_adjoint")(*args, *([cotangents] if cotangent else []))
+    args = *arrays[:3], *flag_and_places(program, arrays), *cotangents
+    result, gradients = to_jax(adjoint, "main_adjoint")(*args)
     return target_of(program, result), gradients[:3]
+
+
+def flag_and_places(program: Program, arrays: Sequence[Any]) -> tuple[Any, Any]:
+    """The flag is known while the program is traced: half of its branches are chosen then."""
+    return program.args[3], arrays[3]
 
 
 def target_of(program: Program, result: Any) -> Any:
@@ -56,10 +70,10 @@ def target_of(program: Program, result: Any) -> Any:
 
 def check(program: Program) -> bool:
     """Compare both; False where a number is not finite, which says nothing of the gradient."""
-    target = target_of(program, jax.eval_shape(to_jax(program.module, "main"), *program.args))
-    cotangents = jax.tree.map(lambda leaf: np.ones(leaf.shape, leaf.dtype), target)
-    found = run(partial(by_gradient, program), program.args, cotangents)
-    expected = run(partial(by_jax, program), program.args, cotangents)
+    arrays = (*program.args[:3], program.args[4])
+    expected = run(partial(by_jax, program), *arrays)
+    cotangents = [jax.tree.map(cotangent_of, expected[0])] if program.cotangent else []
+    found = run(partial(by_gradient, program, cotangents), *arrays)
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
     assert [(a.shape, a.dtype) for a, _ in pairs] == [(b.shape, b.dtype) for _, b in pairs]
     numbers = [tuple(np.asarray(x, "float64") for x in pair) for pair in pairs]
