@@ -9,8 +9,6 @@ Inline(depth=2)(mod)
 """
 
 import inspect
-import types
-import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
@@ -20,6 +18,7 @@ from relaxjax.ir.module import IRModule
 
 from .info import PassInfo
 from .kinds import FunctionPass, ModulePass, Pass
+from .option_types import check_option
 from .registry import FACTORIES
 
 P = ParamSpec("P")
@@ -76,7 +75,7 @@ class PassFactory(Generic[P]):
         ]
         options = by_name(self.name, list(self.parameters), args, named, needed, "option")
         for name, value in options.items():
-            _check_type(f"{self.name}: the option `{name}`", self.parameters[name], value)
+            check_option(f"{self.name}: the option `{name}`", self.parameters[name], value)
         return {name: options[name] for name in self.parameters if name in options}
 
 
@@ -108,34 +107,3 @@ def pass_factory(
         return factory
 
     return declare
-
-
-def _check_type(subject: str, parameter: inspect.Parameter, value: Any) -> None:
-    """Raise an error where the annotation names plain classes, and the value is of none of them."""
-    kinds = _plain_types(parameter.annotation)
-    if kinds is None or value is parameter.default:
-        return
-    if isinstance(value, bool):
-        fits = bool in kinds or object in kinds
-    else:
-        fits = isinstance(value, (*kinds, int) if float in kinds else kinds)
-    if not fits:
-        wanted = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        raise TypeError(
-            f"{subject} must be {wanted}, but {value!r} of type {type(value).__name__} was given"
-        )
-
-
-def _plain_types(annotation: Any) -> tuple[type, ...] | None:
-    """The classes that an annotation consists of; None where it says more than classes can."""
-    if annotation is None:
-        return (type(None),)
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is typing.Union:
-        parts = [_plain_types(part) for part in typing.get_args(annotation)]
-        known = [part for part in parts if part is not None]
-        return tuple(kind for part in known for kind in part) if len(known) == len(parts) else None
-    if not isinstance(annotation, type) or typing.get_origin(annotation) is not None:
-        return None
-    unchecked = annotation in (Any, inspect.Parameter.empty)
-    protocol = getattr(annotation, "_is_protocol", False)
-    return None if unchecked or protocol else (annotation,)

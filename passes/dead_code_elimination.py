@@ -35,8 +35,6 @@ def DeadCodeElimination(
 def _entries(mod: IRModule, given: Sequence[str | GlobalVar] | None) -> list[str]:
     if given is None:
         return [name for name, function in mod.relax_functions().items() if function.global_symbol]
-    if isinstance(given, str):
-        raise TypeError(f'`entry_functions` takes a list of names such as ["{given}"]')
     names = [entry.name if isinstance(entry, GlobalVar) else entry for entry in given]
     return [mod.get_global_var(name).name for name in names]
 

@@ -138,8 +138,6 @@ def _required_vars(
 
 
 def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
-    if not isinstance(item, Var | str):
-        raise TypeError(f"`require_grads` takes variables or their names, found {item!r}")
     found = [var for var in known if item is var or item == var.name]
     if len(found) == 1:
         return found[0]

@@ -1,7 +1,8 @@
 """Declaring passes with `pass_factory`: their options, their names, and what they must return."""
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import pytest
@@ -14,6 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span, located
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import PassFactory, pass_factory
+from relaxjax.passes.gradient import Gradient
 from relaxjax.passes.info import PassInfo
 from relaxjax.passes.registry import FACTORIES, get_pass
 
@@ -185,8 +187,28 @@ def test_wrong_options(make: Callable[[Any], object], message: str) -> None:
         make(Options)
 
 
-def test_only_plain_classes_are_checked() -> None:
-    """A pass itself knows best what its containers and protocols must hold."""
+def test_a_text_is_no_list_of_its_letters() -> None:
+    message = "the option `target_index` must be int or a list of int, but 'zwei' of type str"
+    with pytest.raises(TypeError, match=message):
+        Gradient("main", target_index="zwei")  # type: ignore[arg-type]  # wrong on purpose
+
+
+@pytest.mark.parametrize("names", [3, [1, "b"], {1: 2}, [True]])
+def test_a_list_is_checked_item_by_item(names: object) -> None:
+    @pass_factory(opt_level=0)
+    def Listed(mod: IRModule, names: str | Sequence[int] | None = None) -> IRModule:
+        """Take numbers."""
+        return mod
+
+    listed: Any = Listed
+    assert listed(names=(1, 2)).options == {"names": (1, 2)}
+    message = "Listed: the option `names` must be str or a list of int or None, but "
+    with pytest.raises(TypeError, match=re.escape(message)):
+        listed(names=names)
+
+
+def test_protocols_and_other_containers_are_not_checked() -> None:
+    """A pass itself knows best what these must hold."""
 
     class Small(Protocol):
         def size(self) -> int: ...
@@ -194,7 +216,7 @@ def test_only_plain_classes_are_checked() -> None:
     @pass_factory(opt_level=0)
     def Loose(
         mod: IRModule,
-        names: Sequence[str] | None = None,
+        names: Mapping[str, int] | None = None,
         small: Small | None = None,
         anything: Any = 0,
         part: float = 0.5,
