@@ -1,4 +1,4 @@
-"""Arguments by their names, as the calls of operators, passes, macros and script forms sort them."""
+"""Arguments by their names: what operators, passes and script forms are called with."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

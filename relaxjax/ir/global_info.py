@@ -9,7 +9,7 @@ from .script_exprs import ScriptExprs
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VDevice:
-    """A device that values can be placed on, by its name or its description, and the memory there."""
+    """A device that values can be placed on, named or described, and the memory there."""
 
     target: Any
     device_id: int = 0

@@ -97,8 +97,9 @@ def test_what_is_shown_besides_the_result_goes_to_the_standard_error(
             "`Normalize` has no option `x`: it has none\n    Normalize{x=1}\n              ^",
         ),
         (
-            ["--disable", "SetupTrainr"],
-            "`disabled_pass` names `SetupTrainr`, but there is no such pass; did you mean `SetupTrainer`?",
+            ["--disable", "AppendLos"],
+            "`disabled_pass` names `AppendLos`, but there is no such pass; "
+            "did you mean `AppendLoss`?",
         ),
     ],
 )
