@@ -20,6 +20,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, used_vars, uses
+from relaxjax.ops.lax import x64_for
 from relaxjax.ops.shapes import element_count, same_dims
 
 
@@ -91,7 +92,7 @@ def filled(call: Call, op: Op, known: Definitions) -> Expr | None:
     dtypes = [ty.dtype for ty in types if isinstance(ty, TensorType) and ty.dtype is not None]
     if len(dtypes) != len(types) or _is_filling(op):
         return None
-    with jax.ensure_compile_time_eval():
+    with x64_for(call.ty, call.attrs, *types), jax.ensure_compile_time_eval():
         scalars = [np.asarray(n, np_dtype(d)) for n, d in zip(numbers, dtypes, strict=True)]
         result = np.asarray(op.lower(*map(jax.numpy.asarray, scalars), **call.attrs))
     return _filled(call, result.item()) if result.shape == () else None
@@ -329,7 +330,9 @@ def _filled(call: Call, number: float) -> Expr | None:
 def _uniform(data: np.ndarray[Any, Any]) -> float | None:
     if data.size != 1 or data.dtype.kind == "c":
         return None
-    return float(data.reshape(()))
+    number = float(data.reshape(()))
+    exact = data.dtype.kind not in "iu" or number == int(data.reshape(()))
+    return number if exact else None
 
 
 def _same_type(x: Expr, call: Call) -> bool:

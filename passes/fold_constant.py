@@ -12,6 +12,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType, dtype_name
+from relaxjax.ops.lax import x64_for
 
 from .base import pass_factory
 from .canonicalize_bindings import canonical_bindings
@@ -39,10 +40,11 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         return None
     small = isinstance(call.ty, TensorType) and _count(call.ty) <= max_elements
     args, attrs = arguments(call)
-    values = [None if arg is None else _value(arg) for arg in args]
-    if not small or any(value is NotImplemented for value in values):
-        return None
-    with jax.ensure_compile_time_eval():
+    types = [arg.ty for arg in args if arg is not None]
+    with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
+        values = [None if arg is None else _value(arg) for arg in args]
+        if not small or any(value is NotImplemented for value in values):
+            return None
         result = np.asarray(op.lower(*values, **attrs))
     assert isinstance(call.ty, TensorType)
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype

@@ -38,6 +38,10 @@ CASES = {
         "a = R.add(R.const(1.0, 'bfloat16'), R.const(2.0, 'bfloat16'))\nreturn (x, a)",
         "return (x, R.const(3.0, 'bfloat16'))",
     ),
+    "double precision, whatever JAX is set to": (
+        "a = R.add(R.const(1.0, 'float64'), R.const(1e-12, 'float64'))\nreturn (x, a)",
+        f"return (x, R.const({1.0 + 1e-12}, 'float64'))",
+    ),
 }
 
 
