@@ -1,8 +1,10 @@
 """The samples of every operator, by its name: what the oracle of tests/ops runs."""
 
 import samples_elementwise
+import samples_image
 import samples_indexing
 import samples_layers
+import samples_quantization
 import samples_shapes
 import samples_vision
 import samples_windows
@@ -10,8 +12,10 @@ from operator_samples import Sample
 
 SAMPLES: dict[str, list[Sample]] = {
     **samples_elementwise.SAMPLES,
+    **samples_image.SAMPLES,
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,
+    **samples_quantization.SAMPLES,
     **samples_shapes.SAMPLES,
     **samples_vision.SAMPLES,
     **samples_windows.SAMPLES,

@@ -8,12 +8,14 @@ from . import datatype as datatype
 from . import einsum as einsum
 from . import gathering as gathering
 from . import grad as grad
+from . import image as image
 from . import index as index
 from . import jax_functions as jax_functions
 from . import joining as joining
 from . import linear_algebra as linear_algebra
 from . import loops as loops
 from . import nn as nn
+from . import quantization as quantization
 from . import reshaping as reshaping
 from . import search as search
 from . import slicing as slicing

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import ml_dtypes
+import numpy as np
 from jax import lax
 from jax.dtypes import canonicalize_dtype
 
@@ -68,3 +70,12 @@ def through_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 def widened(x: Any) -> Any:
     """`x` in the dtype in which sums over it are kept: float32 at least."""
     return x.astype(jax.numpy.float32) if x.dtype.itemsize < 4 else x
+
+
+def finite_range(dtype: Any) -> tuple[float, float]:
+    """The smallest and the largest finite number of a dtype."""
+    target = np_dtype(dtype)
+    if target.kind in "iu":
+        return float(np.iinfo(target).min), float(np.iinfo(target).max)
+    limits = ml_dtypes.finfo(target)  # type: ignore[no-untyped-call]  # it has no types
+    return float(limits.min), float(limits.max)

@@ -219,6 +219,24 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
     ],
 }
+REFUSALS["quantization"] = [
+    (
+        lambda: get_op("relax.quantize")(i(2), t(), t(dtype="int8")),
+        "relax.quantize: the dtype of `data` must be one of float32, float16, found int64",
+    ),
+    (
+        lambda: get_op("relax.quantize")(t(2), t(1, 2), t(dtype="int8")),
+        "relax.quantize: `scale` must have 0 or 1 dimensions, found 2",
+    ),
+    (
+        lambda: get_op("relax.quantize")(t(2, 3), t(2), t(dtype="int8")),
+        "`scale` must have 3 elements, one for each along the axis -1, found 2",
+    ),
+    (
+        lambda: get_op("relax.dequantize")(t(2), t(), t(dtype="int8"), out_dtype="int8"),
+        "relax.dequantize: `out_dtype` must be one of float16, float32, found int8",
+    ),
+]
 CASES = [
     pytest.param(build, message, id=f"{family}-{index}")
     for family, cases in REFUSALS.items()

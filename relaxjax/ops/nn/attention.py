@@ -6,12 +6,12 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import ml_dtypes
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
-from relaxjax.ir.expr import Expr, np_dtype
+from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import finite_range
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of, number, scalar, where
 from relaxjax.ops.index import require_integers
@@ -93,7 +93,7 @@ def _visible(
 
 def _lowest(dtype: Any) -> float:
     """A number whose exponential is 0, and that unlike infinity gives no NaN."""
-    return float(ml_dtypes.finfo(np_dtype(dtype)).min)  # type: ignore[no-untyped-call]  # ml_dtypes has no types for it
+    return finite_range(dtype)[0]
 
 
 def _scores(query: Any, key: Any, scale: float | None) -> Any:

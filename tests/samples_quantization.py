@@ -1,0 +1,36 @@
+"""Samples of quantisation."""
+
+from operator_samples import Sample, exactly, floats, integers, positive, sample
+
+SAMPLES: dict[str, list[Sample]] = {}
+
+_SCALE, _OFFSET = exactly(0.05, "float32"), exactly(3, "int8")
+SAMPLES["relax.quantize"] = [
+    sample(floats(2, 5, dtype="float32"), _SCALE, _OFFSET),
+    sample(
+        floats(5, 3, dtype="float32"),
+        positive(3, dtype="float32"),
+        integers(3, dtype="int8"),
+        axis=1,
+        out_dtype="uint8",
+    ),
+    sample(floats(2, 7, dtype="float16"), _SCALE, _OFFSET, axis=0, out_dtype="int16"),
+    sample(floats(3, dtype="float32"), _SCALE, _OFFSET, out_dtype="float8_e4m3fn"),
+]
+SAMPLES["relax.dequantize"] = [
+    sample(integers(2, 5, low=-9, dtype="int8"), _SCALE, _OFFSET),
+    sample(
+        integers(5, 3, dtype="uint8"),
+        positive(3, dtype="float32"),
+        integers(3, dtype="int8"),
+        axis=-1,
+    ),
+    sample(
+        floats(5, 3, dtype="float32"),
+        positive(5, dtype="float32"),
+        floats(5, dtype="float16"),
+        axis=0,
+        second_order=False,
+    ),
+    sample(integers(7, dtype="int8"), _SCALE, _OFFSET, out_dtype="float16", smooth=False),
+]
