@@ -118,6 +118,10 @@ def _pad(x: Any, value: Any, padding_config: Any) -> Any:
     return padded
 
 
+def _reshape(x: Any, new_sizes: Any, dimensions: Any, **params: Any) -> Any:
+    return (x if dimensions is None else x.transpose(dimensions)).reshape(new_sizes)
+
+
 def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
     steps = strides or (1,) * x.ndim
     return x[tuple(map(slice, start_indices, limit_indices, steps))]
@@ -175,9 +179,7 @@ RULES: dict[str, Callable[..., Any]] = {
     "clamp": _plain(lambda low, x, high: np.clip(x, low, high)),
     "select_n": _plain(lambda which, *cases: np.choose(np.asarray(which, int), cases)),
     "broadcast_in_dim": _broadcast,
-    "reshape": lambda x, new_sizes, dimensions, **params: x.transpose(dimensions).reshape(
-        new_sizes
-    ),
+    "reshape": _reshape,
     "squeeze": lambda x, dimensions: np.squeeze(x, dimensions),
     "expand_dims": lambda x, dimensions: np.expand_dims(x, dimensions),
     "transpose": lambda x, permutation: x.transpose(permutation),

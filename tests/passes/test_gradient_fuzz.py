@@ -122,7 +122,7 @@ def test_random_adjoints_are_programs_like_others() -> None:
     try_all(PROGRAMS // 9, ["float32", "bfloat16"], survives)
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(programs(["float32"]))
 def test_what_numpy_computes_is_what_jax_computes(program: Program) -> None:
     """So that no comparison above rests on an error that both sides share."""
