@@ -1,9 +1,17 @@
 """Names for printed variables: Python identifiers, each given once."""
 
 import keyword
+import unicodedata
 from collections.abc import Iterable
 
 RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "complex", "float", "metadata", "tvm"}
+
+
+def can_name_function(name: str) -> bool:
+    """Whether the script can define a function of that very name. Python normalizes identifiers."""
+    return (
+        name.isidentifier() and name not in RESERVED and unicodedata.normalize("NFKC", name) == name
+    )
 
 
 class Identifiers:
@@ -23,7 +31,8 @@ class Identifiers:
 
 
 def identifier(hint: str) -> str:
-    """`hint` with whatever may not stand in an identifier replaced by `_`."""
+    """`hint` as Python reads it, with whatever may not stand in an identifier replaced by `_`."""
+    hint = unicodedata.normalize("NFKC", hint)
     if hint.isidentifier():
         return hint
     cleaned = "".join(char if f"v{char}".isidentifier() else "_" for char in hint)

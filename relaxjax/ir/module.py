@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from .attrs import Attrs, as_attrs
 from .expr import ExternFunc, GlobalVar
 from .function import Function
+from .identifiers import Identifiers, can_name_function
 from .node import Node, replace
 from .registry import did_you_mean
 from .span import Span
@@ -136,6 +137,11 @@ def _name(key: str | GlobalVar) -> str:
 def _var(name: Any, function: object) -> GlobalVar:
     if not isinstance(name, str):
         raise TypeError(f"a function is entered by a name or a GlobalVar, found `{name!r}`")
+    if not can_name_function(name):
+        raise ValueError(
+            f"`{name}` cannot name a function: the script needs a Python identifier that means "
+            f"nothing else, such as `{Identifiers().unique(name)}`"
+        )
     if not isinstance(function, Function | ExternFunc):
         raise TypeError(
             f"`{name}` must be a Function or an ExternFunc, found {type(function).__name__}"

@@ -149,7 +149,6 @@ class _Printer:
 
     def _IRModule(self, module: "IRModule") -> None:
         self.in_module = True
-        self.exprs.name_functions(var.name for var in module.functions)
         self.exprs.prefixes.add("I")
         self._line("@I.ir_module")
         self._line(f"class {self.options.name}:")
@@ -168,11 +167,10 @@ class _Printer:
     def _module_function(self, var: "GlobalVar", function: Any) -> None:
         if self.lines[-1].startswith(self.indent):
             self._line()
-        name = self.exprs.global_name(var.name)
         if is_a(function, "ExternFunc"):
-            self._line(f"{name} = {self.exprs.text(function)}")
+            self._line(f"{var.name} = {self.exprs.text(function)}")
         else:
-            self._top_function(function, name)
+            self._top_function(function, var.name)
 
     def _Function(self, function: "Function") -> None:
         self._top_function(function, identifier(function.global_symbol or "main"))

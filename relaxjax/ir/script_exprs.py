@@ -39,16 +39,7 @@ class ScriptExprs:
         self.prefixes: set[str] = set()
         self.constants: list[np.ndarray[Any, Any]] = []
         self._constant_index: dict[int, int] = {}
-        self._global_names: dict[str, str] = {}
         self.start_scope()
-
-    def name_functions(self, names: Iterable[str]) -> None:
-        """Take the names of a module's functions, each made an identifier."""
-        identifiers = Identifiers()
-        self._global_names = {name: identifiers.unique(name) for name in names}
-
-    def global_name(self, name: str) -> str:
-        return self._global_names.get(name, name)
 
     def start_scope(self, *taken: str) -> None:
         """Forget all variables: a function of the module begins."""
@@ -161,7 +152,7 @@ class ScriptExprs:
 
     def _GlobalVar(self, var: "expr.GlobalVar") -> str:
         self.calls_module = True
-        return f"{self.module_alias}.{self.global_name(var.name)}"
+        return f"{self.module_alias}.{var.name}"
 
     def _ExternFunc(self, function: "expr.ExternFunc") -> str:
         symbol = string_text(function.symbol)

@@ -12,9 +12,11 @@ from relaxjax.ir.identifiers import Identifiers, identifier
         ("größe", "größe"),
         ("a.b-c", "a_b_c"),
         ("1st", "v1st"),
-        ("2²", "v2_"),
+        ("2²", "v22"),
         ("", "v"),
-        ("²", "_"),
+        ("²", "v2"),
+        ("€", "_"),
+        ("ℌ", "H"),
     ],
 )
 def test_a_hint_is_cleaned(hint: str, name: str) -> None:

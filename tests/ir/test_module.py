@@ -129,6 +129,23 @@ def test_what_is_no_function_cannot_be_entered(functions: Any, message: str) -> 
         MODULE.clone()[next(iter(functions))] = next(iter(functions.values()))
 
 
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [("a.b", "a_b"), ("1st", "v1st"), ("", "v"), ("class", "class_1"), ("R", "R_1"), ("ℌ", "H")],
+)
+def test_a_name_that_the_script_cannot_write_is_refused(name: str, other: str) -> None:
+    """A module is what its text says, names included: `ℌ` is read as `H` by Python."""
+    with pytest.raises(ValueError, match=f"`{name}` cannot name a function: .* such as `{other}`"):
+        IRModule({name: F})
+    with pytest.raises(ValueError, match="cannot name a function"):
+        MODULE.with_function(name, F)
+
+
+@pytest.mark.parametrize("name", ["cls", "Module", "print", "match", "_", "été"])
+def test_any_other_identifier_names_a_function(name: str) -> None:
+    assert list(IRModule({name: F})) == [name]
+
+
 def test_an_unknown_argument_is_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'functionz'"):
         IRModule(functionz={})  # type: ignore[call-arg]  # what is tested

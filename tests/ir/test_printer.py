@@ -140,17 +140,6 @@ def test_a_symbol_that_is_not_the_printed_name_stands_in_the_attributes() -> Non
     )
 
 
-def test_function_names_are_made_identifiers_everywhere() -> None:
-    callee = function_of(result=X, params=[X])
-    y = Var("y", VECTOR)
-    call = VarBinding(y, Call(GlobalVar("a.b"), (X,)))
-    module = IRModule({"a.b": callee, "a_b": callee, "main": function_of(call, result=y)})
-    text = str(module)
-    assert "def a_b(" in text
-    assert "def a_b_1(" in text
-    assert "= cls.a_b(x)" in text
-
-
 def test_variables_of_one_name_are_told_apart() -> None:
     first, second = Var("x", VECTOR), Var("x", VECTOR)
     strange, word = Var("a.b", VECTOR), Var("lambda", VECTOR)
