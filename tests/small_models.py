@@ -1,5 +1,6 @@
 """Small trainable models that several tests share."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -72,10 +73,16 @@ def trainable(mod: Any, loss: Any, optimizer: Any, *loss_args: TensorType) -> IR
 
 def classifier(optimizer: Any = None, **options: Any) -> Trainer:
     """A trainer of the classifier, by mean cross entropy against class ids."""
+    mod, vm = _built_classifier(optimizer or SGD(0.1))
+    return Trainer(mod, vm, **options)
+
+
+@cache
+def _built_classifier(optimizer: Any) -> tuple[IRModule, VirtualMachine]:
     scores = TensorType((BATCH, CLASSES), "float32")
     labels = TensorType((BATCH,), "int32")
-    mod = trainable(Classifier, CrossEntropyLoss(), optimizer or SGD(0.1), scores, labels)
-    return Trainer(mod, VirtualMachine(build(mod)), **options)
+    mod = trainable(Classifier, CrossEntropyLoss(), optimizer, scores, labels)
+    return mod, VirtualMachine(build(mod))
 
 
 def counting(**options: Any) -> Trainer:

@@ -1,8 +1,15 @@
 """Training: a module's parameters and states on the device, steps, epochs, checkpoints."""
 
+from .callbacks import Callback as Callback
+from .callbacks import EarlyStopping as EarlyStopping
+from .callbacks import JsonLines as JsonLines
 from .checkpoint import CheckpointError as CheckpointError
-from .loop import accuracy as accuracy
+from .checkpoints import Checkpoints as Checkpoints
 from .loop import fit as fit
+from .metrics import Metric as Metric
+from .metrics import accuracy as accuracy
+from .metrics import evaluate as evaluate
+from .metrics import top_k as top_k
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter

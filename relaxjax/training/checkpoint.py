@@ -2,19 +2,19 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-import safetensors
-import safetensors.numpy
 
 from relaxjax.ir.expr import Var, np_dtype
+from relaxjax.ir.module import IRModule
+from relaxjax.script.program_file import FileKind, read_program, read_tensors, write_program
 
 from .door import fits_shape, tensor_type, to_device
 from .group import Arrays, Group
 
 FORMAT = "relaxjax trainer 1"
+_NOTES = "notes/"
 
 Host: TypeAlias = np.ndarray[Any, Any]
 
@@ -23,22 +23,30 @@ class CheckpointError(ValueError):
     """A file is damaged, or is no checkpoint, or was written for another model."""
 
 
+_CHECKPOINT = FileKind(FORMAT, "checkpoint of a trainer", CheckpointError)
+
+
 def save(
-    path: str | os.PathLike[str], groups: Sequence[Group], arrays: Sequence[Arrays], script: str
+    path: str | os.PathLike[str],
+    groups: Sequence[Group],
+    arrays: Sequence[Arrays],
+    mod: IRModule,
+    notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the arrays of the groups, in the dtypes that the program states, and its script."""
+    """Write the arrays of the groups, in the dtypes that the program states, the program, notes."""
     tensors = {
         _key(group, var): np.asarray(array).astype(_dtype(var))
         for group, values in zip(groups, arrays, strict=True)
         for var, array in zip(group.vars, values, strict=True)
     }
-    content = safetensors.numpy.save(tensors, {"format": FORMAT, "script": script})
-    _write_atomically(Path(path), content)
+    texts = {f"{_NOTES}{name}": _as_bytes(text) for name, text in (notes or {}).items()}
+    write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
 
 
 def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> tuple[Arrays, ...]:
     """The arrays of the groups on the device; an error lists everything that does not fit."""
-    tensors = _read(Path(path))
+    found = read_tensors(path, _CHECKPOINT)
+    tensors = {name: array for name, array in found.items() if not name.startswith(_NOTES)}
     faults = list(_faults(groups, tensors))
     if faults:
         raise CheckpointError(
@@ -50,9 +58,16 @@ def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> 
     )
 
 
-def script(path: str | os.PathLike[str]) -> str:
-    """The script of the module that the checkpoint was written for."""
-    return _header(Path(path))["script"]
+def module(path: str | os.PathLike[str]) -> IRModule:
+    """The module that the checkpoint was written for."""
+    return read_program(path, _CHECKPOINT)[0]
+
+
+def notes(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The notes that were saved beside the arrays."""
+    found = read_tensors(path, _CHECKPOINT)
+    texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
+    return {name.removeprefix(_NOTES): array.tobytes().decode() for name, array in texts}
 
 
 def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:
@@ -73,56 +88,13 @@ def _type_text(var: Var) -> str:
     return f"{ty.dtype} of shape {ty.shape}"
 
 
-def _read(path: Path) -> dict[str, Host]:
-    _header(path)
-    with safetensors.safe_open(path, framework="numpy") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
-def _header(path: Path) -> dict[str, str]:
-    """The metadata of a checkpoint; a damaged or foreign file is an error."""
-    try:
-        with safetensors.safe_open(path, framework="numpy") as file:
-            metadata: dict[str, str] = file.metadata() or {}
-    except safetensors.SafetensorError as error:
-        raise CheckpointError(f"`{path}` is damaged or no safetensors file: {error}") from None
-    if metadata.get("format") != FORMAT:
-        raise CheckpointError(
-            f"`{path}` is no checkpoint of a trainer: its format is "
-            f"{metadata.get('format')!r}, expected {FORMAT!r}"
-        )
-    return metadata
-
-
-def _write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file in one step, after the new content has reached the disk."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-    _sync_folder(path.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power cut, where folders can be opened."""
-    if os.name == "nt":
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _key(group: Group, var: Var) -> str:
     return f"{group.name}/{var.name}"
 
 
 def _dtype(var: Var) -> np.dtype[Any]:
     return np_dtype(tensor_type(var).dtype or "float32")
+
+
+def _as_bytes(text: str) -> Host:
+    return np.frombuffer(text.encode(), np.uint8)

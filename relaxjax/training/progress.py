@@ -2,31 +2,41 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 
 @dataclass(frozen=True, slots=True)
 class EpochReport:
-    """What one epoch came to; epochs count from 1. `accuracy` is None without evaluation data."""
+    """What one epoch came to; epochs count from 1. `metrics` are those of the evaluation data."""
 
     epoch: int
     epochs: int
     loss: float
-    accuracy: float | None
+    metrics: Mapping[str, float] = field(hash=False)
     steps: int
     seconds: float
 
+    @property
+    def accuracy(self) -> float | None:
+        """The accuracy on the evaluation data; None where it was not measured."""
+        return self.metrics.get("accuracy")
+
     def __str__(self) -> str:
-        accuracy = "" if self.accuracy is None else f"  accuracy {self.accuracy:7.2%}"
+        metrics = "".join(f"  {name} {_shown(name, x)}" for name, x in self.metrics.items())
         epoch = f"epoch {self.epoch:{len(str(self.epochs))}}/{self.epochs}"
         speed = f"{self.steps / max(self.seconds, 1e-9):,.0f} steps/s"
-        return f"{epoch}  loss {self.loss:.4f}{accuracy}  {self.steps} steps, {speed}"
+        return f"{epoch}  loss {self.loss:.4f}{metrics}  {self.steps} steps, {speed}"
+
+
+def _shown(name: str, value: float) -> str:
+    is_share = name == "accuracy" or name.startswith("top ")
+    return f"{value:7.2%}" if is_share else f"{value:.4f}"
 
 
 class Reporter(Protocol):
-    """Someone who is told how the training goes."""
+    """Someone who is told how the training goes, and shows it."""
 
     def start(self, epoch: int, epochs: int, steps: int | None) -> None: ...
 

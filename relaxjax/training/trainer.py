@@ -1,7 +1,7 @@
 """The trainer: parameters and states on the device, one executable a step."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -14,13 +14,16 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
-from .door import tensor_type, with_dtype
+from .callbacks import Callback
+from .checkpoints import Checkpoints
+from .door import tensor_type, to_device, with_dtype
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
 from .layout import BACKBONE, Layout
 from .loop import Data, fit
+from .metrics import MetricLike
 from .progress import EpochReport, Reporter
-from .step import TrainState, TrainStep
+from .step import TrainState, step_of
 
 
 class Trainer:
@@ -54,7 +57,7 @@ class Trainer:
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
         self.device = placement(vm.device if device is None else device)
-        self._step = TrainStep(vm.executable.mod)
+        self._step = step_of(vm.executable)
         self._state = TrainState(*(group.empty() for group in self.layout.groups))
         self._load(self.layout.optimizer, _optimizer_state(train_mod))
         if zero_init_param_state:
@@ -118,10 +121,29 @@ class Trainer:
         """
         self._check_initialised()
         with self._step.dtypes():
-            given_inputs = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
-            given_targets = _given("targets", "the loss", self.layout.targets, _listed(targets))
-            loss, self._state = self._step(self._state, given_inputs, given_targets)
+            batch = self._batch(inputs, targets)
+            loss, self._state = self._step(self._state, *batch)
         return loss
+
+    def update_many(self, inputs: Any, targets: Any) -> jax.Array:
+        """Make a step on each of several batches in one call, and give their losses.
+
+        Inputs and targets are those of the batches, stacked along a new first dimension.
+        """
+        self._check_initialised()
+        with self._step.dtypes():
+            batch = self._batch(inputs, targets)
+            losses, self._state = self._step.many(self._state, *batch)
+        return losses
+
+    def place(self, batch: tuple[Any, Any]) -> tuple[Arrays, Arrays]:
+        """A copy of a batch on the device, as `update` and `update_many` take it."""
+        with self._step.dtypes():
+            inputs, targets = self._batch(*batch)
+            return (
+                tuple(to_device(array, self.device) for array in inputs),
+                tuple(to_device(array, self.device) for array in targets),
+            )
 
     def fit(
         self,
@@ -129,23 +151,50 @@ class Trainer:
         epochs: int = 1,
         eval_data: Data | None = None,
         reporter: Reporter | None = None,
+        *,
+        metrics: Sequence[MetricLike] = ("accuracy",),
+        callbacks: Sequence[Callback] = (),
+        checkpoints: Checkpoints | None = None,
+        resume: bool = False,
+        steps_per_call: int = 1,
+        prefetch: int = 0,
     ) -> list[EpochReport]:
-        """Train for some epochs, showing progress; `relaxjax.training.loop.fit` says more."""
-        return fit(self, data, epochs, eval_data, reporter)
+        """Train until `epochs` epochs are made; `relaxjax.training.fit` explains the options."""
+        return fit(
+            self,
+            data,
+            epochs,
+            eval_data,
+            reporter,
+            metrics=metrics,
+            callbacks=callbacks,
+            checkpoints=checkpoints,
+            resume=resume,
+            steps_per_call=steps_per_call,
+            prefetch=prefetch,
+        )
 
-    def save(self, path: str | PathLike[str]) -> None:
-        """Write parameters, model states, the optimizer's state and the module's script to a file.
+    def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
+        """Write parameters, model states, the optimizer's state and the module to a file.
 
         It is a safetensors file. The file is complete or not there: an old one stays until then.
+        `notes` are kept in it too.
         """
         self._check_initialised("saving")
         arrays = [self._arrays(group) for group in self.layout.groups]
-        checkpoint.save(path, self.layout.groups, arrays, str(self.mod.script()))
+        checkpoint.save(path, self.layout.groups, arrays, self.mod, notes)
 
     def load(self, path: str | PathLike[str]) -> None:
         """Take over what `save` wrote; a file that does not fit changes nothing."""
         with self._step.dtypes():
             self._state = TrainState(*checkpoint.load(path, self.layout.groups, self.device))
+
+    def _batch(self, inputs: Any, targets: Any) -> tuple[Arrays, Arrays]:
+        """A batch in the dtypes of the program."""
+        return (
+            _given("inputs", "the backbone", self.layout.inputs, _listed(inputs)),
+            _given("targets", "the loss", self.layout.targets, _listed(targets)),
+        )
 
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():

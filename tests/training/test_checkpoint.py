@@ -10,7 +10,6 @@ import safetensors.numpy
 from small_models import batch, classifier, counting
 
 from relaxjax.optim import SGD, Adam
-from relaxjax.script import from_source
 from relaxjax.training import CheckpointError, Trainer, checkpoint
 
 
@@ -40,7 +39,7 @@ def test_states_are_part_of_a_checkpoint(tmp_path: Path) -> None:
     assert other.export_states()["calls"] == 7
 
 
-def test_a_checkpoint_holds_the_dtypes_of_the_program_and_its_script(tmp_path: Path) -> None:
+def test_a_checkpoint_holds_the_dtypes_of_the_program_and_the_program(tmp_path: Path) -> None:
     """The step counter is int64 in the program, whatever width JAX runs it in."""
     path = tmp_path / "model.safetensors"
     trainer = trained()
@@ -49,7 +48,7 @@ def test_a_checkpoint_holds_the_dtypes_of_the_program_and_its_script(tmp_path: P
     assert arrays["optimizer/0"].dtype == "int64"
     assert arrays["optimizer/0"] == 3
     assert arrays["params/w0"].dtype == "float32"
-    assert from_source(checkpoint.script(path)).attrs["param_num"] == 4
+    assert checkpoint.module(path).attrs["param_num"] == 4
 
 
 def test_saving_replaces_the_old_file_and_leaves_nothing_beside_it(tmp_path: Path) -> None:

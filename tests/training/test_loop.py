@@ -52,6 +52,50 @@ def test_the_loop_makes_the_steps_that_update_makes() -> None:
     np.testing.assert_array_equal(ours.export_params()["w1"], by_hand.export_params()["w1"])
 
 
+@pytest.mark.parametrize("options", [{"steps_per_call": 2}, {"steps_per_call": 3}, {"prefetch": 2}])
+def test_calls_of_several_steps_and_prefetching_train_the_same(options: dict[str, Any]) -> None:
+    plain, other = classifier(), classifier()
+    expected, found = plain.fit(DATA, 2, reporter=Told()), Told()
+    other.fit(DATA, 2, reporter=found, **options)
+    assert len(found.losses) == 6
+    assert [report.loss for report in found.reports] == pytest.approx(
+        [report.loss for report in expected], rel=1e-6
+    )
+    np.testing.assert_allclose(
+        other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-5, atol=1e-6
+    )
+
+
+def test_two_trainings_of_one_seed_are_the_same_bit_for_bit() -> None:
+    trainers = [classifier(), classifier()]
+    for trainer in trainers:
+        trainer.xavier_uniform_init_params(seed=4)
+        trainer.fit(DATA, 3, reporter=Told())
+    one, other = (trainer.export_params() for trainer in trainers)
+    assert all(np.array_equal(one[name], other[name]) for name in one)
+
+
+def test_a_loader_may_fill_the_same_memory_with_batch_after_batch() -> None:
+    """Prefetched batches are copies."""
+    x, labels = (np.empty_like(array) for array in DATA[0])
+
+    def refilled(epoch: int) -> Any:
+        for inputs, targets in DATA:
+            x[:], labels[:] = inputs, targets
+            yield x, labels
+
+    plain, other = classifier(), classifier()
+    plain.fit(DATA, 1, reporter=Told())
+    other.fit(refilled, 1, reporter=Told(), prefetch=2)
+    np.testing.assert_array_equal(other.export_params()["w1"], plain.export_params()["w1"])
+
+
+def test_metrics_are_chosen() -> None:
+    (report,) = classifier().fit(DATA, 1, DATA, Told(), metrics=["perplexity"])
+    assert report.metrics["perplexity"] > 1
+    assert report.accuracy is None
+
+
 def test_the_reporter_is_told_everything() -> None:
     told = Told()
     reports = classifier().fit(DATA, 2, DATA, told)
@@ -86,6 +130,13 @@ def test_a_spent_iterator_is_an_error() -> None:
         classifier().fit(iter(DATA), epochs=2, reporter=Told())
 
 
+@pytest.mark.parametrize(("option", "least"), [("steps_per_call", 1), ("prefetch", 0)])
+def test_counts_that_make_no_sense_are_errors(option: str, least: int) -> None:
+    match = f"`{option}` must be at least {least}, but it is {least - 1}"
+    with pytest.raises(ValueError, match=match):
+        fit(classifier(), DATA, **{option: least - 1})  # type: ignore[arg-type]  # counts both
+
+
 def test_no_evaluation_data_is_an_error() -> None:
     with pytest.raises(ValueError, match="`eval_data` has no batches"):
         fit(classifier(), DATA, 1, [], Told())
@@ -111,9 +162,11 @@ def test_accuracy_of_a_real_model() -> None:
 
 
 def test_a_report_is_one_line() -> None:
-    report = EpochReport(3, 15, 0.12345, 0.9718, 22, 0.1)
-    assert str(report) == "epoch  3/15  loss 0.1235  accuracy  97.18%  22 steps, 220 steps/s"
-    assert str(EpochReport(1, 2, 1.0, None, 5, 5.0)) == "epoch 1/2  loss 1.0000  5 steps, 1 steps/s"
+    report = EpochReport(3, 15, 0.12345, {"accuracy": 0.9718, "perplexity": 1.5}, 22, 0.1)
+    assert str(report) == (
+        "epoch  3/15  loss 0.1235  accuracy  97.18%  perplexity 1.5000  22 steps, 220 steps/s"
+    )
+    assert str(EpochReport(1, 2, 1.0, {}, 5, 5.0)) == "epoch 1/2  loss 1.0000  5 steps, 1 steps/s"
 
 
 def test_plain_lines_where_the_output_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,109 @@
+"""Those who follow a training and may end it."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from .progress import EpochReport
+
+Direction: TypeAlias = Literal["auto", "lowest", "highest"]
+
+_LOW_IS_GOOD = ("loss", "perplexity")
+
+
+class Callback:
+    """Someone who follows a training: a subclass says what it wants to know."""
+
+    def step(self, step: int, loss: Any) -> None:
+        """A step was made, counted from 1 over all epochs; reading the loss waits for it."""
+
+    def epoch(self, reports: Sequence[EpochReport]) -> None:
+        """An epoch was finished; its report is the last one."""
+
+    def stops(self, reports: Sequence[EpochReport]) -> bool:
+        """Whether to train no further, asked before each epoch with all reports so far."""
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Monitor:
+    """A number of the reports that is to become as low or as high as it can.
+
+    `name` is "loss" or that of a metric. "auto" takes a low loss and a low perplexity for good, and
+    high values of everything else.
+    """
+
+    name: str
+    direction: Direction = "auto"
+
+    def __post_init__(self) -> None:
+        if self.direction not in ("auto", "lowest", "highest"):
+            raise ValueError(
+                f'`direction` must be "auto", "lowest" or "highest", but it is {self.direction!r}'
+            )
+
+    def gain(self, report: EpochReport) -> float:
+        """The number, turned so that more is better."""
+        numbers = {"loss": report.loss, **report.metrics}
+        if self.name not in numbers:
+            raise ValueError(
+                f"there is no `{self.name}` to go by, only {', '.join(numbers)}: name one of "
+                "these, or give `fit` the metric and evaluation data"
+            )
+        low = self.direction == "lowest" or (self.direction == "auto" and self.name in _LOW_IS_GOOD)
+        return -numbers[self.name] if low else numbers[self.name]
+
+    def best(self, reports: Sequence[EpochReport], least_gain: float = 0.0) -> int:
+        """The place of the best report: the last one that beat all before it by enough."""
+        gains = [self.gain(report) for report in reports]
+        best = 0
+        for index, gain in enumerate(gains):
+            if gain > gains[best] + least_gain:
+                best = index
+        return best
+
+
+class EarlyStopping(Callback):
+    """Ends a training that for `patience` epochs did not become better by over `least_gain`."""
+
+    def __init__(
+        self,
+        monitor: str = "accuracy",
+        patience: int = 3,
+        least_gain: float = 0.0,
+        direction: Direction = "auto",
+    ) -> None:
+        if patience < 1:
+            raise ValueError(f"`patience` must be at least 1 epoch, but it is {patience}")
+        self.monitor = Monitor(monitor, direction)
+        self.patience = patience
+        self.least_gain = least_gain
+
+    def stops(self, reports: Sequence[EpochReport]) -> bool:
+        best = self.monitor.best(reports, self.least_gain)
+        return len(reports) - 1 - best >= self.patience
+
+
+class JsonLines(Callback):
+    """Writes JSON objects, one a line: each epoch's numbers, and every so many steps a loss."""
+
+    def __init__(self, path: str | os.PathLike[str], every: int = 0) -> None:
+        self.path = Path(path)
+        self.every = every
+
+    def step(self, step: int, loss: Any) -> None:
+        if self.every and step % self.every == 0:
+            self._write({"step": step, "loss": float(loss)})
+
+    def epoch(self, reports: Sequence[EpochReport]) -> None:
+        last = reports[-1]
+        numbers = {"epoch": last.epoch, "loss": last.loss, **last.metrics}
+        self._write({**numbers, "steps": last.steps, "seconds": round(last.seconds, 3)})
+
+    def _write(self, record: dict[str, Any]) -> None:
+        """Append a line; closing the file each time leaves it whole if the training dies."""
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")

@@ -1,0 +1,126 @@
+"""The checkpoints of a training: which are written, which are kept, and where it goes on."""
+
+import dataclasses
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from .callbacks import Direction, Monitor
+from .checkpoint import CheckpointError, notes
+from .progress import EpochReport
+
+_NAME = re.compile(r"step-(\d+)\.safetensors")
+
+
+class Saved(Protocol):
+    """What checkpoints ask of a trainer."""
+
+    def save(self, path: Path, notes: Mapping[str, str] | None = None) -> None: ...
+
+    def load(self, path: Path) -> None: ...
+
+
+@dataclass(frozen=True)
+class Position:
+    """Where in its data a training is: finished epochs, and the steps of the open one."""
+
+    reports: tuple[EpochReport, ...] = ()
+    steps: int = 0  # in the open epoch
+    loss_sum: float = 0.0  # of those steps
+
+    @property
+    def total_steps(self) -> int:
+        return sum(report.steps for report in self.reports) + self.steps
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self))
+
+    @staticmethod
+    def from_json(text: str) -> "Position":
+        fields = json.loads(text)
+        reports = tuple(EpochReport(**report) for report in fields.pop("reports"))
+        return Position(reports, **fields)
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """Checkpoints in a folder of their own.
+
+    One is written after each epoch, and one every `every` steps if given. The last `keep` stay. The
+    best epoch by `best`, the name of a metric or "loss", stays as `best.safetensors`.
+    """
+
+    folder: str | os.PathLike[str]
+    every: int | None = None
+    keep: int = 3
+    best: str | None = None
+    direction: Direction = field(default="auto", kw_only=True)
+
+    def __post_init__(self) -> None:
+        for name in ("every", "keep"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"`{name}` of Checkpoints must be at least 1, but it is {value}")
+
+    @property
+    def best_path(self) -> Path:
+        return Path(self.folder) / "best.safetensors"
+
+    def paths(self) -> list[Path]:
+        """The checkpoints that are there, the oldest first."""
+        found = (path for path in Path(self.folder).glob("step-*.safetensors"))
+        return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_steps)
+
+    def is_due(self, before: int, after: int) -> bool:
+        """Whether steps from the number `before` to `after` pass a multiple of `every`."""
+        return self.every is not None and before // self.every < after // self.every
+
+    def write(self, trainer: Saved, position: Position) -> None:
+        """Save the trainer here, and remove what is older than the last few."""
+        Path(self.folder).mkdir(parents=True, exist_ok=True)
+        path = Path(self.folder) / f"step-{position.total_steps:09}.safetensors"
+        trainer.save(path, {"position": position.to_json()})
+        for old in self.paths()[: -self.keep]:
+            old.unlink(missing_ok=True)
+
+    def write_epoch(self, trainer: Saved, position: Position) -> None:
+        """Save the trainer after an epoch, and once more if it was the best one."""
+        self.write(trainer, position)
+        if self.best is None:
+            return
+        monitor = Monitor(self.best, self.direction)
+        if monitor.best(position.reports) == len(position.reports) - 1:
+            trainer.save(self.best_path, {"position": position.to_json()})
+
+    def resume(self, trainer: Saved) -> Position:
+        """Load the last checkpoint into the trainer; without one, the training begins."""
+        for part in Path(self.folder).glob(".*.safetensors.*.part"):
+            part.unlink(missing_ok=True)  # of a training that was killed while it wrote
+        paths = self.paths()
+        if not paths:
+            return Position()
+        last = paths[-1]
+        position = notes(last).get("position")
+        if position is None:
+            raise CheckpointError(f"`{last}` does not say where in its data the training was")
+        trainer.load(last)
+        return Position.from_json(position)
+
+    def check_empty(self) -> None:
+        """An old training in the folder is not to be mixed with a new one."""
+        paths = self.paths()
+        if paths:
+            raise FileExistsError(
+                f"`{Path(self.folder)}` holds {len(paths)} checkpoints of a training: go on with "
+                "it by fit(..., resume=True), or give another folder"
+            )
+
+
+def _steps(path: Path) -> int:
+    found = _NAME.fullmatch(path.name)
+    assert found is not None
+    return int(found[1])

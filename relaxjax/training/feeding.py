@@ -1,0 +1,63 @@
+"""How batches reach the device: one by one or several in a call, some of them ahead of time."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Batch: TypeAlias = tuple[Any, Any]
+Call: TypeAlias = tuple[int, Batch]  # how many steps, and their batch; stacked where several
+
+
+def calls(batches: Iterable[Batch], size: int, skip: int = 0) -> Iterator[Call]:
+    """The batches as calls of up to `size` steps, without the first `skip` batches.
+
+    Only batches of equal shapes share a call, and a call that would not be full is made of single
+    steps: so two programs serve all.
+    """
+    group: list[Batch] = []
+    for batch in islice(batches, skip, None):
+        if group and _shapes(batch) != _shapes(group[0]):
+            yield from _singly(group)
+            group = []
+        group.append(batch)
+        if len(group) == size:
+            yield (size, _stacked(group)) if size > 1 else (1, batch)
+            group = []
+    yield from _singly(group)
+
+
+def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) -> Iterator[Call]:
+    """The calls, with up to `depth` of them on their way to the device before they are needed."""
+    if not depth:
+        yield from calls
+        return
+    waiting: deque[Call] = deque()
+    for steps, batch in calls:
+        waiting.append((steps, place(batch)))
+        if len(waiting) > depth:
+            yield waiting.popleft()
+    yield from waiting
+
+
+def _singly(group: Sequence[Batch]) -> Iterator[Call]:
+    yield from ((1, batch) for batch in group)
+
+
+def _stacked(group: Sequence[Batch]) -> Batch:
+    """Batches as one, with a dimension more in front."""
+    inputs, targets = zip(*group, strict=True)
+    return _stacked_part(inputs), _stacked_part(targets)
+
+
+def _stacked_part(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], list | tuple):
+        return [np.stack([np.asarray(x) for x in xs]) for xs in zip(*parts, strict=True)]
+    return np.stack([np.asarray(x) for x in parts])
+
+
+def _shapes(batch: Batch) -> list[tuple[int, ...]]:
+    parts = (part if isinstance(part, list | tuple) else [part] for part in batch)
+    return [np.shape(array) for part in parts for array in part]

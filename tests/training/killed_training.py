@@ -1,0 +1,92 @@
+"""A training that its parent kills again and again: run by test_kill.py, with a folder to work in.
+
+The parent imports everything once and never touches a device. Each child is a fork that goes on
+with the training from its last checkpoint, until the parent kills it at a random moment; the last
+child is left alone. So a child starts in a moment, and dies as if its machine had lost power.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from small_models import BATCH, CLASSES, FEATURES, classifier
+
+from relaxjax.optim import MomentumSGD
+from relaxjax.training import Checkpoints, Lines
+
+EPOCHS, STEPS = 12, 25
+
+
+def train(folder: Path, resume: bool) -> None:
+    """Train to the end, with a checkpoint every other step, and leave the parameters there."""
+    rng = np.random.default_rng(0)
+    inputs = rng.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
+    labels = rng.integers(0, CLASSES, (STEPS, BATCH)).astype("int32")
+    trainer = classifier(MomentumSGD(0.1, 0.9))
+    trainer.xavier_uniform_init_params(seed=1)
+    trainer.fit(
+        lambda epoch: zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True),
+        EPOCHS,
+        reporter=Lines(lambda line: None),
+        checkpoints=Checkpoints(folder / "run", every=2),
+        resume=resume,
+    )
+    params: dict[str, Any] = {k: np.asarray(v) for k, v in trainer.export_params().items()}
+    np.savez(folder / "done", **params)
+
+
+def forked(work: Callable[[], None]) -> int:
+    """The process id of a child that does its work and ends."""
+    child = os.fork()
+    if child:
+        return child
+    try:
+        work()
+        os._exit(0)
+    except BaseException as error:
+        print(repr(error), file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def kill_after_progress(folder: Path, child: int, moment: random.Random) -> int:
+    """Kill the child once it has written a checkpoint of its own and a little more time."""
+    before = set(os.listdir(folder / "run"))
+    while set(os.listdir(folder / "run")) <= before:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            sys.exit(f"the child ended by itself with status {status}")
+        time.sleep(0.002)
+    time.sleep(moment.uniform(0, 0.006))
+    os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+
+
+def main(folder: Path, kills: int) -> None:
+    jax.config.update("jax_compilation_cache_dir", str(folder / "cache"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    (folder / "run").mkdir()
+    (folder / "whole").mkdir()
+    whole = forked(lambda: train(folder / "whole", resume=False))
+    assert os.waitpid(whole, 0)[1] == 0
+    moment = random.Random(0)
+    for count in range(kills):
+        child = forked(lambda: train(folder, resume=True))
+        found = kill_after_progress(folder, child, moment)
+        assert found == signal.SIGKILL, f"child {count} was done before it was killed"
+    last = forked(lambda: train(folder, resume=True))
+    assert os.waitpid(last, 0)[1] == 0
+
+
+if __name__ == "__main__":
+    # JAX warns of forks because a device's threads do not survive them; the parent has no device.
+    warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,125 @@
+"""Those who follow a training: what they are told, when they end it, what they write."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_models import batch, classifier
+
+from relaxjax.training import Callback, EarlyStopping, EpochReport, JsonLines, Lines
+from relaxjax.training.callbacks import Monitor
+
+DATA = [batch(seed) for seed in range(3)]
+QUIET = Lines(lambda line: None)
+
+
+def reports(*accuracies: float, loss: float = 1.0) -> list[EpochReport]:
+    return [EpochReport(i + 1, 9, loss, {"accuracy": a}, 3, 0.1) for i, a in enumerate(accuracies)]
+
+
+class Follower(Callback):
+    def __init__(self) -> None:
+        self.steps: list[int] = []
+        self.losses: list[float] = []
+        self.epochs: list[int] = []
+
+    def step(self, step: int, loss: Any) -> None:
+        self.steps.append(step)
+        self.losses.append(float(loss))
+
+    def epoch(self, reports: Sequence[EpochReport]) -> None:
+        self.epochs.append(reports[-1].epoch)
+
+
+@pytest.mark.parametrize("steps_per_call", [1, 2])
+def test_callbacks_are_told_of_steps_and_epochs(steps_per_call: int) -> None:
+    told, by_hand = Follower(), classifier()
+    classifier().fit(DATA, 2, None, QUIET, callbacks=[told], steps_per_call=steps_per_call)
+    assert told.steps == [1, 2, 3, 4, 5, 6]
+    assert told.epochs == [1, 2]
+    assert told.losses == pytest.approx([float(by_hand.update(*pair)) for pair in DATA * 2])
+
+
+def test_a_callback_may_end_the_training() -> None:
+    class Two(Callback):
+        def stops(self, reports: Sequence[EpochReport]) -> bool:
+            return len(reports) == 2
+
+    assert len(classifier().fit(DATA, 9, reporter=QUIET, callbacks=[Callback(), Two()])) == 2
+
+
+def test_a_training_stops_early_once_it_gets_no_better() -> None:
+    """With a learning rate of zero it never does."""
+    from relaxjax.optim import SGD
+
+    found = classifier(SGD(0.0)).fit(
+        DATA, 9, DATA, QUIET, callbacks=[EarlyStopping("accuracy", patience=2)]
+    )
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "stops"),
+    [
+        ([0.5], False),
+        ([0.5, 0.4], False),
+        ([0.5, 0.4, 0.5], True),
+        ([0.5, 0.4, 0.51], False),
+        ([0.5, 0.6, 0.55, 0.58], True),
+    ],
+)
+def test_patience(accuracies: list[float], stops: bool) -> None:
+    assert EarlyStopping(patience=2).stops(reports(*accuracies)) == stops
+
+
+def test_the_least_gain_that_counts() -> None:
+    slow = reports(0.5, 0.51, 0.52)
+    assert not EarlyStopping(patience=2).stops(slow)
+    assert EarlyStopping(patience=2, least_gain=0.05).stops(slow)
+
+
+def test_what_is_good() -> None:
+    low, high = reports(0.1, loss=0.5)[0], reports(0.9, loss=2.0)[0]
+    assert Monitor("accuracy").best([low, high]) == 1
+    assert Monitor("accuracy", "lowest").best([high, low]) == 1
+    assert Monitor("loss").best([high, low]) == 1
+    assert Monitor("loss", "highest").best([low, high]) == 1
+
+
+def test_lines_of_json(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    found = classifier().fit(DATA, 2, DATA, QUIET, callbacks=[JsonLines(path, every=2)])
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line.get("step", f"epoch {line.get('epoch')}") for line in lines] == [
+        *(2, "epoch 1", 4, 6, "epoch 2"),
+    ]
+    assert lines[1]["loss"] == found[0].loss
+    assert lines[1]["accuracy"] == found[0].accuracy
+    assert lines[1]["steps"] == 3
+    assert lines[1]["seconds"] >= 0
+
+
+def test_lines_of_epochs_alone(tmp_path: Path) -> None:
+    classifier().fit(DATA, 2, reporter=QUIET, callbacks=[JsonLines(tmp_path / "log")])
+    assert len((tmp_path / "log").read_text().splitlines()) == 2
+
+
+# What they refuse
+
+
+def test_an_unknown_number_to_go_by_is_an_error() -> None:
+    match = "there is no `accuracy` to go by, only loss: name one of these, or give `fit`"
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(DATA, 2, reporter=QUIET, callbacks=[EarlyStopping()])
+
+
+def test_an_unknown_direction_is_an_error() -> None:
+    with pytest.raises(ValueError, match='`direction` must be "auto", "lowest" or "highest", but'):
+        EarlyStopping(direction="up")  # type: ignore[arg-type]  # the very point of the test
+
+
+def test_patience_is_at_least_an_epoch() -> None:
+    with pytest.raises(ValueError, match="`patience` must be at least 1 epoch, but it is 0"):
+        EarlyStopping(patience=0)

@@ -1,0 +1,204 @@
+"""The checkpoints of a training: written, kept, resumed from, and what is refused."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import chex
+import numpy as np
+import optax
+import pytest
+from small_models import batch, classifier
+
+from relaxjax.optim import Adam, from_optax
+from relaxjax.training import CheckpointError, Checkpoints, EpochReport, Lines, Trainer
+from relaxjax.training.checkpoints import Position
+
+QUIET = Lines(lambda line: None)
+
+
+def data(epoch: int) -> Any:
+    return [batch(10 * epoch + index) for index in range(5)]
+
+
+def fresh() -> Trainer:
+    trainer = classifier(Adam(0.01))
+    trainer.xavier_uniform_init_params(seed=2)
+    return trainer
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(name.removesuffix(".safetensors") for name in os.listdir(folder))
+
+
+class BrokenOffError(Exception):
+    """Raised in the middle of a training."""
+
+
+def interrupted_at(step: int) -> Any:
+    """The data of a training that breaks off before the given step, counted from 0."""
+
+    def broken(epoch: int) -> Any:
+        for index, pair in enumerate(data(epoch)):
+            if 5 * epoch + index == step:
+                raise BrokenOffError
+            yield pair
+
+    return broken
+
+
+def test_epochs_are_saved_and_the_last_ones_kept(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path / "deep" / "run", keep=2)
+    fresh().fit(data, 4, reporter=QUIET, checkpoints=run)
+    assert names(tmp_path / "deep" / "run") == ["step-000000015", "step-000000020"]
+    assert [path.stem for path in run.paths()] == names(tmp_path / "deep" / "run")
+
+
+def test_every_so_many_steps(tmp_path: Path) -> None:
+    fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path, every=3, keep=9))
+    assert names(tmp_path) == [f"step-{n:09}" for n in (3, 5, 6, 9, 10)]
+
+
+def test_a_call_of_several_steps_is_saved_once_it_passed_the_number(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path, every=3, keep=9)
+    fresh().fit(data, 2, reporter=QUIET, checkpoints=run, steps_per_call=2)
+    assert names(tmp_path) == [f"step-{n:09}" for n in (4, 5, 7, 9, 10)]
+
+
+def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path, keep=1, best="wanted")
+    worth = iter([0.1, 0.9, 0.5])
+    trainer = fresh()
+    kept: list[Any] = []
+
+    def wanted(predictions: Any, targets: Any) -> Any:
+        kept.append(trainer.export_params())
+        return np.float32(next(worth))
+
+    trainer.fit(data, 3, [batch(0)], QUIET, checkpoints=run, metrics=[wanted])
+    assert names(tmp_path) == ["best", "step-000000015"]
+    best = fresh()
+    best.load(run.best_path)
+    chex.assert_trees_all_equal(best.export_params(), kept[1])
+
+
+@pytest.mark.parametrize("step", [1, 5, 7, 14])
+@pytest.mark.parametrize("steps_per_call", [1, 2])
+def test_a_resumed_training_is_the_same_bit_for_bit(
+    step: int, steps_per_call: int, tmp_path: Path
+) -> None:
+    whole, broken, resumed = fresh(), fresh(), classifier(Adam(0.01))
+    resumed.xavier_uniform_init_params(seed=2)
+    expected = whole.fit(data, 3, reporter=QUIET, steps_per_call=steps_per_call)
+    run = Checkpoints(tmp_path, every=2)
+    with pytest.raises(BrokenOffError):
+        broken.fit(
+            interrupted_at(step),
+            3,
+            reporter=QUIET,
+            checkpoints=run,
+            steps_per_call=steps_per_call,
+        )
+    found = resumed.fit(
+        data, 3, reporter=QUIET, checkpoints=run, resume=True, steps_per_call=steps_per_call
+    )
+    chex.assert_trees_all_equal(resumed.export_params(), whole.export_params())
+    assert [(r.epoch, r.steps) for r in found] == [(r.epoch, r.steps) for r in expected]
+    np.testing.assert_allclose([r.loss for r in found], [r.loss for r in expected], rtol=1e-6)
+
+
+def test_a_schedule_clipping_and_accumulation_go_on_where_they_were(tmp_path: Path) -> None:
+    """They are part of the optimizer's state, whatever optax makes of it."""
+    schedule = optax.cosine_decay_schedule(0.1, 15)
+    tx = optax.MultiSteps(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(schedule)), 2)
+    trainers = [classifier(from_optax(tx)) for _ in range(3)]
+    for trainer in trainers:
+        trainer.xavier_uniform_init_params(seed=2)
+    whole, broken, resumed = trainers
+    whole.fit(data, 3, reporter=QUIET)
+    run = Checkpoints(tmp_path, every=1)
+    with pytest.raises(BrokenOffError):
+        broken.fit(interrupted_at(7), 3, reporter=QUIET, checkpoints=run)
+    resumed.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
+    chex.assert_trees_all_equal(resumed.export_params(), whole.export_params())
+
+
+def test_a_finished_training_is_not_trained_further(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path)
+    trainer, other = fresh(), fresh()
+    trainer.fit(data, 2, reporter=QUIET, checkpoints=run)
+    reports = other.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
+    assert len(reports) == 2
+    chex.assert_trees_all_equal(other.export_params(), trainer.export_params())
+    assert len(other.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)) == 3
+
+
+def test_what_a_killed_training_left_half_written_is_removed(tmp_path: Path) -> None:
+    half = tmp_path / ".step-000000003.safetensors.1234abcd.part"
+    half.write_bytes(b"half")
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
+    assert names(tmp_path) == ["step-000000005"]
+
+
+def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    for name in ("step-1.safetensors.old", "notes.txt", "step-final.safetensors"):
+        (tmp_path / name).write_text("mine")
+    fresh().fit(data, 3, reporter=QUIET, checkpoints=Checkpoints(tmp_path, keep=1))
+    assert len(os.listdir(tmp_path)) == 4
+
+
+def test_positions_are_written_and_read() -> None:
+    report = EpochReport(1, 3, 0.5, {"accuracy": 0.25}, 5, 0.1)
+    position = Position((report,), 3, 1.5)
+    assert Position.from_json(position.to_json()) == position
+    assert position.total_steps == 8
+
+
+# What they refuse
+
+
+def test_a_new_training_does_not_mix_with_an_old_one(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path)
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
+    with pytest.raises(
+        FileExistsError, match="holds 1 checkpoints of a training: go on with it by"
+    ):
+        fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
+
+
+def test_resuming_needs_checkpoints() -> None:
+    with pytest.raises(
+        ValueError, match="resume=True needs to know from where: give `checkpoints`"
+    ):
+        fresh().fit(data, 1, reporter=QUIET, resume=True)
+
+
+@pytest.mark.parametrize("damage", ["cut off", "foreign", "of another model"])
+def test_a_file_that_does_not_fit_is_an_error_and_stays(damage: str, tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path)
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
+    (path,) = run.paths()
+    if damage == "of another model":
+        other = classifier()
+        other.save(path, {"position": Position().to_json()})
+    else:
+        path.write_bytes(path.read_bytes()[:-9] if damage == "cut off" else b"no such file")
+    before = path.read_bytes()
+    trainer = fresh()
+    params = trainer.export_params()
+    with pytest.raises(CheckpointError, match=r"damaged|not written for this model and optimizer"):
+        trainer.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
+    assert path.read_bytes() == before
+    chex.assert_trees_all_equal(trainer.export_params(), params)
+
+
+def test_a_file_of_no_training_is_an_error(tmp_path: Path) -> None:
+    fresh().save(tmp_path / "step-000000005.safetensors")
+    with pytest.raises(CheckpointError, match="does not say where in its data the training was"):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
+
+
+@pytest.mark.parametrize("option", ["every", "keep"])
+def test_counts_are_at_least_one(option: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=f"`{option}` of Checkpoints must be at least 1, but it i"):
+        Checkpoints(tmp_path, **{option: 0})  # type: ignore[arg-type]  # counts both

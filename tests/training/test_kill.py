@@ -1,0 +1,29 @@
+"""A training that is killed at random moments and resumed ends with the very same weights."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import chex
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+KILLS = 20
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="children are forks, which not all platforms bear"
+)
+def test_twenty_kills_leave_no_trace_in_the_weights(tmp_path: Path) -> None:
+    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")]), str(HERE.parents[1])]
+    command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path), str(KILLS)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found, expected = (dict(np.load(path / "done.npz")) for path in (tmp_path, tmp_path / "whole"))
+    chex.assert_trees_all_equal(found, expected)
+    assert np.any(found["w0"])
+    left = sorted(os.listdir(tmp_path / "run"))
+    assert left == [f"step-{steps:09}.safetensors" for steps in (296, 298, 300)]

@@ -1,0 +1,87 @@
+"""Metrics: what they measure, on what, and those of one's own."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import BATCH, batch, classifier
+
+from relaxjax.training import Metric, evaluate, top_k
+
+SCORES = np.array([[3, 1, 0, 0], [2, 3, 1, 0], [0, 2, 1, 3], [0, 1, 2, 1]], "float32")
+IDS = np.array([0, 0, 2, 3])
+
+
+class Fixed:
+    """A stand-in for a trainer of batches of 4, whose scores are its inputs."""
+
+    batch_size = 4
+
+    def predict(self, *inputs: Any) -> Any:
+        assert len(inputs[0]) == 4
+        return inputs[0], "another output"
+
+
+def measured(metric: Any, *batches: Any) -> float:
+    (value,) = evaluate(Fixed(), batches or [(SCORES, IDS)], [metric]).values()
+    return value
+
+
+def test_accuracy() -> None:
+    assert measured("accuracy") == 0.25
+
+
+@pytest.mark.parametrize(("k", "share"), [(1, 0.25), (2, 0.5), (3, 1.0), (4, 1.0)])
+def test_the_class_among_the_highest_scores(k: int, share: float) -> None:
+    """Of equal scores the first counts as the higher one, as for the accuracy."""
+    assert measured(top_k(k)) == share
+    assert top_k(k).name == f"top {k}"
+
+
+def test_perplexity_of_even_scores_is_the_number_of_classes() -> None:
+    even = np.full((4, 4), 1e5, "float32")
+    assert measured("perplexity", (even, IDS)) == pytest.approx(4)
+
+
+def test_perplexity() -> None:
+    p = np.exp(SCORES) / np.exp(SCORES).sum(-1, keepdims=True)
+    expected = np.exp(-np.log(p[np.arange(4), IDS]).mean())
+    assert measured("perplexity") == pytest.approx(expected, rel=1e-6)
+
+
+def test_targets_may_be_one_hot() -> None:
+    one_hot = np.eye(4, dtype="float32")[IDS]
+    for metric in ("accuracy", "perplexity", top_k(2)):
+        assert measured(metric, (SCORES, one_hot)) == measured(metric)
+
+
+def test_batches_weigh_by_their_samples_and_filling_does_not_count() -> None:
+    assert measured("accuracy", (SCORES, IDS), (SCORES[:1], IDS[:1])) == pytest.approx(2 / 5)
+
+
+def test_a_function_of_ones_own() -> None:
+    def distance(predictions: Any, targets: Any) -> Any:
+        return np.abs(predictions - targets)
+
+    found = evaluate(Fixed(), [(SCORES, SCORES + 2)], [distance])
+    assert found == {"distance": 2.0}
+    root = Metric("rmse", lambda p, t: (p - t) ** 2, np.sqrt)
+    assert measured(root, (SCORES, SCORES + 2)) == 2.0
+
+
+def test_several_at_once_and_of_a_real_model() -> None:
+    x, labels = batch(0)
+    found = evaluate(classifier(), [(x, labels), ([x[:3]], [labels[:3]])], ["accuracy", top_k(3)])
+    assert found["accuracy"] == (np.sum(labels == 0) + np.sum(labels[:3] == 0)) / (BATCH + 3)
+    assert found["top 3"] == 1
+
+
+def test_an_unknown_metric_is_an_error() -> None:
+    match = r"no metric `acuracy`.*by name there are accuracy, perplexity: give others as top_k"
+    with pytest.raises(ValueError, match=match):
+        measured("acuracy")
+
+
+def test_a_metric_must_be_something_to_call() -> None:
+    with pytest.raises(TypeError, match="a metric is a Metric, a name or a function, but `3` was"):
+        measured(3)
