@@ -2,6 +2,7 @@
 
 import samples_elementwise
 import samples_image
+import samples_image
 import samples_indexing
 import samples_layers
 import samples_quantization
@@ -12,6 +13,7 @@ from operator_samples import Sample
 
 SAMPLES: dict[str, list[Sample]] = {
     **samples_elementwise.SAMPLES,
+    **samples_image.SAMPLES,
     **samples_image.SAMPLES,
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,

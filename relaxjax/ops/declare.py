@@ -308,6 +308,7 @@ def _described(value: Any) -> str:
 
 Axes = Annotated[tuple[int, ...], as_ints]
 Ints = Annotated[tuple[int, ...], as_ints]
+Floats = Annotated[tuple[float, ...], as_floats]
 DType = Annotated[str, as_dtype]
 
 _CONVERTERS: dict[Any, Callable[[Any], Any]] = {

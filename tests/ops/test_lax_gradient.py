@@ -54,6 +54,16 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: jnp.sum(jnp.linalg.cholesky(x.T @ x + 3 * np.eye(3, dtype=x.dtype))),
         (X,),
     ),
+    "of a gradient of a cast": (
+        lambda x: jnp.sum(
+            jax.grad(lambda y: jnp.sum(y.astype(jnp.float16) ** 2).astype(y.dtype))(x)
+        ),
+        (X,),
+    ),
+    "of a gradient of a padded tensor": (
+        lambda x: jnp.sum(jax.grad(lambda y: jnp.sum(jnp.pad(y, 1)[1:3] ** 3))(x) ** 2),
+        (X,),
+    ),
     "of a gradient": (
         lambda x: jnp.sum(jax.grad(lambda y: jnp.sum(jnp.tanh(y) ** 3))(x) ** 2),
         (X,),
@@ -107,6 +117,13 @@ def test_integers_have_no_adjoint() -> None:
     adjoint = adjoints(lambda x, i: lax.dynamic_slice(x, (i[0], i[1]), (2, 2)), X, INDICES)
     assert isinstance(adjoint[0], Expr)
     assert adjoint[1:] == (None, None)
+
+
+def test_constants_have_no_adjoint() -> None:
+    """Nobody asks for the one of a constant padding, and tracing it would take its time."""
+    adjoint = adjoints(lambda x: lax.pad(x, jnp.float32(0), [(1, 1, 0), (0, 0, 0)]), X)
+    assert isinstance(adjoint[0], Expr)
+    assert adjoint[1] is None
 
 
 def test_what_is_used_twice_is_bound_once() -> None:

@@ -26,6 +26,9 @@ from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
 from .tracing import Hole, NotTraceableError, Template, abstract_tensors, arranged, filled
 
+# Primitives that JAX fails to differentiate by one of their arguments alone.
+_BY_ALL_ARGUMENTS = frozenset({"lax.pad"})
+
 
 def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRule:
     """The gradient rule of the operator `name`: the pullback of its lowering.
@@ -129,16 +132,20 @@ def _traced(
     lower = op.lower
     assert lower is not None
 
+    together = op.name in _BY_ALL_ARGUMENTS
+    chosen = list(range(len(types))) if together else [index]
+
     def pullback(*values: Any) -> Any:
         gs, arrays = values[: len(cotangents)], list(values[len(cotangents) :])
 
-        def function(x: Any) -> Any:
-            given = [*arrays[:index], x, *arrays[index + 1 :]]
-            return lower(*filled(template, given, symbols), **params)
+        def function(*xs: Any) -> Any:
+            given = dict(enumerate(arrays)) | dict(zip(chosen, xs, strict=True))
+            return lower(*filled(template, list(given.values()), symbols), **params)
 
-        result, vjp = jax.vjp(function, arrays[index])
+        result, vjp = jax.vjp(function, *(arrays[place] for place in chosen))
         leaves, tree = jax.tree.flatten(result)
-        return vjp(jax.tree.unflatten(tree, list(map(_cotangent, gs, leaves))))
+        adjoints = vjp(jax.tree.unflatten(tree, list(map(_cotangent, gs, leaves))))
+        return adjoints[chosen.index(index)]
 
     with x64_for(*types, attrs):
         return jax.make_jaxpr(pullback)(*avals), symbols

@@ -1,0 +1,293 @@
+"""Images against plain loops in numpy, and the errors of bad arguments."""
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from applying import applied, inferred, tensor
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import ShapeExpr, Var
+from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ops import OpError
+
+Array = np.ndarray[Any, Any]
+RANDOM = np.random.default_rng(3)
+IMAGES = RANDOM.normal(size=(2, 3, 4, 5)).astype("float32")
+VOLUMES = RANDOM.normal(size=(1, 2, 3, 4, 5)).astype("float32")
+
+PLACES: dict[str, Callable[[int, int, int, float, float], float]] = {
+    "half_pixel": lambda i, n, m, start, end: (i + 0.5) * m / n - 0.5,
+    "align_corners": lambda i, n, m, start, end: i * (m - 1) / max(n - 1, 1),
+    "asymmetric": lambda i, n, m, start, end: i * m / n,
+    "pytorch_half_pixel": lambda i, n, m, start, end: (i + 0.5) * m / n - 0.5 if n > 1 else 0.0,
+    "tf_half_pixel_for_nn": lambda i, n, m, start, end: (i + 0.5) * m / n,
+    "tf_crop_and_resize": lambda i, n, m, start, end: (
+        (start + i * (end - start) / (n - 1)) * (m - 1) if n > 1 else (start + end) / 2 * (m - 1)
+    ),
+}
+ROUND: dict[str, Callable[[float], float]] = {
+    "round": round,
+    "floor": lambda x: math.floor(x + 1e-5),
+    "ceil": lambda x: math.ceil(x - 1e-5),
+    "round_prefer_floor": lambda x: math.ceil(x - 0.5),
+    "round_prefer_ceil": lambda x: math.floor(x + 0.5),
+}
+
+
+def _keys(distance: float, alpha: float) -> float:
+    """The kernel of cubic convolution."""
+    x = abs(distance)
+    if x <= 1:
+        return (alpha + 2) * x**3 - (alpha + 3) * x**2 + 1
+    return alpha * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0.0
+
+
+def _matrix(place: Callable[[int], float], n: int, m: int, options: dict[str, Any]) -> Array:
+    """What each of `n` results takes of each of `m` elements."""
+    rows = np.zeros((n, m))
+    alpha = options.get("cubic_alpha", -0.75)
+    for i in range(n):
+        x = place(i)
+        match options.get("method", "linear"):
+            case "nearest_neighbor":
+                taps = {int(ROUND[options["rounding_method"]](x)): 1.0}
+            case "linear":
+                taps = {math.floor(x): 1 - x + math.floor(x), math.floor(x) + 1: x - math.floor(x)}
+            case _:
+                around = range(math.floor(x) - 1, math.floor(x) + 3)
+                taps = {j: _keys(x - j, alpha) for j in around}
+        if options.get("cubic_exclude"):
+            taps = {j: weight for j, weight in taps.items() if 0 <= j < m}
+            taps = {j: weight / sum(taps.values()) for j, weight in taps.items()}
+        for j, weight in taps.items():
+            rows[i, min(max(j, 0), m - 1)] += weight
+    return rows
+
+
+def _resized(data: Array, size: Sequence[int], options: dict[str, Any]) -> Array:
+    mode = options.get("coordinate_transformation_mode", "half_pixel")
+    roi = options.get("roi", (0.0,) * (2 * len(size)))
+    out, beyond = data.astype("float64"), np.zeros(size, bool)
+    for axis, n in enumerate(size):
+        m = data.shape[2 + axis]
+        bounds = roi[axis], roi[axis + len(size)]
+        places = [PLACES[mode](i, n, m, *bounds) for i in range(n)]
+        rows = _matrix(places.__getitem__, n, m, options)
+        out = np.moveaxis(np.tensordot(out, rows, (2 + axis, 1)), -1, 2 + axis)
+        outside = np.array([x < 0 or x > m - 1 for x in places])
+        beyond |= outside.reshape([-1 if a == axis else 1 for a in range(len(size))])
+    if mode == "tf_crop_and_resize":
+        out[..., beyond] = options.get("extrapolation_value", 0.0)
+    return out
+
+
+@pytest.mark.parametrize("mode", PLACES)
+@pytest.mark.parametrize("method", ["linear", "cubic", "nearest_neighbor"])
+def test_resize_by_every_method_and_transformation(method: str, mode: str) -> None:
+    options: dict[str, Any] = {"method": method, "coordinate_transformation_mode": mode}
+    if mode == "tf_crop_and_resize":
+        options |= {"roi": (0.12, -0.2, 0.9, 1.1), "extrapolation_value": 2.5}
+    roundings = ROUND if method == "nearest_neighbor" else ["round"]
+    for rounding, size in itertools.product(roundings, [(3, 9), (1, 5)]):
+        options["rounding_method"] = rounding
+        got = applied("image.resize2d", IMAGES, size, **options)
+        wanted = _resized(IMAGES, size, options)
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{rounding} {size}")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"method": "cubic", "cubic_exclude": 1, "cubic_alpha": -0.5},
+        {
+            "coordinate_transformation_mode": "tf_crop_and_resize",
+            "roi": (0.1, -0.2, 0.3, 0.9, 1.1, 0.8),
+        },
+    ],
+)
+def test_resize_of_volumes(options: dict[str, Any]) -> None:
+    got = applied("image.resize3d", VOLUMES, (2, 6, 4), **options)
+    np.testing.assert_allclose(got, _resized(VOLUMES, (2, 6, 4), options), rtol=1e-4, atol=1e-5)
+
+
+def test_resize_chooses_a_rounding() -> None:
+    """Of two images in depth, one a half of the other: without a rounding the one before."""
+    nearest: dict[str, Any] = {"method": "nearest_neighbor"}
+    floor = applied("image.resize3d", VOLUMES, 2, **nearest, rounding_method="floor")
+    np.testing.assert_array_equal(applied("image.resize3d", VOLUMES, 2, **nearest), floor)
+    nearest["coordinate_transformation_mode"] = "align_corners"
+    even = applied("image.resize3d", VOLUMES, 2, **nearest, rounding_method="round")
+    np.testing.assert_array_equal(applied("image.resize3d", VOLUMES, 2, **nearest), even)
+
+
+@pytest.mark.parametrize(("layout", "axes"), [("NHWC", (0, 2, 3, 1)), ("HWNC", (2, 3, 0, 1))])
+def test_resize_in_other_layouts(layout: str, axes: tuple[int, ...]) -> None:
+    got = applied(
+        "image.resize2d", np.ascontiguousarray(IMAGES.transpose(axes)), (3, 7), None, layout
+    )
+    wanted = applied("image.resize2d", IMAGES, (3, 7)).transpose(axes)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32"])
+def test_resize_of_integers_keeps_a_plain_image(dtype: str) -> None:
+    """Interpolation between equal integers gives the same integer, and is cut off elsewhere."""
+    plain = np.full((1, 1, 5, 7), 201, dtype)
+    for method in ("linear", "cubic"):
+        assert (applied("image.resize2d", plain, (9, 4), method=method) == 201).all()
+    ramp = np.array([[[[0, 7]]]], dtype)
+    got = applied("image.resize2d", ramp, (1, 4), coordinate_transformation_mode="align_corners")
+    np.testing.assert_array_equal(got[0, 0, 0], [0, 2, 4, 7])
+
+
+def test_resize_to_another_dtype() -> None:
+    got = applied("image.resize2d", IMAGES, 6, out_dtype="float16")
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, _resized(IMAGES, (6, 6), {}), rtol=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("align_corners", [True, False])
+@pytest.mark.parametrize("size", [(3, 4), (2, 3, 4), (1, 5)])
+def test_affine_grid(size: tuple[int, ...], align_corners: bool) -> None:
+    count = len(size)
+    maps = RANDOM.normal(size=(2, count, count + 1)).astype("float32")
+    got = applied("image.affine_grid", maps, size, align_corners)
+    for place in np.ndindex(*size):
+        point = [
+            (2 * i - n + 1) / (max(n - 1, 1) if align_corners else n)
+            for i, n in zip(place, size, strict=True)
+        ]
+        wanted = maps @ np.array([*point[::-1], 1])
+        np.testing.assert_allclose(
+            got[(slice(None), slice(None), *place)], wanted, rtol=1e-4, atol=1e-5
+        )
+
+
+def _padded(j: float, m: int, mode: str, align_corners: bool) -> float:
+    if mode == "reflection":
+        low, high = (0, m - 1) if align_corners else (-0.5, m - 0.5)
+        while j < low or j > high:
+            j = 2 * low - j if j < low else 2 * high - j
+    return j if mode == "zeros" else min(max(j, 0), m - 1)
+
+
+def _axis_row(g: float, m: int, method: str, mode: str, align_corners: bool) -> Array:
+    """What a place along one axis takes of each of `m` elements."""
+    x = (g + 1) * (m - 1) / 2 if align_corners else ((g + 1) * m - 1) / 2
+    if method == "bicubic":
+        taps = [(math.floor(x) + k, _keys(x - math.floor(x) - k, -0.75)) for k in range(-1, 3)]
+        taps = [(round(_padded(j, m, mode, align_corners)), weight) for j, weight in taps]
+    else:
+        x = _padded(x, m, mode, align_corners)
+        taps = [(math.floor(x), 1 - x + math.floor(x)), (math.floor(x) + 1, x - math.floor(x))]
+        taps = [(round(x), 1.0)] if method == "nearest" else taps
+    row = np.zeros(m)
+    for j, weight in taps:
+        if 0 <= j < m:
+            row[j] += weight
+    return row
+
+
+@pytest.mark.parametrize("align_corners", [True, False])
+@pytest.mark.parametrize("mode", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("method", ["bilinear", "nearest", "bicubic"])
+def test_grid_sample(method: str, mode: str, align_corners: bool) -> None:
+    cases = [(IMAGES, "NCHW"), (VOLUMES, "NCDHW")][: 1 if method == "bicubic" else 2]
+    for data, layout in cases:
+        count = len(layout) - 2
+        grid = RANDOM.uniform(-2, 2, (data.shape[0], count, *(2, 3, 2)[:count])).astype("float32")
+        got = applied("image.grid_sample", data, grid, method, layout, mode, align_corners)
+        for image, *place in np.ndindex(data.shape[0], *grid.shape[2:]):
+            point = grid[(image, slice(None), *place)][::-1]
+            wanted = data[image].astype("float64")
+            for g, m in zip(point, data.shape[2:], strict=True):
+                wanted = np.tensordot(wanted, _axis_row(g, m, method, mode, align_corners), (1, 0))
+            np.testing.assert_allclose(
+                got[(image, slice(None), *place)], wanted, rtol=1e-3, atol=1e-4
+            )
+
+
+def test_grid_sample_with_channels_last() -> None:
+    grid = RANDOM.uniform(-1, 1, (2, 2, 3, 3)).astype("float32")
+    last = np.ascontiguousarray(IMAGES.transpose(0, 2, 3, 1))
+    got = applied("image.grid_sample", last, grid, layout="NHWC")
+    wanted = applied("image.grid_sample", IMAGES, grid).transpose(0, 2, 3, 1)
+    np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def test_the_grid_of_the_identity_gives_the_image_back() -> None:
+    grid = applied("image.affine_grid", np.array([[[1, 0, 0], [0, 1, 0]]] * 2, "float32"), (4, 5))
+    got = applied("image.grid_sample", IMAGES, grid, align_corners=True)
+    np.testing.assert_allclose(got, IMAGES, rtol=1e-4, atol=1e-5)
+
+
+def test_symbolic_and_unknown_shapes() -> None:
+    n, m = SymbolicVar("n"), SymbolicVar("m")
+    images = tensor(n, 3, 8, m)
+    assert inferred("image.resize2d", images, (m, 5)) == tensor(n, 3, m, 5)
+    unknown = TensorType(None, "float32", 4)
+    assert inferred("image.resize2d", unknown, (4, 5)) == unknown
+    assert inferred("image.resize2d", images, Var("s", ShapeType(None, 2))) == unknown
+    assert inferred("image.grid_sample", images, unknown) == unknown
+    assert inferred("image.affine_grid", tensor(n, 2, 3), (m, 5)) == tensor(n, 2, m, 5)
+    assert inferred("image.affine_grid", TensorType(None, "float32", 3), (4, 5)) == unknown
+    some = inferred("image.affine_grid", tensor(n, 2, 3), Var("s", ShapeType()))
+    assert some == TensorType(None, "float32")
+
+
+X, X3, G = tensor(2, 3, 8, 8), tensor(2, 3, 4, 8, 8), tensor(2, 2, 5, 6)
+ERRORS: list[tuple[str, tuple[Any, ...], dict[str, Any], str]] = [
+    ("resize2d", (X, (4, 5)), {"layout": "OIHW"}, '`layout` must name the axes of "NCHW"'),
+    ("resize2d", (X, (4, 5)), {"layout": "NCH2hW"}, '`layout` .*, found "NCH2hW"'),
+    ("resize2d", (X, (4, 5)), {"layout": "NC-HW"}, '`layout` .*, found "NC-HW"'),
+    ("resize2d", (tensor(2, 3, 4), (4, 5)), {}, "`data` must have 4 dimensions, found 3"),
+    ("resize2d", (X, (4, 5, 6)), {}, "`size` must have 2 dimensions, found 3"),
+    ("resize2d", (X, (4, 5)), {"method": "area"}, '`method` must be one of "linear", .* "area"'),
+    (
+        "resize2d",
+        (X, (4, 5)),
+        {"coordinate_transformation_mode": "corners"},
+        "`coordinate_transformation_mode` must be one of",
+    ),
+    ("resize2d", (X, (4, 5)), {"rounding_method": "up"}, "`rounding_method` must be one of"),
+    ("resize2d", (X, (4, 5)), {"roi": (0.0, 1.0)}, "`roi` must be 1 or 4 numbers, found"),
+    ("resize3d", (X, (4, 5, 6)), {}, "`data` must have 5 dimensions, found 4"),
+    ("resize3d", (X3, (4, 5)), {}, "`size` must have 3 dimensions, found 2"),
+    ("affine_grid", (tensor(2, 2), (4, 5)), {}, "`data` must have 3 dimensions, found 2"),
+    ("affine_grid", (tensor(2, 2, 3), (4, 5, 6, 7)), {}, "`size` must have 2 or 3 dimensions"),
+    ("affine_grid", (tensor(2, 2, 3), (4, 5, 6)), {}, r"`data` must have shape \(2, 3, 4\)"),
+    ("affine_grid", (tensor(2, 2, 3, dtype="int32"), (4, 5)), {}, "`data` .* float dtype"),
+    ("grid_sample", (X, G), {"layout": "NCWH"}, "`layout` must be one of NCHW, NHWC, NCDHW"),
+    ("grid_sample", (X, G), {"method": "linear"}, "`method` must be one of"),
+    ("grid_sample", (X, G), {"padding_mode": "wrap"}, "`padding_mode` must be one of"),
+    ("grid_sample", (X3, G), {}, "`data` must have 4 dimensions, found 5"),
+    ("grid_sample", (X, X3), {}, "`grid` must have 4 dimensions, found 5"),
+    ("grid_sample", (X, tensor(2, 5, 6, 2)), {}, r"`grid` must have shape \(images, 2, ...\)"),
+    ("grid_sample", (X, tensor(3, 2, 5, 6)), {}, "`grid` must be for the 2 images of `data`"),
+    ("grid_sample", (X, tensor(2, 2, 5, 6, dtype="int32")), {}, "`grid` .* float dtype"),
+    ("grid_sample", (tensor(2, 3, 8, 8, dtype="int32"), G), {}, "`data` .* float dtype"),
+    (
+        "grid_sample",
+        (X3, tensor(2, 3, 4, 5, 6)),
+        {"layout": "NCDHW", "method": "bicubic"},
+        "`method` may be bicubic in two dimensions only",
+    ),
+]
+
+
+@pytest.mark.parametrize(("name", "args", "attrs", "message"), ERRORS)
+def test_bad_arguments(
+    name: str, args: tuple[Any, ...], attrs: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(OpError, match=f"relax.image.{name}: {message}"):
+        inferred(f"image.{name}", *args, **attrs)
+
+
+def test_a_size_may_be_a_shape() -> None:
+    assert inferred("image.resize2d", X, ShapeExpr((4, 5))) == tensor(2, 3, 4, 5)
+    assert inferred("image.resize3d", X3, 4) == tensor(2, 3, 4, 4, 4)
