@@ -76,7 +76,8 @@ class TensorType(Type):
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dtype", None if dtype is None else dtype_name(dtype))
         object.__setattr__(self, "ndim", ndim)
-        object.__setattr__(self, "vdevice", vdevice)
+        device = None if vdevice is None else device_name(vdevice)
+        object.__setattr__(self, "vdevice", device)
         object.__setattr__(self, "span", span)
 
     @property
@@ -130,6 +131,18 @@ def dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return dtype
     return str(np.dtype(dtype))
+
+
+def device_name(vdevice: str) -> str:
+    """A device in its full form, `kind:index:memory`: `cuda` is `cuda:0:global`."""
+    kind, *rest = vdevice.split(":")
+    index = rest[0] if rest else "0"
+    memory = rest[1] if len(rest) > 1 else "global"
+    if not kind or len(rest) > 2 or not index.isdigit():
+        raise ValueError(
+            f'a device is written "cuda", "cuda:1" or "cuda:1:global", not "{vdevice}"'
+        )
+    return f"{kind}:{index}:{memory}"
 
 
 def is_float(dtype: str | None) -> bool:

@@ -64,10 +64,10 @@ def tensor(shape: Any = None, dtype: Any = None, vdevice: str | None = None, ndi
     """A tensor: `Tensor((2, "n"), "float32")`, `Tensor("float32")`, `Tensor(ndim=2)`."""
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
-    name, device = _dtype(dtype), _device(vdevice)
+    name = _dtype(dtype)
     if shape is None or isinstance(shape, Var):
-        return TensorType(_shape_var(shape), name, ndim, device)
-    return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, device))
+        return TensorType(_shape_var(shape), name, ndim, vdevice)
+    return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, vdevice))
 
 
 def shape(values: Any = None, ndim: int = -1) -> Any:
@@ -157,20 +157,6 @@ def _dtype(dtype: Any) -> str | None:
     if not name.startswith("key<"):
         np_dtype(name)
     return name
-
-
-def _device(vdevice: str | None) -> str | None:
-    """A device in its full form, `kind:index:memory`: `cuda` is `cuda:0:global`."""
-    if vdevice is None:
-        return None
-    kind, *rest = vdevice.split(":")
-    index = rest[0] if rest else "0"
-    memory = rest[1] if len(rest) > 1 else "global"
-    if not kind or len(rest) > 2 or not index.isdigit():
-        raise ValueError(
-            f'a device is written "cuda", "cuda:1" or "cuda:1:global", not "{vdevice}"'
-        )
-    return f"{kind}:{index}:{memory}"
 
 
 def _refuse_text(text: str) -> Dim:

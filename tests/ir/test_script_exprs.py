@@ -65,7 +65,7 @@ def fake_op(name: str) -> Op:
         (TensorType(Var("s", ShapeType(ndim=2)), "float32"), 'R.Tensor(s, dtype="float32")'),
         (
             TensorType((2,), "float32", vdevice="cuda:1"),
-            'R.Tensor((2,), dtype="float32", vdevice="cuda:1")',
+            'R.Tensor((2,), dtype="float32", vdevice="cuda:1:global")',
         ),
         (NOTHING, "R.Tuple()"),
         (TupleType((VECTOR, NOTHING)), 'R.Tuple(R.Tensor((3,), dtype="float32"), R.Tuple())'),

@@ -53,6 +53,16 @@ def test_a_shape_may_be_written_in_several_ways() -> None:
     assert isinstance(TensorType([2]).shape, tuple)
 
 
+@pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:0:global"])
+def test_a_device_has_one_form(device: str) -> None:
+    assert TensorType((2,), vdevice=device).vdevice == "cuda:0:global"
+
+
+def test_a_wrong_device_is_an_error() -> None:
+    with pytest.raises(ValueError, match='a device is written "cuda", "cuda:1" or .* not "cuda:x"'):
+        TensorType((2,), vdevice="cuda:x")
+
+
 def test_a_wrong_shape_is_an_error() -> None:
     with pytest.raises(ValueError, match="`ndim` is 3, but `shape` has 2 dimensions"):
         TensorType((2, 3), ndim=3)
