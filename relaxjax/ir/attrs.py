@@ -7,7 +7,7 @@ import numpy as np
 
 
 class Attrs(Mapping[str, Any]):
-    """An immutable, hashable mapping. Lists become tuples, mappings become `Attrs`.
+    """An immutable, hashable mapping. Lists and arrays become tuples, mappings become `Attrs`.
 
     Equality tells `1`, `1.0` and `True` apart: they print differently and mean different things.
     """
@@ -60,6 +60,8 @@ def freeze(value: Any) -> Any:
         return Attrs(value)
     if isinstance(value, list | tuple):
         return tuple(freeze(item) for item in value)
+    if isinstance(value, np.ndarray):
+        return freeze(value.tolist())
     if isinstance(value, np.generic):
         return value.item()
     return value

@@ -19,6 +19,8 @@ def test_lists_become_tuples_and_mappings_attributes() -> None:
     assert attrs["options"] == Attrs(deep=(True,))
     assert freeze(np.float32(0.5)) == 0.5
     assert type(freeze(np.int64(3))) is int
+    assert freeze(np.array([[1, 2]])) == ((1, 2),)
+    assert freeze(np.array(2.5)) == 2.5
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_device_has_one_form(device: str) -> None:
 
 
 def test_a_wrong_device_is_an_error() -> None:
-    with pytest.raises(ValueError, match='a device is written "cuda", "cuda:1" or .* not "cuda:x"'):
+    with pytest.raises(ValueError, match=r'a device is written "cuda", .* not "cuda:x"'):
         TensorType((2,), vdevice="cuda:x")
 
 
