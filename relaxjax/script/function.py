@@ -13,6 +13,8 @@ from .scope import Scope
 from .signature import read_signature
 from .source import Source
 
+_RECURSION = "A function calls itself in a module under @I.ir_module, as `Module.{name}(...)`."
+
 
 class FunctionReader:
     """One function: its signature, and its body once `read` is called."""
@@ -46,6 +48,7 @@ def read_function(
     source: Source, scope: Scope, trusted: bool, node: ast.FunctionDef, form: FunctionForm
 ) -> Function:
     """A function that stands by itself."""
+    scope.explain(node.name, _RECURSION.format(name=node.name))
     function = FunctionReader(source, scope, trusted, node, form).read()
     if form.check_well_formed:
         well_formed(function)
