@@ -6,6 +6,7 @@ import samples_image
 import samples_indexing
 import samples_layers
 import samples_quantization
+import samples_random
 import samples_shapes
 import samples_vision
 import samples_windows
@@ -18,6 +19,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,
     **samples_quantization.SAMPLES,
+    **samples_random.SAMPLES,
     **samples_shapes.SAMPLES,
     **samples_vision.SAMPLES,
     **samples_windows.SAMPLES,

@@ -17,6 +17,7 @@ from . import linear_algebra as linear_algebra
 from . import loops as loops
 from . import nn as nn
 from . import quantization as quantization
+from . import random as random
 from . import reshaping as reshaping
 from . import search as search
 from . import slicing as slicing
