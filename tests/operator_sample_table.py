@@ -2,7 +2,6 @@
 
 import samples_elementwise
 import samples_image
-import samples_image
 import samples_indexing
 import samples_layers
 import samples_quantization
@@ -14,7 +13,6 @@ from operator_samples import Sample
 
 SAMPLES: dict[str, list[Sample]] = {
     **samples_elementwise.SAMPLES,
-    **samples_image.SAMPLES,
     **samples_image.SAMPLES,
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,

@@ -9,7 +9,6 @@ from . import einsum as einsum
 from . import gathering as gathering
 from . import grad as grad
 from . import image as image
-from . import image as image
 from . import index as index
 from . import jax_functions as jax_functions
 from . import joining as joining
