@@ -214,8 +214,9 @@ def _dtypes_of(call: Call, args: Sequence[Any]) -> AbstractContextManager[Any]:
     """64-bit dtypes, where they are on, switched off for an operator that names none.
 
     Otherwise what JAX makes of a 32-bit program would depend on a setting made for another one.
+    An operator of functions, such as a loop, runs theirs, which may name some.
     """
-    if not x64_enabled():
+    if not x64_enabled() or any(map(callable, args)):
         return nullcontext()
     types = [arg.ty for arg in call.args]
     leaves = jax.tree.leaves(args)
