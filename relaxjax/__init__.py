@@ -29,7 +29,9 @@ from .ir import const as const
 from .lowering import Executable as Executable
 from .lowering import VirtualMachine as VirtualMachine
 from .lowering import build as build
+from .lowering import export as export
 from .lowering import to_jax as to_jax
+from .lowering import to_python as to_python
 from .ops import op as op
 from .passes import SetupTrainer as SetupTrainer
 from .script import from_source as from_source

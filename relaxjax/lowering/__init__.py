@@ -2,9 +2,13 @@
 
 from .arguments import ArgumentError as ArgumentError
 from .compiled import CompiledFunction as CompiledFunction
+from .emit import to_python as to_python
 from .executable import Executable as Executable
 from .executable import build as build
 from .executable import compile as compile
+from .export import export as export
+from .export import exported_function as exported_function
+from .export import to_mlir as to_mlir
 from .interpreter import LoweringError as LoweringError
 from .legalize import legalize as legalize
 from .target import device as device

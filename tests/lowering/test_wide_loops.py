@@ -1,5 +1,7 @@
 """Loops whose bodies compute in 64 bits on the way, though all that goes in and out is narrower."""
 
+from typing import Any
+
 import chex
 import jax
 import numpy as np
@@ -14,7 +16,7 @@ def test_a_loop_of_narrow_values_may_compute_in_wide_ones() -> None:
         wide = x.astype("float64") * (1 + 1e-12) - x.astype("float64")
         return (wide * 1e6).astype("float32")
 
-    def program(x: jax.Array) -> jax.Array:
+    def program(x: jax.Array) -> Any:
         return lax.fori_loop(0, 1, lambda i, y: rest(y), x)
 
     x = np.float32(3)

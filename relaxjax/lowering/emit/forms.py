@@ -1,0 +1,260 @@
+"""Calls of JAX's functions whose name or arguments are not those of the primitive."""
+
+from collections.abc import Callable, Sequence
+
+from relaxjax.ir.types import FuncType, TensorType
+from relaxjax.ops.lax.avals import KEY_IMPLEMENTATIONS
+
+from .functions import bound_text, function_text
+from .literals import dtype_text, sequence_text, value_text
+from .operators import is_promoted
+from .writing import Form, Operand, Writing, call
+
+
+def _broadcast_in_dim(writing: Writing) -> str | None:
+    """`lax.full` for a number, `lax.expand_dims` where only lengths of 1 are added."""
+    (x,) = writing.operands
+    shape, places = writing.attrs["shape"], writing.attrs["broadcast_dimensions"]
+    if x.number is not None:
+        return call("lax.full", writing.value("shape"), x.number, dtype_text(x.dtype))
+    added = tuple(axis for axis in range(len(shape)) if axis not in places)
+    kept = tuple(shape[place] for place in places)
+    same = isinstance(x.type, TensorType) and kept == x.type.dims
+    if same and added and all(shape[axis] == 1 for axis in added):
+        return call("lax.expand_dims", x.text, value_text(added, writing.symbol))
+    return None
+
+
+def _dot_general(writing: Writing) -> str | None:
+    """`x @ y` for plain matrices."""
+    x, y = writing.operands
+    plain = {
+        "dimension_numbers": (((1,), (0,)), ((), ())),
+        "preferred_element_type": x.dtype,
+    }
+    if dict(writing.attrs) != plain or not (x.ndim == y.ndim == 2 and x.dtype == y.dtype):
+        return None
+    arrays = x.is_array and y.is_array and is_promoted(x.dtype) and x.dtype != "bool"
+    return f"{x.text} @ {y.text}" if arrays else None
+
+
+def _convert_element_type(writing: Writing) -> str | None:
+    """`x.astype(dtype)`, where the method means no more by it than the primitive."""
+    (x,) = writing.operands
+    plain = not x.dtype.startswith("complex") and writing.attrs["new_dtype"] != "bool"
+    return f"{x.text}.astype({writing.value('new_dtype')})" if x.is_array and plain else None
+
+
+def _select_n(writing: Writing) -> str | None:
+    """`lax.select(condition, if true, if false)` for a choice between two."""
+    which, *cases = writing.operands
+    if len(cases) != 2 or which.dtype != "bool":
+        return None
+    return call("lax.select", which.text, cases[1].text, cases[0].text)
+
+
+def _along_one_axis(writing: Writing) -> str:
+    (axis,) = writing.attrs["axes"]
+    return call(f"lax.{writing.name}", *writing.texts, f"axis={axis}", *writing.named("axes"))
+
+
+def _of_a_sequence(writing: Writing) -> str:
+    return call(f"lax.{writing.name}", writing.listed, *writing.named())
+
+
+def _iota(writing: Writing) -> str:
+    shape = writing.attrs["shape"]
+    if len(shape) == 1:
+        return call("lax.iota", writing.value("dtype"), value_text(shape[0], writing.symbol))
+    return call("lax.broadcasted_iota", *map(writing.value, ("dtype", "shape", "dimension")))
+
+
+def _dynamic_slice(writing: Writing) -> str:
+    x, *starts = writing.texts
+    sizes = writing.value("slice_sizes")
+    return call("lax.dynamic_slice", x, sequence_text(starts), sizes, _FROM_THE_START)
+
+
+def _dynamic_update_slice(writing: Writing) -> str:
+    x, update, *starts = writing.texts
+    return call("lax.dynamic_update_slice", x, update, sequence_text(starts), _FROM_THE_START)
+
+
+# The primitives count from the start only; the functions count negative places from the end.
+_FROM_THE_START = "allow_negative_indices=False"
+
+
+def _conv_general_dilated(writing: Writing) -> str | None:
+    """A convolution with its layouts as letters, `("NCHW", "OIHW", "NCHW")`."""
+    numbers = writing.attrs["dimension_numbers"]["ConvDimensionNumbers"]
+    layouts = sequence_text(
+        [
+            _layout(numbers["lhs_spec"], "NC"),
+            _layout(numbers["rhs_spec"], "OI"),
+            _layout(numbers["out_spec"], "NC"),
+        ]
+    )
+    counts = [a for a in writing.attrs if a.endswith("count") and writing.attrs[a] == 1]
+    dilations = [a for a in writing.attrs if a.endswith("dilation") and _is_ones(writing, a)]
+    named = writing.named("dimension_numbers", *counts, *dilations)
+    return call("lax.conv_general_dilated", *writing.texts, *named, f"dimension_numbers={layouts}")
+
+
+def _layout(places: Sequence[int], first: str) -> str:
+    """Where each dimension stands: two by their letters, then the spatial ones in their order."""
+    spatial = "DHW"[-(len(places) - 2) :] if 2 < len(places) < 6 else "0123456789"
+    letters = dict(zip(places, [*first, *spatial], strict=False))
+    return f'"{"".join(letters[place] for place in range(len(places)))}"'
+
+
+def _is_ones(writing: Writing, attr: str) -> bool:
+    return set(writing.attrs[attr]) <= {1}
+
+
+def _reduce_window(function: str, start: Callable[[str], str]) -> Form:
+    """`lax.reduce_window` with a function, and the value that changes nothing under it."""
+
+    def form(writing: Writing) -> str:
+        (x,) = writing.operands
+        first = f"np.array({start(x.dtype)}, {dtype_text(x.dtype)})"
+        dilations = [a for a in writing.attrs if a.endswith("dilation") and _is_ones(writing, a)]
+        named = writing.named(*dilations)
+        return call("lax.reduce_window", x.text, first, f"lax.{function}", *named)
+
+    return form
+
+
+def _lowest(dtype: str) -> str:
+    return "-jnp.inf" if _is_inexact(dtype) else _limit(dtype, "min")
+
+
+def _highest(dtype: str) -> str:
+    return "jnp.inf" if _is_inexact(dtype) else _limit(dtype, "max")
+
+
+def _limit(dtype: str, end: str) -> str:
+    return str(end == "max") if dtype == "bool" else f"jnp.iinfo({dtype_text(dtype)}).{end}"
+
+
+def _is_inexact(dtype: str) -> bool:
+    return dtype.startswith(("float", "bfloat"))
+
+
+def _eigh(writing: Writing) -> str | None:
+    """The primitive takes a matrix as it is; the function symmetrizes it unless told not to."""
+    attrs = {**writing.attrs, "symmetrize_input": False}
+    return function_text(
+        Writing(writing.name, writing.operands, attrs, writing.type, writing.symbol)
+    )
+
+
+def _of_keys(function: str) -> Form:
+    """A function of jax.random on keys, one or many."""
+    return lambda writing: call(f"jax.random.{function}", *writing.texts)
+
+
+def _of_one_key(function: str, *attrs: str) -> Form:
+    """A function of jax.random that takes no array of keys."""
+
+    def form(writing: Writing) -> str | None:
+        if writing.operands[0].ndim:
+            return None
+        return call(f"jax.random.{function}", *writing.texts, *map(writing.value, attrs))
+
+    return form
+
+
+def _random_bits(writing: Writing) -> str | None:
+    dtype = f"jnp.uint{writing.attrs['bit_width']}"
+    shape, (key,) = writing.value("shape"), writing.operands
+    return None if key.ndim else call("jax.random.bits", key.text, shape, dtype)
+
+
+def _new_keys(function: str) -> Form:
+    def form(writing: Writing) -> str | None:
+        implementation = writing.attrs["impl"]["PRNGImpl"]
+        if implementation not in KEY_IMPLEMENTATIONS:
+            return None
+        return call(f"jax.random.{function}", *writing.texts, f'impl="{implementation}"')
+
+    return form
+
+
+def _name(writing: Writing) -> str:
+    return call("checkpoint_name", *writing.texts, writing.value("name"))
+
+
+def _dim_as_value(writing: Writing) -> str:
+    return call("jnp.array", writing.value("dim"), writing.value("dtype"))
+
+
+def _scan(writing: Writing) -> str:
+    """A loop is a function that the program takes along, under the dialect's own arguments."""
+    usual = {"reverse": False, "unroll": 1}
+    left_out = [attr for attr, value in usual.items() if writing.attrs.get(attr) == value]
+    return call("scan", *writing.texts, *writing.named(*left_out))
+
+
+def _while_loop(writing: Writing) -> str:
+    condition = writing.operands[0].type
+    assert isinstance(condition, FuncType)
+    assert isinstance(condition.ret, TensorType)
+    helper = "while_any" if condition.ret.ndim else "while_loop"
+    return call(helper, *writing.texts, *writing.named())
+
+
+def _switch(writing: Writing) -> str:
+    index, *rest = writing.operands
+    functions, operands = _apart(rest)
+    return call("lax.switch", index.text, sequence_text(functions), *operands)
+
+
+def _platform_dependent(writing: Writing) -> str:
+    functions, operands = _apart(writing.operands)
+    chosen = zip(writing.attrs["platforms"], functions, strict=True)
+    named = [f"{name}={f}" for names, f in chosen for name in names or ("default",)]
+    return call("lax.platform_dependent", *operands, *named)
+
+
+def _apart(operands: Sequence[Operand]) -> tuple[list[str], list[str]]:
+    """The functions among some operands, and the others."""
+    functions = [item.text for item in operands if isinstance(item.type, FuncType)]
+    return functions, [item.text for item in operands if not isinstance(item.type, FuncType)]
+
+
+FORMS: dict[str, Form] = {
+    "argmax": _along_one_axis,
+    "argmin": _along_one_axis,
+    "broadcast_in_dim": _broadcast_in_dim,
+    "cholesky": bound_text,  # the function clears one triangle
+    "concatenate": _of_a_sequence,
+    "conv_general_dilated": _conv_general_dilated,
+    "convert_element_type": _convert_element_type,
+    "copy": lambda writing: call("jnp.copy", *writing.texts),
+    "dim_as_value": _dim_as_value,
+    "dot_general": _dot_general,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update_slice,
+    "eigh": _eigh,
+    "iota": _iota,
+    "name": _name,
+    "optimization_barrier": _of_a_sequence,
+    "platform_dependent": _platform_dependent,
+    "random_bits": _random_bits,
+    "random_clone": _of_keys("clone"),
+    "random_fold_in": _of_one_key("fold_in"),
+    "random_seed": _new_keys("key"),
+    "random_split": _of_one_key("split", "shape"),
+    "random_unwrap": _of_keys("key_data"),
+    "random_wrap": _new_keys("wrap_key_data"),
+    "reduce_window_max": _reduce_window("max", _lowest),
+    "reduce_window_min": _reduce_window("min", _highest),
+    "reduce_window_sum": _reduce_window("add", lambda dtype: "0"),
+    "scan": _scan,
+    "select_n": _select_n,
+    "sort": _of_a_sequence,
+    "stack": _of_a_sequence,
+    "svd": bound_text,  # the function gives its results in another order
+    "switch": _switch,
+    "while_loop": _while_loop,
+}

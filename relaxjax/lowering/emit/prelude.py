@@ -1,0 +1,158 @@
+"""Functions that a written program takes along as far as it calls them: their text is copied.
+
+So they need nothing but jax, numpy, the standard library and one another.
+"""
+
+import base64
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+# Where each name from outside comes from: a module, and what of it. None is the module itself.
+STANDARD = {
+    "base64": ("base64", None),
+    "Callable": ("collections.abc", "Callable"),
+    "partial": ("functools", "partial"),
+    "wraps": ("functools", "wraps"),
+    "Any": ("typing", "Any"),
+}
+THIRD_PARTY = {
+    "jax": ("jax", None),
+    "jnp": ("jax.numpy", None),
+    "np": ("numpy", None),
+    "lax": ("jax", "lax"),
+    "checkpoint_name": ("jax.ad_checkpoint", "checkpoint_name"),
+    "primitives": ("jax.extend.core", "primitives"),
+}
+
+
+def with_x64(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function`, run with the 64-bit dtypes of JAX switched on."""
+
+    @wraps(function)
+    def run(*args: Any, **named: Any) -> Any:
+        with jax.enable_x64(True):
+            return function(*args, **named)
+
+    return run
+
+
+def check_shapes(args: tuple[Any, ...], shapes: tuple[Any, ...]) -> None:
+    """Raise where the shape of an argument, or of arrays in a tuple, is another than expected."""
+    for number, (arg, shape) in enumerate(zip(args, shapes, strict=True), start=1):
+        found = jax.tree.map(jnp.shape, arg) if shape is not None else None
+        if found != shape:
+            raise ValueError(f"argument {number} must be of shape {shape}, found {found}")
+
+
+def expect(subject: str, found: Any, expected: Any) -> None:
+    """Raise where something about a value is not as the program was told."""
+    if found != expected:
+        raise TypeError(f"{subject} must be {expected}, found {found}")
+
+
+def stored(dtype: Any, shape: tuple[int, ...], text: str) -> np.ndarray[Any, Any]:
+    """The array whose bytes stand in `text`, in base64."""
+    return np.frombuffer(base64.b64decode(text), dtype).reshape(shape)
+
+
+def scan(
+    body: Callable[..., Any],
+    *args: Any,
+    length: Any,
+    num_consts: int,
+    num_carry: int,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, ...]:
+    """`body(*consts, *carry, *x) -> (*carry, *y)` over the leading dimension of each x."""
+    consts, carry = args[:num_consts], args[num_consts : num_consts + num_carry]
+
+    def step(carry: Any, x: Any) -> Any:
+        results = body(*consts, *carry, *x)
+        return results[:num_carry], results[num_carry:]
+
+    xs = args[num_consts + num_carry :]
+    last, ys = lax.scan(step, carry, xs, length=length, reverse=reverse, unroll=unroll)
+    return (*last, *ys)
+
+
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    *args: Any,
+    cond_consts: int,
+    body_consts: int,
+) -> tuple[Any, ...]:
+    """`body(*consts, *carry) -> carry`, as long as `cond(*consts, *carry)` holds."""
+    first = cond_consts + body_consts
+    for_cond, for_body = args[:cond_consts], args[cond_consts:first]
+    looped: tuple[Any, ...] = lax.while_loop(
+        lambda carry: cond(*for_cond, *carry), lambda carry: body(*for_body, *carry), args[first:]
+    )
+    return looped
+
+
+def while_any(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    *args: Any,
+    cond_consts: int,
+    body_consts: int,
+) -> tuple[Any, ...]:
+    """As `while_loop`, with a condition that holds for each element of the carry by itself."""
+    first = cond_consts + body_consts
+    for_cond, for_body = args[:cond_consts], args[cond_consts:first]
+
+    def step(carry: Any) -> tuple[Any, ...]:
+        going = cond(*for_cond, *carry)
+        return tuple(
+            jnp.where(lax.expand_dims(going, range(going.ndim, new.ndim)), new, old)
+            for new, old in zip(body(*for_body, *carry), carry, strict=True)
+        )
+
+    looped: tuple[Any, ...] = lax.while_loop(
+        lambda carry: jnp.any(cond(*for_cond, *carry)), step, args[first:]
+    )
+    return looped
+
+
+def run_later(function: Callable[..., None], *values: Any) -> None:
+    """Call `function` when the program runs, with the arrays that the values are then."""
+    known = [None if isinstance(value, jax.Array) else [value] for value in values]
+
+    def run(*arrays: Any) -> None:
+        rest = iter(arrays)
+        function(*(next(rest) if value is None else value[0] for value in known))
+
+    jax.debug.callback(run, *(value for value in values if isinstance(value, jax.Array)))
+
+
+def show(*values: Any, format: str = "") -> tuple[()]:
+    """Write values to the standard output when the program runs."""
+
+    def write(*given: Any) -> None:
+        print(format.format(*given) if format else " ".join(map(str, given)))
+
+    run_later(write, *values)
+    return ()
+
+
+def require(condition: Any, *values: Any, format: str = "") -> tuple[()]:
+    """Raise where the condition does not hold: now if that is known, else when the program runs."""
+
+    def check(holds: Any, *given: Any) -> None:
+        if not holds:
+            told = format.format(*given) if format else ""
+            raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
+
+    if isinstance(condition, jax.core.Tracer):
+        run_later(check, condition, *values)
+    else:
+        check(condition, *values)
+    return ()

@@ -1,0 +1,179 @@
+"""A module as one file of Python that needs jax and numpy, and nothing else."""
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.identifiers import Identifiers
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.printer import print_lines
+from relaxjax.ir.types import FuncType, PrimType, ShapeType, TupleType, Type
+from relaxjax.ir.walk import all_vars, nested_sequences
+from relaxjax.lowering.interpreter import holds_tensors
+from relaxjax.lowering.legalize import legalize
+from relaxjax.lowering.selection import selected, with_called
+from relaxjax.lowering.traits import calls_itself, compiles, needs_x64
+
+from . import prelude
+from .bodies import Body, Program
+from .layout import INDENT, WIDTH, broken
+from .literals import sequence_text, stored_text
+
+_HELPERS = tuple(
+    name for name, value in vars(prelude).items() if inspect.isfunction(value)
+    and value.__module__ == prelude.__name__
+)  # fmt: skip
+_OUTSIDE = {**prelude.STANDARD, **prelude.THIRD_PARTY}
+_TYPE = re.compile(r"(\w+: )?R\.\w+\((?:[^()]|\([^()]*\))*\)|: |-> ")
+_BUILTINS = ("complex", "float", "map", "max", "min", "tuple")
+
+
+def to_python(mod: IRModule, functions: str | Sequence[str] | None = None) -> str:
+    """`mod` as one file of plain JAX: it needs jax and numpy to run, and nothing else.
+
+    Each function is a function of Python under its name, each binding a statement under the name of
+    its variable. Calls are legalised first; the call that several statements come from stands above
+    them as a comment. Symbolic dimensions are read off the arguments, a choice becomes `lax.cond`,
+    a closure a function inside. Public functions are compiled by `jax.jit` when they are called.
+
+    Args:
+        mod: the module.
+        functions: the names of functions to write, with those that they call; all public ones
+            unless it is given.
+    """
+    chosen = selected(mod, functions)
+    needed = with_called(mod, chosen)
+    originals = {name: _normal(f) for name, f in needed.relax_functions().items()}
+    legal = legalize(needed.with_functions(originals))
+    program = _program(originals)
+    written = [_function(legal, name, program, name in chosen) for name in originals]
+    return _file(originals, program, "\n\n\n".join("\n".join(lines) for lines in written))
+
+
+def _normal(function: Function) -> Function:
+    """The function with nested calls bound to variables; itself if there are none."""
+    builder = BlockBuilder()
+    with builder.scope(taken=[var.name for var in all_vars(function)]):
+        normal = builder.normalize(function)
+    assert isinstance(normal, Function)
+    return normal
+
+
+def _program(originals: Mapping[str, Function]) -> Program:
+    identifiers = Identifiers((*_OUTSIDE, *_HELPERS, *_BUILTINS))
+    names = {name: identifiers.unique(name) for name in originals}
+    taken = frozenset((*names.values(), *_OUTSIDE, *_HELPERS, *_BUILTINS))
+    origins: dict[Var, Expr] = {
+        binding.var: binding.value
+        for function in originals.values()
+        for seq in nested_sequences(function)
+        for binding in seq.bindings()
+    }
+    return Program(names, taken, origins)
+
+
+def _function(mod: IRModule, name: str, program: Program, public: bool) -> list[str]:
+    """A function of the module, with what it is decorated with."""
+    function: Function = mod[name]
+    body = Body(program, name, traced=not calls_itself(mod, name))
+    params = [body.var(param) for param in function.params]
+    head = broken(f"def {program.names[name]}({', '.join(params)}):")
+    if not public:
+        return [*head, *body.statements(function, INDENT)]
+    static = [param.ty for param in function.params if not holds_tensors(param.ty)]
+    jitted = compiles(mod, name) and all(map(_is_static, static))
+    lines = ["@with_x64"] if needs_x64(mod, name) else []
+    if jitted:
+        lines += _jit([n for n, p in zip(params, function.params, strict=True) if p.ty in static])
+    first = [] if jitted else _as_arrays(function.params, params)
+    return [*lines, *head, *first, *body.statements(function, INDENT, checked=True)]
+
+
+def _is_static(ty: Type | None) -> bool:
+    """Whether a value of a type can be part of a compiled program."""
+    if isinstance(ty, TupleType):
+        return all(map(_is_static, ty.fields))
+    return isinstance(ty, ShapeType | PrimType | FuncType)
+
+
+def _jit(static: list[str]) -> list[str]:
+    if not static:
+        return ["@jax.jit"]
+    names = ", ".join(f'"{name}"' for name in static)
+    return broken(f"partial(jax.jit, static_argnames=[{names}])", "@")
+
+
+def _as_arrays(params: Sequence[Var], names: Sequence[str]) -> list[str]:
+    """What makes arrays of JAX's of the arguments: what runs without `jax.jit` may be given any."""
+    tensors = [n for n, p in zip(names, params, strict=True) if holds_tensors(p.ty)]
+    if not tensors:
+        return []
+    both = sequence_text(tensors)
+    return broken(f"{both} = jax.tree.map(jnp.asarray, {both})", INDENT)
+
+
+def _file(originals: Mapping[str, Function], program: Program, functions: str) -> str:
+    stored = [stored_text(name, data) for name, data in program.stored]
+    data = "\n".join(["# Constants, by their bytes.", *stored]) if stored else ""
+    code = [part for part in (functions, data) if part]
+    helpers = _needed_helpers("\n".join(code))
+    code = [*(inspect.getsource(getattr(prelude, name)).rstrip() for name in helpers), *code]
+    text = "\n\n\n".join(code)
+    head = "\n\n".join([_docstring(originals, program), *_imports(_names_in(text))])
+    return f"{head}\n\n\n{text}\n"
+
+
+def _docstring(originals: Mapping[str, Function], program: Program) -> str:
+    """What the file is, and the heads of its functions as the script has them."""
+    lines = ['"""Functions of a Relax program as plain JAX: only jax and numpy are needed.', ""]
+    for name, function in originals.items():
+        printed, places = print_lines(function, show_meta=False)
+        head = re.sub(r"^def \w+", f"def {program.names[name]}", printed[places[id(function)]])
+        lines += _filled(head.removesuffix(":"))
+    return "\n".join([*lines, '"""'])
+
+
+def _filled(head: str) -> list[str]:
+    """The head of a function in lines that break between types only."""
+    kept = _TYPE.sub(lambda found: found[0].replace(" ", "\0"), head)
+    lines = textwrap.wrap(kept, WIDTH, subsequent_indent=INDENT, break_on_hyphens=False)
+    return [line.replace("\0", " ") for line in lines]
+
+
+def _needed_helpers(text: str) -> list[str]:
+    """The functions of the prelude that a text calls, and those that they call in their turn."""
+    needed: set[str] = set()
+    todo = _names_in(text) & set(_HELPERS)
+    while todo:
+        needed |= todo
+        sources = "\n".join(inspect.getsource(getattr(prelude, name)) for name in todo)
+        todo = (_names_in(sources) & set(_HELPERS)) - needed
+    return [name for name in _HELPERS if name in needed]
+
+
+def _names_in(text: str) -> set[str]:
+    return {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+
+
+def _imports(names: Iterable[str]) -> Iterator[str]:
+    """The imports that a text with these names needs, the standard library's first."""
+    used = set(names)
+    for table in (prelude.STANDARD, prelude.THIRD_PARTY):
+        wanted = {name: place for name, place in table.items() if name in used}
+        plain = [
+            f"import {module}" if name == module else f"import {module} as {name}"
+            for name, (module, part) in wanted.items()
+            if part is None
+        ]
+        modules = dict.fromkeys(module for module, part in wanted.values() if part is not None)
+        parts = [
+            f"from {module} import {', '.join(p for m, p in wanted.values() if m == module and p)}"
+            for module in modules
+        ]
+        if plain or parts:
+            yield "\n".join([*plain, *parts])

@@ -1,0 +1,150 @@
+"""Functions of a module as artifacts that run without this package: jax.export, StableHLO."""
+
+import io
+import os
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import jax
+from jax import export as jax_export
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.walk import type_symbols
+from relaxjax.ir.whole_file import write_whole
+from relaxjax.ops.lax import JaxSymbols, aval_of
+
+from .interpreter import LoweringError
+from .legalize import legalize
+from .selection import selected, single, with_called
+from .target import Target, platform_of
+from .to_jax import to_jax
+from .traits import compiles, needs_x64, reachable
+
+SUFFIX = ".jax_export"
+_FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # in every archive alike, so that equal ones are equal files
+_PLACE = re.compile(r' loc\((?:#\w+|unknown|"[^"]*")\)')
+
+
+def export(
+    mod: IRModule,
+    path: str | os.PathLike[str],
+    functions: str | Sequence[str] | None = None,
+    *,
+    platforms: Sequence[str] = ("cpu", "cuda", "tpu"),
+    vjp_order: int = 0,
+) -> dict[str, jax_export.Exported]:
+    """Write functions of a module as artifacts of `jax.export`, and give these by name.
+
+    One function is a file that `jax.export.deserialize` reads; several are a zip archive with such
+    a file for each, `<name>.jax_export`. Symbolic dimensions stay symbolic. Tensors and tuples of
+    tensors go in and come out.
+
+    Args:
+        mod: the module.
+        path: the file to write, whole or not at all.
+        functions: the names of functions; all public ones unless it is given.
+        platforms: where the artifacts can run.
+        vjp_order: how often they can be differentiated by JAX after they are loaded.
+    """
+    exported = {name: exported_function(mod, name, platforms) for name in selected(mod, functions)}
+    files = {name: bytes(item.serialize(vjp_order)) for name, item in exported.items()}
+    write_whole(path, _zipped(files) if len(files) > 1 else next(iter(files.values())))
+    return exported
+
+
+def to_mlir(mod: IRModule, function: str | None = None, target: Target = "cpu") -> str:
+    """A function as the text of a StableHLO module; symbolic dimensions are dynamic ones there.
+
+    Args:
+        mod: the module.
+        function: the name of the function; the only public one unless it is given.
+        target: for which platform to lower.
+    """
+    platforms = [target if isinstance(target, str) else platform_of(target)]
+    text = exported_function(mod, single(mod, function), platforms).mlir_module()
+    lines = _PLACE.sub("", text).splitlines()
+    return "\n".join([*(line for line in lines if not line.startswith("#loc")), ""])
+
+
+def exported_function(
+    mod: IRModule, name: str, platforms: Sequence[str] = ("cpu", "cuda", "tpu")
+) -> jax_export.Exported:
+    """One function as an artifact of `jax.export` in memory."""
+    _check(mod, name)
+    params = mod[name].params
+    symbols = JaxSymbols()
+    args = [_abstract(param, param.ty, symbols, name) for param in params]
+    run = to_jax(legalize(with_called(mod, selected(mod, name))), name)
+    with jax.enable_x64(needs_x64(mod, name)), _no_places():
+        traced = jax_export.export(jax.jit(run), platforms=_platforms(platforms))
+        try:
+            return traced(*args)
+        except Exception as error:
+            if any(type_symbols(param.ty) for param in params):
+                raise LoweringError(
+                    f"`{name}` cannot be exported with symbolic dimensions: {error}"
+                ) from error
+            raise
+
+
+def _check(mod: IRModule, name: str) -> None:
+    """Raise where a function is more than one compiled program can be."""
+    selected(mod, name)
+    if not compiles(mod, name):
+        raise LoweringError(
+            f"`{name}` cannot be exported, because it is not one compiled program: it calls itself "
+            f"or a Python function, or it gives other things than tensors: {mod[name].ret_ty}"
+        )
+    for called, function in reachable(mod, name):
+        if not function.pure:
+            raise LoweringError(
+                f"`{name}` cannot be exported, because `{called}` is impure: "
+                "an artifact cannot print or stop a program"
+            )
+
+
+def _abstract(param: Var, ty: Type | None, symbols: JaxSymbols, name: str) -> Any:
+    """The abstract value of a parameter."""
+    if isinstance(ty, TupleType):
+        return tuple(_abstract(param, field, symbols, name) for field in ty.fields)
+    value = aval_of(ty, symbols)
+    if value is not None:
+        return value
+    if isinstance(ty, TensorType):
+        mend = "give it a shape and a dtype; symbolic dimensions are fine"
+    else:
+        mend = "an exported function takes tensors, and tuples of them"
+    raise LoweringError(f"`{name}`: the parameter `{param.name}` is of type {ty}: {mend}")
+
+
+def _platforms(names: Sequence[str]) -> list[str]:
+    """Platforms by the names that JAX lowers for; "gpu" is NVIDIA's."""
+    if isinstance(names, str) or not names:
+        raise TypeError(f"`platforms` must be a list of names, found {names!r}")
+    known = (platform_of(name) for name in names)
+    return list(dict.fromkeys("cuda" if name == "gpu" else name for name in known))
+
+
+@contextmanager
+def _no_places() -> Iterator[None]:
+    """Leave out which line of this package each operation comes from: it says nothing elsewhere."""
+    name = "jax_traceback_in_locations_limit"
+    before = getattr(jax.config, name)
+    jax.config.update(name, 0)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _zipped(files: dict[str, bytes]) -> bytes:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(zipfile.ZipInfo(f"{name}{SUFFIX}", _FIRST_DAY), data)
+    return content.getvalue()

@@ -1,0 +1,44 @@
+"""Which functions of a module to write out, and what can be said against a choice."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+
+from .interpreter import LoweringError
+from .traits import reachable
+
+
+def selected(mod: IRModule, functions: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The names of chosen functions, each once; all public ones where nothing is chosen."""
+    if functions is None:
+        named = mod.relax_functions()
+        public = tuple(name for name, f in named.items() if f.global_symbol is not None)
+        if not public:
+            raise LoweringError(
+                "the module has no public function: name private ones to choose them"
+            )
+        return public
+    names = (functions,) if isinstance(functions, str) else tuple(dict.fromkeys(functions))
+    if not names:
+        raise LoweringError("no function is chosen: give the name of at least one")
+    for name in names:
+        if not isinstance(mod[name], Function):
+            raise LoweringError(f"`{name}` is a function from outside: it has no body to write out")
+    return names
+
+
+def single(mod: IRModule, function: str | None) -> str:
+    """The name of a chosen function, or of the only public one."""
+    names = selected(mod, function)
+    if len(names) > 1:
+        listed = ", ".join(f"`{name}`" for name in names)
+        raise LoweringError(f"the module has {len(names)} public functions, {listed}: name one")
+    return names[0]
+
+
+def with_called(mod: IRModule, names: Sequence[str]) -> IRModule:
+    """The module without functions that these neither are nor call."""
+    called = {called for name in names for called, _ in reachable(mod, name)}
+    others = [name for name in mod.relax_functions() if name not in called]
+    return mod.without_functions(*others)

@@ -1,0 +1,55 @@
+"""Every operator written as plain JAX: the program is the one that the module itself runs."""
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import pytest
+from operator_evaluation import call_of
+from operator_sample_table import SAMPLES
+from written_programs import canonical, written
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.lowering import LoweringError, legalize, to_jax, to_python
+
+# What JAX cannot trace from types alone.
+DYNAMIC = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_shape", "relax.unique"}
+
+
+@pytest.fixture(autouse=True)
+def _wide() -> Iterator[None]:
+    with jax.enable_x64(True):
+        yield
+
+
+def module_of_samples(name: str) -> tuple[IRModule, dict[str, list[Any]]]:
+    """A function for each sample of an operator, and the arguments of each."""
+    builder, values = BlockBuilder(), {}
+    for index, sample in enumerate(SAMPLES[name]):
+        call, arrays = call_of(get_op(name), sample)
+        with builder.function(f"f{index}", list(arrays)):
+            builder.emit_func_output(builder.emit(call))
+        values[f"f{index}"] = [array.value(i) for i, array in enumerate(arrays.values())]
+    return builder.get(), values
+
+
+@pytest.mark.parametrize("name", sorted(set(SAMPLES) - DYNAMIC))
+def test_the_program_is_the_same(name: str) -> None:
+    mod, values = module_of_samples(name)
+    legal = legalize(mod)
+    functions = written(legal)
+    for function, args in values.items():
+        found = jax.make_jaxpr(inspect.unwrap(functions[function]))(*args)
+        expected = jax.make_jaxpr(to_jax(legal, function))(*args)
+        assert canonical(found) == canonical(expected)
+
+
+@pytest.mark.parametrize("name", sorted(DYNAMIC))
+def test_what_depends_on_values_is_refused(name: str) -> None:
+    mod, _ = module_of_samples(name)
+    match = rf"`f0`: `R.{name.removeprefix('relax.')}\(.*cannot be written as plain JAX: JAX needs"
+    with pytest.raises(LoweringError, match=match):
+        to_python(mod)
