@@ -59,6 +59,7 @@ class Trainer:
         self.device = placement(vm.device if device is None else device)
         self._step = step_of(vm.executable)
         self._state = TrainState(*(group.empty() for group in self.layout.groups))
+        self._is_initialised = False
         self._load(self.layout.optimizer, _optimizer_state(train_mod))
         if zero_init_param_state:
             self.zero_init_params()
@@ -216,8 +217,10 @@ class Trainer:
         self._state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
-        self.layout.params.check_initialised(self._state.params, wanted)
-        self.layout.states.check_initialised(self._state.states, wanted)
+        if not self._is_initialised:
+            self.layout.params.check_initialised(self._state.params, wanted)
+            self.layout.states.check_initialised(self._state.states, wanted)
+            self._is_initialised = True  # and no step changes that
 
 
 def _listed(values: Any) -> Sequence[Any]:
