@@ -36,6 +36,7 @@ VENV = Path(os.environ.get("RELAXJAX_VENV") or ROOT / ".venv").absolute()
 BIN = "Scripts" if os.name == "nt" else "bin"
 UNFINISHED = "unfinished"
 UV = shutil.which("uv")
+PYTEST = ["-m", "pytest", "-n", "auto"]  # on all cores
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
@@ -69,7 +70,7 @@ def demo(options: list[str]) -> int:
 
 
 def test(options: list[str]) -> int:
-    return call([environment("test"), "-m", "pytest", *options])
+    return call([environment("test"), *PYTEST, *options])
 
 
 def lint(options: list[str]) -> int:
@@ -110,7 +111,7 @@ def wheel(options: list[str]) -> int:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
         checked_call([python, "-c", installed], away, env)
-        status = call([python, "-m", "pytest", *options], away, env)
+        status = call([python, *PYTEST, *options], away, env)
         for example in sorted((away / "examples").glob("*.py")):
             print(f"\n--- examples/{example.name}", flush=True)
             status = call([python, example], away, env) or status
