@@ -28,6 +28,8 @@ from .instruments import PassTimingInstrument as PassTimingInstrument
 from .instruments import PrintAfterAll as PrintAfterAll
 from .instruments import PrintBeforeAll as PrintBeforeAll
 from .instruments import WellFormedInstrument as WellFormedInstrument
+from .jvp import HessianVectorProduct as HessianVectorProduct
+from .jvp import Jvp as Jvp
 from .kinds import DataflowBlockPass as DataflowBlockPass
 from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass

@@ -1,6 +1,6 @@
 """Which variables differentiation goes through, and what stands in its way."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
@@ -60,13 +60,18 @@ def local_functions(bindings: Sequence[Binding]) -> dict[Expr, Function]:
 
 
 def obstacles(
-    mod: IRModule, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]
+    mod: IRModule,
+    target: Expr,
+    bindings: Sequence[Binding],
+    required: Iterable[Var],
+    has_rule: Callable[[Op], bool] = lambda op: op.gradient is not None,
+    recursion: bool = False,
 ) -> list[str]:
     """Everything between `target` and the required variables that has no derivative.
 
     Branches are looked into, and the functions that are called; a line each, with its place.
     """
-    search = _Obstacles(mod)
+    search = _Obstacles(mod, has_rule, recursion)
     search.sequence(target, bindings, required)
     return list(search.found)
 
@@ -74,8 +79,10 @@ def obstacles(
 class _Obstacles:
     """One search, through every function that is called, once for each way of calling it."""
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, has_rule: Callable[[Op], bool], recursion: bool) -> None:
         self.mod = mod
+        self.has_rule = has_rule
+        self.recursion = recursion
         self.found: dict[str, None] = {}
         self.functions = module_functions(mod)
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
@@ -92,7 +99,7 @@ class _Obstacles:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
                 self.loop(binding, call, active)
-            case Call(op=Op(gradient=None) as op):
+            case Call(op=Op() as op) if not self.has_rule(op):
                 self.report(binding, f"the operator {op.name}")
             case Call(op=Op()):
                 return
@@ -120,7 +127,8 @@ class _Obstacles:
             self.report(binding, f"the call of `{callee}`, which has no body")
             return
         if callee.name in self.open:
-            self.report(binding, f"the recursive call of `{callee}`")
+            if not self.recursion:
+                self.report(binding, f"the recursive call of `{callee}`")
             return
         places = active_params(function, call.args, active)
         key = (callee.name, tuple(places))

@@ -10,9 +10,8 @@ from contextlib import nullcontext
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
-from relaxjax.ir.function import Function, If, SeqExpr
-from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
@@ -26,6 +25,7 @@ from .checkpoints import Recomputation, without_marks
 from .halves import Differentiator
 from .inlining import inline_closures
 from .notes import in_function
+from .parts import is_flat
 
 
 @pass_factory(opt_level=0)
@@ -46,12 +46,10 @@ def Gradient(
     the adjoint function takes the cotangent of each as a further parameter.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
-    function = mod[name]
-    if not isinstance(function, Function):
-        raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
+    function = function_of(mod, name)
     with in_function(name, function):
         required = _required_vars(name, function, require_grads)
-        flat = _is_flat(function)
+        flat = is_flat(function)
         copy, renewed = renew(function, visible=not flat)
         targets = [_target(name, copy, index, cotangent) for index in _indices(target_index)]
         wanted = [renewed[var] for var in required]
@@ -66,6 +64,14 @@ def Gradient(
     attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
     return differentiator.module.with_function(f"{name}_adjoint", remove_all_unused(adjoint))
+
+
+def function_of(mod: IRModule, name: str) -> Function:
+    """The function to differentiate."""
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
+    return function
 
 
 def _adjoint_body(
@@ -91,14 +97,6 @@ def _adjoint_body(
             emit = builder.emit_output if flat else builder.emit
             outputs = [emit(adjoint.of(var), f"{var.name}_adjoint_out") for var in required]
         return builder.sequence((function.body.body, Tuple(tuple(outputs))))
-
-
-def _is_flat(function: Function) -> bool:
-    """Whether the whole body may stand in one dataflow block."""
-    return not any(
-        isinstance(value, If | Function) or (isinstance(value, Call) and not is_pure_call(value))
-        for value in (binding.value for binding in function.body.bindings())
-    )
 
 
 def _ones(target: Var) -> Expr:

@@ -1,11 +1,12 @@
-"""The two halves that a sequence is parted into when it is differentiated."""
+"""The two halves that a sequence is parted into when it is differentiated, and its one block."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import SeqExpr
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Function, If, SeqExpr
+from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.walk import bound_vars, substitute
 
 
@@ -31,3 +32,11 @@ def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:
         for binding in changed.bindings():
             builder.emit_binding(binding)
         return builder.sequence(changed.body)
+
+
+def is_flat(function: Function) -> bool:
+    """Whether the whole body may stand in one dataflow block."""
+    return not any(
+        isinstance(value, If | Function) or (isinstance(value, Call) and not is_pure_call(value))
+        for value in (binding.value for binding in function.body.bindings())
+    )

@@ -17,13 +17,19 @@ Arrays = Sequence[Any]
 def run(function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)`, traced, and then evaluated equation by equation."""
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(args)]
+    leaves = list(map(_array, jax.tree.leaves(args)))
     results = _evaluated(program.jaxpr, program.consts, leaves)
     return jax.tree.unflatten(jax.tree.structure(shapes), results)
 
 
+def _array(value: Any) -> Any:
+    """A value as NumPy has it; random keys stay with JAX."""
+    is_key = jax.numpy.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return value if is_key else np.asarray(value)
+
+
 def _evaluated(jaxpr: Any, consts: Arrays, args: Arrays) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
+    env: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_array, consts), strict=True))
     env.update(zip(jaxpr.invars, args, strict=True))
 
     def read(atom: Any) -> Any:
@@ -47,7 +53,7 @@ def _equation(eqn: Any, args: list[Any]) -> list[Any]:
     rule = RULES.get(name)
     if rule is None:
         results = eqn.primitive.bind(*map(jax.numpy.asarray, args), **params)
-        return list(map(np.asarray, results if eqn.primitive.multiple_results else [results]))
+        return list(map(_array, results if eqn.primitive.multiple_results else [results]))
     with np.errstate(all="ignore"):
         value = rule(*args, **params)
     (out,) = eqn.outvars
@@ -91,9 +97,11 @@ def _dot(lhs: Any, rhs: Any, dimension_numbers: Any, **params: Any) -> Any:
     rows = [a for a in range(lhs.ndim) if a not in (*left, *left_batch)]
     cols = [a for a in range(rhs.ndim) if a not in (*right, *right_batch)]
     batch = [lhs.shape[a] for a in left_batch]
-    inner = math.prod(lhs.shape[a] for a in left)
-    one = lhs.transpose([*left_batch, *rows, *left]).reshape(*batch, -1, inner)
-    two = rhs.transpose([*right_batch, *right, *cols]).reshape(*batch, inner, -1)
+    outer_rows, inner, outer_cols = (
+        math.prod(x.shape[a] for a in axes) for x, axes in ((lhs, rows), (lhs, left), (rhs, cols))
+    )
+    one = lhs.transpose([*left_batch, *rows, *left]).reshape(*batch, outer_rows, inner)
+    two = rhs.transpose([*right_batch, *right, *cols]).reshape(*batch, inner, outer_cols)
     return np.matmul(one, two)
 
 

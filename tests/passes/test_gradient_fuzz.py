@@ -1,4 +1,4 @@
-"""Random programs: the gradients that `Gradient` writes against those of JAX.
+"""Random programs: what `Gradient` and `Jvp` make of them against what JAX does.
 
     RELAXJAX_PROGRAMS=20000 python -m pytest tests/passes/test_gradient_fuzz.py
 
@@ -22,7 +22,7 @@ from numpy_evaluation import run
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
-from relaxjax.passes.gradient import Gradient
+from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 
 PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "900"))
@@ -69,11 +69,34 @@ def target_of(program: Program, result: Any) -> Any:
 
 
 def check(program: Program) -> bool:
-    """Compare both; False where a number is not finite, which says nothing of the gradient."""
+    """Compare what `Gradient` writes with JAX's reverse mode."""
     arrays = (*program.args[:3], program.args[4])
     expected = run(partial(by_jax, program), *arrays)
     cotangents = [jax.tree.map(cotangent_of, expected[0])] if program.cotangent else []
     found = run(partial(by_gradient, program, cotangents), *arrays)
+    return agree(program, found, expected)
+
+
+def push_forward(program: Program) -> bool:
+    """Compare what `Jvp` writes with JAX's forward mode."""
+    arrays = (*program.args[:3], program.args[4])
+    tangents = jax.tree.map(cotangent_of, program.args[:3])
+
+    def by_jvp(*arrays: Any) -> Any:
+        pushed = Jvp("main")(program.module)
+        well_formed(pushed)
+        args = *arrays[:3], *flag_and_places(program, arrays), *tangents
+        return to_jax(pushed, "main_jvp")(*args)
+
+    def by_jax(*arrays: Any) -> Any:
+        forward, known = to_jax(program.module, "main"), flag_and_places(program, arrays)
+        return jax.jvp(lambda *floats: forward(*floats, *known), arrays[:3], tangents)
+
+    return agree(program, run(by_jvp, *arrays), run(by_jax, *arrays))
+
+
+def agree(program: Program, found: Any, expected: Any) -> bool:
+    """Assert that two results are the same; False where a number is not finite."""
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
     assert [(a.shape, a.dtype) for a, _ in pairs] == [(b.shape, b.dtype) for _, b in pairs]
     numbers = [tuple(np.asarray(x, "float64") for x in pair) for pair in pairs]
@@ -107,6 +130,10 @@ def test_random_programs() -> None:
 
 def test_random_programs_of_narrow_dtypes() -> None:
     try_all(PROGRAMS // 9, ["bfloat16", "float16", "float32"], check)
+
+
+def test_random_programs_forward() -> None:
+    try_all(PROGRAMS // 9, ["float32", "float64"], push_forward)
 
 
 def test_random_adjoints_are_programs_like_others() -> None:

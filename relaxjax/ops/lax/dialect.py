@@ -110,7 +110,9 @@ def _evaluated(op: Op, types: tuple[Type | None, ...], attrs: Attrs) -> Type:
     lower = op.lower
     assert lower is not None
     try:
-        with x64_for(*types, attrs):
+        # Random bits say in their width, not by a dtype, that they need 64-bit integers.
+        width = f"uint{attrs.get('bit_width', 32)}"
+        with x64_for(*types, attrs, width):
             result = jax.eval_shape(lambda *args: lower(*args, **params), *avals)
     except Exception as error:
         raise OpError(f"{op.name}: {error}") from error

@@ -12,7 +12,7 @@ from jax.extend import core
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import DataflowBlock, SeqExpr, VarBinding
+from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import GradientRule, Op
 from relaxjax.ir.registry import get_op
@@ -108,10 +108,9 @@ class _Pullback:
         forward = {Call(self.op, tuple(self.tensors), self.attrs): self.out}
         builder = BlockBuilder()
         with builder.scope():
-            with builder.dataflow():
-                reader = Reader(builder, self.op_of, symbols, known=forward, spans=False)
-                args = [*cotangents, *self.tensors]
-                (adjoint,) = reader.read(open_program(program), args, [True])
+            reader = Reader(builder, self.op_of, symbols, known=forward, spans=False)
+            args = [*cotangents, *self.tensors]
+            (adjoint,) = reader.read(open_program(program), args, [True])
             assert adjoint is not None
             return compact(builder.sequence(adjoint))
 
@@ -177,4 +176,4 @@ def compact(seq: SeqExpr) -> Expr:
         elif isinstance(binding, VarBinding):
             kept.append(replace(binding, value=value))
     body = substitute(seq.body, nested)
-    return SeqExpr((DataflowBlock(tuple(kept)),), body) if kept else body
+    return SeqExpr((BindingBlock(tuple(kept)),), body) if kept else body

@@ -1,0 +1,223 @@
+"""Carrying tangents through functions: each binding is followed by that of its tangent."""
+
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from relaxjax.ir.builder import BlockBuilder, Names, make_function
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr, VarBinding
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.renew import renew
+from relaxjax.ir.span import located
+from relaxjax.ir.types import FuncType, TensorType, TupleType
+from relaxjax.ir.walk import all_vars, free_vars
+from relaxjax.ops.tangent import tangent_of_call, without_tangent
+
+from .activity import carries_gradient, local_functions, module_functions
+from .adjoint import item, zeros
+from .inlining import inline_closures, resolve_casts
+from .parts import is_flat
+
+Tangents = dict[Var, Expr]
+
+
+@dataclass
+class Pusher:
+    """Pushes tangents through functions of one module, once for each way of calling them."""
+
+    module: IRModule
+    calls: dict[tuple[str, tuple[int, ...]], GlobalVar] = field(default_factory=dict)
+    functions: dict[Expr, Function] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.functions = module_functions(self.module)
+
+    def function(self, function: Function, places: tuple[int, ...]) -> Function:
+        """`function` of its parameters and of tangents of those at `places`."""
+        flat = is_flat(function)
+        copy, _ = renew(inline_closures(remove_all_unused(function)), visible=not flat)
+        names = Names([var.name for var in all_vars(copy)])
+        moving = [copy.params[place] for place in places]
+        tangents = [Var(names.unique(f"{var.name}_tangent"), var.ty) for var in moving]
+        env: Tangents = dict(zip(moving, tangents, strict=True))
+        builder = BlockBuilder()
+        with builder.scope(taken=list(names.taken)):
+            body = self.sequence(builder, copy.body, env, flat)
+        attrs = function.attrs.without("global_symbol")
+        params = (*copy.params, *tangents)
+        pushed = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
+        return renew(pushed)[0]
+
+    def sequence(
+        self, builder: BlockBuilder, seq: SeqExpr, tangents: Tangents, flat: bool = False
+    ) -> SeqExpr:
+        """The sequence with tangents carried along; it ends in `(result, tangent)`."""
+        tangents = dict(tangents)
+        self.functions |= local_functions(tuple(seq.bindings()))
+        with builder.dataflow() if flat else nullcontext():
+            for binding in seq.bindings():
+                with located(binding.span), builder.origin(binding.span):
+                    tangent = self.binding(builder, binding, tangents)
+                if tangent is not None:
+                    tangents[binding.var] = tangent
+            result = _whole(seq.body, tangents)
+            if flat:
+                result = builder.emit_output(result, "tangent_out")
+        return builder.sequence((seq.body, result))
+
+    def binding(self, builder: BlockBuilder, binding: Binding, tangents: Tangents) -> Expr | None:
+        """Emit a binding and what its tangent is bound to; None where it does not move."""
+        value, hint = binding.value, f"{binding.var.name}_tangent"
+        if isinstance(value, If | Function | Call):
+            given = self.compound(builder, binding, value, tangents)
+        else:
+            builder.emit_binding(binding)
+            given = _tangent(value, tangents)
+        if given is None or not carries_gradient(binding.var.ty):
+            return None
+        if isinstance(binding, MatchCast):
+            return builder.match_cast(given, binding.ty, hint)
+        return builder.emit(given, hint)
+
+    def compound(
+        self, builder: BlockBuilder, binding: Binding, value: Expr, tangents: Tangents
+    ) -> Expr | None:
+        moves = any(var in tangents for var in _inputs(value, self.functions))
+        match value:
+            case If() as choice if moves:
+                both = self.choice(builder, choice, tangents)
+            case Call(op=Op() as op) as call if moves and op.facts.get("loop"):
+                return self.loop(builder, binding, call, tangents)
+            case Call(op=Op() as op) as call if moves:
+                builder.emit_binding(binding)
+                return None if without_tangent(op) else _of_call(op, call, binding.var, tangents)
+            case Call(op=GlobalVar() as callee) as call if moves:
+                both = self.call(callee, call, tangents)
+            case _:
+                builder.emit_binding(binding)
+                return None
+        kept = builder.emit(both, f"{binding.var.name}_moving")
+        builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
+        return TupleGetItem(kept, 1)
+
+    def choice(self, builder: BlockBuilder, choice: If, tangents: Tangents) -> Expr:
+        branches = []
+        for branch in (choice.true_branch, choice.false_branch):
+            with builder.scope():
+                branches.append(self.sequence(builder, resolve_casts(branch), tangents))
+        return If(choice.cond, *branches)
+
+    def call(self, callee: GlobalVar, call: Call, tangents: Tangents) -> Expr:
+        """The call of the function with tangents, which may be in the making: it may recur."""
+        function = self.module[callee.name]
+        given = [_tangent(arg, tangents) for arg in call.args]
+        places = tuple(
+            place
+            for place, param in enumerate(function.params)
+            if given[place] is not None and carries_gradient(param.ty)
+        )
+        key = (callee.name, places)
+        if key not in self.calls:
+            name = Names([*self.module]).unique(f"{callee.name}_jvp")
+            params = [param.ty for param in function.params]
+            ty = (*params, *(params[place] for place in places))
+            ret = TupleType((function.ret_ty, function.ret_ty))
+            self.calls[key] = GlobalVar(name, ty=FuncType(ty, ret, function.pure))
+            self.module = self.module.with_function(name, function)  # holds the name
+            pushed = self.function(function, places)
+            self.module = self.module.with_function(name, pushed)
+        moving = [tangent for place in places if (tangent := given[place]) is not None]
+        return Call(self.calls[key], (*call.args, *moving))
+
+    def loop(self, builder: BlockBuilder, binding: Binding, call: Call, tangents: Tangents) -> Expr:
+        """The same loop over pairs: the carry and its tangent, each x and its tangent."""
+        assert isinstance(call.op, Op)
+        body, init, xs = call.args
+        step = builder.emit(self.step(self.functions[body], tangents), f"{binding.var.name}_step")
+        start, stacks = (
+            builder.normalize_leaf(Tuple((arg, _whole(arg, tangents)))) for arg in (init, xs)
+        )
+        done = builder.emit(
+            call.op(step, start, stacks, **call.attrs), f"{binding.var.name}_moving"
+        )
+        last, ys = (builder.emit(TupleGetItem(done, part)) for part in (0, 1))
+        result = Tuple((TupleGetItem(last, 0), TupleGetItem(ys, 0)))
+        builder.emit_binding(replace(binding, value=result))
+        return Tuple((TupleGetItem(last, 1), TupleGetItem(ys, 1)))
+
+    def step(self, body: Function, tangents: Tangents) -> Function:
+        """`body((carry, tangent), (x, tangent)) -> ((carry, tangent), (y, tangent))`."""
+        body, _ = renew(body, visible=True)
+        pairs = [Var(p.name, Tuple((p, Var("tangent", p.ty))).ty) for p in body.params]
+        builder = BlockBuilder()
+        with builder.scope(taken=[var.name for var in all_vars(body)]):
+            inside = dict(tangents)
+            for param, pair in zip(body.params, pairs, strict=True):
+                builder.emit_binding(VarBinding(param, TupleGetItem(pair, 0)))
+                moved = builder.emit(TupleGetItem(pair, 1), f"{param.name}_tangent")
+                if carries_gradient(param.ty):
+                    inside[param] = moved
+            with builder.scope():
+                seq = self.sequence(builder, resolve_casts(body.body), inside)
+            for inner in seq.bindings():
+                builder.emit_binding(inner)
+            assert isinstance(seq.body, Tuple)
+            pair_of_results = tuple(map(builder.normalize_leaf, seq.body.fields))
+            carry, y = (
+                Tuple(tuple(item(result, part) for result in pair_of_results)) for part in (0, 1)
+            )
+            whole = builder.sequence((carry, y))
+        return renew(make_function(pairs, whole, ret_ty=whole.ty))[0]
+
+
+def _tangent(value: Expr, tangents: Tangents) -> Expr | None:
+    """The tangent of a leaf or of a part of one; None where it does not move."""
+    match value:
+        case Var():
+            return tangents.get(value)
+        case Tuple(fields=fields):
+            found = [_tangent(part, tangents) for part in fields]
+            if all(tangent is None for tangent in found):
+                return None
+            pairs = zip(fields, found, strict=True)
+            return Tuple(tuple(_still(part) if t is None else t for part, t in pairs))
+        case TupleGetItem(tuple_value=inner, index=index):
+            whole = _tangent(inner, tangents)
+            return None if whole is None else item(whole, index)
+        case _:
+            return None
+
+
+def _whole(value: Expr, tangents: Tangents) -> Expr:
+    """The tangent of a leaf, zeros where it does not move."""
+    tangent = _tangent(value, tangents)
+    return _still(value) if tangent is None else tangent
+
+
+def _still(value: Expr) -> Expr:
+    """The tangent of what does not move; what is no tensor stands for itself."""
+    match value.ty:
+        case TupleType(fields=fields):
+            return Tuple(tuple(_still(item(value, index)) for index in range(len(fields))))
+        case TensorType():
+            return zeros(value.ty)
+        case _:
+            return value
+
+
+def _of_call(op: Op, call: Call, out: Var, tangents: Tangents) -> Expr | None:
+    args, attrs = arguments(call)
+    given = [None if arg is None else _tangent(arg, tangents) for arg in args]
+    if all(tangent is None for tangent in given):
+        return None
+    return tangent_of_call(op, given, out, args, attrs)
+
+
+def _inputs(value: Expr, functions: Mapping[Expr, Function]) -> set[Var]:
+    """The variables that a value is made of; a loop's are also those that its body uses."""
+    found = set(free_vars(value))
+    return found.union(*(free_vars(functions[var]) for var in found if var in functions))
