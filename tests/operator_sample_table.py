@@ -7,6 +7,7 @@ import samples_layers
 import samples_quantization
 import samples_random
 import samples_shapes
+import samples_special
 import samples_vision
 import samples_windows
 from operator_samples import Sample
@@ -19,6 +20,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_quantization.SAMPLES,
     **samples_random.SAMPLES,
     **samples_shapes.SAMPLES,
+    **samples_special.SAMPLES,
     **samples_vision.SAMPLES,
     **samples_windows.SAMPLES,
 }

@@ -21,6 +21,7 @@ from . import reshaping as reshaping
 from . import search as search
 from . import slicing as slicing
 from . import sorting as sorting
+from . import special as special
 from . import statistical as statistical
 from . import ternary as ternary
 from . import unary as unary
