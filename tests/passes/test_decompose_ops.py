@@ -1,6 +1,6 @@
 """Operators in their training form, and spelt out."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import chex
@@ -20,6 +20,7 @@ from relaxjax.passes.decompose_ops import (
     DecomposeOpsForTraining,
     MutateOpsForTraining,
 )
+from relaxjax.passes.kinds import Pass
 from relaxjax.script import from_source
 
 
@@ -153,8 +154,7 @@ def test_a_user_s_operator_declares_its_own_training_form(own_operator: str) -> 
 
 
 @pytest.mark.parametrize("make", [DecomposeOpsForInference, DecomposeOpsForTraining])
-def test_an_unknown_function_is_an_error(make: object) -> None:
-    assert callable(make)
+def test_an_unknown_function_is_an_error(make: Callable[[str], Pass]) -> None:
     with pytest.raises(ValueError, match=r"no function `mian`.*did you mean `main`"):
         make("mian")(LAYER_NORM)
     external = parse(
