@@ -13,12 +13,17 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 
 from .base import pass_factory
+from .random_keys import takes_key, with_drawing_forms
 
 
 @pass_factory(opt_level=0, kind="function")
 def MutateOpsForTraining(function: Function, mod: IRModule) -> Function:
-    """Turn operators into their training form: batch_norm takes the statistics of the batch."""
-    return expand_calls(function, _training_form)
+    """Turn operators into their training form: batch_norm takes the statistics of the batch.
+
+    A function that calls an operator which draws random numbers in training, such as dropout, takes
+    a random key as a last parameter more, and returns a new one as its last result.
+    """
+    return with_drawing_forms(expand_calls(function, _training_form))
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -37,12 +42,14 @@ def DecomposeOpsForInference(mod: IRModule, func_name: str | None = None) -> IRM
 def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRModule:
     """Mutate operators into their training form, then decompose them, in one function or in all."""
     return _on_functions(
-        mod, func_name, lambda f: expand_calls(expand_calls(f, _training_form), _decomposition)
+        mod,
+        func_name,
+        lambda f: expand_calls(with_drawing_forms(expand_calls(f, _training_form)), _decomposition),
     )
 
 
 def _training_form(call: Call) -> Expr | None:
-    if not isinstance(call.op, Op) or call.op.training_form is None:
+    if not isinstance(call.op, Op) or call.op.training_form is None or takes_key(call):
         return None
     args, attrs = arguments(call)
     return call.op.training_form(*args, **attrs)

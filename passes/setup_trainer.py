@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from relaxjax.ir.builder import make_function
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Constant, Tuple, Var
 from relaxjax.ir.function import Function
@@ -17,6 +18,7 @@ from .base import pass_factory
 from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
 from .gradient import Gradient
 from .legalize_ops import LegalizeOps
+from .random_keys import with_unused_key
 
 BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
@@ -56,12 +58,13 @@ def SetupTrainer(
     The module states its numbers of parameters and model states as the attributes `param_num` and
     `state_num`; the backbone takes inputs, parameters and states, in this order, and returns its
     outputs and then its new states. Added are `backbone_loss`, `backbone_loss_adjoint` and
-    `optimizer`, and the attributes `input_num` and `optim_state`.
+    `optimizer`, and the attributes `input_num` and `optim_state`. If the backbone has operators
+    that draw random numbers in training, such as dropout, a random key becomes its last state.
     """
     counts = _counts(mod)
     mod = AppendLoss(BACKBONE, loss(*loss_args), loss.num_backbone_outputs, BACKBONE_LOSS)(mod)
     mod = DecomposeOpsForInference(BACKBONE)(mod)
-    mod = DecomposeOpsForTraining(BACKBONE_LOSS)(mod)
+    mod = _with_random_key(DecomposeOpsForTraining(BACKBONE_LOSS)(mod), mod, counts)
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     mod = Gradient(BACKBONE_LOSS, require_grads=params, target_index=0)(mod)
     ready = optimizer.init(params)
@@ -72,10 +75,25 @@ def SetupTrainer(
     return LegalizeOps()(mod) if legalize else mod
 
 
+def _with_random_key(mutated: IRModule, mod: IRModule, counts: "_Counts") -> IRModule:
+    """The mutated module with the random key of its loss, if there is one, as the last state."""
+    loss = mutated[BACKBONE_LOSS]
+    if len(loss.params) == len(mod[BACKBONE_LOSS].params):
+        return mutated
+    place = counts.inputs + counts.params + counts.states
+    *params, key = loss.params
+    params.insert(place, key)
+    loss = make_function(params, loss.body, pure=loss.pure, attrs=loss.attrs)
+    backbone = with_unused_key(mutated[BACKBONE])
+    mutated = mutated.with_functions({BACKBONE: backbone, BACKBONE_LOSS: loss})
+    return mutated.with_attr("state_num", counts.states + 1)
+
+
 @dataclass(frozen=True)
 class _Counts:
     inputs: int
     params: int
+    states: int
 
 
 def _counts(mod: IRModule) -> _Counts:
@@ -99,7 +117,7 @@ def _counts(mod: IRModule) -> _Counts:
                 f"SetupTrainer: with `state_num` = {states}, `{BACKBONE}` must return a tuple of "
                 f"its outputs and then its {states} new states, but it returns {outputs} value(s)"
             )
-    return _Counts(given - params - states, params)
+    return _Counts(given - params - states, params, states)
 
 
 def _count(mod: IRModule, name: str) -> int:

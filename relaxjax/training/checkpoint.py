@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+import jax
 import numpy as np
 
 from relaxjax.ir.expr import Var, np_dtype
@@ -12,6 +13,7 @@ from relaxjax.script.program_file import FileKind, read_program, read_tensors, w
 
 from .door import fits_shape, tensor_type, to_device
 from .group import Arrays, Group
+from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"
 _NOTES = "notes/"
@@ -35,7 +37,7 @@ def save(
 ) -> None:
     """Write the arrays of the groups, in the dtypes that the program states, the program, notes."""
     tensors = {
-        _key(group, var): np.asarray(array).astype(_dtype(var))
+        _key(group, var): _to_host(var, array)
         for group, values in zip(groups, arrays, strict=True)
         for var, array in zip(group.vars, values, strict=True)
     }
@@ -53,7 +55,7 @@ def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> 
             "\n".join([f"`{path}` was not written for this model and optimizer:", *faults])
         )
     return tuple(
-        tuple(to_device(tensors[_key(group, var)], device) for var in group.vars)
+        tuple(_from_host(group, var, tensors[_key(group, var)], device) for var in group.vars)
         for group in groups
     )
 
@@ -78,9 +80,26 @@ def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[st
         needs = f"  {group.kind} `{var.name}`: the program has {_type_text(var)}"
         if found is None:
             yield f"{needs}, the file lacks it"
-        elif not fits_shape(var, found.shape) or found.dtype != _dtype(var):
+        elif not _fits(var, found):
             yield f"{needs}, the file {found.dtype} of shape {found.shape}"
     yield from (f"  `{key}`: the program has no such array" for key in tensors if key not in wanted)
+
+
+def _fits(var: Var, found: Host) -> bool:
+    if is_key(var):
+        return bool(found.shape == key_numbers(var) and found.dtype == np.uint32)
+    return bool(fits_shape(var, found.shape) and found.dtype == _dtype(var))
+
+
+def _to_host(var: Var, array: Any) -> Host:
+    """An array in the dtype that the program states, a random key as its numbers."""
+    if is_key(var):
+        return np.asarray(jax.random.key_data(array))
+    return np.asarray(array).astype(_dtype(var))
+
+
+def _from_host(group: Group, var: Var, array: Host, device: Any) -> jax.Array:
+    return to_device(as_key(group.kind, var, array) if is_key(var) else array, device)
 
 
 def _type_text(var: Var) -> str:

@@ -9,9 +9,13 @@ from jax.dtypes import canonicalize_dtype
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
 
+from .random_state import as_key, is_key
+
 
 def with_dtype(kind: str, var: Var, value: Any) -> Any:
     """`value` in the dtype of `var`; a conversion that would change it is an error."""
+    if is_key(var):
+        return as_key(kind, var, value)
     wanted = device_dtype(var)
     if getattr(value, "dtype", None) == wanted:
         return value

@@ -9,6 +9,7 @@ import jax
 from relaxjax.ir.expr import Var
 
 from .door import admit, device_dtype, static_shape, to_device
+from .random_state import is_key, key_of_seed
 
 Arrays: TypeAlias = tuple[Any, ...]  # jax arrays; None for what has no value yet
 Initializer: TypeAlias = Callable[[Sequence[int], Any], Any]  # values from a shape and a dtype
@@ -34,10 +35,22 @@ class Group:
         return (None,) * len(self.vars)
 
     def initial(self, rule: Initializer, device: Any) -> Arrays:
-        """Values made by a rule from shape and dtype."""
+        """Values made by a rule from shape and dtype; random keys are those of seed 0."""
         return tuple(
-            to_device(rule(static_shape(self.kind, var), device_dtype(var)), device)
-            for var in self.vars
+            to_device(
+                key_of_seed(var, 0, index)
+                if is_key(var)
+                else rule(static_shape(self.kind, var), device_dtype(var)),
+                device,
+            )
+            for index, var in enumerate(self.vars)
+        )
+
+    def seeded(self, seed: int, old: Arrays, device: Any) -> Arrays:
+        """The random keys made of a seed, everything else as it was."""
+        return tuple(
+            to_device(key_of_seed(var, seed, index), device) if is_key(var) else array
+            for index, (var, array) in enumerate(zip(self.vars, old, strict=True))
         )
 
     def loaded(self, values: Values, old: Arrays, device: Any) -> Arrays:

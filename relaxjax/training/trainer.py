@@ -82,6 +82,12 @@ class Trainer:
         """Set all model states to zero."""
         self._initialise(self.layout.states, np.zeros)
 
+    def seed(self, seed: int) -> None:
+        """Set the random keys among the model states, such as that of dropout; they start at 0."""
+        with self._step.dtypes():
+            group = self.layout.states
+            self._change(group, group.seeded(seed, self._arrays(group), self.device))
+
     def load_params(self, params: Values) -> None:
         """Take copies of parameters: all of them as a list, or some of them by name."""
         self._load(self.layout.params, params)
