@@ -75,7 +75,7 @@ SAMPLES["relax.vision.non_max_suppression"] = [
 _LIMITS = (const(2, "int64"), const(0.3, "float32"), const(0.1, "float32"))
 SAMPLES["relax.vision.all_class_non_max_suppression"] = [
     sample(positive(2, 7, 4), positive(2, 3, 7), *_LIMITS, output_format="onnx"),
-    sample(positive(5, 7, 4), positive(5, 2, 7), 3, 0.5, 0.2, output_format="tensorflow"),
+    sample(positive(5, 7, 4), positive(5, 2, 7), *_LIMITS, output_format="tensorflow"),
     sample(
         positive(1, 7, 4, dtype="float32"),
         positive(1, 1, 7, dtype="float32"),
