@@ -1,0 +1,82 @@
+"""Random arguments for a function, and numbers compared: what gradient checks share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.expr import Var, np_dtype
+from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
+from relaxjax.ops.lax import evaluate_dim
+
+# How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
+TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+def random_arguments(params: Sequence[Var], seed: int) -> tuple[Any, ...]:
+    """An argument for each parameter: floats near 1, integers and bools of 0 and 1.
+
+    Symbolic dimensions are 2, 3 and so on, in order of appearance.
+    """
+    random = np.random.default_rng(seed)
+    sizes: dict[SymbolicVar, int] = {}
+
+    def size(dim: Dim) -> int:
+        return int(evaluate_dim(dim, lambda var: sizes.setdefault(var, len(sizes) + 2)))
+
+    def argument(name: str, ty: Type | None) -> Any:
+        match ty:
+            case TupleType(fields=fields):
+                return tuple(argument(name, item) for item in fields)
+            case ShapeType(values=tuple() as dims):
+                return tuple(map(size, dims))
+            case TensorType(dtype=str() as dtype) if ty.dims is not None:
+                shape = tuple(map(size, ty.dims))
+                floats = is_float(dtype)
+                drawn = random.uniform(0.5, 1.5, shape) if floats else random.integers(0, 2, shape)
+                return np.asarray(drawn, np_dtype(dtype))
+        raise TypeError(
+            f"no argument can be made up for the parameter `{name}` of type {ty}: give `args`"
+        )
+
+    return tuple(argument(param.name, param.ty) for param in params)
+
+
+def spread_like(tree: Any, start: int = 0) -> Any:
+    """Numbers of both signs, no two alike, in the place of each float; zeros for all else."""
+
+    def spread(leaf: Any) -> Any:
+        wave = np.cos(np.arange(start, start + np.size(leaf))).reshape(np.shape(leaf))
+        floats = is_float(str(leaf.dtype))
+        return np.asarray(wave if floats else np.zeros_like(wave), leaf.dtype)
+
+    return jax.tree.map(spread, tree)
+
+
+def difference(found: Any, expected: Any) -> str | None:
+    """What tells two trees of arrays apart; None where it is no more than rounding."""
+    pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
+    floats = [pair for pair in pairs if is_float(str(pair[1].dtype))]
+    scale = max((float(np.max(np.abs(_wide(e)), initial=1.0)) for _, e in floats), default=1.0)
+    for one, other in floats:
+        if np.shape(one) != np.shape(other):
+            return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
+        far = np.abs(_wide(one) - _wide(other))
+        limit = TOLERANCE.get(str(other.dtype), 1e-1) * scale
+        if not np.all(far <= limit):
+            worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
+            place = f" at {tuple(map(int, worst))}" if worst else ""
+            return f"found {_wide(one)[worst]:.8g}, expected {_wide(other)[worst]:.8g}{place}"
+    return None
+
+
+def inner(lhs: Any, rhs: Any) -> float:
+    """The inner product of two trees of arrays, over their floats."""
+    pairs = zip(jax.tree.leaves(lhs), jax.tree.leaves(rhs), strict=True)
+    return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
+
+
+def _wide(array: Any) -> Any:
+    return np.asarray(array, "float64")

@@ -1,0 +1,165 @@
+"""Checking gradients: what is right passes, and what is wrong is named."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from parsing import parse_functions
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import OPS
+from relaxjax.ir.types import ObjectType, TensorType
+from relaxjax.ops import op
+from relaxjax.testing import GradientCheckError, check_gradients
+
+MODULE = parse_functions(
+    """
+@R.function(private=True)
+def half(x: R.Tensor(("n", 3), "float32")) -> R.Tensor(("n", 3), "float32"):
+    n = T.int64()
+    y = R.multiply(x, R.const(0.5, "float32"))
+    return y
+
+@R.function
+def main(
+    x: R.Tensor(("n", 3), "float32"),
+    w: R.Tensor((3,), "float32"),
+    i: R.Tensor((2,), "int64"),
+    c: R.Tensor((), "bool"),
+):
+    n = T.int64()
+    cls = Module
+    h = cls.half(R.reshape(R.reshape(x, R.shape([n * 3])), R.shape([n, 3])))
+    if c:
+        y = R.tanh(R.multiply(h, w))
+    else:
+        y = R.nn.softmax(h)
+    t = R.take(w, i, axis=0)
+    return (y, t, i)
+"""
+)
+
+
+def test_right_gradients_pass() -> None:
+    check_gradients(MODULE)
+    check_gradients(MODULE, seed=3, order=1)
+    args = np.ones((2, 3), "float32"), np.ones(3, "float32"), np.array([1, 1]), np.array(False)
+    check_gradients(MODULE, "main", args)
+
+
+def test_of_one_result_in_double_precision() -> None:
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((3,), "float64"), t: R.Tuple(R.Tensor((), "float64"))):
+    y = R.sum(R.multiply(R.exp(R.sin(x)), t[0]))
+    return y
+"""
+    )
+    check_gradients(module)
+
+
+def _cube(name: str, gradient: Any, jvp: Any = None) -> Op:
+    @op(name, lower=lambda x: x * x * x, gradient=gradient, jvp=jvp)
+    def cube(x: TensorType) -> TensorType:
+        """The third power."""
+        return x
+
+    return cube
+
+
+@pytest.fixture
+def _clean() -> Iterator[None]:
+    before = set(OPS)
+    yield
+    for name in set(OPS) - before:
+        del OPS[name]
+
+
+def _module_of(cube: Op) -> IRModule:
+    builder = BlockBuilder()
+    x = Var("x", TensorType((3,), "float32"))
+    with builder.function("main", [x]):
+        y = builder.emit(OPS["relax.sin"](x))
+        z = builder.emit(cube(y))
+        builder.emit_func_output(builder.emit(OPS["relax.exp"](z)))
+    return builder.get()
+
+
+def _right(g: Expr, y: Expr, x: Expr) -> Expr:
+    return g * (x * x * 3.0)
+
+
+def _wrong(g: Expr, y: Expr, x: Expr) -> Expr:
+    return g * (x * x * 2.0)
+
+
+@pytest.mark.usefixtures("_clean")
+def test_a_wrong_gradient_rule_is_named() -> None:
+    cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    with pytest.raises(GradientCheckError) as caught:
+        check_gradients(_module_of(cube))
+    message = str(caught.value)
+    assert "the gradient of `main` is not that of JAX: found" in message
+    assert "the gradient of `main` is not what finite differences say" in message
+    assert "<u, Jv> and <J'u, v> of `main` are not the same" in message
+    assert message.count("rule of") == 1
+    assert "the gradient rule of relax.test_cube is wrong: found" in message
+
+
+@pytest.mark.usefixtures("_clean")
+def test_a_wrong_tangent_rule_is_named() -> None:
+    cube = _cube("relax.test_cube", _right, lambda t, y, x: t[0] * x)
+    with pytest.raises(GradientCheckError) as caught:
+        check_gradients(_module_of(cube))
+    message = str(caught.value)
+    assert message.startswith("the tangent of `main` is not that of JAX: found")
+    assert message.count("rule of") == 1
+    assert "the tangent rule of relax.test_cube is wrong: found" in message
+
+
+@pytest.mark.usefixtures("_clean")
+def test_a_wrong_second_derivative() -> None:
+    """A gradient rule that is right, made of an operator whose own rule is wrong."""
+    slope = _cube("relax.test_slope", _right, lambda t, y, x: t[0])
+
+    def gradient(g: Expr, y: Expr, x: Expr) -> Expr:
+        return g * slope(x)
+
+    @op("relax.test_quartic", lower=lambda x: x * x * x * x / 4, gradient=gradient)
+    def quartic(x: TensorType) -> TensorType:
+        """A quarter of the fourth power."""
+        return x
+
+    with pytest.raises(GradientCheckError) as caught:
+        check_gradients(_module_of(quartic))
+    message = str(caught.value)
+    assert message.startswith("the second derivative of `main` is not that of JAX: found")
+    assert message.count("rule of") == 1
+    assert "the tangent rule of relax.test_slope is wrong" in message
+
+
+@pytest.mark.usefixtures("_clean")
+def test_a_fault_that_is_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    from relaxjax.testing import gradients
+
+    monkeypatch.setattr(gradients._Check, "against_tangent", lambda self: "something is wrong")
+    message = "something is wrong\neach operator's own rule is right here: what puts them together"
+    with pytest.raises(GradientCheckError, match=message):
+        check_gradients(_module_of(_cube("relax.test_cube", _right)))
+
+
+def test_what_it_cannot_do() -> None:
+    with pytest.raises(ValueError, match="`order` must be 1 or 2, found 3"):
+        check_gradients(MODULE, order=3)
+    builder = BlockBuilder()
+    x = Var("x", ObjectType())
+    with builder.function("main", [x]):
+        builder.emit_func_output(x)
+    message = "no argument can be made up for the parameter `x` of type R.Object: give `args`"
+    with pytest.raises(TypeError, match=message):
+        check_gradients(builder.get())
