@@ -30,8 +30,16 @@ from relaxjax.ir.walk import kept, substitute
 SYMBOLS = {5: SymbolicVar("n"), 7: SymbolicVar("m")}
 
 
-def call_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Call, dict[Var, Array]]:
-    """The call that a sample describes, and the variables that stand for its arrays."""
+def call_of(
+    op: Op,
+    sample: Sample,
+    symbolic: bool = False,
+    typed: Callable[[TensorType], TensorType] = lambda ty: ty,
+) -> tuple[Call, dict[Var, Array]]:
+    """The call that a sample describes, and the variables that stand for its arrays.
+
+    `typed` may leave out some of what a variable's type says.
+    """
     arrays: dict[Var, Array] = {}
 
     def length(value: int) -> Any:
@@ -40,7 +48,8 @@ def call_of(op: Op, sample: Sample, symbolic: bool = False) -> tuple[Call, dict[
     def expr(arg: Any) -> Any:
         match arg:
             case Array():
-                var = Var(f"x{len(arrays)}", TensorType(tuple(map(length, arg.shape)), arg.dtype))
+                ty = TensorType(tuple(map(length, arg.shape)), arg.dtype)
+                var = Var(f"x{len(arrays)}", typed(ty))
                 arrays[var] = arg
                 return var
             case Dims(values):
