@@ -43,7 +43,8 @@ class Adjoint:
         """Hand the adjoints on from each binding, the last first, to what it is made of."""
         for binding in reversed(bindings):
             if binding.var in self.adjoints:
-                with located(binding.span), self.builder.origin(binding.span):
+                origin = self.builder.origin(binding.span, binding.var.name)
+                with located(binding.span), origin:
                     self.binding(binding, self.adjoints[binding.var])
 
     def binding(self, binding: Binding, adjoint: Var) -> None:

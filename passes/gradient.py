@@ -92,10 +92,14 @@ def _adjoint_body(
             recomputed = Recomputation(builder, bindings, between)
             adjoint = Adjoint(builder, reverses, recomputed)
             for target, seed in zip(targets, seeds, strict=True):
-                adjoint.update(target, seed)
+                with builder.origin(target.span, target.name):
+                    adjoint.update(target, seed)
             adjoint.go_back(bindings)
             emit = builder.emit_output if flat else builder.emit
-            outputs = [emit(adjoint.of(var), f"{var.name}_adjoint_out") for var in required]
+            outputs = []
+            for var in required:
+                with builder.origin(var.span, var.name):
+                    outputs.append(emit(adjoint.of(var), f"{var.name}_adjoint_out"))
         return builder.sequence((function.body.body, Tuple(tuple(outputs))))
 
 

@@ -74,7 +74,8 @@ class Differentiator:
             forward = builder.sequence(seq.body)
         with builder.scope():
             adjoint = Adjoint(builder, reverses, lambda expr: expr)
-            adjoint.distribute(seq.body, cotangent)
+            with builder.origin(seq.body.span, getattr(seq.body, "name", None)):
+                adjoint.distribute(seq.body, cotangent)
             adjoint.go_back(bindings)
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body

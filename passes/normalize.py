@@ -91,7 +91,7 @@ class _Normalizer:
 
     def bindings(self, bindings: tuple[Binding, ...]) -> None:
         for binding in bindings:
-            with located(binding.span), self.builder.origin(binding.span):
+            with located(binding.span), self.builder.origin(binding.span, binding.derived_from):
                 self.binding(binding)
 
     def binding(self, binding: Binding) -> None:

@@ -60,7 +60,8 @@ class Pusher:
         self.functions |= local_functions(tuple(seq.bindings()))
         with builder.dataflow() if flat else nullcontext():
             for binding in seq.bindings():
-                with located(binding.span), builder.origin(binding.span):
+                origin = builder.origin(binding.span, binding.var.name)
+                with located(binding.span), origin:
                     tangent = self.binding(builder, binding, tangents)
                 if tangent is not None:
                     tangents[binding.var] = tangent

@@ -73,6 +73,7 @@ class BlockBuilder:
         self._function: tuple[str, list[Var], Attrs, bool, bool] | None = None
         self._bound: dict[Var, Expr] = {}
         self._origin: Span | None = None
+        self._source: str | None = None
 
     @contextmanager
     def function(
@@ -109,13 +110,17 @@ class BlockBuilder:
             self._scopes.pop()
 
     @contextmanager
-    def origin(self, span: Span | None) -> Iterator[None]:
-        """Give `span` to everything emitted inside that has none of its own."""
-        outer, self._origin = self._origin, span or self._origin
+    def origin(self, span: Span | None, derived_from: str | None = None) -> Iterator[None]:
+        """Give `span`, and the name of a variable, to all that is emitted inside without its own.
+
+        The variable is the one whose derivative is written here.
+        """
+        outer = self._origin, self._source
+        self._origin, self._source = span or self._origin, derived_from or self._source
         try:
             yield
         finally:
-            self._origin = outer
+            self._origin, self._source = outer
 
     @contextmanager
     def dataflow(self, span: Span | None = None) -> Iterator[None]:
@@ -152,7 +157,7 @@ class BlockBuilder:
             raise TypeError(f"`{value}` is of type {value.ty}, which can never be {ty}")
         kind = DataflowVar if self._scope().dataflow else Var
         var = kind(self._names.unique(name_hint), ty, span=span)
-        return self._append(MatchCast(var, value, ty, span=span))
+        return self._append(MatchCast(var, value, ty, span=span, derived_from=self._source))
 
     def emit_func_output(
         self, output: Expr | Sequence[Expr], params: Sequence[Var] | Var | None = None
@@ -242,7 +247,7 @@ class BlockBuilder:
         span = value.span or self._origin
         var = kind(self._names.unique(hint), value.ty, span=span)
         with located(span):
-            return self._append(VarBinding(var, value, span=span))
+            return self._append(VarBinding(var, value, span=span, derived_from=self._source))
 
     def _append(self, binding: Binding) -> Var:
         scope = self._scope()

@@ -45,7 +45,8 @@ def _sequence(seq: SeqExpr, rule: Rule, builder: BlockBuilder) -> SeqExpr:
             dataflow = isinstance(block, DataflowBlock)
             with builder.dataflow(block.span) if dataflow else nullcontext():
                 for binding in block.bindings:
-                    with located(binding.span), builder.origin(binding.span):
+                    origin = builder.origin(binding.span, binding.derived_from)
+                    with located(binding.span), origin:
                         expanded = _binding(binding, rule, builder)
                         changed |= expanded is not binding
                         builder.emit_binding(expanded)

@@ -12,10 +12,15 @@ from .types import FuncType, ObjectType, Type
 
 @dataclass(frozen=True, slots=True, repr=False)
 class VarBinding(Node):
-    """`var = value`."""
+    """`var = value`.
+
+    `derived_from` names the variable of the program whose derivative this is a part of; as the
+    span, it counts in no comparison.
+    """
 
     var: Var
     value: Expr
+    derived_from: str | None = field(default=None, kw_only=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -25,6 +30,7 @@ class MatchCast(Node):
     var: Var
     value: Expr
     ty: Type
+    derived_from: str | None = field(default=None, kw_only=True, compare=False)
 
 
 Binding: TypeAlias = VarBinding | MatchCast

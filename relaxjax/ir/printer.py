@@ -35,6 +35,8 @@ class PrintOptions:
     show_all_types: whether every variable is printed with its type (`show_all_ty` in TVM).
     syntax_sugar: whether a tuple is printed as `(a, b)` instead of `R.tuple(a, b)`, and a call that
         returns nothing as a bare statement.
+    provenance: whether a binding that is part of a derivative ends in a comment that says of which
+        variable, and where in the user's text that is bound.
     """
 
     name: str = "Module"
@@ -43,6 +45,7 @@ class PrintOptions:
     indent_spaces: int = 4
     show_all_types: bool = True
     syntax_sugar: bool = True
+    provenance: bool = False
 
     def __post_init__(self) -> None:
         for option, value in (("name", self.name), ("module_alias", self.module_alias)):
@@ -259,6 +262,8 @@ class _Printer:
             begin = len(self.lines)
             self._write(binding)
             self.line_of[id(binding)] = begin
+            if self.options.provenance and binding.derived_from:
+                self.lines[begin] += _provenance(binding)
 
     def _DataflowBlock(self, block: "BindingBlock") -> None:
         self.exprs.prefixes.add("R")
@@ -312,6 +317,12 @@ class _Printer:
                 line = self.lines[index]
                 lhs = f"{self.exprs.var(var)}: {self.exprs.text(var.ty)}"
                 self.lines[index] = f"{line.removesuffix(text)}{lhs} = {text}"
+
+
+def _provenance(binding: "VarBinding | MatchCast") -> str:
+    """The comment that says what a binding is derived from."""
+    span = binding.span
+    return f"  # from {binding.derived_from}" + (f" at {span.file}:{span.line}" if span else "")
 
 
 def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
