@@ -123,9 +123,10 @@ def _float_text(data: Array) -> str | None:
     if math.isfinite(value):
         shortest = _python_float(float(str(data.dtype.type(data))))
         return next(t for t in (shortest, _python_float(value)) if _reads_back(t, data))
-    text = "jnp.nan" if math.isnan(value) else "jnp.inf" if value > 0 else "-jnp.inf"
-    same = np.asarray(value, data.dtype).tobytes() == data.tobytes()
-    return text if same else None
+    for text, standard in (("jnp.nan", math.nan), ("jnp.inf", math.inf), ("-jnp.inf", -math.inf)):
+        if np.asarray(standard, data.dtype).tobytes() == data.tobytes():
+            return text
+    return None  # a NaN with bits of its own
 
 
 def _python_float(value: float) -> str:

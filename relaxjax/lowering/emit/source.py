@@ -23,6 +23,7 @@ from . import prelude
 from .bodies import Body, Program
 from .layout import INDENT, WIDTH, broken
 from .literals import sequence_text, stored_text
+from .writing import call
 
 _HELPERS = tuple(
     name for name, value in vars(prelude).items() if inspect.isfunction(value)
@@ -105,7 +106,8 @@ def _jit(static: list[str]) -> list[str]:
     if not static:
         return ["@jax.jit"]
     names = ", ".join(f'"{name}"' for name in static)
-    return broken(f"partial(jax.jit, static_argnames=[{names}])", "@")
+    first, *rest = broken(f"_partial(jax.jit, static_argnames=[{names}])")
+    return [first.replace("_", "@", 1), *rest]  # a name takes the room of the sign
 
 
 def _as_arrays(params: Sequence[Var], names: Sequence[str]) -> list[str]:
@@ -113,8 +115,9 @@ def _as_arrays(params: Sequence[Var], names: Sequence[str]) -> list[str]:
     tensors = [n for n, p in zip(names, params, strict=True) if holds_tensors(p.ty)]
     if not tensors:
         return []
-    both = sequence_text(tensors)
-    return broken(f"{both} = jax.tree.map(jnp.asarray, {both})", INDENT)
+    values = tensors[0] if len(tensors) == 1 else sequence_text(tensors)
+    statement = f"{', '.join(tensors)} = {call('jax.tree.map', 'jnp.asarray', values)}"
+    return broken(statement, INDENT)
 
 
 def _file(originals: Mapping[str, Function], program: Program, functions: str) -> str:
