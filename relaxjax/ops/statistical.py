@@ -274,9 +274,12 @@ def _median(x: Any, axis: Any, keepdims: bool) -> Any:
     rows = x.transpose([*kept, *gone]).reshape(*(x.shape[a] for a in kept), _count(x, gone))
     places = lax.broadcasted_iota(jax_dtype("int64"), rows.shape, rows.ndim - 1)
     values, places = lax.sort((rows, places), num_keys=1)
-    middle = (rows.shape[-1] - 1) // 2
+    middle = jnp.asarray((rows.shape[-1] - 1) // 2)
     shape = [1 if a in gone else x.shape[a] for a in range(x.ndim) if keepdims or a in kept]
-    value, place = (t[..., middle].reshape(shape) for t in (values, places))
+    value, place = (
+        lax.dynamic_index_in_dim(t, middle, -1, keepdims=False).reshape(shape)
+        for t in (values, places)
+    )
     return (value, place) if len(gone) == 1 and axis is not None else value
 
 

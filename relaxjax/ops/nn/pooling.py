@@ -117,18 +117,30 @@ class Windows:
         sides = [(-low, -high, 0) for low, high in self.pads]
         return lax.pad(x, jnp.zeros((), x.dtype), self.config(x.ndim, sides))
 
+    @property
+    def left_to_xla(self) -> bool:
+        """Whether the places are many, or windows counted by a symbol, which no slice can be."""
+        known = all(isinstance(count, int) for count in self.counts)
+        return not known or math.prod(self.size) > _MANY_PLACES
+
     def places(self) -> list[tuple[int, ...]]:
         """The places inside a window, row by row."""
         return list(itertools.product(*map(range, self.size)))
 
     def at(self, padded: Any, place: Sequence[int]) -> Any:
         """The element at one place of every window."""
-        first = padded.ndim - len(self.size)
-        for axis, inside in enumerate(place):
-            start, stride = inside * self.dilation[axis], self.strides[axis]
-            stop = start + (self.counts[axis] - 1) * stride + 1
-            padded = lax.slice_in_dim(padded, start, stop, stride, first + axis)
-        return padded
+        outer = padded.ndim - len(self.size)
+        starts = [inside * d for inside, d in zip(place, self.dilation, strict=True)]
+        stops = [
+            start + (count - 1) * stride + 1
+            for start, count, stride in zip(starts, self.counts, self.strides, strict=True)
+        ]
+        return lax.slice(
+            padded,
+            (0,) * outer + tuple(starts),
+            (*padded.shape[:outer], *stops),
+            (1,) * outer + self.strides,
+        )
 
     def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
         """Values, one for each window, at one place of them in zeros of the padded shape."""
@@ -140,8 +152,8 @@ class Windows:
         return lax.pad(values, jnp.zeros((), values.dtype), self.config(values.ndim, sides))
 
     def reduced(self, x: Any, start: Any, combine: Callable[[Any, Any], Any], one: Any) -> Any:
-        """Each window of `x` reduced: by `combine` over its places, by XLA where they are many."""
-        if math.prod(self.size) > _MANY_PLACES:
+        """Each window of `x` reduced: by `combine` over its places, or by XLA to `one`."""
+        if self.left_to_xla:
             outer = (1,) * (x.ndim - len(self.size))
             pads = [(0, 0)] * len(outer) + list(self.pads)
             return lax.reduce_window(
@@ -215,7 +227,7 @@ def _max_pool_backward(
     x = _arranged(data, layout, _standard(layout))
     g = _arranged(output_grad, out_layout, _standard(layout))
     windows = _windows(x.shape[2:], **window)
-    if math.prod(windows.size) > _MANY_PLACES:
+    if windows.left_to_xla:
         (adjoint,) = jax.vjp(lambda x: _largest(x, windows), x)[1](g)
         return _arranged(adjoint, _standard(layout), layout)
     padded = windows.padded(x, _lowest(x.dtype))
@@ -263,7 +275,7 @@ def _avg_pool_backward(
     g = widened(_arranged(output_grad, out_layout, _standard(layout)))
     windows = _windows(shape[2:], **window)
     g = g / _shares(shape[2:], windows, count_include_pad, g.dtype)
-    if math.prod(windows.size) > _MANY_PLACES:
+    if windows.left_to_xla:
         like = jax.ShapeDtypeStruct(tuple(shape), g.dtype)
         (adjoint,) = jax.linear_transpose(lambda x: _window_sum(x, windows), like)(g)
         return _arranged(adjoint, _standard(layout), layout).astype(data.dtype)
