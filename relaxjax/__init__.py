@@ -4,8 +4,8 @@ from .ir import BlockBuilder as BlockBuilder
 from .ir import Call as Call
 from .ir import Constant as Constant
 from .ir import DataflowVar as DataflowVar
-from .ir import Function as Function
 from .ir import FuncStructInfo as FuncStructInfo
+from .ir import Function as Function
 from .ir import FuncType as FuncType
 from .ir import GlobalVar as GlobalVar
 from .ir import If as If

@@ -161,7 +161,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "relax.tile": np.tile,
     "relax.repeat": np.repeat,
     "relax.meshgrid": lambda tensors, indexing="ij": tuple(
-        np.meshgrid(*tensors, indexing=indexing)
+        np.meshgrid(*tensors, indexing="xy" if indexing == "xy" else "ij")
     ),
     "relax.matmul": lambda x, y, out_dtype=None: np.matmul(
         x.astype(out_dtype or x.dtype), y.astype(out_dtype or y.dtype)

@@ -182,7 +182,8 @@ class _Maker:
         self.builder.emit(ShapeExpr(self.ty.dims or ()), "shape")
 
     def cast(self) -> None:
-        width = (self.ty.dims or ())[-1]
+        assert self.ty.dims is not None
+        width = self.ty.dims[-1]
         symbol = SymbolicVar(self.draw(st.sampled_from(["n", "m"])))
         free = self.builder.match_cast(self.tensor(), TensorType((symbol, width), self.ty.dtype))
         self.builder.emit(free + free)

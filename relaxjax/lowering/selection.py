@@ -30,11 +30,13 @@ def selected(mod: IRModule, functions: str | Sequence[str] | None) -> tuple[str,
 
 def single(mod: IRModule, function: str | None) -> str:
     """The name of a chosen function, or of the only public one."""
-    names = selected(mod, function)
-    if len(names) > 1:
-        listed = ", ".join(f"`{name}`" for name in names)
-        raise LoweringError(f"the module has {len(names)} public functions, {listed}: name one")
-    return names[0]
+    first, *others = selected(mod, function)
+    if others:
+        listed = ", ".join(f"`{name}`" for name in (first, *others))
+        raise LoweringError(
+            f"the module has {len(others) + 1} public functions, {listed}: name one"
+        )
+    return first
 
 
 def with_called(mod: IRModule, names: Sequence[str]) -> IRModule:

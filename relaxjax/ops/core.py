@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import ZERO_GRADIENT
@@ -116,7 +117,7 @@ def _assert(condition: Any, *format_args: Any, format: str) -> tuple[()]:
             told = format.format(*_filled(host, given)) if format else ""
             raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
 
-    if isinstance(condition, jax.core.Tracer):
+    if isinstance(condition, Tracer):
         jax.debug.callback(check, condition, *arrays)
     else:
         check(condition, *arrays)

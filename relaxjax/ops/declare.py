@@ -37,6 +37,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
 from relaxjax.ir.types import (
     FuncType,
+    ObjectType,
     PrimType,
     ShapeType,
     TensorType,
@@ -137,9 +138,15 @@ def _inference(
                     f"{name}: `{param}` must be {NOUNS[kind]}, but `{arg}` is of type {arg.ty}"
                 )
             seen.append(arg.ty)
-        return body(*seen, **attrs)
+        found = body(*seen, **attrs)
+        return _stated(call.ty_args) if isinstance(found, ObjectType) and call.ty_args else found
 
     return infer
+
+
+def _stated(types: tuple[Type, ...]) -> Type:
+    """The type that a call states of its result, where that may be anything."""
+    return types[0] if len(types) == 1 else TupleType(types)
 
 
 def _prefixed(name: str, rule: Callable[..., R]) -> Callable[..., R]:

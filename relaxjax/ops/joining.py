@@ -166,8 +166,12 @@ def split(x: TensorType, indices_or_sections: Sections, axis: int = 0) -> Type:
     if x.dims is None:
         return _bundle([TensorType(None, x.dtype, x.ndim, x.vdevice)] * pieces)
     length = x.dims[along]
-    cut = _cut_lengths if isinstance(sections, tuple) else _equal_lengths
-    shapes = [(*x.dims[:along], n, *x.dims[along + 1 :]) for n in cut(length, sections)]
+    lengths = (
+        _cut_lengths(length, sections)
+        if isinstance(sections, tuple)
+        else _equal_lengths(length, sections)
+    )
+    shapes = [(*x.dims[:along], n, *x.dims[along + 1 :]) for n in lengths]
     return _bundle([TensorType(shape, x.dtype, vdevice=x.vdevice) for shape in shapes])
 
 

@@ -23,6 +23,8 @@ from .values import (
     call_pure_packed,
     const,
     dtype,
+    invoke_closure,
+    invoke_pure_closure,
     prim_value,
     shape,
 )
@@ -52,6 +54,8 @@ __all__ = [
     "dtype",
     "func_attr",
     "function",
+    "invoke_closure",
+    "invoke_pure_closure",
     "macro",
     "match_cast",
     "output",

@@ -20,6 +20,8 @@ from relaxjax.ir.expr import (
     np_dtype,
 )
 from relaxjax.ir.expr import const as tensor_const
+from relaxjax.ir.node import replace
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import FuncType, Type, dtype_name
 
 from .annotations import resolve
@@ -117,6 +119,23 @@ def call_inplace_packed(
 ) -> Call:
     """Call a function that may reuse the memory of arguments; here it gives its results instead."""
     return _call_extern(function, args, ty_args, named, pure=True)
+
+
+def invoke_closure(closure: Expr, args: Any, ty_args: Any = None, **named: Any) -> Call:
+    """Call a closure that may have effects; `ty_args` is the type of the result."""
+    return _invoke("relax.invoke_closure", closure, args, ty_args, named)
+
+
+def invoke_pure_closure(closure: Expr, args: Any, ty_args: Any = None, **named: Any) -> Call:
+    """Call a closure that has no effects; `ty_args` is the type of the result."""
+    return _invoke("relax.invoke_pure_closure", closure, args, ty_args, named)
+
+
+def _invoke(name: str, closure: Expr, args: Any, ty_args: Any, named: dict[str, Any]) -> Call:
+    for other in _TYPE_ARGUMENTS:
+        ty_args = named.pop(other, ty_args)
+    call = get_op(name)(closure, args, **named)
+    return replace(call, ty_args=_types(ty_args), ty=None)
 
 
 _TYPE_ARGUMENTS = ("sinfo_args", "out_ty", "out_sinfo")  # what `ty_args` was or is called elsewhere

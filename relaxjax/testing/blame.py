@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder
@@ -65,7 +66,7 @@ class _Watcher(Interpreter):
         args, attrs = arguments(call)
         values = [None if arg is None else self.value(arg, frame) for arg in args]
         leaves = jax.tree.leaves(values)
-        if any(callable(leaf) or isinstance(leaf, jax.core.Tracer) for leaf in leaves):
+        if any(callable(leaf) or isinstance(leaf, Tracer) for leaf in leaves):
             return  # a loop, or a step of one: it has no values of its own
         params: dict[Var, Any] = {}
         pairs = zip(args, values, strict=True)

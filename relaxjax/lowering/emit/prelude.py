@@ -9,6 +9,7 @@ from functools import wraps
 from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 from jax import lax

@@ -201,10 +201,9 @@ def non_max_suppression(
     rows = TensorType(data.shape, data.dtype, 3, data.vdevice)
     if not return_indices:
         return rows
-    known = data.dims is not None
-    dims = data.dims or ()
+    dims = data.dims
     found = (
-        TensorType(dims[:2] if known else None, "int32", 2, data.vdevice),
-        TensorType((dims[0], 1) if known else None, "int32", 2, data.vdevice),
+        TensorType(None if dims is None else dims[:2], "int32", 2, data.vdevice),
+        TensorType(None if dims is None else (dims[0], 1), "int32", 2, data.vdevice),
     )
     return TupleType((rows, *found) if soft_nms_sigma > 0 else found)

@@ -36,7 +36,7 @@ class Trainer(RelaxjaxTrainer):
         device_or_setup_trainer: Any = None,
         zero_init_param_state: bool = True,
     ) -> None:
-        self._unbuilt: tuple[IRModule, Callable[[IRModule], IRModule]] | None = None
+        self._unbuilt: tuple[IRModule, Callable[[IRModule], Any]] | None = None
         if isinstance(vm_or_param_num, int):
             if not callable(device_or_setup_trainer):
                 raise TypeError(
