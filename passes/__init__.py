@@ -7,6 +7,7 @@ from .canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .config import register_config as register_config
 from .context import PassContext as PassContext
 from .context import build_config as build_config
+from .custom_gradient import CustomGradient as CustomGradient
 from .dead_code_elimination import DeadCodeElimination as DeadCodeElimination
 from .decompose_ops import DecomposeOps as DecomposeOps
 from .decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference

@@ -1,6 +1,6 @@
 """Which variables differentiation goes through, and what stands in its way."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
@@ -8,8 +8,12 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import free_vars, used_vars
+from relaxjax.ops.tangent import has_tangent_rule
 
 from .inlining import inline_closures
+
+# The attributes of a function that name the functions of the module that are its derivatives.
+CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
 
 
 def carries_gradient(ty: Type | None) -> bool:
@@ -64,14 +68,14 @@ def obstacles(
     target: Expr,
     bindings: Sequence[Binding],
     required: Iterable[Var],
-    has_rule: Callable[[Op], bool] = lambda op: op.gradient is not None,
-    recursion: bool = False,
+    forward: bool = False,
 ) -> list[str]:
     """Everything between `target` and the required variables that has no derivative.
 
     Branches are looked into, and the functions that are called; a line each, with its place.
+    Forward mode has its own rules, and takes recursive calls.
     """
-    search = _Obstacles(mod, has_rule, recursion)
+    search = _Obstacles(mod, forward)
     search.sequence(target, bindings, required)
     return list(search.found)
 
@@ -79,10 +83,9 @@ def obstacles(
 class _Obstacles:
     """One search, through every function that is called, once for each way of calling it."""
 
-    def __init__(self, mod: IRModule, has_rule: Callable[[Op], bool], recursion: bool) -> None:
+    def __init__(self, mod: IRModule, forward: bool) -> None:
         self.mod = mod
-        self.has_rule = has_rule
-        self.recursion = recursion
+        self.forward = forward
         self.found: dict[str, None] = {}
         self.functions = module_functions(mod)
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
@@ -99,7 +102,7 @@ class _Obstacles:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
                 self.loop(binding, call, active)
-            case Call(op=Op() as op) if not self.has_rule(op):
+            case Call(op=Op() as op) if not _has_rule(op, self.forward):
                 self.report(binding, f"the operator {op.name}")
             case Call(op=Op()):
                 return
@@ -126,8 +129,10 @@ class _Obstacles:
         if not isinstance(function, Function):
             self.report(binding, f"the call of `{callee}`, which has no body")
             return
+        if (CUSTOM_JVP if self.forward else CUSTOM_GRADIENT) in function.attrs:
+            return
         if callee.name in self.open:
-            if not self.recursion:
+            if not self.forward:
                 self.report(binding, f"the recursive call of `{callee}`")
             return
         places = active_params(function, call.args, active)
@@ -143,6 +148,10 @@ class _Obstacles:
     def report(self, binding: Binding, what: str) -> None:
         where = f"\n{binding.span.excerpt()}" if binding.span else ""
         self.found[f"  `{binding.var.name}`: {what}{where}"] = None
+
+
+def _has_rule(op: Op, forward: bool) -> bool:
+    return has_tangent_rule(op) if forward else op.gradient is not None
 
 
 def _differentiable_uses(binding: Binding) -> tuple[Var, ...]:

@@ -17,7 +17,7 @@ from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
-from .activity import active_vars, obstacles
+from .activity import CUSTOM_GRADIENT, active_vars, obstacles
 from .adjoint import Adjoint
 from .adjoint import GradientError as GradientError
 from .base import pass_factory
@@ -48,6 +48,7 @@ def Gradient(
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)
     with in_function(name, function):
+        refuse_own_rule(name, function, CUSTOM_GRADIENT)
         required = _required_vars(name, function, require_grads)
         flat = is_flat(function)
         copy, renewed = renew(function, visible=not flat)
@@ -72,6 +73,15 @@ def function_of(mod: IRModule, name: str) -> Function:
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
     return function
+
+
+def refuse_own_rule(name: str, function: Function, attr: str) -> None:
+    """The body of a function that names its derivative may not be what is differentiated."""
+    if attr in function.attrs:
+        raise GradientError(
+            f"`{name}` has a derivative of its own, `{function.attrs[attr]}`, which holds where it "
+            "is called: differentiate a function that calls it"
+        )
 
 
 def _adjoint_body(

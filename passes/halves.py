@@ -18,7 +18,14 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.walk import bound_vars, free_vars, used_vars
 
-from .activity import active_params, active_vars, local_functions, module_functions
+from .activity import (
+    CUSTOM_GRADIENT,
+    active_params,
+    active_vars,
+    carries_gradient,
+    local_functions,
+    module_functions,
+)
 from .adjoint import Adjoint, Reverse, zeros
 from .inlining import inline_closures, resolve_casts
 from .loops import emit_loop
@@ -119,7 +126,10 @@ class Differentiator:
     ) -> Reverse:
         """Call the forward half of a function; the reverse calls its backward half."""
         assert isinstance(call.op, GlobalVar)
-        places = active_params(self.module[call.op.name], call.args, active)
+        function = self.module[call.op.name]
+        places = active_params(function, call.args, active)
+        if CUSTOM_GRADIENT in function.attrs:
+            return self._own_reverse(builder, binding, call, function, places)
         forward, backward = self._parted(call.op.name, tuple(places))
         kept = builder.emit(Call(forward, call.args), f"{binding.var.name}_kept")
         builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
@@ -130,6 +140,27 @@ class Differentiator:
             result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
             for index, place in enumerate(places):
                 adjoint.distribute(call.args[place], TupleGetItem(result, index))
+
+        return reverse
+
+    def _own_reverse(
+        self,
+        builder: BlockBuilder,
+        binding: Binding,
+        call: Call,
+        function: Function,
+        places: Sequence[int],
+    ) -> Reverse:
+        """The call as it is; the reverse calls the function that its attribute names."""
+        builder.emit_binding(binding)
+        backward = self.module.get_global_var(function.attrs[CUSTOM_GRADIENT])
+        able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
+
+        def reverse(adjoint: Adjoint, cotangent: Var) -> None:
+            back = Call(backward, (*call.args, cotangent))
+            result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
+            for place in places:
+                adjoint.distribute(call.args[place], TupleGetItem(result, able.index(place)))
 
         return reverse
 

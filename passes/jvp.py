@@ -9,12 +9,11 @@ from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ops.tangent import has_tangent_rule
 
-from .activity import carries_gradient, obstacles
+from .activity import CUSTOM_JVP, carries_gradient, obstacles
 from .adjoint import GradientError
 from .base import pass_factory
-from .gradient import Gradient, function_of
+from .gradient import Gradient, function_of, refuse_own_rule
 from .inlining import inline_closures
 from .notes import in_function
 from .pushing import Pusher
@@ -63,11 +62,12 @@ def _pushed(
     mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None
 ) -> tuple[Function, IRModule]:
     """The function with tangents, and the module with those that it calls."""
+    refuse_own_rule(name, function, CUSTOM_JVP)
     places = _places(name, function, wrt)
     whole = inline_closures(function)
     moving = [whole.params[place] for place in places]
     bindings = tuple(whole.body.bindings())
-    problems = obstacles(mod, whole.body.body, bindings, moving, has_tangent_rule, recursion=True)
+    problems = obstacles(mod, whole.body.body, bindings, moving, forward=True)
     if problems:
         raise GradientError("\n".join(["no tangent is known for:", *problems]))
     pusher = Pusher(mod)

@@ -17,7 +17,7 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
-from .activity import carries_gradient, local_functions, module_functions
+from .activity import CUSTOM_JVP, carries_gradient, local_functions, module_functions
 from .adjoint import item, zeros
 from .inlining import inline_closures, resolve_casts
 from .parts import is_flat
@@ -115,6 +115,11 @@ class Pusher:
     def call(self, callee: GlobalVar, call: Call, tangents: Tangents) -> Expr:
         """The call of the function with tangents, which may be in the making: it may recur."""
         function = self.module[callee.name]
+        if CUSTOM_JVP in function.attrs:
+            own = self.module.get_global_var(function.attrs[CUSTOM_JVP])
+            pairs = zip(function.params, call.args, strict=True)
+            able = (_whole(arg, tangents) for param, arg in pairs if carries_gradient(param.ty))
+            return Call(own, (*call.args, *able))
         given = [_tangent(arg, tangents) for arg in call.args]
         places = tuple(
             place

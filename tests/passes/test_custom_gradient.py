@@ -1,0 +1,189 @@
+"""Derivatives by rules of the user's own, and what is wrong with rules that do not fit."""
+
+import re
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from parsing import parse_functions
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.expr import Expr, ExternFunc
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes import CustomGradient, Gradient, GradientError, Jvp
+from relaxjax.script import from_source
+from relaxjax.testing import GradientCheckError, check_gradients
+
+MODULE = parse_functions(
+    """
+@R.function
+def clipped(x: R.Tensor(("n",), "float32"), k: R.Tensor((), "int32"), s: R.Tensor((), "float32")):
+    n = T.int64()
+    y = R.multiply(R.round(x), s)
+    return y
+
+@R.function
+def clipped_backward(
+    x: R.Tensor(("n",), "float32"),
+    k: R.Tensor((), "int32"),
+    s: R.Tensor((), "float32"),
+    g: R.Tensor(("n",), "float32"),
+):
+    n = T.int64()
+    dx = R.multiply(g, s)
+    ds = R.sum(R.multiply(g, R.round(x)))
+    return (dx, ds)
+
+@R.function
+def clipped_jvp(
+    x: R.Tensor(("n",), "float32"),
+    k: R.Tensor((), "int32"),
+    s: R.Tensor((), "float32"),
+    dx: R.Tensor(("n",), "float32"),
+    ds: R.Tensor((), "float32"),
+):
+    n = T.int64()
+    cls = Module
+    y = cls.clipped(x, k, s)
+    t = R.add(R.multiply(dx, s), R.multiply(R.round(x), ds))
+    return (y, t)
+
+@R.function
+def main(x: R.Tensor((3,), "float32"), k: R.Tensor((), "int32"), s: R.Tensor((), "float32")):
+    cls = Module
+    y = cls.clipped(R.exp(x), k, s)
+    loss = R.sum(y)
+    return loss
+"""
+)
+X, K, S = jnp.asarray([0.1, 0.7, 1.3], jnp.float32), jnp.asarray(1), jnp.asarray(2.0)
+
+
+def test_a_function_with_a_gradient_of_its_own() -> None:
+    """A straight-through estimator: the gradient of rounding is zero without it."""
+    module = CustomGradient("clipped", gradient="clipped_backward")(MODULE)
+    assert "custom_gradient" in module["clipped"].script()
+    assert_structural_equal(from_source(module.script()), module)
+    adjoint = Gradient("main", require_grads=["x", "s"])(module)
+    well_formed(adjoint)
+    _, (dx, ds) = to_jax(adjoint, "main_adjoint")(X, K, S)
+    np.testing.assert_allclose(dx, 2 * jnp.exp(X), rtol=1e-6)
+    np.testing.assert_allclose(ds, jnp.sum(jnp.round(jnp.exp(X))), rtol=1e-6)
+    only_s = Gradient("main", require_grads="s")(module)
+    np.testing.assert_allclose(to_jax(only_s, "main_adjoint")(X, K, S)[1][0], ds)
+
+
+def test_a_function_with_a_tangent_of_its_own() -> None:
+    module = CustomGradient("clipped", jvp="clipped_jvp")(MODULE)
+    pushed = Jvp("main", wrt="x")(module)
+    well_formed(pushed)
+    _, tangent = to_jax(pushed, "main_jvp")(X, K, S, jnp.ones(3))
+    np.testing.assert_allclose(tangent, jnp.sum(2 * jnp.exp(X)), rtol=1e-6)
+
+
+def test_rules_that_do_not_belong_together_are_found_by_the_check() -> None:
+    """Each of them disagrees with JAX here, which sees through to the rounding."""
+    module = CustomGradient("clipped", "clipped_backward", "clipped_jvp")(MODULE)
+    with pytest.raises(GradientCheckError, match="the gradient of `main` is not that of JAX"):
+        check_gradients(module)
+
+
+def _smooth(g: Expr, y: Expr, x: Expr) -> Expr:
+    return g * y
+
+
+def test_an_operator_declared_elsewhere() -> None:
+    module = CustomGradient("relax.round", gradient=_smooth, jvp=ZERO_GRADIENT)(MODULE)
+    _, (dx,) = to_jax(Gradient("main", "x")(module), "main_adjoint")(X, K, S)
+    np.testing.assert_allclose(dx, 2 * jnp.round(jnp.exp(X)) * jnp.exp(X), rtol=1e-6)
+    _, (plain,) = to_jax(Gradient("main", "x")(MODULE), "main_adjoint")(X, K, S)
+    assert not plain.any()
+    assert CustomGradient("relax.erf", gradient=_smooth)(MODULE) is MODULE
+
+
+def test_the_body_of_a_function_with_its_own_derivative_is_not_differentiated() -> None:
+    module = CustomGradient("clipped", "clipped_backward", "clipped_jvp")(MODULE)
+    message = "`clipped` has a derivative of its own, `clipped_{}`, which holds where it is called"
+    with pytest.raises(GradientError, match=message.format("backward")):
+        Gradient("clipped", cotangent=True)(module)
+    with pytest.raises(GradientError, match=message.format("jvp")):
+        Jvp("clipped")(module)
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "message"),
+    [
+        ("clipped", {}, "`CustomGradient` of `clipped` needs a `gradient`, a `jvp`, or both"),
+        (
+            "relax.round",
+            {"gradient": "f"},
+            "of the operator relax.round must be a Python function or ZERO_GRADIENT, found 'f'",
+        ),
+        (
+            "clipped",
+            {"jvp": _smooth},
+            "the `jvp` of the function `clipped` must be the name of a function of the module",
+        ),
+        (
+            "clipped",
+            {"gradient": "clipped_jvp"},
+            "the gradient `clipped_jvp` of `clipped` must take 4 parameters, found 5",
+        ),
+        (
+            "clipped",
+            {"jvp": "wrong"},
+            'the parameter `d` must take R.Tensor((n,), dtype="float32"), found R.Tensor((2, 2), ',
+        ),
+        (
+            "main",
+            {"gradient": "wrong_result"},
+            "the gradient `wrong_result` of `main` must return R.Tuple(",
+        ),
+    ],
+)
+def test_rules_that_do_not_fit(name: str, rules: dict[str, Any], message: str) -> None:
+    with pytest.raises(GradientError, match=re.escape(message)):
+        CustomGradient(name, **rules)(_with_wrong_rules())
+
+
+def _with_wrong_rules() -> IRModule:
+    return MODULE.with_functions(
+        parse_functions(
+            """
+@R.function
+def wrong(
+    x: R.Tensor(("n",), "float32"),
+    k: R.Tensor((), "int32"),
+    s: R.Tensor((), "float32"),
+    d: R.Tensor((2, 2), "float32"),
+    e: R.Tensor((), "float32"),
+):
+    n = T.int64()
+    return (x, x)
+
+@R.function
+def wrong_result(
+    x: R.Tensor((3,), "float32"),
+    k: R.Tensor((), "int32"),
+    s: R.Tensor((), "float32"),
+    g: R.Tensor((), "float32"),
+):
+    return (x, x, x)
+"""
+        ).relax_functions()
+    )
+
+
+def test_what_is_no_relax_function() -> None:
+    module = MODULE.with_function("outside", ExternFunc("outside"))
+    with pytest.raises(
+        GradientError, match="`outside` is no Relax function: only those take rules"
+    ):
+        CustomGradient("outside", gradient="main")(module)
+    message = "`outside` is no Relax function: it cannot be the gradient of `main`"
+    with pytest.raises(GradientError, match=message):
+        CustomGradient("main", gradient="outside")(module)
