@@ -72,7 +72,7 @@ SAMPLES["relax.dynamic_strided_slice"] = [
     sample(
         floats(7, 5),
         *[const(np.array(v), "int64") for v in ((1, 4), (5, -6), (2, -1))],
-        smooth=False,
+        second_order=False,
     ),
     sample(floats(4), *[const(np.array([v]), "int64") for v in (0, 9, 1)], smooth=False),
     sample(floats(0), *[const(np.array([v]), "int64") for v in (0, 0, 1)], smooth=False),

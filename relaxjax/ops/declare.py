@@ -76,6 +76,7 @@ FACTS = {
     "identity": "the result is the first argument, which only passes look at in another way",
     "value": "the scalar that fills the result",
     "loop": "the first argument is a function that is run at each step, which passes look into",
+    "higher_order": "an argument or the result is a function, as a value",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 

@@ -9,12 +9,12 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
-from relaxjax.ir.expr import Expr, PrimExpr, Tuple
+from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
 from relaxjax.ir.types import TensorType, TupleType
 
 from .creation import host_dim
 from .declare import OpError, op
-from .emit import call, dims_of, dtype_of
+from .emit import call, dims_of, dtype_of, ndim_of
 from .shapes import bounded, common_dtype, normalize_axes, normalize_axis, positive_part
 
 
@@ -169,9 +169,23 @@ def _dynamic_slice(x: Any, begin: Any, end: Any, strides: Any) -> Any:
     return _strided_slice(x, range(x.ndim), begin, end, strides, assume_inbound=False)
 
 
+def _dynamic_slice_gradient(
+    g: Expr, y: Expr, x: Expr, begin: Expr, end: Expr, strides: Expr
+) -> tuple[Expr | None, ...]:
+    """That of strided_slice, at places that are constants."""
+    parts = [part.data.tolist() for part in (begin, end, strides) if isinstance(part, Constant)]
+    if len(parts) < 3:
+        raise OpError("the gradient needs places that are constants: write R.strided_slice")
+    fixed = call("strided_slice", x, list(range(ndim_of(x))), *parts)
+    axes, first, last, steps = fixed.args[1:]
+    to_x = _strided_slice_gradient(g, fixed, x, axes, first, last, steps)[0]
+    return to_x, None, None, None
+
+
 @op(
     "relax.dynamic_strided_slice",
     lower=_dynamic_slice,
+    gradient=_dynamic_slice_gradient,
     precision="follow",
     facts={"data_dependent": True},
 )

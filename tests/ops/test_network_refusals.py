@@ -288,6 +288,10 @@ GRADIENTS: list[tuple[Callable[[], Any], str]] = [
         ),
         "relax.strided_slice: the gradient needs places that are written out",
     ),
+    (
+        lambda: _gradient("dynamic_strided_slice", t(4), i(1), i(1), i(1)),
+        "relax.dynamic_strided_slice: the gradient needs places that are constants",
+    ),
 ]
 
 

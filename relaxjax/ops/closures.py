@@ -1,0 +1,38 @@
+"""Closures as values: a function with some of its arguments, to be called with the others later."""
+
+import functools
+from typing import Any
+
+from relaxjax.ir.expr import Expr, GlobalVar
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
+
+from .declare import OpError, op
+
+_RULES: dict[str, Any] = {"facts": {"higher_order": True}}
+
+
+@op("relax.make_closure", lower=lambda func, args: functools.partial(func, *args), **_RULES)
+def make_closure(func: Expr, args: TupleType) -> ObjectType:
+    """`func` with its first arguments given: calling it later takes the others."""
+    if not isinstance(func, GlobalVar) and not isinstance(func.ty, FuncType | ObjectType):
+        raise OpError(f"`func` must be a function, but `{func}` is of type {func.ty}")
+    return ObjectType()
+
+
+def _invoke(name: str, pure: bool) -> Op:
+    """The operator that calls a closure; its call says the type of the result."""
+
+    def result_type(closure: Expr, args: TupleType) -> Type:
+        return ObjectType()
+
+    result_type.__doc__ = (
+        f"Call a closure{'' if pure else ' that may have effects'} with the arguments it lacks.\n\n"
+        "`ty_args` says the type of the result."
+    )
+    declare = op(name, lower=lambda closure, args: closure(*args), pure=pure, **_RULES)
+    return declare(result_type)
+
+
+invoke_closure = _invoke("relax.invoke_closure", pure=False)
+invoke_pure_closure = _invoke("relax.invoke_pure_closure", pure=True)
