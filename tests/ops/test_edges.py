@@ -1,0 +1,165 @@
+"""Where operators are easily wrong: ties, kinks, zeros, empty sums, and what TVM gets wrong."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from operator_evaluation import evaluate, reverse
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+
+X = np.asarray([-1.0, 0.0, 2.0], "float32")
+
+
+def var(array: Any) -> Var:
+    return Var("x", TensorType(array.shape, str(array.dtype)))
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Expr:
+    return get_op(f"relax.{name}")(*args, **attrs)
+
+
+def gradient(build: Callable[..., Expr], *arrays: Any) -> list[Any]:
+    """The adjoints of arrays, for an adjoint of ones, by the operators' own rules."""
+    variables = [var(array) for array in arrays]
+    env = dict(zip(variables, map(jnp.asarray, arrays), strict=True))
+    expr = build(*variables)
+    adjoints = reverse(expr, jax.tree.map(jnp.ones_like, evaluate(expr, env)), env)
+    return [adjoints.get(v) for v in variables]
+
+
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        # TVM's rule gives 1 at 0; JAX and PyTorch give 0.
+        (lambda x: call("nn.relu", x), [0.0, 0.0, 1.0]),
+        (lambda x: call("nn.leakyrelu", x, 0.5), [0.5, 0.5, 1.0]),
+        # A bound that is reached stops the adjoint, as in relu.
+        (lambda x: call("clip", x, -1, 2), [0.0, 1.0, 0.0]),
+        # A tie hands all to one side, never to both or to none.
+        (lambda x: call("maximum", x, x), [1.0, 1.0, 1.0]),
+        (lambda x: call("minimum", x, x), [1.0, 1.0, 1.0]),
+        # The limits of x ** 2 and x ** 0 at 0 are finite.
+        (lambda x: x**2, [-2.0, 0.0, 4.0]),
+        (lambda x: x**0, [0.0, 0.0, 0.0]),
+        # No derivative goes through integers.
+        (lambda x: call("astype", call("astype", x, "int32"), "float32"), None),
+    ],
+)
+def test_kinks(build: Callable[..., Expr], expected: list[float] | None) -> None:
+    (adjoint,) = gradient(build, X)
+    if expected is None:
+        assert adjoint is None
+    else:
+        chex.assert_trees_all_close(adjoint, jnp.asarray(expected, "float32"))
+
+
+def test_the_largest_elements_share_the_adjoint() -> None:
+    (adjoint,) = gradient(lambda x: call("max", x), np.asarray([3.0, 1.0, 3.0], "float32"))
+    chex.assert_trees_all_close(adjoint, jnp.asarray([0.5, 0.0, 0.5], "float32"))
+
+
+def test_zeros_in_a_product() -> None:
+    x = np.asarray([[2.0, 0.0, 3.0], [0.0, 0.0, 1.0]], "float32")
+    (adjoint,) = gradient(lambda x: call("prod", x, axis=1), x)
+    chex.assert_trees_all_close(adjoint, jnp.asarray([[0.0, 6.0, 0.0], [0.0] * 3], "float32"))
+
+
+def test_the_exponent_of_zero_has_no_nan() -> None:
+    """TVM's rule gives 0 * log(0)."""
+    base, exponent = np.asarray([0.0, 2.0], "float32"), np.asarray([2.0, 3.0], "float32")
+    to_base, to_exponent = gradient(lambda x, y: call("power", x, y), base, exponent)
+    chex.assert_trees_all_close(to_base, jnp.asarray([0.0, 12.0], "float32"))
+    chex.assert_trees_all_close(to_exponent, jnp.asarray([0.0, 8 * np.log(2)], "float32"))
+
+
+def test_scattered_products() -> None:
+    """JAX has no derivative of it: this is by the product rule."""
+    data, updates = np.asarray([2.0, 3.0, 5.0], "float32"), np.asarray([7.0, 11.0], "float32")
+    places = np.asarray([0, 0], "int64")
+
+    def build(x: Expr, i: Expr, u: Expr) -> Expr:
+        return call("scatter_elements", x, i, u, reduction="mul")
+
+    to_data, _, to_updates = gradient(build, data, places, updates)
+    chex.assert_trees_all_close(to_data, jnp.asarray([77.0, 1.0, 1.0], "float32"))
+    chex.assert_trees_all_close(to_updates, jnp.asarray([22.0, 14.0], "float32"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["clip", "wrap", "nan"])
+def test_places_outside_hand_their_adjoint_to_what_was_read(mode: str) -> None:
+    x, places = np.asarray([1.0, 2.0], "float32"), np.asarray([-3, 0, 5], "int32")
+
+    def build(x: Expr, i: Expr) -> Expr:
+        return call("take", x, i, axis=0, mode=mode)
+
+    values = evaluate(build(*(v := [var(x), var(places)])), dict(zip(v, (x, places), strict=True)))
+    read = {"clip": [1.0, 1.0, 2.0], "wrap": [2.0, 1.0, 2.0], "nan": [np.nan, 1.0, np.nan]}
+    chex.assert_trees_all_close(values, jnp.asarray(read[mode], "float32"))
+    adjoints = {"clip": [2.0, 1.0], "wrap": [1.0, 2.0], "nan": [1.0, 0.0]}
+    chex.assert_trees_all_close(
+        gradient(build, x, places)[0], jnp.asarray(adjoints[mode], "float32")
+    )
+
+
+def test_ignored_samples_count_for_nothing() -> None:
+    """Not even where their log-probability is infinite."""
+    logits = np.asarray([[-1.0, -2.0], [-np.inf, 0.0]], "float32")
+    targets = np.asarray([1, -100], "int64")
+    v = [var(logits), var(targets)]
+    values = map(jnp.asarray, (logits, targets))
+    loss = evaluate(call("nn.nll_loss", *v), dict(zip(v, values, strict=True)))
+    chex.assert_trees_all_close(loss, jnp.float32(2.0))
+
+
+def test_the_weights_of_a_loss_have_a_gradient() -> None:
+    """TVM's rule leaves it out."""
+    logits, targets = (
+        np.asarray([[-1.0, -2.0], [-3.0, -4.0]], "float32"),
+        np.asarray([1, 0], "int64"),
+    )
+    weights = np.asarray([1.0, 3.0], "float32")
+
+    def build(x: Expr, t: Expr, w: Expr) -> Expr:
+        return call("nn.nll_loss", x, t, w)
+
+    # The loss is (3 * w[0] + 2 * w[1]) / (w[0] + w[1]).
+    adjoint = gradient(build, logits, targets, weights)[2]
+    chex.assert_trees_all_close(adjoint, jnp.asarray([3 / 16, -1 / 16], "float32"), rtol=1e-5)
+
+
+def test_a_mean_over_symbolic_lengths_divides_by_what_they_are() -> None:
+    """Its count is read from the shape when the program runs."""
+    n = SymbolicVar("n")
+    x = Var("x", TensorType((n, 2), "float32"))
+    rule = get_op("relax.mean").gradient
+    assert callable(rule)
+    mean = call("mean", x)
+    text = str(rule(Var("g", mean.ty), Var("y", mean.ty), x, axis=None, keepdims=False))
+    assert "R.shape_to_tensor(R.shape([n * 2]))" in text
+
+
+def test_an_empty_window_of_a_maximum_is_the_lowest_number() -> None:
+    x = np.ones((1, 1, 2), "float32")
+    v = var(x)
+    pooled = evaluate(call("nn.max_pool1d", v, 1, padding=1), {v: x})
+    chex.assert_trees_all_close(pooled, jnp.asarray([[[-np.inf, 1, 1, -np.inf]]], "float32"))
+
+
+@pytest.mark.parametrize(
+    ("ceil_mode", "expected"), [(False, [0.0, 1.5, 3.5]), (True, [0.0, 1.5, 3.5, 0.0])]
+)
+def test_a_mean_leaves_out_the_padding(ceil_mode: bool, expected: list[float]) -> None:
+    """In ceil_mode the last window lies in the padding altogether: its mean is 0, not NaN."""
+    x = np.arange(5, dtype="float32").reshape(1, 1, 5)
+    v = var(x)
+    attrs = {"padding": 1, "ceil_mode": ceil_mode, "count_include_pad": False}
+    pooled = evaluate(call("nn.avg_pool1d", v, 2, 2, **attrs), {v: x})
+    chex.assert_trees_all_close(pooled, jnp.asarray([[expected]], "float32"))
