@@ -16,8 +16,9 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import used_vars
 
-from .activity import CUSTOM_GRADIENT, active_vars, obstacles
+from .activity import CUSTOM_GRADIENT, active_vars, carries_gradient, obstacles
 from .adjoint import Adjoint
 from .adjoint import GradientError as GradientError
 from .base import pass_factory
@@ -35,6 +36,7 @@ def Gradient(
     require_grads: Var | str | Sequence[Var | str] | None = None,
     target_index: int | Sequence[int] = 0,
     cotangent: bool = False,
+    mode: str = "first_order",
 ) -> IRModule:
     """Add the adjoint of a function: its result, paired with the gradients of its target.
 
@@ -43,8 +45,11 @@ def Gradient(
     intermediate variables of the function, themselves or by name, all parameters where it is None.
     The target is the result, or its field `target_index`: a scalar of a floating-point dtype.
     Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors:
-    the adjoint function takes the cotangent of each as a further parameter.
+    the adjoint function takes the cotangent of each as a further parameter. With
+    `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error.
     """
+    if mode not in ("first_order", "higher_order"):
+        raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)
     with in_function(name, function):
@@ -64,7 +69,22 @@ def Gradient(
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-    return differentiator.module.with_function(f"{name}_adjoint", remove_all_unused(adjoint))
+    done = differentiator.module.with_function(f"{name}_adjoint", remove_all_unused(adjoint))
+    if mode == "higher_order":
+        _require_second_order(done, done[f"{name}_adjoint"])
+    return done
+
+
+def _require_second_order(mod: IRModule, adjoint: Function) -> None:
+    """Everything between the gradients and the parameters must have a derivative too."""
+    result = adjoint.body.body
+    assert isinstance(result, Tuple)
+    smooth = [param for param in adjoint.params if carries_gradient(param.ty)]
+    whole = inline_closures(adjoint)
+    problems = obstacles(mod, result.fields[1], tuple(whole.body.bindings()), smooth)
+    if problems:
+        heading = "the gradients cannot be differentiated again, because no gradient is known for:"
+        raise GradientError("\n".join([heading, *problems]))
 
 
 def function_of(mod: IRModule, name: str) -> Function:
@@ -88,13 +108,13 @@ def _adjoint_body(
     differentiator: Differentiator,
     function: Function,
     flat: bool,
-    targets: Sequence[Var],
+    targets: Sequence[Expr],
     seeds: Sequence[Expr],
     required: Sequence[Var],
 ) -> SeqExpr:
     """Forward bindings, seeds, backward bindings, gradients: one dataflow block if it can be."""
     bindings, between = without_marks(tuple(function.body.bindings()))
-    active = active_vars(bindings, targets, required)
+    active = active_vars(bindings, used_vars(Tuple(tuple(targets))), required)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in function.params]):
         with builder.dataflow() if flat else nullcontext():
@@ -102,8 +122,8 @@ def _adjoint_body(
             recomputed = Recomputation(builder, bindings, between)
             adjoint = Adjoint(builder, reverses, recomputed)
             for target, seed in zip(targets, seeds, strict=True):
-                with builder.origin(target.span, target.name):
-                    adjoint.update(target, seed)
+                with builder.origin(target.span, getattr(target, "name", None)):
+                    adjoint.distribute(target, seed)
             adjoint.go_back(bindings)
             emit = builder.emit_output if flat else builder.emit
             outputs = []
@@ -113,13 +133,13 @@ def _adjoint_body(
         return builder.sequence((function.body.body, Tuple(tuple(outputs))))
 
 
-def _ones(target: Var) -> Expr:
+def _ones(target: Expr) -> Expr:
     assert isinstance(target.ty, TensorType)
     return get_op("relax.ones")((), target.ty.dtype)
 
 
-def _cotangent(target: Var) -> Var:
-    return Var(f"{target.name}_cotangent", target.ty)
+def _cotangent(target: Expr) -> Var:
+    return Var(f"{getattr(target, 'name', 'result')}_cotangent", target.ty)
 
 
 def _indices(target_index: int | Sequence[int]) -> Sequence[int]:
@@ -175,8 +195,11 @@ def _can_be_zero(ty: Type | None) -> bool:
     return isinstance(ty, TensorType) and not (ty.dtype or "").startswith("key<")
 
 
-def _target(name: str, function: Function, index: int, any_float: bool) -> Var:
-    """The variable that is differentiated: the result of the function, or one field of it."""
+def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
+    """What is differentiated: the result of the function, or one field of it.
+
+    It is a variable; with a cotangent it may be a tuple of them, as an adjoint's gradients are.
+    """
     result = function.body.body
     if isinstance(result, Tuple):
         if not 0 <= index < len(result.fields):
@@ -187,19 +210,23 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Var:
         result = result.fields[index]
     elif index != 0:
         raise GradientError(f"`{name}` has one result: `target_index` can only be 0, found {index}")
-    if not isinstance(result, Var):
+    if not isinstance(result, Var) and not (any_float and _all_vars(result)):
         raise GradientError(f"the target must be a variable, found `{result}`")
     if any_float:
         if not _all_float(result.ty):
             raise GradientError(
                 "a target with a cotangent must be a tensor of floating-point dtype, or a tuple of "
-                f"them, but `{result.name}` is of type {result.ty}"
+                f"them, but `{result}` is of type {result.ty}"
             )
         return result
     scalar = isinstance(result.ty, TensorType) and result.ty.ndim == 0
     if not scalar or not _all_float(result.ty):
         raise GradientError(
             "the target must be a scalar (a tensor without dimensions) of floating-point dtype, "
-            f"but `{result.name}` is of type {result.ty}: write `cotangent=True` for other targets"
+            f"but `{result}` is of type {result.ty}: write `cotangent=True` for other targets"
         )
     return result
+
+
+def _all_vars(expr: Expr) -> bool:
+    return all(map(_all_vars, expr.fields)) if isinstance(expr, Tuple) else isinstance(expr, Var)
