@@ -18,6 +18,7 @@ COMMANDS = {
     "opt": "run passes over a module and print the result",
     "passes": "list the passes",
     "ops": "list the operators",
+    "export": "write functions in a form that runs without relaxjax",
     "demo": "train a small network on handwritten digits",
 }
 

@@ -14,7 +14,6 @@ from jax import export as jax_export
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import type_symbols
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import JaxSymbols, aval_of
 
@@ -85,11 +84,7 @@ def exported_function(
         try:
             return traced(*args)
         except Exception as error:
-            if any(type_symbols(param.ty) for param in params):
-                raise LoweringError(
-                    f"`{name}` cannot be exported with symbolic dimensions: {error}"
-                ) from error
-            raise
+            raise LoweringError(f"`{name}` cannot be exported: {error}") from error
 
 
 def _check(mod: IRModule, name: str) -> None:
@@ -97,8 +92,9 @@ def _check(mod: IRModule, name: str) -> None:
     selected(mod, name)
     if not compiles(mod, name):
         raise LoweringError(
-            f"`{name}` cannot be exported, because it is not one compiled program: it calls itself "
-            f"or a Python function, or it gives other things than tensors: {mod[name].ret_ty}"
+            f"`{name}` cannot be exported, because it is not one compiled program: it calls "
+            "itself, a Python function or an operator that needs values, or it gives other things "
+            f"than tensors: {mod[name].ret_ty}"
         )
     for called, function in reachable(mod, name):
         if not function.pure:

@@ -12,11 +12,13 @@ from .writing import Form, Operand, Writing, call
 
 
 def _broadcast_in_dim(writing: Writing) -> str | None:
-    """`lax.full` for a number, `lax.expand_dims` where only lengths of 1 are added."""
+    """`lax.full` of a number, `lax.broadcast` of a scalar, `lax.expand_dims` for lengths of 1."""
     (x,) = writing.operands
     shape, places = writing.attrs["shape"], writing.attrs["broadcast_dimensions"]
     if x.number is not None:
         return call("lax.full", writing.value("shape"), x.number, dtype_text(x.dtype))
+    if not places:
+        return call("lax.broadcast", x.text, writing.value("shape"))
     added = tuple(axis for axis in range(len(shape)) if axis not in places)
     kept = tuple(shape[place] for place in places)
     same = isinstance(x.type, TensorType) and kept == x.type.dims

@@ -1,0 +1,108 @@
+"""Write functions of a module in a form that other programs run or read.
+
+The file holds a script: a module, or a single function. It is read, never executed. The forms are
+
+    jax_export  an artifact of jax.export: JAX runs it without relaxjax
+    python      a source file of plain JAX that needs no relaxjax
+    mlir        the text of a StableHLO module, of one function
+    archive     the whole module in one file, to be kept: relaxjax reads it again
+
+    relaxjax export model.py --format python -o plain_model.py
+"""
+
+import argparse
+import sys
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import export, to_mlir, to_python
+from relaxjax.lowering.selection import selected, single
+from relaxjax.lowering.target import platform_of
+from relaxjax.script import save_archive
+
+from .failure import InputError, bad_input
+from .files import read_module, writable, write_text
+
+# The options that each form takes besides the file to write.
+FORMS = {
+    "jax_export": ("function", "platform", "vjp_order"),
+    "python": ("function",),
+    "mlir": ("function", "platform"),
+    "archive": (),
+}
+TEXTS = ("python", "mlir")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("--format", choices=list(FORMS), required=True, help="the form to write")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT",
+        help="the file to write; python and mlir go to the standard output without it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--function", metavar="NAME", action="append", default=[],
+        help="a function to write, all public ones by default; may be given several times",
+    )  # fmt: skip
+    parser.add_argument(
+        "--platform", metavar="NAME", action="append", default=[],
+        help="where it will run, for jax_export cpu, cuda and tpu by default; may be given several "
+        "times there, and once for mlir",
+    )  # fmt: skip
+    parser.add_argument(
+        "--vjp-order", metavar="N", type=int, default=0,
+        help="how often an artifact of jax.export can be differentiated (0 by default)",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    with bad_input():
+        _check(args)
+        module = read_module(args.file)
+        if "function" in FORMS[args.format]:
+            selected(module, args.function or None)
+    if args.format in TEXTS:
+        _write(_text(module, args), args.output)
+    else:
+        with writable(args.output):
+            _write_file(module, args)
+    return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse options that the form has no use for, and names that mean nothing."""
+    for option in ("function", "platform", "vjp_order"):
+        if getattr(args, option) and option not in FORMS[args.format]:
+            flag = f"--{option.replace('_', '-')}"
+            raise InputError(f"`{flag}` is not for --format {args.format}")
+    if args.output is None and args.format not in TEXTS:
+        raise InputError(f"--format {args.format} is no text: give the file to write by -o")
+    if args.format == "mlir" and (len(args.function) > 1 or len(args.platform) > 1):
+        raise InputError("--format mlir is one function on one platform")
+    if args.vjp_order < 0:
+        raise InputError(f"`--vjp-order` must be at least 0, found {args.vjp_order}")
+    for platform in args.platform:
+        platform_of(platform)
+
+
+def _text(module: IRModule, args: argparse.Namespace) -> str:
+    if args.format == "python":
+        return to_python(module, args.function or None)
+    with bad_input():
+        (function,) = args.function or [single(module, None)]
+    return to_mlir(module, function, *args.platform)
+
+
+def _write(text: str, output: str | None) -> None:
+    if output is None:
+        sys.stdout.write(text)
+    else:
+        write_text(output, text)
+
+
+def _write_file(module: IRModule, args: argparse.Namespace) -> None:
+    if args.format == "archive":
+        save_archive(module, args.output)
+    else:
+        platforms = {"platforms": args.platform} if args.platform else {}
+        functions = args.function or None
+        export(module, args.output, functions, vjp_order=args.vjp_order, **platforms)

@@ -1,0 +1,281 @@
+"""Artifacts of jax.export and StableHLO text: they hold the program, and run without relaxjax."""
+
+import re
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+from jax import export as jax_export
+from jax.extend import mlir
+from jax.interpreters.mlir import make_ir_context
+from parsing import parse_functions
+from small_models import Classifier, trainable
+from written_programs import run_alone, same_bits
+
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import LoweringError, build, export, exported_function, to_mlir
+from relaxjax.optim import Adam
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+MOD = parse_functions("""
+@R.function(private=True)
+def helper(x: R.Tensor(("n", 3), "float32")) -> R.Tensor(("n", 3), "float32"):
+    y = R.nn.softmax(x)
+    return y
+
+@R.function
+def main(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3, 4), "float32")) -> R.Tensor(("n", 4), "float32"):
+    cls = Module
+    y = cls.helper(x)
+    z = R.matmul(y, w)
+    return z
+
+@R.function
+def pair(
+    x: R.Tuple(R.Tensor(("n",), "float32"), R.Tensor(("n * 2",), "float32")),
+) -> R.Tuple(R.Tensor(("n * 3",), "float32"), R.Tuple(R.Tensor(("n",), "float32"))):
+    a = x[0]
+    b = x[1]
+    c = R.concat((a, b))
+    return (c, (a,))
+""")  # noqa: E501
+W = np.ones((3, 4), "float32")
+
+
+def load(path: Path) -> Any:
+    return jax_export.deserialize(bytearray(path.read_bytes()))
+
+
+def test_one_function_is_one_file(tmp_path: Path) -> None:
+    path = tmp_path / "main.jax_export"
+    exported = export(MOD, path, "main")
+    assert exported.keys() == {"main"}
+    assert load(path).platforms == ("cpu", "cuda", "tpu")
+    assert [item.name for item in tmp_path.iterdir()] == ["main.jax_export"]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_symbolic_dimensions_stay_symbolic(rows: int, tmp_path: Path) -> None:
+    export(MOD, tmp_path / "main", "main", platforms=["cpu"])
+    x = np.random.default_rng(0).normal(size=(rows, 3)).astype("float32")
+    loaded = load(tmp_path / "main")
+    assert str(loaded.in_avals) == "(ShapedArray(float32[n,3]), ShapedArray(float32[3,4]))"
+    chex.assert_trees_all_close(loaded.call(x, W), build(MOD)["main"](x, W), rtol=1e-6)
+
+
+def test_several_functions_are_an_archive_of_files(tmp_path: Path) -> None:
+    path = tmp_path / "module.zip"
+    assert export(MOD, path, platforms=["cpu"]).keys() == {"main", "pair"}
+    with zipfile.ZipFile(path) as archive:
+        assert archive.namelist() == ["main.jax_export", "pair.jax_export"]
+        pair = jax_export.deserialize(bytearray(archive.read("pair.jax_export")))
+    args = ((X[0], np.arange(6, dtype="float32")),)
+    assert same_bits(pair.call(*args), build(MOD)["pair"](*args))
+
+
+def test_equal_modules_give_equal_files(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        export(MOD, tmp_path / name, platforms=["cpu"])
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_an_artifact_does_not_say_where_it_was_made(tmp_path: Path) -> None:
+    limit = jax.config.values["jax_traceback_in_locations_limit"]
+    export(MOD, tmp_path / "main", "main")
+    content = (tmp_path / "main").read_bytes()
+    assert b"interpreter.py" not in content
+    assert str(Path(__file__).parents[1]).encode() not in content
+    assert jax.config.values["jax_traceback_in_locations_limit"] == limit
+
+
+def test_an_artifact_can_be_differentiated_if_asked_for(tmp_path: Path) -> None:
+    export(MOD, tmp_path / "once", "main", platforms=["cpu"], vjp_order=1)
+    export(MOD, tmp_path / "never", "main", platforms=["cpu"])
+    gradient = jax.grad(lambda w: load(tmp_path / "once").call(X, w).sum())(W)
+    expected = jax.grad(lambda w: (jax.nn.softmax(X) @ w).sum())(W)
+    chex.assert_trees_all_close(gradient, expected, rtol=1e-5)
+    with pytest.raises(ValueError, match="No VJP is available"):
+        jax.grad(lambda w: load(tmp_path / "never").call(X, w).sum())(W)
+
+
+RUN = """
+import numpy as np
+LOADER
+with np.load("in.npz") as file:
+    arrays = dict(file)
+params = tuple(arrays[f"p{i}"] for i in range(4))
+states = tuple(arrays[f"s{i}"] for i in range(11))
+module = load("module.zip")
+loss, gradients = module["backbone_loss_adjoint"](arrays["x"], *params, arrays["y"])
+params, states = module["optimizer"](params, gradients, states)
+single = load("single.jax_export")
+np.savez("out.npz", loss=loss, single=single(arrays["x"], *params), steps=states[0], w=params[0])
+assert "relaxjax" not in sys.modules
+"""
+
+
+def documented_loader() -> str:
+    """The program that docs/export.md gives to those who have no relaxjax."""
+    page = Path(__file__).parents[2] / "docs" / "export.md"
+    if not page.exists():
+        pytest.skip("there is no checkout around these tests")
+    found = re.search(r"```python\n(import zipfile\n.*?)```", page.read_text(), re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_a_training_step_runs_where_there_is_no_relaxjax(tmp_path: Path) -> None:
+    """The optimizer counts its steps in int64, which JAX has switched off there."""
+    scores, labels = TensorType((8, 3), "float32"), TensorType((8,), "int32")
+    mod = trainable(Classifier, CrossEntropyLoss(), Adam(0.01), scores, labels)
+    export(mod, tmp_path / "module.zip", platforms=["cpu"])
+    export(mod, tmp_path / "single.jax_export", "backbone", platforms=["cpu"])
+    random = np.random.default_rng(0)
+    adjoint = mod["backbone_loss_adjoint"]
+    x, *params = (
+        random.normal(size=param.ty.dims).astype("float32") for param in adjoint.params[:5]
+    )
+    y = random.integers(0, 3, 8).astype("int32")
+    states = tuple(np.asarray(item.data) for item in mod.attrs["optim_state"])
+    named = {f"p{i}": item for i, item in enumerate(params)}
+    named |= {f"s{i}": item for i, item in enumerate(states)}
+    np.savez(tmp_path / "in.npz", x=x, y=y, **named)
+    run_alone(RUN.replace("LOADER", documented_loader()), tmp_path)
+
+    executable = build(mod)
+    loss, gradients = executable["backbone_loss_adjoint"](x, *params, y)
+    new_params, new_states = executable["optimizer"](tuple(params), gradients, states)
+    with np.load(tmp_path / "out.npz") as found:
+        assert found["steps"].dtype == "int64"
+        assert int(found["steps"]) == int(new_states[0]) == 1
+        chex.assert_trees_all_close(found["loss"], np.asarray(loss), rtol=1e-6)
+        chex.assert_trees_all_close(found["w"], np.asarray(new_params[0]), rtol=1e-5)
+        expected = executable["backbone"](x, *new_params)
+        chex.assert_trees_all_close(found["single"], np.asarray(expected), rtol=1e-5, atol=1e-6)
+
+
+def test_names_of_platforms() -> None:
+    exported = exported_function(MOD, "main", ["gpu", "llvm", "cuda"])
+    assert exported.platforms == ("cuda", "cpu")
+    with pytest.raises(ValueError, match=r"there is no target `cuca`; did you mean `cuda`"):
+        exported_function(MOD, "main", ["cuca"])
+    for wrong in ("cpu", ()):
+        with pytest.raises(TypeError, match=r"`platforms` must be a list of names, found"):
+            exported_function(MOD, "main", wrong)
+
+
+@pytest.mark.parametrize(
+    ("params", "body", "message"),
+    [
+        ("x: R.Tensor('float32', ndim=2)", "y = x",
+         r"`main`: the parameter `x` is of type R.Tensor.*: give it a shape and a dtype; symbolic"),
+        ("x: R.Tensor((2,))", "y = x", "`x` is of type .*: give it a shape and a dtype"),
+        ("s: R.Shape([2])", "y = R.zeros(s, 'float32')",
+         r"the parameter `s` is of type R.Shape\(\[2\]\): an exported function takes tensors"),
+        ("x: R.Tuple(R.Tensor((2,), 'float32'), R.Shape([2]))", "y = x[0]",
+         "the parameter `x` is of type .*: an exported function takes tensors, and tuples of them"),
+    ],
+)  # fmt: skip
+def test_parameters_must_be_tensors(params: str, body: str, message: str) -> None:
+    mod = parse_functions(f"""
+    @R.function
+    def main({params}) -> R.Tensor("float32"):
+        {body}
+        return y
+    """)
+    with pytest.raises(LoweringError, match=message):
+        exported_function(mod, "main")
+
+
+def test_what_is_no_compiled_program_is_refused() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Shape([2]):
+        y = R.shape_of(x)
+        return y
+    """)
+    match = r"`main` cannot be exported, because it is not one compiled program: .*: R.Shape\(\[2\]"
+    with pytest.raises(LoweringError, match=match):
+        exported_function(mod, "main")
+
+
+def test_effects_are_refused() -> None:
+    mod = parse_functions("""
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        R.print(x)
+        return x
+    """)
+    match = "`main` cannot be exported, because `main` is impure: an artifact cannot print or stop"
+    with pytest.raises(LoweringError, match=match):
+        exported_function(mod, "main")
+
+
+def test_symbolic_dimensions_that_jax_cannot_decide_about() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor(("n", "m"), "float32")) -> R.Tensor("float32"):
+        y = R.topk(x, k=2)
+        z = y[0]
+        return z
+    """)
+    with pytest.raises(LoweringError, match=r"`main` cannot be exported: (?s:.*)m"):
+        exported_function(mod, "main")
+
+
+def test_operators_that_need_values_are_refused() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor((4,), "int32")) -> R.Tensor("int32"):
+        y = R.unique(x)
+        return y
+    """)
+    with pytest.raises(LoweringError, match="or an operator that needs values"):
+        exported_function(mod, "main")
+
+
+def test_functions_from_outside_are_refused(tmp_path: Path) -> None:
+    mod = parse_functions("""
+    f = R.ExternFunc("f")
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return x
+    """)
+    assert exported_function(mod, "main", ["cpu"]).call(X[0, :2]).tolist() == [0, 1]
+    with pytest.raises(LoweringError, match="`f` is a function from outside: it has no body"):
+        export(mod, tmp_path / "f", "f")
+
+
+def test_stablehlo_of_static_shapes() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")) -> R.Tensor((2, 4), "float32"):
+        y = R.matmul(x, w)
+        return y
+    """)  # noqa: E501
+    text = to_mlir(mod)
+    assert text.startswith("module @jit_main")
+    assert "loc(" not in text
+    assert "func.func public @main(%arg0: tensor<2x3xf32>, %arg1: tensor<3x4xf32>)" in text
+    assert "stablehlo.dot_general %arg0, %arg1, contracting_dims = [1] x [0]" in text
+    with make_ir_context():
+        artifact = mlir.serialize_portable_artifact(text, "1.0.0")
+        assert "dot_general" in str(mlir.deserialize_portable_artifact(artifact))
+
+
+def test_stablehlo_of_symbolic_shapes() -> None:
+    text = to_mlir(MOD, "main", "tpu")
+    assert "tensor<?x3xf32>" in text
+    assert "loc(" not in text
+
+
+def test_stablehlo_is_of_one_function() -> None:
+    with pytest.raises(LoweringError, match="has 2 public functions, `main`, `pair`: name one"):
+        to_mlir(MOD)
