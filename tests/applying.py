@@ -11,6 +11,10 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, Type
 
 
+# Little work to compile, because each program runs once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
 def applied(name: str, *args: Any, **attrs: Any) -> Any:
     """What the operator `relax.<name>` makes of arrays; everything else stands as it is."""
     variables = {
@@ -25,7 +29,8 @@ def applied(name: str, *args: Any, **attrs: Any) -> Any:
     def run(*arrays: Any) -> Any:
         return evaluate(call, dict(zip(variables.values(), arrays, strict=True)))
 
-    return jax.tree.map(np.asarray, jax.jit(run)(*(args[index] for index in variables)))
+    quick = jax.jit(run, compiler_options=QUICK)
+    return jax.tree.map(np.asarray, quick(*(args[index] for index in variables)))
 
 
 def inferred(name: str, *args: Any, **attrs: Any) -> Type | None:

@@ -50,7 +50,13 @@ SAMPLES["relax.vision.non_max_suppression"] = [
     sample(detections(2, 7), _VALID, _PLACES, iou_threshold=0.2),
     sample(detections(2, 7), _VALID, _PLACES, return_indices=False, force_suppress=True),
     sample(
-        detections(2, 7), _VALID, _PLACES, return_indices=False, invalid_to_bottom=True, top_k=3
+        detections(2, 7),
+        _VALID,
+        _PLACES,
+        return_indices=False,
+        invalid_to_bottom=True,
+        top_k=3,
+        smooth=False,
     ),
     sample(
         detections(2, 7),
@@ -59,7 +65,7 @@ SAMPLES["relax.vision.non_max_suppression"] = [
         soft_nms_sigma=0.3,
         iou_threshold=0.8,
         score_threshold=0.1,
-        second_order=False,
+        smooth=False,
     ),
     sample(
         detections(1, 5, dtype="float64"),
@@ -111,8 +117,8 @@ SAMPLES["relax.vision.multibox_transform_loc"] = [
     ),
 ]
 SAMPLES["relax.vision.roi_align"] = [
-    sample(floats(2, 3, 5, 7), regions(5, 2, 6.0), (3, 2), 0.8, 2),
-    sample(floats(1, 6, 5, 2), regions(3, 1, 9.0), 2, 0.5, layout="NHWC", second_order=False),
+    sample(floats(2, 3, 5, 7), regions(5, 2, 6.0), (3, 2), 0.8, 2, **_FIRST),
+    sample(floats(1, 6, 5, 2), regions(3, 1, 9.0), 2, 0.5, layout="NHWC", smooth=False),
     sample(
         floats(1, 2, 6, 5), regions(3, 1, 6.0), 2, 0.7, 2, True, "NCHW", "max", second_order=False
     ),
