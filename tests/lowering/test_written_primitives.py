@@ -145,6 +145,11 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         ),
         (X,),
     ),
+    "products": (
+        lambda x: (x @ x, x @ x[0], x[0] @ x, x[0] @ x[0], x[None] @ x[None]),
+        (X,),
+    ),
+    "products of stacks": (lambda x: jnp.matmul(x[:, :, None], x[:, None]), (X,)),
     "contraction": (lambda x: lax.dot_general(x, x, (((0,), (1,)), ((), ()))), (X,)),
     "batched contraction": (lambda x: jnp.einsum("bij,bjk->bik", x[None], x[None]), (X,)),
     "contraction into a wider type": (

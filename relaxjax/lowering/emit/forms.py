@@ -28,16 +28,25 @@ def _broadcast_in_dim(writing: Writing) -> str | None:
 
 
 def _dot_general(writing: Writing) -> str | None:
-    """`x @ y` for plain matrices."""
+    """`x @ y` for vectors, matrices and stacks of matrices."""
     x, y = writing.operands
+    stacks = tuple(range(max(x.ndim, y.ndim) - 2))
     plain = {
-        "dimension_numbers": (((1,), (0,)), ((), ())),
+        "dimension_numbers": (((x.ndim - 1,), (max(y.ndim - 2, 0),)), (stacks, stacks)),
         "preferred_element_type": x.dtype,
     }
-    if dict(writing.attrs) != plain or not (x.ndim == y.ndim == 2 and x.dtype == y.dtype):
+    if dict(writing.attrs) != plain or x.dtype != y.dtype:
+        return None
+    if stacks and not (x.ndim == y.ndim and _stays_stacked(x) and _stays_stacked(y)):
         return None
     arrays = x.is_array and y.is_array and is_promoted(x.dtype) and x.dtype != "bool"
     return f"{x.text} @ {y.text}" if arrays else None
+
+
+def _stays_stacked(x: Operand) -> bool:
+    """Whether `@` multiplies a stack of matrices as such: of one, it takes the only matrix out."""
+    assert isinstance(x.type, TensorType)
+    return all(isinstance(dim, int) and dim != 1 for dim in (x.type.dims or ())[:-2])
 
 
 def _convert_element_type(writing: Writing) -> str | None:
