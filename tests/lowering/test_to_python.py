@@ -588,6 +588,73 @@ def test_an_assertion_of_what_is_known_is_made_at_once() -> None:
         names["main"](X[0, :2])
 
 
+def test_loops() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32"), w: R.Tensor((3,), "float32")) -> R.Tuple(
+        R.Tensor((3,), "float32"), R.Tensor(("n",), "float32"), R.Tensor((3,), "float32")
+    ):
+        @R.function
+        def step(
+            carry: R.Tensor((3,), "float32"), row: R.Tensor((3,), "float32")
+        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((), "float32")):
+            new = R.multiply(R.add(carry, row), w)
+            return (new, R.sum(new))
+
+        @R.function
+        def goes_on(carry: R.Tensor((3,), "float32")) -> R.Tensor((), "bool"):
+            return R.less(R.max(carry), R.const(100, "float32"))
+
+        @R.function
+        def twice(carry: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            return R.add(carry, carry)
+
+        both = R.scan(step, w, x, reverse=True)
+        last = both[0]
+        grown = R.while_loop(goes_on, twice, w, max_iter=5)
+        return (last, both[1], grown)
+    """)
+    text = text_of(mod)
+    assert "    both = lax.scan(step, w, x, reverse=True)\n" in text
+    assert "    grown = bounded_loop(goes_on, twice, w, max_iter=5)\n" in text
+    check(mod, X, X[1] + 0.5)
+
+
+def test_closures_as_values() -> None:
+    mod = parse_functions("""
+    @R.function(private=True)
+    def affine(
+        x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32"), b: R.Tensor((3,), "float32")
+    ) -> R.Tensor((3,), "float32"):
+        y = R.add(R.multiply(x, w), b)
+        return y
+
+    @R.function
+    def main(x: R.Tensor((3,), "float32"), rest: R.Tuple(R.Tensor((3,), "float32"))) -> R.Tensor(
+        (3,), "float32"
+    ):
+        cls = Module
+        closure = R.make_closure(cls.affine, (x, x))
+        y = R.invoke_pure_closure(closure, (x,), ty_args=R.Tensor((3,), "float32"))
+        z = R.invoke_pure_closure(closure, rest, ty_args=R.Tensor((3,), "float32"))
+        whole = R.make_closure(cls.affine, (y, z, x))
+        total = R.invoke_pure_closure(whole, (), ty_args=R.Tensor((3,), "float32"))
+        return total
+    """)
+    text = text_of(mod)
+    assert (
+        """\
+    closure = partial(affine, x, x)
+    y = closure(x)
+    z = closure(*rest)
+    whole = partial(affine, y, z, x)
+    total = whole()
+"""
+        in text
+    )
+    check(mod, X[0], (X[1],))
+
+
 def test_shapes_as_values() -> None:
     mod = parse_functions("""
     @R.function

@@ -123,6 +123,22 @@ def while_any(
     return looped
 
 
+def bounded_loop(
+    cond: Callable[..., Any], body: Callable[..., Any], init: Any, max_iter: int
+) -> Any:
+    """`body(carry) -> carry`, as long as `cond(carry)` holds, `max_iter` times at most."""
+
+    def goes_on(state: Any) -> Any:
+        done, carry = state
+        return jnp.logical_and(done < max_iter, cond(carry))
+
+    def step(state: Any) -> Any:
+        done, carry = state
+        return done + jnp.int32(1), body(carry)
+
+    return lax.while_loop(goes_on, step, (jnp.int32(0), init))[1]
+
+
 def run_later(function: Callable[..., None], *values: Any) -> None:
     """Call `function` when the program runs, with the arrays that the values are then."""
     known = [None if isinstance(value, jax.Array) else [value] for value in values]

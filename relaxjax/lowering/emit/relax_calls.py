@@ -13,10 +13,34 @@ def _helper(name: str) -> Callable[[Writing], str]:
     """A function that the program takes along."""
 
     def form(writing: Writing) -> str:
-        named = writing.named() if writing.attrs.get("format") else []
-        return call(name, *writing.texts, *named)
+        empty = [attr for attr, value in writing.attrs.items() if value == ""]
+        return call(name, *writing.texts, *writing.named(*empty))
 
     return form
+
+
+def _scan(writing: Writing) -> str:
+    usual = {"length": None, "reverse": False}
+    left_out = [attr for attr, value in usual.items() if writing.attrs.get(attr) == value]
+    return call("lax.scan", *writing.texts, *writing.named(*left_out))
+
+
+def _spread(text: str) -> list[str]:
+    """The items of a tuple as arguments."""
+    if not text.startswith("("):
+        return [f"*{text}"]
+    inner = text[1:-1].removesuffix(",")
+    return [inner] if inner else []
+
+
+def _make_closure(writing: Writing) -> str:
+    function, args = writing.texts
+    return call("partial", function, *_spread(args))
+
+
+def _invoke_closure(writing: Writing) -> str:
+    closure, args = writing.texts
+    return call(closure, *_spread(args))
 
 
 RELAX_FORMS: dict[str, Callable[[Writing], str]] = {
@@ -25,4 +49,9 @@ RELAX_FORMS: dict[str, Callable[[Writing], str]] = {
     "relax.null_value": lambda writing: "None",
     "relax.print": _helper("show"),
     "relax.assert_op": _helper("require"),
+    "relax.scan": _scan,
+    "relax.while_loop": _helper("bounded_loop"),
+    "relax.make_closure": _make_closure,
+    "relax.invoke_closure": _invoke_closure,
+    "relax.invoke_pure_closure": _invoke_closure,
 }
