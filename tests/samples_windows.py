@@ -36,6 +36,15 @@ SAMPLES["relax.nn.conv2d"] = [
         floats(1, 2, 4, 4, dtype="bfloat16"), floats(2, 2, 3, 3, dtype="bfloat16"), smooth=False
     ),
 ]
+SAMPLES["relax.nn.conv2d"] += [
+    # One kernel for each channel, and kernels of one element, are computed in forms of their own.
+    sample(floats(2, 3, 7, 6), floats(3, 1, 3, 2), 2, (1, 0, 2, 1), (1, 2), 3),
+    sample(
+        floats(1, 6, 5, 3), floats(2, 2, 1, 3), groups=3, data_layout="NHWC", kernel_layout="HWIO"
+    ),
+    sample(floats(1, 2, 3, 4), floats(3, 2, 1, 1), strides=2, padding=1),
+    sample(floats(2, 2, 3, 3), floats(4, 2, 3, 3)),
+]
 SAMPLES["relax.nn.conv3d"] = [
     sample(floats(1, 2, 3, 4, 4), floats(2, 2, 2, 2, 2), second_order=False),
     sample(
@@ -75,6 +84,10 @@ SAMPLES["relax.nn.conv2d_transpose"] = [
         out_layout="NCHW",
         second_order=False,
     ),
+]
+SAMPLES["relax.nn.conv2d_transpose"] += [
+    sample(floats(2, 3, 4, 3), floats(3, 1, 3, 2), (2, 3), (1, 0), (1, 2), 2, 3),
+    sample(floats(1, 2, 3, 4), floats(2, 3, 1, 1), 2, 1, 1, out_layout="NHWC"),
 ]
 SAMPLES["relax.nn.conv3d_transpose"] = [
     sample(floats(1, 2, 2, 3, 2), floats(2, 2, 2, 2, 2), second_order=False),

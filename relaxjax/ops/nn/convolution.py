@@ -7,9 +7,6 @@ the data with the adjoint as its kernel, in which strides and dilation change pl
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax.numpy as jnp
-from jax import lax
-
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
@@ -19,6 +16,7 @@ from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
+from .convolution_forms import Convolution
 from .layouts import (
     SPATIAL,
     both_sides,
@@ -27,7 +25,6 @@ from .layouts import (
     in_layout,
     pad_pairs,
     per_axis,
-    permutation,
     relabelled,
     require_positive,
     require_rank,
@@ -133,41 +130,10 @@ def _convolve(
     out_dtype: str | None,
 ) -> Any:
     data, weight, wide = in_one_dtype(data, weight, out_dtype)
-    sizes = by_letter(weight.shape, kernel_layout)
-    pointwise = all(sizes[letter] == 1 for letter in SPATIAL[len(strides)])
-    if pointwise and groups == 1 and not any(padding):
-        layouts = (data_layout, kernel_layout, out_layout)
-        out = _pointwise(data, weight, strides, layouts, wide)
-    else:
-        out = lax.conv_general_dilated(
-            data,
-            weight,
-            strides,
-            pad_pairs(padding),
-            rhs_dilation=dilation,
-            dimension_numbers=(data_layout, kernel_layout, out_layout),
-            feature_group_count=groups,
-            preferred_element_type=wide,
-        )
+    pads = tuple(pad_pairs(padding))
+    layouts = (data_layout, kernel_layout, out_layout)
+    out = Convolution(strides, pads, dilation, groups, *layouts).apply(data, weight, wide)
     return cast(out, out_dtype or out.dtype)
-
-
-def _pointwise(
-    data: Any, weight: Any, strides: Any, layouts: tuple[str, str, str], dtype: Any
-) -> Any:
-    """A kernel of one element is a matrix: a product beats the convolution, above all backward."""
-    data_layout, kernel_layout, out_layout = layouts
-    for letter, stride in zip(SPATIAL[len(strides)], strides, strict=True):
-        axis = data_layout.index(letter)
-        data = lax.slice_in_dim(data, 0, data.shape[axis], stride, axis)
-    channels_last = relabelled(data_layout.replace("C", "") + "C")
-    rows = jnp.transpose(data, permutation(data_layout, channels_last))
-    matrix = jnp.transpose(weight, permutation(kernel_layout, "IO" + SPATIAL[len(strides)]))
-    matrix = lax.reshape(matrix, matrix.shape[:2])
-    flat = lax.reshape(rows, (rows.size // rows.shape[-1] if rows.size else 0, rows.shape[-1]))
-    product = jnp.matmul(flat, matrix, preferred_element_type=dtype)
-    shaped = lax.reshape(product, (*rows.shape[:-1], matrix.shape[1]))
-    return jnp.transpose(shaped, permutation(channels_last, out_layout))
 
 
 def swapped_kernel(layout: str) -> str:

@@ -1,15 +1,12 @@
 """Pooling in one to three dimensions: the largest element, or the mean, of each window.
 
-Forward and backward go over the places of the window, not of the tensor: each place is one strided
-slice of the whole tensor. XLA's own window reduction is slower, and its adjoint much slower; only
-for windows of many places it is the shorter program.
+Forward and backward go over the places of the window, not of the tensor. XLA's own window reduction
+is slower, and its adjoint much slower; only for windows of many places it is the shorter program.
 """
 
 import functools
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -39,8 +36,7 @@ from .layouts import (
     require_rank,
     window_span,
 )
-
-_MANY_PLACES = 64
+from .windows import Windows
 
 
 def complete_pooling(
@@ -96,104 +92,32 @@ def _pooled_type(
     return TensorType(in_layout(image, target), data.dtype, vdevice=data.vdevice)
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The windows of a pooling over arrays whose last axes are the spatial ones."""
-
-    size: tuple[int, ...]
-    strides: tuple[int, ...]
-    pads: tuple[tuple[int, int], ...]  # with what ceil_mode needs at the end
-    dilation: tuple[int, ...]
-    counts: tuple[Any, ...]
-
-    def config(self, ndim: int, sides: Sequence[tuple[Any, Any, Any]]) -> list[Any]:
-        return [(0, 0, 0)] * (ndim - len(self.size)) + list(sides)
-
-    def padded(self, x: Any, value: Any) -> Any:
-        sides = [(low, high, 0) for low, high in self.pads]
-        return lax.pad(x, jnp.asarray(value, x.dtype), self.config(x.ndim, sides))
-
-    def unpadded(self, x: Any) -> Any:
-        sides = [(-low, -high, 0) for low, high in self.pads]
-        return lax.pad(x, jnp.zeros((), x.dtype), self.config(x.ndim, sides))
-
-    @property
-    def left_to_xla(self) -> bool:
-        """Whether the places are many, or windows counted by a symbol, which no slice can be."""
-        known = all(isinstance(count, int) for count in self.counts)
-        return not known or math.prod(self.size) > _MANY_PLACES
-
-    def places(self) -> list[tuple[int, ...]]:
-        """The places inside a window, row by row."""
-        return list(itertools.product(*map(range, self.size)))
-
-    def at(self, padded: Any, place: Sequence[int]) -> Any:
-        """The element at one place of every window."""
-        outer = padded.ndim - len(self.size)
-        starts = [inside * d for inside, d in zip(place, self.dilation, strict=True)]
-        stops = [
-            start + (count - 1) * stride + 1
-            for start, count, stride in zip(starts, self.counts, self.strides, strict=True)
-        ]
-        return lax.slice(
-            padded,
-            (0,) * outer + tuple(starts),
-            (*padded.shape[:outer], *stops),
-            (1,) * outer + self.strides,
-        )
-
-    def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
-        """Values, one for each window, at one place of them in zeros of the padded shape."""
-        sides, lengths = [], shape[len(shape) - len(self.size) :]
-        for axis, inside in enumerate(place):
-            start, stride = inside * self.dilation[axis], self.strides[axis]
-            end = lengths[axis] - start - (self.counts[axis] - 1) * stride - 1
-            sides.append((start, end, stride - 1))
-        return lax.pad(values, jnp.zeros((), values.dtype), self.config(values.ndim, sides))
-
-    def reduced(self, x: Any, start: Any, combine: Callable[[Any, Any], Any], one: Any) -> Any:
-        """Each window of `x` reduced: by `combine` over its places, or by XLA to `one`."""
-        if self.left_to_xla:
-            outer = (1,) * (x.ndim - len(self.size))
-            pads = [(0, 0)] * len(outer) + list(self.pads)
-            return lax.reduce_window(
-                x,
-                np.asarray(start, x.dtype),  # concrete, so that JAX sees which reduction it is
-                one,
-                (*outer, *self.size),
-                (*outer, *self.strides),
-                pads,
-                window_dilation=(*outer, *self.dilation),
-            )
-        padded = self.padded(x, start)
-        return functools.reduce(combine, (self.at(padded, place) for place in self.places()))
-
-
 def _windows(
-    lengths: Sequence[Any],
+    shape: Sequence[Any],
+    layout: str,
     pool_size: Any,
     strides: Any,
     padding: Any,
     dilation: Any,
     ceil_mode: Any,
 ) -> Windows:
+    axes = tuple(layout.index(letter) for letter in SPATIAL[len(strides)])
     counts, pads = [], []
     for axis, (low, high) in enumerate(pad_pairs(padding)):
-        span, stride = window_span(pool_size[axis], dilation[axis]), strides[axis]
-        room = _end_room(lengths[axis], span, stride, low, high, ceil_mode)
+        span, stride, length = (
+            window_span(pool_size[axis], dilation[axis]),
+            strides[axis],
+            shape[axes[axis]],
+        )
+        room = _end_room(length, span, stride, low, high, ceil_mode)
         counts.append(room // stride + 1)
-        end = (counts[-1] - 1) * stride + span - lengths[axis] - low if ceil_mode else high
+        end = (counts[-1] - 1) * stride + span - length - low if ceil_mode else high
         pads.append((low, high if isinstance(end, int) and end < high else end))
-    return Windows(pool_size, strides, tuple(pads), dilation, tuple(counts))
+    return Windows(axes, pool_size, strides, tuple(pads), dilation, tuple(counts))
 
 
 def _arranged(x: Any, source: str, target: str) -> Any:
     return x if source == target else jnp.transpose(x, permutation(source, target))
-
-
-def _standard(layout: str) -> str:
-    """The layout in which pooling is done: the spatial axes last."""
-    return f"NC{SPATIAL[len(layout) - 2]}"
 
 
 def _lowest(dtype: Any) -> Any:
@@ -210,9 +134,8 @@ def _largest(x: Any, windows: Windows) -> Any:
 def _max_pool(
     data: Any, layout: str, out_layout: str, count_include_pad: bool, **window: Any
 ) -> Any:
-    x = _arranged(data, layout, _standard(layout))
-    largest = _largest(x, _windows(x.shape[2:], **window))
-    return _arranged(largest, _standard(layout), out_layout)
+    largest = _largest(data, _windows(data.shape, layout, **window))
+    return _arranged(largest, layout, out_layout)
 
 
 def _max_pool_backward(
@@ -224,13 +147,12 @@ def _max_pool_backward(
     **window: Any,
 ) -> Any:
     """The adjoint of a window goes to the first of its places that has the largest element."""
-    x = _arranged(data, layout, _standard(layout))
-    g = _arranged(output_grad, out_layout, _standard(layout))
-    windows = _windows(x.shape[2:], **window)
+    g = _arranged(output_grad, out_layout, layout)
+    windows = _windows(data.shape, layout, **window)
     if windows.left_to_xla:
-        (adjoint,) = jax.vjp(lambda x: _largest(x, windows), x)[1](g)
-        return _arranged(adjoint, _standard(layout), layout)
-    padded = windows.padded(x, _lowest(x.dtype))
+        (adjoint,) = jax.vjp(lambda x: _largest(x, windows), data)[1](g)
+        return adjoint
+    padded = windows.padded(data, _lowest(data.dtype))
     parts = [windows.at(padded, place) for place in windows.places()]
     largest = functools.reduce(jnp.maximum, parts)
     free, total = jnp.ones(largest.shape, bool), jnp.zeros_like(padded)
@@ -238,28 +160,28 @@ def _max_pool_backward(
         hit = free & (part == largest)
         free = free & ~hit
         total = total + windows.back(jnp.where(hit, g, jnp.zeros_like(g)), place, padded.shape)
-    return _arranged(windows.unpadded(total), _standard(layout), layout)
+    return windows.unpadded(total)
 
 
 def _window_sum(x: Any, windows: Windows) -> Any:
     return windows.reduced(x, 0, jnp.add, lax.add)
 
 
-def _shares(lengths: Sequence[Any], windows: Windows, count_include_pad: bool, dtype: Any) -> Any:
+def _shares(shape: Sequence[Any], windows: Windows, count_include_pad: bool, dtype: Any) -> Any:
     """What each window divides its sum by: all its places, or those inside the tensor."""
     if count_include_pad:
         return jnp.asarray(math.prod(windows.size), dtype)
-    inside = _window_sum(jnp.ones((1, 1, *lengths), dtype), windows)
+    lengths = windows.along(len(shape), [shape[axis] for axis in windows.axes], 1)
+    inside = _window_sum(jnp.ones(lengths, dtype), windows)
     return jnp.maximum(inside, jnp.ones((), dtype))
 
 
 def _avg_pool(
     data: Any, layout: str, out_layout: str, count_include_pad: bool, **window: Any
 ) -> Any:
-    x = widened(_arranged(data, layout, _standard(layout)))
-    windows = _windows(x.shape[2:], **window)
-    mean = _window_sum(x, windows) / _shares(x.shape[2:], windows, count_include_pad, x.dtype)
-    return _arranged(mean, _standard(layout), out_layout).astype(data.dtype)
+    x, windows = widened(data), _windows(data.shape, layout, **window)
+    mean = _window_sum(x, windows) / _shares(x.shape, windows, count_include_pad, x.dtype)
+    return _arranged(mean, layout, out_layout).astype(data.dtype)
 
 
 def _avg_pool_backward(
@@ -271,18 +193,16 @@ def _avg_pool_backward(
     **window: Any,
 ) -> Any:
     """The adjoint of a window, divided, goes to each of its places."""
-    shape = [data.shape[axis] for axis in permutation(layout, _standard(layout))]
-    g = widened(_arranged(output_grad, out_layout, _standard(layout)))
-    windows = _windows(shape[2:], **window)
-    g = g / _shares(shape[2:], windows, count_include_pad, g.dtype)
+    g = widened(_arranged(output_grad, out_layout, layout))
+    windows = _windows(data.shape, layout, **window)
+    g = g / _shares(data.shape, windows, count_include_pad, g.dtype)
     if windows.left_to_xla:
-        like = jax.ShapeDtypeStruct(tuple(shape), g.dtype)
+        like = jax.ShapeDtypeStruct(data.shape, g.dtype)
         (adjoint,) = jax.linear_transpose(lambda x: _window_sum(x, windows), like)(g)
-        return _arranged(adjoint, _standard(layout), layout).astype(data.dtype)
-    padded = [*shape[:2], *(n + sum(p) for n, p in zip(shape[2:], windows.pads, strict=True))]
-    parts = (windows.back(g, place, padded) for place in windows.places())
-    total = windows.unpadded(functools.reduce(jnp.add, parts))
-    return _arranged(total, _standard(layout), layout).astype(data.dtype)
+        return adjoint.astype(data.dtype)
+    shape = windows.padded_shape(data.shape)
+    parts = (windows.back(g, place, shape) for place in windows.places())
+    return windows.unpadded(functools.reduce(jnp.add, parts)).astype(data.dtype)
 
 
 def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[..., Any]) -> Op:

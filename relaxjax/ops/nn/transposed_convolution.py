@@ -1,9 +1,11 @@
 """Transposed convolutions: each input is spread over a window of the output, times the kernel."""
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
@@ -23,6 +25,7 @@ from .convolution import (
     swapped_kernel,
     weight_adjoint,
 )
+from .convolution_forms import Convolution
 from .layouts import (
     SPATIAL,
     by_letter,
@@ -32,6 +35,7 @@ from .layouts import (
     require_rank,
     window_span,
 )
+from .windows import Windows
 
 
 def _transposed_type(
@@ -84,31 +88,71 @@ def _convolve_transposed(
     out_layout: str,
     out_dtype: str | None,
 ) -> Any:
-    """A convolution of the data, spread out by the strides, with the kernel turned round."""
+    """By XLA's own, or as a sum over the places of the kernel, where that is few products.
+
+    The layouts are those of the convolution that this one is the transpose of.
+    """
     data, weight, wide = in_one_dtype(data, weight, out_dtype)
-    spatial = SPATIAL[len(strides)]
-    sizes = by_letter(weight.shape, kernel_layout)
-    pads = [
-        (span - 1 - low, span - 1 - high + extra)
-        for span, (low, high), extra in zip(
-            (window_span(sizes[c], d) for c, d in zip(spatial, dilation, strict=True)),
-            pad_pairs(padding),
-            output_padding,
-            strict=True,
-        )
-    ]
-    out = lax.conv_general_dilated(
-        data,
-        _turned_round(weight, kernel_layout, spatial, groups),
-        (1,) * len(spatial),
-        pads,
-        lhs_dilation=strides,
-        rhs_dilation=dilation,
-        dimension_numbers=(data_layout, f"OI{spatial}", out_layout),
-        feature_group_count=groups,
-        preferred_element_type=wide,
-    )
+    pads, swapped = tuple(pad_pairs(padding)), swapped_kernel(kernel_layout)
+    layouts = (data_layout, swapped, out_layout)
+    form = Convolution(strides, pads, dilation, groups, *layouts)
+    if form.is_pointwise(weight):
+        plain = _plain_convolution(len(strides), data_layout, kernel_layout)
+        parts = {(0,) * len(strides): plain.product(data, weight, wide)}
+    elif form.is_depthwise(weight):
+        vectors = form.vectors(weight, wide)
+        size = vectors.shape[: len(strides)]
+        parts = {place: data.astype(wide) * vectors[place] for place in np.ndindex(size)}
+    else:
+        out = _spread_out(data, weight, form, output_padding, wide)
+        return cast(out, out_dtype or out.dtype)
+    out = _put_back(parts, weight, form, output_padding)
+    out = jnp.transpose(out, permutation(data_layout, out_layout))
     return cast(out, out_dtype or out.dtype)
+
+
+def _plain_convolution(count: int, data_layout: str, kernel_layout: str) -> Convolution:
+    """A convolution with no strides, padding or dilation, that keeps the layout."""
+    one, none = (1,) * count, ((0, 0),) * count
+    return Convolution(one, none, one, 1, data_layout, kernel_layout, data_layout)
+
+
+def _put_back(
+    parts: Mapping[tuple[int, ...], Any], weight: Any, form: Convolution, extra: Sequence[Any]
+) -> Any:
+    """The sum of tensors, each spread by the strides and moved to a place of the windows."""
+    shape = list(next(iter(parts.values())).shape)
+    sizes = by_letter(weight.shape, form.kernel_layout)
+    size = tuple(sizes[letter] for letter in form.spatial)
+    counts = tuple(shape[axis] for axis in form.axes)
+    windows = Windows(form.axes, size, form.strides, form.pads, form.dilation, counts)
+    for i, axis in enumerate(form.axes):
+        span = window_span(size[i], form.dilation[i])
+        shape[axis] = (counts[i] - 1) * form.strides[i] + span + extra[i]
+    moved = (windows.back(part, place, shape) for place, part in parts.items())
+    return windows.unpadded(functools.reduce(jnp.add, moved))
+
+
+def _spread_out(data: Any, weight: Any, form: Convolution, extra: Sequence[Any], dtype: Any) -> Any:
+    """A convolution of the data, spread out by the strides, with the kernel turned round."""
+    sizes = by_letter(weight.shape, form.kernel_layout)
+    spans = [window_span(sizes[c], d) for c, d in zip(form.spatial, form.dilation, strict=True)]
+    pads = [
+        (span - 1 - low, span - 1 - high + more)
+        for span, (low, high), more in zip(spans, form.pads, extra, strict=True)
+    ]
+    kernel = _turned_round(weight, swapped_kernel(form.kernel_layout), form.spatial, form.groups)
+    return lax.conv_general_dilated(
+        data,
+        kernel,
+        (1,) * len(spans),
+        pads,
+        lhs_dilation=form.strides,
+        rhs_dilation=form.dilation,
+        dimension_numbers=(form.data_layout, f"OI{form.spatial}", form.out_layout),
+        feature_group_count=form.groups,
+        preferred_element_type=dtype,
+    )
 
 
 def _turned_round(weight: Any, layout: str, spatial: str, groups: int) -> Any:

@@ -1,0 +1,99 @@
+"""Windows that slide along some axes of an array, place by place inside them.
+
+One place of all windows is one strided slice of the whole array. Reductions and products over the
+places are sums of such slices, which XLA fuses; its own operators for windows are often slower.
+"""
+
+import functools
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+_MANY_PLACES = 64
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows along `axes`: how large, how far apart, and how many."""
+
+    axes: tuple[int, ...]
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    counts: tuple[Any, ...]
+
+    def along(self, ndim: int, values: Sequence[Any], other: Any) -> list[Any]:
+        """Values for the axes of the windows, and `other` for the other axes."""
+        given = dict(zip(self.axes, values, strict=True))
+        return [given.get(axis, other) for axis in range(ndim)]
+
+    def padded(self, x: Any, value: Any) -> Any:
+        sides = [(low, high, 0) for low, high in self.pads]
+        return lax.pad(x, jnp.asarray(value, x.dtype), self.along(x.ndim, sides, (0, 0, 0)))
+
+    def unpadded(self, x: Any) -> Any:
+        sides = [(-low, -high, 0) for low, high in self.pads]
+        return lax.pad(x, jnp.zeros((), x.dtype), self.along(x.ndim, sides, (0, 0, 0)))
+
+    def padded_shape(self, shape: Sequence[Any]) -> list[Any]:
+        more = self.along(len(shape), [low + high for low, high in self.pads], 0)
+        return [length + extra for length, extra in zip(shape, more, strict=True)]
+
+    @property
+    def left_to_xla(self) -> bool:
+        """Whether the places are many, or windows counted by a symbol, which no slice can be."""
+        known = all(isinstance(count, int) for count in self.counts)
+        return not known or math.prod(self.size) > _MANY_PLACES
+
+    def places(self) -> list[tuple[int, ...]]:
+        """The places inside a window, row by row."""
+        return list(itertools.product(*map(range, self.size)))
+
+    def at(self, padded: Any, place: Sequence[int]) -> Any:
+        """The element at one place of every window."""
+        starts = [inside * d for inside, d in zip(place, self.dilation, strict=True)]
+        stops = [
+            start + (count - 1) * stride + 1
+            for start, count, stride in zip(starts, self.counts, self.strides, strict=True)
+        ]
+        ends = self.along(padded.ndim, stops, None)
+        return lax.slice(
+            padded,
+            self.along(padded.ndim, starts, 0),
+            [n if end is None else end for n, end in zip(padded.shape, ends, strict=True)],
+            self.along(padded.ndim, self.strides, 1),
+        )
+
+    def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
+        """Values, one for each window, at one place of them in zeros of the padded shape."""
+        sides = []
+        for axis, inside, count, stride, dilation in zip(
+            self.axes, place, self.counts, self.strides, self.dilation, strict=True
+        ):
+            start = inside * dilation
+            sides.append((start, shape[axis] - start - (count - 1) * stride - 1, stride - 1))
+        return lax.pad(
+            values, jnp.zeros((), values.dtype), self.along(values.ndim, sides, (0, 0, 0))
+        )
+
+    def reduced(self, x: Any, start: Any, combine: Callable[[Any, Any], Any], one: Any) -> Any:
+        """Each window of `x` reduced: by `combine` over its places, or by XLA to `one`."""
+        if self.left_to_xla:
+            return lax.reduce_window(
+                x,
+                np.asarray(start, x.dtype),  # concrete, so that JAX sees which reduction it is
+                one,
+                self.along(x.ndim, self.size, 1),
+                self.along(x.ndim, self.strides, 1),
+                self.along(x.ndim, self.pads, (0, 0)),
+                window_dilation=self.along(x.ndim, self.dilation, 1),
+            )
+        padded = self.padded(x, start)
+        return functools.reduce(combine, (self.at(padded, place) for place in self.places()))
