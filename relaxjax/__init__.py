@@ -1,5 +1,8 @@
 """relaxjax: a pure-functional autodiff compiler whose backward programs can be read and edited."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .ir import BlockBuilder as BlockBuilder
 from .ir import Call as Call
 from .ir import Constant as Constant
@@ -26,13 +29,41 @@ from .ir import TupleStructInfo as TupleStructInfo
 from .ir import TupleType as TupleType
 from .ir import Var as Var
 from .ir import const as const
-from .lowering import Executable as Executable
-from .lowering import VirtualMachine as VirtualMachine
-from .lowering import build as build
-from .lowering import export as export
-from .lowering import to_jax as to_jax
-from .lowering import to_python as to_python
 from .ops import op as op
-from .passes import SetupTrainer as SetupTrainer
-from .script import from_source as from_source
-from .training import Trainer as Trainer
+
+if TYPE_CHECKING:
+    from .lowering import Executable as Executable
+    from .lowering import VirtualMachine as VirtualMachine
+    from .lowering import build as build
+    from .lowering import export as export
+    from .lowering import to_jax as to_jax
+    from .lowering import to_python as to_python
+    from .passes import SetupTrainer as SetupTrainer
+    from .script import from_source as from_source
+    from .training import Trainer as Trainer
+
+# What stands above the operators is imported when it is asked for: half of what there is to import.
+_HOMES = {
+    "Executable": "lowering",
+    "SetupTrainer": "passes",
+    "Trainer": "training",
+    "VirtualMachine": "lowering",
+    "build": "lowering",
+    "export": "lowering",
+    "from_source": "script",
+    "to_jax": "lowering",
+    "to_python": "lowering",
+}
+_PACKAGES = ("datasets", "losses", "lowering", "optim", "passes", "script", "testing", "training")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    if name in _PACKAGES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_PACKAGES})

@@ -29,7 +29,22 @@ def test_importing_relaxjax_imports_little_beside_jax() -> None:
     new = modules_after("import relaxjax") - modules_after("import jax")
     packages = {name.partition(".")[0] for name in new} - sys.stdlib_module_names
     assert "relaxjax" in packages
-    assert packages <= {"jax", "relaxjax", "safetensors"}  # safetensors takes a few milliseconds
+    assert packages <= {"jax", "relaxjax"}
+    late = ("passes", "script", "lowering", "training", "losses", "optim")
+    assert not [name for name in new if name.startswith(tuple(f"relaxjax.{n}" for n in late))]
+
+
+def test_what_is_imported_late_is_there() -> None:
+    """In a fresh Python, because here most of it has been imported."""
+    names = sorted({*relaxjax._HOMES, *relaxjax._PACKAGES})
+    asked = "; ".join(f"relaxjax.{name}" for name in names)
+    assert "relaxjax.training" in modules_after(f"import relaxjax; {asked}")
+    assert set(names) <= set(dir(relaxjax))
+
+
+def test_a_name_that_the_face_lacks_is_an_error() -> None:
+    with pytest.raises(AttributeError, match="module 'relaxjax' has no attribute 'Trainr'"):
+        relaxjax.Trainr  # noqa: B018  # asking is what is tested
 
 
 def test_type_checkers_may_trust_the_package() -> None:
