@@ -10,7 +10,6 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, Type
 
-
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
