@@ -186,6 +186,7 @@ def _dynamic_slice_gradient(
     "relax.dynamic_strided_slice",
     lower=_dynamic_slice,
     gradient=_dynamic_slice_gradient,
+    jvp=lambda tangents, y, x, *places: call("dynamic_strided_slice", tangents[0], *places),
     precision="follow",
     facts={"data_dependent": True},
 )

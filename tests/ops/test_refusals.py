@@ -78,7 +78,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("add", *(Var("x", TensorType((2,), "float32", vdevice=d)) for d in "ab")),
-            "relax.add: the tensors are on different devices: ['a', 'b']",
+            "relax.add: the tensors are on different devices: ['",
         ),
         (
             lambda: call("exp", i(2)),
