@@ -207,6 +207,10 @@ def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: str) -> Any:
         jnp.broadcast_to(bound, shape) if hasattr(bound, "dtype") else bound
         for bound in (minval, maxval)
     )
+    if any(isinstance(bound, int) and not -(2**31) <= bound < 2**31 for bound in (low, high)):
+        # The end of the range may be just what the dtype cannot hold, as 2 ** 31 for int32.
+        with jax.enable_x64(True):
+            return jax.random.randint(key, shape, low, high, jax_dtype(dtype))
     return jax.random.randint(key, shape, low, high, jax_dtype(dtype))
 
 
