@@ -231,7 +231,7 @@ def attention(
     scores = np.einsum("bqhd,bkhd->bhqk", q, k) * (scale or q.shape[-1] ** -0.5)
     scores = scores if bias is None else scores + bias
     for i in range(q.shape[1]):
-        place = i + (k.shape[1] - q.shape[1] if causal_mask == "BottomRight" else 0)
+        place = i + (abs(k.shape[1] - q.shape[1]) if causal_mask == "BottomRight" else 0)
         for j in range(k.shape[1]):
             hidden = (causal_mask and j > place) or (window_size and place - j >= window_size)
             if hidden:

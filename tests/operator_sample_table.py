@@ -1,5 +1,6 @@
 """The samples of every operator, by its name: what the oracle of tests/ops runs."""
 
+import samples_attention
 import samples_elementwise
 import samples_image
 import samples_indexing
@@ -13,6 +14,7 @@ import samples_windows
 from operator_samples import Sample
 
 SAMPLES: dict[str, list[Sample]] = {
+    **samples_attention.SAMPLES,
     **samples_elementwise.SAMPLES,
     **samples_image.SAMPLES,
     **samples_indexing.SAMPLES,

@@ -1,23 +1,23 @@
 """Scaled dot-product attention on tensors of shape (batch, sequence, heads, head dimension)."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.dims import Dim, can_prove_different, floordiv
+from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.arrays import finite_range
+from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
-from relaxjax.ops.emit import call, dims_of, dtype_of, number, scalar, where
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.shapes import common_dtype, dims_text
 from relaxjax.ops.sugar import sugar
-from relaxjax.ops.traced import traced_gradient
+
+from .attending import attention as attend
+from .attending import attention_backward as attend_backward
+from .attending import attention_where as attend_where
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "contraction"}
@@ -73,141 +73,10 @@ def _require_bias(query: TensorType, key: TensorType, bias: TensorType) -> None:
             )
 
 
-def _offset(causal_mask: str, queries: Any, keys: Any) -> Any:
-    """By how much a query may see further than its own place."""
-    return keys - queries if causal_mask == "BottomRight" else 0
-
-
-def _visible(
-    queries: Any, keys: Any, causal_mask: str | None, window_size: int | None
-) -> Any | None:
-    """Which keys (columns) each query (rows) sees, None where it is all of them."""
-    if causal_mask is None and window_size is None:
-        return None
-    shape = (queries, keys)
-    distance = lax.broadcasted_iota(jnp.int32, shape, 0) - lax.broadcasted_iota(jnp.int32, shape, 1)
-    distance = distance + _offset(causal_mask or "TopLeft", queries, keys)
-    seen = distance >= 0 if causal_mask else jnp.ones(shape, bool)
-    return seen if window_size is None else seen & (distance < window_size)
-
-
-def _lowest(dtype: Any) -> float:
-    """A number whose exponential is 0, and that unlike infinity gives no NaN."""
-    return finite_range(dtype)[0]
-
-
-def _scores(query: Any, key: Any, scale: float | None) -> Any:
-    """The scaled products of queries and keys, by batch and head, in float32 at least."""
-    wide = jnp.float32 if query.dtype.itemsize < 4 else query.dtype
-    factor = scale if scale is not None else 1 / math.sqrt(query.shape[-1])
-    products = jnp.einsum("bqhd,bkhd->bhqk", query, key, preferred_element_type=wide)
-    return products * jnp.asarray(factor, wide)
-
-
-def _weighted(scores: Any, seen: Any | None, value: Any, dtype: Any) -> Any:
-    """The mean of the values by the softmax of the scores."""
-    if seen is not None:
-        seen = jnp.broadcast_to(seen, scores.shape)
-        scores = lax.select(seen, scores, jnp.full_like(scores, _lowest(scores.dtype)))
-    weights = jax.nn.softmax(scores, -1).astype(value.dtype)
-    return jnp.einsum("bhqk,bkhd->bqhd", weights, value).astype(dtype)
-
-
-def _attention(
-    query: Any,
-    key: Any,
-    value: Any,
-    bias: Any,
-    scale: float | None,
-    causal_mask: str | None,
-    window_size: int | None,
-) -> Any:
-    groups = query.shape[2] // key.shape[2]
-    if groups > 1:
-        key, value = (jnp.repeat(part, groups, 2) for part in (key, value))
-    scores = _scores(query, key, scale)
-    if bias is not None:
-        scores = scores + bias.astype(scores.dtype)
-    seen = _visible(query.shape[1], key.shape[1], causal_mask, window_size)
-    return _weighted(scores, None if seen is None else seen[None, None], value, query.dtype)
-
-
-def _mask_expr(
-    scores: Expr, queries: Dim, keys: Dim, causal_mask: str | None, window_size: int | None
-) -> Expr:
-    """The scores with those out of sight at the lowest number."""
-    if causal_mask is None and window_size is None:
-        return scores
-    offset = _offset(causal_mask or "TopLeft", queries, keys)
-    seen = call("ones", (queries, keys), "int32")
-    if causal_mask is not None:
-        seen = call("tril", seen, offset)
-    if window_size is not None:
-        seen = call("triu", seen, offset - window_size + 1)
-    lowest = scalar(_lowest(dtype_of(scores)), scores)
-    return where(call("astype", seen, "bool"), scores, lowest)
-
-
-def _gradient(
-    g: Expr,
-    y: Expr,
-    query: Expr,
-    key: Expr,
-    value: Expr,
-    bias: Expr | None,
-    scale: float | None,
-    causal_mask: str | None,
-    window_size: int | None,
-) -> tuple[Expr | None, ...]:
-    """Through the weights, computed again: nothing of their size outlives the forward program."""
-    heads, key_heads = dims_of(query)[2], dims_of(key)[2]
-    rows = [call("permute_dims", part, [0, 2, 1, 3]) for part in (query, key, value, g)]
-    q, k, v, h = rows
-    if heads != key_heads:
-        k, v = (call("repeat", part, floordiv(heads, key_heads), 1) for part in (k, v))
-    factor = _factor(query, scale)
-    scores: Expr = call("matmul", q, call("permute_dims", k, [0, 1, 3, 2])) * factor
-    if bias is not None:
-        scores = scores + bias
-    masked = _mask_expr(scores, dims_of(query)[1], dims_of(key)[1], causal_mask, window_size)
-    weights = call("nn.softmax", masked, -1)
-    to_weights = call("matmul", h, call("permute_dims", v, [0, 1, 3, 2]))
-    to_scores = (to_weights - call("sum", to_weights * weights, -1, True)) * weights
-    scaled = to_scores * factor
-    to_query: Expr = call("matmul", scaled, k)
-    to_key: Expr = call("matmul", call("permute_dims", scaled, [0, 1, 3, 2]), q)
-    to_value: Expr = call("matmul", call("permute_dims", weights, [0, 1, 3, 2]), h)
-    to_key, to_value = (_heads_summed(p, key_heads, heads) for p in (to_key, to_value))
-    back = (call("permute_dims", part, [0, 2, 1, 3]) for part in (to_query, to_key, to_value))
-    return *back, None if bias is None else to_scores
-
-
-def _factor(query: Expr, scale: float | None) -> Expr:
-    if scale is not None:
-        return scalar(scale, query)
-    dim = dims_of(query)[3]
-    return (
-        scalar(1 / math.sqrt(dim), query)
-        if isinstance(dim, int)
-        else call("rsqrt", number(dim, query))
-    )
-
-
-def _heads_summed(adjoint: Expr, key_heads: Dim, heads: Dim) -> Expr:
-    """The adjoint of keys or values that several heads of the queries share."""
-    if heads == key_heads:
-        return adjoint
-    batch, _, length, size = dims_of(adjoint)
-    apart = call("reshape", adjoint, (batch, key_heads, floordiv(heads, key_heads), length, size))
-    return call("sum", apart, 2)
-
-
 @op(
     "relax.nn.attention",
-    lower=lambda query, key, value, **attrs: _attention(query, key, value, None, **attrs),
-    gradient=lambda g, y, query, key, value, **attrs: _gradient(
-        g, y, query, key, value, None, **attrs
-    )[:3],
+    lower=lambda query, key, value, **attrs: attend(query, key, value, None, **attrs),
+    gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
 )
 def plain_attention(
@@ -221,14 +90,20 @@ def plain_attention(
     """Attention: softmax(scale * query @ key^T) @ value, for each batch and head.
 
     `scale` is 1 / sqrt(head dimension) if not given. A query sees the keys up to its own place with
-    the mask TopLeft; with BottomRight the last query sees all. `window_size` is how many of them,
-    counted back from there. Several heads of the query may share one of the keys and values.
+    the mask TopLeft, with BottomRight as many more as the lengths of queries and keys differ by.
+    `window_size` is how many of them, counted back from there; where none is left, the result is
+    0. Several heads of the query may share one of the keys and values.
     """
     _require_mask(causal_mask, window_size)
     return _attention_type(query, key, value)
 
 
-@op("relax.nn.attention_bias", lower=_attention, gradient=_gradient, **_RULES)
+@op(
+    "relax.nn.attention_bias",
+    lower=attend,
+    gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
+    **_RULES,
+)
 def biased_attention(
     query: TensorType,
     key: TensorType,
@@ -242,6 +117,20 @@ def biased_attention(
     _require_mask(causal_mask, window_size)
     _require_bias(query, key, bias)
     return _attention_type(query, key, value)
+
+
+attention_backward = backward_of(
+    plain_attention,
+    "query",
+    "key",
+    "value",
+    lower=lambda g, query, key, value, **attrs: attend_backward(
+        g, query, key, value, None, **attrs
+    ),
+)
+attention_bias_backward = backward_of(
+    biased_attention, "query", "key", "value", "bias", lower=attend_backward
+)
 
 
 @sugar("relax.nn.attention")
@@ -296,27 +185,24 @@ def _attention_var_len(
 ) -> Any:
     owner_q, place_q = _segments(seqstart_q, queries.shape[1])
     owner_k, place_k = _segments(seqstart_k, keys.shape[1])
-    seen = owner_q[:, None] == owner_k[None, :]
+    inside = (owner_q >= 0) & (owner_q < seqstart_q.shape[0] - 1)
+    seen = inside[:, None] & (owner_q[:, None] == owner_k[None, :])
     distance = place_q[:, None] - place_k[None, :]
     if causal_mask == "BottomRight":
-        extra = (seqstart_k[1:] - seqstart_k[:-1]) - (seqstart_q[1:] - seqstart_q[:-1])
+        extra = abs((seqstart_k[1:] - seqstart_k[:-1]) - (seqstart_q[1:] - seqstart_q[:-1]))
         distance = distance + jnp.take(extra, owner_q, mode="clip")[:, None]
     if causal_mask is not None:
         seen = seen & (distance >= 0)
     if window_size is not None:
         seen = seen & (distance < window_size)
-    groups = queries.shape[2] // keys.shape[2]
-    if groups > 1:
-        keys, values = (jnp.repeat(part, groups, 2) for part in (keys, values))
-    scores = _scores(queries, keys, scale)
-    return _weighted(scores, seen[None, None], values, queries.dtype)
+    return attend_where(queries, keys, values, seen, scale)
 
 
 @op(
     "relax.nn.attention_var_len",
     complete=_complete_var_len,
     lower=_attention_var_len,
-    gradient=traced_gradient("relax.nn.attention_var_len"),
+    gradient=backward_rule("relax.nn.attention_var_len", "queries", "keys", "values"),
     **_RULES,
 )
 def attention_var_len(
@@ -334,7 +220,7 @@ def attention_var_len(
     """Attention within each of several sequences that are packed into one, end to end.
 
     `seqstart_q[i]` is where sequence i starts, with one more at the end; those of the keys are the
-    same if not given.
+    same if not given. What lies outside of all sequences gives 0.
     """
     _require_mask(causal_mask, window_size)
     for name, starts in (("seqstart_q", seqstart_q), ("seqstart_k", seqstart_k)):
@@ -343,3 +229,6 @@ def attention_var_len(
             if starts.ndim not in (-1, 1):
                 raise OpError(f"`{name}` must have 1 dimension, found {starts.ndim}")
     return _attention_type(queries, keys, values)
+
+
+attention_var_len_backward = backward_of(attention_var_len, "queries", "keys", "values")

