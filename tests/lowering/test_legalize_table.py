@@ -55,9 +55,7 @@ def test_static_shapes_are_enough(name: str) -> None:
 
 def numbers(array: Any) -> Any:
     """What an array holds: of random keys, their data."""
-    is_key = isinstance(array, jax.Array) and jax.numpy.issubdtype(
-        array.dtype, jax.dtypes.prng_key
-    )
+    is_key = isinstance(array, jax.Array) and jax.numpy.issubdtype(array.dtype, jax.dtypes.prng_key)
     return jax.random.key_data(array) if is_key else array
 
 
