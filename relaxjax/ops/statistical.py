@@ -217,7 +217,8 @@ def _cumprod_gradient(
     """sum over i >= j of g[i] * (product of all but x[j] up to i), in two steps.
 
     Where there is no zero, that product is y[i] / x[j]. At the first zero it is finite as well:
-    there x[j] is replaced by 1 in a second product. At the zeros after it, it is 0.
+    there x[j] is replaced by 1 in a second product. At the zeros after it, it is 0, and taken to
+    be constant: so the derivative of this gradient is wrong where there are two zeros or more.
     """
     value = x if dtype is None else call("astype", x, dtype)
     value = call("reshape", value, (-1,)) if axis is None else value
