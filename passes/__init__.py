@@ -1,25 +1,18 @@
 """Passes: pure functions from module to module, each in its own file, and what runs them."""
 
-from .append_loss import AppendLoss as AppendLoss
 from .base import PassFactory as PassFactory
 from .base import pass_factory as pass_factory
-from .canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .config import register_config as register_config
 from .context import PassContext as PassContext
 from .context import build_config as build_config
-from .custom_gradient import CustomGradient as CustomGradient
-from .dead_code_elimination import DeadCodeElimination as DeadCodeElimination
-from .decompose_ops import DecomposeOps as DecomposeOps
-from .decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference
-from .decompose_ops import DecomposeOpsForTraining as DecomposeOpsForTraining
-from .decompose_ops import MutateOpsForTraining as MutateOpsForTraining
 from .decorators import dataflowblock_pass as dataflowblock_pass
 from .decorators import function_pass as function_pass
 from .decorators import module_pass as module_pass
-from .eliminate_common_subexpr import EliminateCommonSubexpr as EliminateCommonSubexpr
-from .fold_constant import FoldConstant as FoldConstant
-from .gradient import Gradient as Gradient
-from .gradient import GradientError as GradientError
+from .differentiation.custom_gradient import CustomGradient as CustomGradient
+from .differentiation.gradient import Gradient as Gradient
+from .differentiation.gradient import GradientError as GradientError
+from .differentiation.jvp import HessianVectorProduct as HessianVectorProduct
+from .differentiation.jvp import Jvp as Jvp
 from .hooks import pass_instrument as pass_instrument
 from .info import PassInfo as PassInfo
 from .instruments import DumpIR as DumpIR
@@ -29,20 +22,29 @@ from .instruments import PassTimingInstrument as PassTimingInstrument
 from .instruments import PrintAfterAll as PrintAfterAll
 from .instruments import PrintBeforeAll as PrintBeforeAll
 from .instruments import WellFormedInstrument as WellFormedInstrument
-from .jvp import HessianVectorProduct as HessianVectorProduct
-from .jvp import Jvp as Jvp
 from .kinds import DataflowBlockPass as DataflowBlockPass
 from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass
 from .kinds import Pass as Pass
-from .legalize_ops import LegalizeOps as LegalizeOps
-from .normalize import Normalize as Normalize
 from .notes import in_function as in_function
+from .operators.legalize_ops import LegalizeOps as LegalizeOps
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text
 from .registry import get_pass as get_pass
 from .sequential import Sequential as Sequential
-from .setup_trainer import SetupTrainer as SetupTrainer
-from .simplify_expr import SimplifyExpr as SimplifyExpr
-from .simplify_gradient import SimplifyGradient as SimplifyGradient
+from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
+from .simplification.dead_code_elimination import DeadCodeElimination as DeadCodeElimination
+from .simplification.eliminate_common_subexpr import (
+    EliminateCommonSubexpr as EliminateCommonSubexpr,
+)
+from .simplification.fold_constant import FoldConstant as FoldConstant
+from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
+from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
+from .structure.normalize import Normalize as Normalize
+from .training.append_loss import AppendLoss as AppendLoss
+from .training.decompose_ops import DecomposeOps as DecomposeOps
+from .training.decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference
+from .training.decompose_ops import DecomposeOpsForTraining as DecomposeOpsForTraining
+from .training.decompose_ops import MutateOpsForTraining as MutateOpsForTraining
+from .training.setup_trainer import SetupTrainer as SetupTrainer

@@ -16,7 +16,7 @@ import pytest
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes.dead_code_elimination import DeadCodeElimination
+from relaxjax.passes.simplification.dead_code_elimination import DeadCodeElimination
 from relaxjax.script import from_source
 
 ASK_TVM = """

@@ -14,7 +14,7 @@ import pytest
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes.gradient import Gradient
+from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.script import from_source
 
 ASK_TVM = """

@@ -15,7 +15,6 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import add
 from relaxjax.passes.context import PassContext
-from relaxjax.passes.dead_code_elimination import DeadCodeElimination
 from relaxjax.passes.decorators import module_pass
 from relaxjax.passes.instruments import (
     DumpIR,
@@ -26,8 +25,9 @@ from relaxjax.passes.instruments import (
     PrintBeforeAll,
     WellFormedInstrument,
 )
-from relaxjax.passes.normalize import Normalize
 from relaxjax.passes.sequential import Sequential
+from relaxjax.passes.simplification.dead_code_elimination import DeadCodeElimination
+from relaxjax.passes.structure.normalize import Normalize
 
 
 def module() -> IRModule:

@@ -15,7 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span, located
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import PassFactory, pass_factory
-from relaxjax.passes.gradient import Gradient
+from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.info import PassInfo
 from relaxjax.passes.registry import FACTORIES, get_pass
 

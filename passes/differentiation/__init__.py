@@ -1,0 +1,1 @@
+"""Derivatives: the backward program, forward mode, and what a user says of either."""

@@ -1,0 +1,99 @@
+"""Derivatives by rules of the user's own: of operators declared elsewhere, of whole functions."""
+
+from typing import Any
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.function import Function
+from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.module import BaseFunc, IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import NoGradient, Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.walk import rewrite
+from relaxjax.passes.base import pass_factory
+
+from .activity import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
+from .adjoint import GradientError
+
+
+@pass_factory(opt_level=0)
+def CustomGradient(mod: IRModule, name: str, gradient: Any = None, jvp: Any = None) -> IRModule:
+    """Let an operator, or a function of the module, be differentiated by rules of one's own.
+
+    For an operator such as "relax.nn.relu", the rules are Python functions as `relaxjax.op` takes
+    them, and hold for the calls that are in the module now. For a function `f` of the module they
+    are names of others: `gradient(*params, cotangent)` returns a tuple, a gradient for each
+    parameter that can have one; `jvp(*params, *tangents)`, of as many tangents, returns
+    `(result, tangent)`. The attributes of `f` then say so, and its body is not looked into. What is
+    not given stays as it was.
+    """
+    if gradient is None and jvp is None:
+        raise GradientError(f"`CustomGradient` of `{name}` needs a `gradient`, a `jvp`, or both")
+    if name not in mod:
+        return _of_operator(mod, name, gradient, jvp)
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise GradientError(f"`{name}` is no Relax function: only those take rules of their own")
+    able = [param.ty for param in function.params if carries_gradient(param.ty)]
+    params = [param.ty for param in function.params]
+    if gradient is not None:
+        ret = TupleType(tuple(ty for ty in able if ty is not None))
+        _check_rule(mod, name, "gradient", gradient, [*params, function.ret_ty], ret)
+        function = function.with_attr(CUSTOM_GRADIENT, gradient)
+    if jvp is not None:
+        ret = TupleType((function.ret_ty, function.ret_ty))
+        _check_rule(mod, name, "jvp", jvp, [*params, *able], ret)
+        function = function.with_attr(CUSTOM_JVP, jvp)
+    return mod.with_function(name, function)
+
+
+def _of_operator(mod: IRModule, name: str, gradient: Any, jvp: Any) -> IRModule:
+    operator = get_op(name)
+    given = {"gradient": gradient, "jvp": jvp}
+    for kind, rule in given.items():
+        if rule is not None and not callable(rule) and not isinstance(rule, NoGradient):
+            raise GradientError(
+                f"the `{kind}` of the operator {name} must be a Python function or ZERO_GRADIENT, "
+                f"found {rule!r}"
+            )
+    own = replace(operator, **{kind: rule for kind, rule in given.items() if rule is not None})
+
+    def changed(expr: Expr) -> Expr:
+        return own if isinstance(expr, Op) and expr.name == name else expr
+
+    functions: dict[str, BaseFunc] = {}
+    for function_name, function in mod.relax_functions().items():
+        rewritten = rewrite(function, changed)
+        assert isinstance(rewritten, Function)
+        functions[function_name] = rewritten
+    return mod.with_functions(functions)
+
+
+def _check_rule(
+    mod: IRModule, name: str, kind: str, rule: Any, params: list[Type | None], ret: Type
+) -> None:
+    """The types of a function that is to be a rule, against what it must take and return."""
+    if not isinstance(rule, str):
+        raise GradientError(
+            f"the `{kind}` of the function `{name}` must be the name of a function of the module, "
+            f"found {rule!r}"
+        )
+    function = mod[rule]
+    if not isinstance(function, Function):
+        raise GradientError(f"`{rule}` is no Relax function: it cannot be the {kind} of `{name}`")
+    if len(function.params) != len(params):
+        raise GradientError(
+            f"the {kind} `{rule}` of `{name}` must take {len(params)} parameters, "
+            f"found {len(function.params)}"
+        )
+    for param, wanted in zip(function.params, params, strict=True):
+        if fits(wanted, param.ty) is Fit.NEVER:
+            raise GradientError(
+                f"the {kind} `{rule}` of `{name}`: the parameter `{param.name}` must take "
+                f"{wanted}, found {param.ty}"
+            )
+    if fits(function.ret_ty, ret) is Fit.NEVER:
+        raise GradientError(
+            f"the {kind} `{rule}` of `{name}` must return {ret}, found {function.ret_ty}"
+        )

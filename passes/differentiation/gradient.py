@@ -1,0 +1,232 @@
+"""Reverse-mode differentiation: the backward program, written out as ordinary IR.
+
+The program that `Gradient` emits is the plain one: the forward bindings as they are, then for each
+of them, in reverse, the adjoints of what it used. Simplifying it is left to passes after this one.
+"""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import did_you_mean, get_op
+from relaxjax.ir.renew import renew
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import used_vars
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
+
+from .activity import CUSTOM_GRADIENT, active_vars, carries_gradient, obstacles
+from .adjoint import Adjoint
+from .adjoint import GradientError as GradientError
+from .checkpoints import Recomputation, without_marks
+from .halves import Differentiator
+from .inlining import inline_closures
+from .parts import is_flat
+
+
+@pass_factory(opt_level=0)
+def Gradient(
+    mod: IRModule,
+    func_name: str | GlobalVar,
+    require_grads: Var | str | Sequence[Var | str] | None = None,
+    target_index: int | Sequence[int] = 0,
+    cotangent: bool = False,
+    mode: str = "first_order",
+) -> IRModule:
+    """Add the adjoint of a function: its result, paired with the gradients of its target.
+
+    The new function `<func_name>_adjoint` takes the same parameters and returns
+    `(result, (gradient, ...))`, one gradient for each variable of `require_grads`: parameters or
+    intermediate variables of the function, themselves or by name, all parameters where it is None.
+    The target is the result, or its field `target_index`: a scalar of a floating-point dtype.
+    Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors:
+    the adjoint function takes the cotangent of each as a further parameter. With
+    `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error.
+    """
+    if mode not in ("first_order", "higher_order"):
+        raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
+    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    function = function_of(mod, name)
+    with in_function(name, function):
+        refuse_own_rule(name, function, CUSTOM_GRADIENT)
+        required = _required_vars(name, function, require_grads)
+        flat = is_flat(function)
+        copy, renewed = renew(function, visible=not flat)
+        targets = [_target(name, copy, index, cotangent) for index in _indices(target_index)]
+        wanted = [renewed[var] for var in required]
+        copy = inline_closures(copy)
+        problems = obstacles(mod, Tuple(tuple(targets)), tuple(copy.body.bindings()), wanted)
+        if problems:
+            raise GradientError("\n".join(["no gradient is known for:", *problems]))
+        differentiator = Differentiator(mod)
+        seeds = [_cotangent(target) if cotangent else _ones(target) for target in targets]
+        body = _adjoint_body(differentiator, copy, flat, targets, seeds, wanted)
+    params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
+    attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
+    adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
+    done = differentiator.module.with_function(f"{name}_adjoint", remove_all_unused(adjoint))
+    if mode == "higher_order":
+        _require_second_order(done, done[f"{name}_adjoint"])
+    return done
+
+
+def _require_second_order(mod: IRModule, adjoint: Function) -> None:
+    """Everything between the gradients and the parameters must have a derivative too."""
+    result = adjoint.body.body
+    assert isinstance(result, Tuple)
+    smooth = [param for param in adjoint.params if carries_gradient(param.ty)]
+    whole = inline_closures(adjoint)
+    problems = obstacles(mod, result.fields[1], tuple(whole.body.bindings()), smooth)
+    if problems:
+        heading = "the gradients cannot be differentiated again, because no gradient is known for:"
+        raise GradientError("\n".join([heading, *problems]))
+
+
+def function_of(mod: IRModule, name: str) -> Function:
+    """The function to differentiate."""
+    function = mod[name]
+    if not isinstance(function, Function):
+        raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
+    return function
+
+
+def refuse_own_rule(name: str, function: Function, attr: str) -> None:
+    """The body of a function that names its derivative may not be what is differentiated."""
+    if attr in function.attrs:
+        raise GradientError(
+            f"`{name}` has a derivative of its own, `{function.attrs[attr]}`, which holds where it "
+            "is called: differentiate a function that calls it"
+        )
+
+
+def _adjoint_body(
+    differentiator: Differentiator,
+    function: Function,
+    flat: bool,
+    targets: Sequence[Expr],
+    seeds: Sequence[Expr],
+    required: Sequence[Var],
+) -> SeqExpr:
+    """Forward bindings, seeds, backward bindings, gradients: one dataflow block if it can be."""
+    bindings, between = without_marks(tuple(function.body.bindings()))
+    active = active_vars(bindings, used_vars(Tuple(tuple(targets))), required)
+    builder = BlockBuilder()
+    with builder.scope(taken=[param.name for param in function.params]):
+        with builder.dataflow() if flat else nullcontext():
+            reverses = differentiator.emit_forward(builder, bindings, active)
+            recomputed = Recomputation(builder, bindings, between)
+            adjoint = Adjoint(builder, reverses, recomputed)
+            for target, seed in zip(targets, seeds, strict=True):
+                with builder.origin(target.span, getattr(target, "name", None)):
+                    adjoint.distribute(target, seed)
+            adjoint.go_back(bindings)
+            emit = builder.emit_output if flat else builder.emit
+            outputs = []
+            for var in required:
+                with builder.origin(var.span, var.name):
+                    outputs.append(emit(adjoint.of(var), f"{var.name}_adjoint_out"))
+        return builder.sequence((function.body.body, Tuple(tuple(outputs))))
+
+
+def _ones(target: Expr) -> Expr:
+    assert isinstance(target.ty, TensorType)
+    return get_op("relax.ones")((), target.ty.dtype)
+
+
+def _cotangent(target: Expr) -> Var:
+    return Var(f"{getattr(target, 'name', 'result')}_cotangent", target.ty)
+
+
+def _indices(target_index: int | Sequence[int]) -> Sequence[int]:
+    indices = [target_index] if isinstance(target_index, int) else list(target_index)
+    if not indices or len(set(indices)) != len(indices):
+        raise GradientError(f"`target_index` must name one target or several, found {indices}")
+    return indices
+
+
+def _required_vars(
+    name: str, function: Function, require_grads: Var | str | Sequence[Var | str] | None
+) -> list[Var]:
+    """The variables whose gradients are asked for, checked against the function."""
+    if require_grads is None:
+        return [param for param in function.params if _can_be_zero(param.ty)]
+    given = [require_grads] if isinstance(require_grads, Var | str) else list(require_grads)
+    known = [*function.params, *(binding.var for binding in function.body.bindings())]
+    required = [_known_var(name, known, item) for item in given]
+    for index, var in enumerate(required):
+        if var in required[:index]:
+            raise GradientError(f"the variable `{var.name}` appears more than once")
+        if not _all_float(var.ty):
+            raise GradientError(
+                "only tensors of floating-point dtype, or tuples of them, can require gradients, "
+                f"but `{var.name}` is of type {var.ty}"
+            )
+    return required
+
+
+def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
+    found = [var for var in known if item is var or item == var.name]
+    if len(found) == 1:
+        return found[0]
+    wanted = item.name if isinstance(item, Var) else item
+    if found:
+        raise GradientError(
+            f"`{name}` has {len(found)} variables called `{wanted}`: give the variable"
+        )
+    hint = did_you_mean(wanted, [var.name for var in known])
+    raise GradientError(f"there is no variable `{wanted}` in the function `{name}`{hint}")
+
+
+def _all_float(ty: Type | None) -> bool:
+    if isinstance(ty, TupleType):
+        return all(map(_all_float, ty.fields))
+    return isinstance(ty, TensorType) and is_float(ty.dtype)
+
+
+def _can_be_zero(ty: Type | None) -> bool:
+    """Whether a gradient can be stated for this type: what is no float has a gradient of zeros."""
+    if isinstance(ty, TupleType):
+        return all(map(_can_be_zero, ty.fields))
+    return isinstance(ty, TensorType) and not (ty.dtype or "").startswith("key<")
+
+
+def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
+    """What is differentiated: the result of the function, or one field of it.
+
+    It is a variable; with a cotangent it may be a tuple of them, as an adjoint's gradients are.
+    """
+    result = function.body.body
+    if isinstance(result, Tuple):
+        if not 0 <= index < len(result.fields):
+            raise GradientError(
+                f"`target_index` must be in [0, {len(result.fields)}), the number of results of "
+                f"`{name}`, found {index}"
+            )
+        result = result.fields[index]
+    elif index != 0:
+        raise GradientError(f"`{name}` has one result: `target_index` can only be 0, found {index}")
+    if not isinstance(result, Var) and not (any_float and _all_vars(result)):
+        raise GradientError(f"the target must be a variable, found `{result}`")
+    if any_float:
+        if not _all_float(result.ty):
+            raise GradientError(
+                "a target with a cotangent must be a tensor of floating-point dtype, or a tuple of "
+                f"them, but `{result}` is of type {result.ty}"
+            )
+        return result
+    scalar = isinstance(result.ty, TensorType) and result.ty.ndim == 0
+    if not scalar or not _all_float(result.ty):
+        raise GradientError(
+            "the target must be a scalar (a tensor without dimensions) of floating-point dtype, "
+            f"but `{result}` is of type {result.ty}: write `cotangent=True` for other targets"
+        )
+    return result
+
+
+def _all_vars(expr: Expr) -> bool:
+    return all(map(_all_vars, expr.fields)) if isinstance(expr, Tuple) else isinstance(expr, Var)

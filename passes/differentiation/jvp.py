@@ -1,0 +1,101 @@
+"""Forward-mode differentiation: the program that carries tangents along, written out as IR."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.builder import make_function
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import GlobalVar, Tuple
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
+
+from .activity import CUSTOM_JVP, carries_gradient, obstacles
+from .adjoint import GradientError
+from .gradient import Gradient, function_of, refuse_own_rule
+from .inlining import inline_closures
+from .pushing import Pusher
+
+
+@pass_factory(opt_level=0)
+def Jvp(
+    mod: IRModule, func_name: str | GlobalVar, wrt: str | Sequence[str] | None = None
+) -> IRModule:
+    """Add a function that gives the result of another and its tangent: `<func_name>_jvp`.
+
+    It takes the parameters of the function, then the tangents of those that `wrt` names, of all
+    that can have one where it is None, and returns `(result, tangent)`. A tangent is of the type of
+    what it belongs to, with zeros in the place of integers.
+    """
+    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    with in_function(name, function_of(mod, name)):
+        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt)
+    attrs = Attrs(pushed.attrs, global_symbol=f"{name}_jvp")
+    return mod.with_function(f"{name}_jvp", replace(pushed, attrs=attrs))
+
+
+@pass_factory(opt_level=0)
+def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
+    """Add `<func_name>_hvp`: the products of a scalar function's Hessian with vectors.
+
+    It takes the parameters of the function, then a vector for each that can have a gradient, and
+    returns a tuple of as many products: the tangent of the gradients, forward over reverse.
+    """
+    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    function = function_of(mod, name)
+    wanted = [param.name for param in function.params if carries_gradient(param.ty)]
+    differentiated = Gradient(name, require_grads=wanted)(mod)
+    adjoint = differentiated[f"{name}_adjoint"]
+    with in_function(name, function):
+        gradients = _returning(adjoint, 1)
+        pushed, mod = _pushed(
+            differentiated.without_functions(f"{name}_adjoint"), name, gradients, wanted
+        )
+        products = remove_all_unused(_returning(pushed, 1))
+    attrs = Attrs(products.attrs, global_symbol=f"{name}_hvp")
+    return mod.with_function(f"{name}_hvp", replace(products, attrs=attrs))
+
+
+def _pushed(
+    mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None
+) -> tuple[Function, IRModule]:
+    """The function with tangents, and the module with those that it calls."""
+    refuse_own_rule(name, function, CUSTOM_JVP)
+    places = _places(name, function, wrt)
+    whole = inline_closures(function)
+    moving = [whole.params[place] for place in places]
+    bindings = tuple(whole.body.bindings())
+    problems = obstacles(mod, whole.body.body, bindings, moving, forward=True)
+    if problems:
+        raise GradientError("\n".join(["no tangent is known for:", *problems]))
+    pusher = Pusher(mod)
+    pushed = pusher.function(function, tuple(places))
+    return pushed, pusher.module
+
+
+def _places(name: str, function: Function, wrt: str | Sequence[str] | None) -> list[int]:
+    """The places of the parameters that move."""
+    able = [place for place, param in enumerate(function.params) if carries_gradient(param.ty)]
+    if wrt is None:
+        return able
+    wanted = [wrt] if isinstance(wrt, str) else list(wrt)
+    names = {function.params[place].name: place for place in able}
+    for item in wanted:
+        if item not in names:
+            raise GradientError(
+                f"`wrt` names `{item}`, but the parameters of `{name}` that can have a tangent "
+                f"are {', '.join(f'`{n}`' for n in names) or 'none'}"
+            )
+    return [place for place in able if function.params[place].name in wanted]
+
+
+def _returning(function: Function, index: int) -> Function:
+    """The function with one field of its result for the whole."""
+    result = function.body.body
+    assert isinstance(result, Tuple)
+    body = SeqExpr(function.body.blocks, result.fields[index])
+    return make_function(
+        function.params, body, pure=function.pure, attrs=function.attrs, span=function.span
+    )

@@ -1,0 +1,1 @@
+"""Where the axes of tensors lie, and what is folded along them."""

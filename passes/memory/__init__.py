@@ -1,0 +1,1 @@
+"""What is kept from the forward program for the backward one."""

@@ -1,0 +1,1 @@
+"""Operators written as other operators."""

@@ -1,0 +1,23 @@
+"""Operators as calls of jax.lax, explicit in the program."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import legalize
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=0)
+def LegalizeOps(
+    mod: IRModule,
+    target: Any = None,
+    customize_map: Mapping[str, Callable[..., Any]] | None = None,
+    skip_ops: Sequence[str] = (),
+) -> IRModule:
+    """Spell `relax.*` operators out as calls of `lax.*`, by tracing what they lower to.
+
+    A call stays as it is where its operator has effects, or JAX needs values to trace it. Names in
+    `customize_map` get the JAX function there as their lowering, those in `skip_ops` stay.
+    """
+    return legalize(mod, target, customize_map, skip_ops)

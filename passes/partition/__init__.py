@@ -1,0 +1,1 @@
+"""Groups of operators: patterns, fusion, and regions for other compilers."""

@@ -1,0 +1,1 @@
+"""Making programs smaller: algebra, shared values, constants, dead code."""

@@ -1,0 +1,118 @@
+"""Removing bindings that only give another name to a value that has one."""
+
+from relaxjax.ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.walk import kept, map_children, substitute, used_vars
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=1, kind="function")
+def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
+    """Use values under their first name: aliases go, and fields of known tuples are used directly.
+
+    An output of a dataflow block that is an alias of one of its variables takes that one's place.
+    """
+    return canonical_bindings(function)
+
+
+def canonical_bindings(function: Function) -> Function:
+    """`function` without aliases, in branches and closures too."""
+    return replace(function, body=_sequence(function.body, {}))
+
+
+def _sequence(seq: SeqExpr, tuples: dict[Var, Tuple]) -> SeqExpr:
+    """One pass over a sequence: what a name stands for is put in its place from there on."""
+    tuples, names = dict(tuples), dict[Var, Expr]()
+    blocks = []
+    for block in seq.blocks:
+        block = _with_promoted_outputs(block)
+        bindings: list[Binding] = []
+        for binding in block.bindings:
+            changed = _binding(binding, names, tuples)
+            alias = _alias(changed, tuples)
+            if alias is None or (_is_output(changed, block) and _is_hidden(alias)):
+                bindings.append(changed)
+                if isinstance(changed.value, Tuple):
+                    tuples[changed.var] = changed.value
+            else:
+                names[changed.var] = alias
+        blocks.append(replace(block, bindings=kept(block.bindings, bindings)))
+    full = kept(seq.blocks, (block for block in blocks if block.bindings))
+    return replace(seq, blocks=full, body=substitute(seq.body, names))
+
+
+def _binding(binding: Binding, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Binding:
+    value = substitute(binding.value, names)
+    return replace(binding, value=_nested(value, tuples))
+
+
+def _nested(value: Expr, tuples: dict[Var, Tuple]) -> Expr:
+    """`value` with the sequences inside it canonical too."""
+    if isinstance(value, SeqExpr):
+        return _sequence(value, tuples)
+    return map_children(value, lambda child: _nested(child, tuples))
+
+
+def _alias(binding: Binding, tuples: dict[Var, Tuple]) -> Expr | None:
+    """What the variable of a binding is another name for, None where it is a value of its own."""
+    if isinstance(binding, MatchCast):
+        same = binding.ty == binding.value.ty
+        return binding.value if same and isinstance(binding.value, Var) else None
+    match binding.value:
+        case Var() | Constant() as value:
+            return value
+        case TupleGetItem(tuple_value=Tuple(fields=fields), index=index):
+            return fields[index] if isinstance(fields[index], Var | Constant | Tuple) else None
+        case TupleGetItem(tuple_value=Var() as var, index=index) if var in tuples:
+            field = tuples[var].fields[index]
+            return field if isinstance(field, Var | Constant | Tuple) else None
+        case _:
+            return None
+
+
+def _is_output(binding: Binding, block: BindingBlock) -> bool:
+    return isinstance(block, DataflowBlock) and not isinstance(binding.var, DataflowVar)
+
+
+def _is_hidden(alias: Expr) -> bool:
+    return any(isinstance(var, DataflowVar) for var in used_vars(alias))
+
+
+def _with_promoted_outputs(block: BindingBlock) -> BindingBlock:
+    """A dataflow block whose outputs bind their values themselves, not by a hidden variable."""
+    if not isinstance(block, DataflowBlock):
+        return block
+    hidden = {b.var for b in block.bindings if isinstance(b.var, DataflowVar)}
+    outputs: dict[Var, Expr] = {}
+    for binding in block.bindings:
+        source = binding.value
+        if (
+            isinstance(binding, VarBinding)
+            and not isinstance(binding.var, DataflowVar)
+            and isinstance(source, DataflowVar)
+            and source in hidden
+            and source not in outputs
+            and source.ty == binding.var.ty
+        ):
+            outputs[source] = binding.var
+    if not outputs:
+        return block
+    taken = set(outputs.values())
+    bindings = []
+    for binding in block.bindings:
+        if binding.var in taken:
+            continue
+        var = outputs.get(binding.var, binding.var)
+        assert isinstance(var, Var)
+        bindings.append(replace(binding, var=var, value=substitute(binding.value, outputs)))
+    return replace(block, bindings=tuple(bindings))

@@ -1,0 +1,76 @@
+"""Computing at compile time what depends on nothing but constants."""
+
+import math
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Tuple
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.types import TensorType, dtype_name
+from relaxjax.ops.lax import x64_for
+from relaxjax.passes.base import pass_factory
+
+from .canonicalize_bindings import canonical_bindings
+
+
+@pass_factory(opt_level=2, kind="function")
+def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) -> Function:
+    """Replace operators on constants by their results, up to `max_elements` elements each.
+
+    Tensors that one number fills (`R.zeros`, `R.full`) are left as they are: they are smaller so.
+    """
+    while True:
+        folded = expand_calls(function, lambda call: _folded(call, max_elements))
+        if folded is function:
+            return function
+        function = canonical_bindings(folded)
+
+
+def _folded(call: Call, max_elements: int) -> Expr | None:
+    """The result of an operator on constants, None where it is not to be computed here."""
+    op = call.op
+    if not isinstance(op, Op) or op.lower is None or not op.pure or "value" in op.facts:
+        return None
+    if not any(map(_has_constant, call.args)) or op.name in ("relax.full", "relax.full_like"):
+        return None
+    small = isinstance(call.ty, TensorType) and _count(call.ty) <= max_elements
+    args, attrs = arguments(call)
+    types = [arg.ty for arg in args if arg is not None]
+    with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
+        values = [None if arg is None else _value(arg) for arg in args]
+        if not small or any(value is NotImplemented for value in values):
+            return None
+        result = np.asarray(op.lower(*values, **attrs))
+    assert isinstance(call.ty, TensorType)
+    same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
+    return Constant(result) if same else None
+
+
+def _count(ty: TensorType) -> float:
+    known = ty.dims is not None and all(isinstance(dim, int) for dim in ty.dims)
+    return math.prod(map(int, ty.dims or ())) if known else math.inf
+
+
+def _has_constant(arg: Expr) -> bool:
+    return isinstance(arg, Constant) or (isinstance(arg, Tuple) and any(map(_has_constant, arg)))
+
+
+def _value(arg: Expr) -> Any:
+    """The value of an argument that is known now, NotImplemented for any other."""
+    match arg:
+        case Constant():
+            return jax.numpy.asarray(arg.data)
+        case ShapeExpr(values=values) if all(isinstance(dim, int) for dim in values):
+            return values
+        case PrimExpr(value=int() | float() as value):
+            return value
+        case Tuple(fields=fields):
+            items = tuple(map(_value, fields))
+            return NotImplemented if any(item is NotImplemented for item in items) else items
+        case _:
+            return NotImplemented

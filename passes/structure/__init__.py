@@ -1,0 +1,1 @@
+"""The form of a program: its bindings, blocks and functions."""

@@ -1,0 +1,1 @@
+"""From a backbone and a loss to a training module."""

@@ -1,0 +1,111 @@
+"""Joining a backbone and a loss into one function."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.function import DataflowBlock, Function
+from relaxjax.ir.infer import unify
+from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import substitute
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=0)
+def AppendLoss(
+    mod: IRModule,
+    func_name: str | GlobalVar,
+    loss_function: Function,
+    num_backbone_outputs: int = 1,
+    new_func_name: str | None = None,
+) -> IRModule:
+    """Add a function that applies a loss to the first outputs of a backbone.
+
+    Its parameters are those of the backbone, then those of the loss that are no backbone outputs;
+    it returns the loss, or the loss and the remaining outputs. Symbolic dimensions of the loss
+    take the backbone's. Its name is `<func_name>_loss` unless `new_func_name` says otherwise.
+    """
+    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    new_name = new_func_name or f"{name}_loss"
+    backbone, _ = renew(mod[name])
+    loss, _ = renew(loss_function)
+    appended = _append(backbone, loss, num_backbone_outputs)
+    attrs = Attrs(backbone.attrs, global_symbol=new_name)
+    public = make_function(appended.params, appended.body, pure=appended.pure, attrs=attrs)
+    return mod.with_function(new_name, hide_unused_outputs(public))
+
+
+def _append(backbone: Function, loss: Function, count: int) -> Function:
+    _check_single_dataflow(backbone, "the backbone")
+    _check_single_dataflow(loss, "the loss function")
+    outputs = _outputs(backbone)
+    if not 0 < count <= min(len(outputs), len(loss.params)):
+        raise ValueError(
+            f"`num_backbone_outputs` must be in [1, {min(len(outputs), len(loss.params))}]: the "
+            f"backbone has {len(outputs)} outputs, the loss {len(loss.params)} parameters; "
+            f"found {count}"
+        )
+    loss = _with_symbols_of(outputs[:count], loss)
+    result = loss.body.body
+    if not isinstance(result, Var) or not isinstance(result.ty, TensorType) or result.ty.ndim != 0:
+        raise ValueError(
+            f"the loss function must return one scalar, but `{result}` is of type {result.ty}"
+        )
+    consumed = dict(zip(loss.params, outputs[:count], strict=False))
+    builder = BlockBuilder()
+    with builder.scope():
+        with builder.dataflow():
+            for binding in (*backbone.body.bindings(), *_body(loss, consumed).body.bindings()):
+                builder.emit_binding(binding)
+        rest = outputs[count:]
+        body = builder.sequence((result, *rest) if rest else result)
+    params = (*backbone.params, *loss.params[count:])
+    return make_function(params, body, pure=backbone.pure and loss.pure)
+
+
+def _with_symbols_of(outputs: Sequence[Expr], loss: Function) -> Function:
+    """The loss in terms of the backbone's dimensions, its first parameters' types checked."""
+    found: dict[SymbolicVar, Dim] = {}
+    for param, output in zip(loss.params, outputs, strict=False):
+        if param.ty is not None:
+            unify(param.ty, output.ty, found)
+    changed = substitute_symbols(loss, found)
+    assert isinstance(changed, Function)
+    for index, (param, output) in enumerate(zip(changed.params, outputs, strict=False)):
+        if fits(output.ty, param.ty) is not Fit.ALWAYS:
+            raise ValueError(
+                f"output {index} of the backbone is of type {output.ty}, but the parameter "
+                f"`{param.name}` of the loss function is of type {param.ty}"
+            )
+    return changed
+
+
+def _body(loss: Function, consumed: dict[Var, Expr]) -> Function:
+    inlined = substitute(loss, consumed)
+    assert isinstance(inlined, Function)
+    return inlined
+
+
+def _outputs(backbone: Function) -> tuple[Expr, ...]:
+    result = backbone.body.body
+    outputs = result.fields if isinstance(result, Tuple) else (result,)
+    for output in outputs:
+        if not isinstance(output, Var):
+            raise ValueError(
+                f"the backbone must return a variable or a tuple of variables, found `{result}`"
+            )
+    return outputs
+
+
+def _check_single_dataflow(function: Function, who: str) -> None:
+    blocks = function.body.blocks
+    if len(blocks) != 1 or not isinstance(blocks[0], DataflowBlock):
+        raise ValueError(
+            f"{who} must have exactly one dataflow block and nothing else, "
+            f"but it has {len(blocks)} blocks: run ConvertToDataflow first"
+        )

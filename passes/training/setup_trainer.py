@@ -1,0 +1,130 @@
+"""From a backbone, a loss and an optimizer to a module that can be trained."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from relaxjax.ir.builder import make_function
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.expr import Constant, Tuple, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import Type
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes.operators.legalize_ops import LegalizeOps
+
+from .append_loss import AppendLoss
+from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
+from .random_keys import with_unused_key
+
+BACKBONE = "backbone"
+BACKBONE_LOSS = "backbone_loss"
+OPTIMIZER = "optimizer"
+
+
+class Loss(Protocol):
+    """What SetupTrainer asks of a loss: a Relax function for arguments of given types."""
+
+    @property
+    def num_backbone_outputs(self) -> int: ...
+
+    def __call__(self, *args: Type | Var) -> Function: ...
+
+
+class Optimizer(Protocol):
+    """What SetupTrainer asks of an optimizer: its update as a function, and its first state."""
+
+    @property
+    def state(self) -> Any: ...
+
+    def init(self, params: Sequence[Var]) -> "Optimizer": ...
+
+    def get_function(self) -> Function: ...
+
+
+@pass_factory(opt_level=0)
+def SetupTrainer(
+    mod: IRModule,
+    loss: Loss,
+    optimizer: Optimizer,
+    loss_args: Sequence[Type | Var],
+    legalize: bool = True,
+) -> IRModule:
+    """Turn a module with a `backbone` into one that can be trained.
+
+    The module states its numbers of parameters and model states as the attributes `param_num` and
+    `state_num`; the backbone takes inputs, parameters and states, in this order, and returns its
+    outputs and then its new states. Added are `backbone_loss`, `backbone_loss_adjoint` and
+    `optimizer`, and the attributes `input_num` and `optim_state`. If the backbone has operators
+    that draw random numbers in training, such as dropout, a random key becomes its last state.
+    """
+    counts = _counts(mod)
+    mod = AppendLoss(BACKBONE, loss(*loss_args), loss.num_backbone_outputs, BACKBONE_LOSS)(mod)
+    mod = DecomposeOpsForInference(BACKBONE)(mod)
+    mod = _with_random_key(DecomposeOpsForTraining(BACKBONE_LOSS)(mod), mod, counts)
+    params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
+    mod = Gradient(BACKBONE_LOSS, require_grads=params, target_index=0)(mod)
+    ready = optimizer.init(params)
+    update = ready.get_function().with_attr("global_symbol", OPTIMIZER)
+    state = tuple(Constant(np.asarray(array)) for array in ready.state)
+    mod = mod.with_function(OPTIMIZER, update)
+    mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
+    return LegalizeOps()(mod) if legalize else mod
+
+
+def _with_random_key(mutated: IRModule, mod: IRModule, counts: "_Counts") -> IRModule:
+    """The mutated module with the random key of its loss, if there is one, as the last state."""
+    loss = mutated[BACKBONE_LOSS]
+    if len(loss.params) == len(mod[BACKBONE_LOSS].params):
+        return mutated
+    place = counts.inputs + counts.params + counts.states
+    *params, key = loss.params
+    params.insert(place, key)
+    loss = make_function(params, loss.body, pure=loss.pure, attrs=loss.attrs)
+    backbone = with_unused_key(mutated[BACKBONE])
+    mutated = mutated.with_functions({BACKBONE: backbone, BACKBONE_LOSS: loss})
+    return mutated.with_attr("state_num", counts.states + 1)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    inputs: int
+    params: int
+    states: int
+
+
+def _counts(mod: IRModule) -> _Counts:
+    """How many inputs and parameters the backbone has; a module must say so."""
+    well_formed(mod)
+    if BACKBONE not in mod:
+        raise ValueError(f"SetupTrainer: the module has no function `{BACKBONE}`")
+    params, states = _count(mod, "param_num"), _count(mod, "state_num")
+    backbone = mod[BACKBONE]
+    given = len(backbone.params)
+    if given < params + states:
+        raise ValueError(
+            f"SetupTrainer: `{BACKBONE}` has {given} parameters, fewer than `param_num` + "
+            f"`state_num` = {params} + {states}"
+        )
+    if states:
+        result = backbone.body.body
+        outputs = len(result.fields) if isinstance(result, Tuple) else 1
+        if outputs <= states:
+            raise ValueError(
+                f"SetupTrainer: with `state_num` = {states}, `{BACKBONE}` must return a tuple of "
+                f"its outputs and then its {states} new states, but it returns {outputs} value(s)"
+            )
+    return _Counts(given - params - states, params, states)
+
+
+def _count(mod: IRModule, name: str) -> int:
+    count = mod.attrs.get(name)
+    if not isinstance(count, int) or isinstance(count, bool) or count < 0:
+        raise ValueError(
+            f"SetupTrainer: the module must state `{name}` as an attribute: write "
+            f'I.module_attrs({{"{name}": …}}); found {count!r}'
+        )
+    return count

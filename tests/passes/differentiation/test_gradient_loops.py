@@ -1,0 +1,239 @@
+"""Differentiating through loops: the backward half is a loop in reverse."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes.differentiation.gradient import Gradient, GradientError
+from relaxjax.script import from_source
+
+
+def parse(source: str) -> IRModule:
+    module = from_source(f"@I.ir_module\nclass Module:\n{source}")
+    assert isinstance(module, IRModule)
+    return module
+
+
+def array(*shape: int, seed: int = 0) -> jax.Array:
+    return jnp.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), jnp.float32)
+
+
+def check(module: IRModule, *args: jax.Array) -> IRModule:
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    floats = tuple(i for i, arg in enumerate(args) if jnp.issubdtype(arg.dtype, jnp.floating))
+    expected = jax.value_and_grad(to_jax(module, "main"), argnums=floats)(*args)
+    value, gradients = to_jax(adjoint, "main_adjoint")(*args)
+    found = (value, tuple(gradients[i] for i in floats))
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
+    return adjoint
+
+
+V = 'R.Tensor((3,), "float32")'
+
+RECURRENT = f"""
+    @R.function
+    def main(
+        w: R.Tensor((3, 3), "float32"), h0: {V}, xs: R.Tensor((5, 3), "float32")
+    ) -> R.Tensor((), "float32"):
+        @R.function
+        def step(h: {V}, x: {V}) -> R.Tuple({V}, {V}):
+            z = R.tanh(R.add(R.matmul(h, w), x))
+            y = R.multiply(z, z)
+            return (z, y)
+        out = R.scan(step, h0, xs, reverse=REVERSE)
+        loss = R.add(R.sum(out[0]), R.sum(R.sin(out[1])))
+        return loss
+"""
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_a_recurrent_network_with_weights_from_outside(reverse: bool) -> None:
+    module = parse(RECURRENT.replace("REVERSE", str(reverse)))
+    check(module, array(3, 3), array(3, seed=1), array(5, 3, seed=2))
+
+
+def test_a_step_is_not_run_twice() -> None:
+    adjoint = Gradient("main")(parse(RECURRENT.replace("REVERSE", "False")))
+    assert adjoint["main_adjoint"].script().count("R.tanh") == 1
+
+
+def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32"), ks: R.Tensor((4,), "int32")):
+        @R.function
+        def step(
+            s: R.Tuple({V}, R.Tensor((), "int32")), x: R.Tuple({V}, R.Tensor((), "int32"))
+        ) -> R.Tuple(R.Tuple({V}, R.Tensor((), "int32")), R.Tuple()):
+            k = R.add(s[1], x[1])
+            a = R.multiply(R.sin(s[0]), R.multiply(x[0], R.astype(k, "float32")))
+            return ((a, k), R.tuple())
+        out = R.scan(step, (c, R.const(1, "int32")), (xs, ks))
+        loss = R.sum(out[0][0])
+        return loss
+"""
+    )
+    check(module, array(3), array(4, 3, seed=1), jnp.arange(4, dtype=jnp.int32))
+
+
+def test_a_loop_that_only_counts() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(x: {V}, a: {V}):
+        @R.function
+        def step(c: {V}, n: R.Tuple()) -> R.Tuple({V}, R.Tuple()):
+            r = R.multiply(R.sin(c), a)
+            return (r, R.tuple())
+        out = R.scan(step, x, R.tuple(), length=3)
+        loss = R.sum(out[0])
+        return loss
+"""
+    )
+    check(module, array(3), array(3, seed=1))
+
+
+def test_a_loop_inside_a_loop_and_a_branch_inside_that() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(x: {V}, xs: R.Tensor((2, 4, 3), "float32"), b: R.Tensor((), "bool")):
+        @R.function
+        def outer(c: {V}, rows: R.Tensor((4, 3), "float32")) -> R.Tuple({V}, {V}):
+            @R.function
+            def inner(d: {V}, row: {V}) -> R.Tuple({V}, R.Tuple()):
+                if b:
+                    e = R.multiply(R.sin(d), row)
+                else:
+                    e = R.add(d, R.exp(row))
+                return (e, R.tuple())
+            run = R.scan(inner, c, rows)
+            return (run[0], R.multiply(run[0], c))
+        out = R.scan(outer, x, xs)
+        loss = R.sum(R.sin(out[1]))
+        return loss
+"""
+    )
+    for taken in (True, False):
+        check(module, array(3), array(2, 4, 3, seed=1), jnp.asarray(taken))
+
+
+def test_a_body_that_is_a_function_of_the_module() -> None:
+    module = parse(
+        f"""
+    @R.function(private=True)
+    def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
+        r = R.multiply(R.sin(c), x)
+        return (r, r)
+
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32")) -> R.Tensor((), "float32"):
+        cls = Module
+        out = R.scan(cls.step, c, xs)
+        loss = R.sum(out[1])
+        return loss
+"""
+    )
+    check(module, array(3), array(4, 3, seed=1))
+
+
+def test_a_body_that_is_not_known_is_refused() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(
+        c: {V}, xs: R.Tensor((4, 3), "float32"),
+        step: R.Callable(({V}, {V}), R.Tuple({V}, {V}), True)
+    ) -> R.Tensor((), "float32"):
+        out = R.scan(step, c, xs)
+        loss = R.sum(out[1])
+        return loss
+"""
+    )
+    with pytest.raises(GradientError, match="the loop over `step`, whose body is not known here"):
+        Gradient("main", require_grads="c")(module)
+
+
+def test_what_a_body_has_no_gradient_for_is_listed() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
+        @R.function
+        def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
+            r = R.call_pure_packed("mystery", c, ty_args={V})
+            return (r, x)
+        out = R.scan(step, c, xs)
+        loss = R.sum(out[0])
+        return loss
+"""
+    )
+    with pytest.raises(GradientError, match="`r`: the call of"):
+        Gradient("main")(module)
+
+
+def test_a_closure_that_a_body_calls() -> None:
+    module = parse(
+        f"""
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
+        @R.function
+        def scaled(z: {V}) -> {V}:
+            o = R.multiply(R.sin(z), c)
+            return o
+        @R.function
+        def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
+            r = scaled(R.add(c, x))
+            return (r, r)
+        out = R.scan(step, c, xs)
+        loss = R.sum(out[1])
+        return loss
+"""
+    )
+    check(module, array(3), array(4, 3, seed=1))
+
+
+@pytest.mark.parametrize("bound", [2, 8])
+def test_a_bounded_loop(bound: int) -> None:
+    """Steps that were not taken have no derivative, not even one of NaN."""
+    module = parse(
+        f"""
+    @R.function
+    def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
+        @R.function
+        def large(c: R.Tensor((), "float32")) -> R.Tensor((), "bool"):
+            r = R.greater(c, R.const(0.1, "float32"))
+            return r
+        @R.function
+        def root(c: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+            r = R.multiply(a, R.sqrt(R.subtract(c, R.const(0.1, "float32"))))
+            return r
+        out = R.while_loop(large, root, x, max_iter={bound})
+        loss = R.sin(out)
+        return loss
+"""
+    )
+    x, a = jnp.float32(0.9), jnp.float32(0.5)
+
+    def unrolled(x: jax.Array, a: jax.Array) -> jax.Array:
+        for _ in range(bound):
+            if x > 0.1:
+                x = a * jnp.sqrt(x - 0.1)
+        return jnp.sin(x)
+
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    found = to_jax(adjoint, "main_adjoint")(x, a)
+    chex.assert_trees_all_close(
+        found, jax.value_and_grad(unrolled, argnums=(0, 1))(x, a), rtol=1e-5
+    )

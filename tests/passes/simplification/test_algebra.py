@@ -1,0 +1,203 @@
+"""The laws of algebra: what each makes of a program, and that values stay the same."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes.simplification.algebra import LAWS
+from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
+from relaxjax.passes.simplification.simplify_expr import SimplifyExpr
+from relaxjax.script import from_source
+
+PARAMS = (
+    'x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32"), '
+    'v: R.Tensor((3,), "float32"), w: R.Tensor((3, 4), "float32")'
+)
+
+# A line of its own for each law and each of its cases: what is written, and what becomes of it.
+CASES = {
+    "unit": [
+        ("R.add(x, R.const(0, 'float32'))", "x"),
+        ("R.multiply(R.const(1, 'float32'), x)", "x"),
+        ("R.divide(x, R.ones((2, 3), 'float32'))", "x"),
+        ("R.subtract(x, R.zeros((2, 3), 'float32'))", "x"),
+    ],
+    "zero": [("R.multiply(x, R.const(0, 'float32'))", "R.zeros((2, 3), 'float32')")],
+    "filled": [
+        (
+            "R.negative(R.full((2, 3), R.const(2, 'float32'), 'float32'))",
+            "R.full((2, 3), R.const(-2, 'float32'), 'float32')",
+        ),
+        ("R.exp(R.zeros((2, 3), 'float32'))", "R.ones((2, 3), 'float32')"),
+        (
+            "R.divide(R.ones((2, 3), 'float64'), R.const(-3.0, 'float64'))",
+            f"R.full((2, 3), R.const({-1 / 3}, 'float64'), 'float64')",
+        ),
+    ],
+    "moved": [
+        ("R.permute_dims(R.ones((3, 2), 'float32'))", "R.ones((2, 3), 'float32')"),
+        ("R.broadcast_to(R.zeros((3,), 'float32'), (2, 3))", "R.zeros((2, 3), 'float32')"),
+    ],
+    "difference": [
+        ("R.subtract(x, x)", "R.zeros((2, 3), 'float32')"),
+        ("R.subtract(R.const(0, 'float32'), x)", "R.negative(x)"),
+        ("R.subtract(x, R.negative(y))", "R.add(x, y)"),
+    ],
+    "sum_with_negative": [
+        ("R.add(x, R.negative(y))", "R.subtract(x, y)"),
+        ("R.add(R.negative(x), y)", "R.subtract(y, x)"),
+    ],
+    "doubled": [("R.add(x, x)", "R.multiply(x, R.const(2, 'float32'))")],
+    "undone": [
+        ("R.negative(R.negative(x))", "x"),
+        ("R.log(R.exp(x))", "x"),
+        ("R.floor(R.floor(x))", "R.floor(x)"),
+    ],
+    "scalar_beside": [
+        (
+            "R.multiply(x, R.full((2, 3), R.const(3, 'float32'), 'float32'))",
+            "R.multiply(x, R.const(3, 'float32'))",
+        ),
+        (
+            "R.subtract(R.full((3,), R.const(3, 'float32'), 'float32'), x)",
+            "R.subtract(R.const(3, 'float32'), x)",
+        ),
+    ],
+    "numbers_together": [
+        (
+            "R.multiply(R.multiply(x, R.const(2, 'float32')), R.const(3, 'float32'))",
+            "R.multiply(x, R.multiply(R.const(3, 'float32'), R.const(2, 'float32')))",
+        )
+    ],
+    "permuted": [
+        ("R.permute_dims(R.permute_dims(x))", "x"),
+        ("R.permute_dims(x, axes=[0, 1])", "x"),
+    ],
+    "reshaped": [
+        ("R.reshape(x, (2, 3))", "x"),
+        ("R.reshape(R.reshape(x, (6,)), (3, 2))", "R.reshape(x, (3, 2))"),
+        ("R.squeeze(R.expand_dims(x, 0), 0)", "x"),
+    ],
+    "broadcast_away": [
+        ("R.broadcast_to(x, (2, 3))", "x"),
+        ("R.collapse_sum_to(x, (2, 3))", "x"),
+        ("R.broadcast_to(R.broadcast_to(v, (2, 3)), (4, 2, 3))", "R.broadcast_to(v, (4, 2, 3))"),
+    ],
+    "sum_of_repeats": [
+        (
+            "R.collapse_sum_to(R.broadcast_to(v, (2, 3)), (3,))",
+            "R.multiply(v, R.const(2, 'float32'))",
+        )
+    ],
+    "sum_of_filled": [
+        (
+            "R.sum(R.ones((2, 3), 'float32'), axis=0)",
+            "R.full((3,), R.const(2, 'float32'), 'float32')",
+        )
+    ],
+    "same_dtype": [("R.astype(x, 'float32')", "x")],
+    "no_choice": [
+        ("R.where(R.less(x, y), x, x)", "x"),
+        (
+            "R.where(R.less(x, y), R.zeros((2, 3), 'float32'), R.const(0, 'float32'))",
+            "R.zeros((2, 3), 'float32')",
+        ),
+    ],
+    "product_with_zero": [
+        ("R.matmul(R.zeros((2, 3), 'float32'), w)", "R.zeros((2, 4), 'float32')"),
+    ],
+    "transposed_product": [
+        (
+            "R.permute_dims(R.matmul(R.permute_dims(w), v2))",
+            "R.matmul(R.permute_dims(v2), w)",
+        )
+    ],
+}
+
+
+def program(value: str) -> IRModule:
+    params = PARAMS + ', v2: R.Tensor((3, 5), "float32")'
+    module = from_source(
+        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n"
+        f"        with R.dataflow():\n            z = {value}\n            r = R.sin(z)\n"
+        "            R.output(r)\n        return r\n"
+    )
+    assert isinstance(module, IRModule)
+    return module
+
+
+def arrays() -> list[jnp.ndarray]:
+    random = np.random.default_rng(0)
+    shapes = [(2, 3), (2, 3), (3,), (3, 4), (3, 5)]
+    return [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in shapes]
+
+
+def test_every_law_has_its_cases() -> None:
+    assert {law.__name__ for law in LAWS} == set(CASES)
+
+
+ALL = [(law, *case) for law, cases in CASES.items() for case in cases]
+
+
+@pytest.mark.parametrize(("law", "before", "after"), ALL, ids=lambda item: item[:60])
+def test_a_law(law: str, before: str, after: str) -> None:
+    """The program becomes the one expected, whose values are those of the first."""
+    module, wanted = program(before), program(after)
+    simpler = SimplifyExpr()(module)
+    canonical = CanonicalizeBindings()
+    assert_structural_equal(canonical(simpler), canonical(SimplifyExpr()(wanted)))
+    if before != after:
+        count = [sum(1 for _ in m["main"].body.bindings()) for m in (module, simpler)]
+        assert count[1] <= count[0]
+    with jax.enable_x64("float64" in before):  # only now: no pass depends on it
+        values = [to_jax(m, "main")(*arrays()) for m in (simpler, module)]
+    chex.assert_trees_all_close(*values, rtol=1e-5)
+    assert SimplifyExpr()(simpler) is simpler
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "R.add(v, x)",
+        "R.subtract(R.const(1, 'float32'), x)",
+        "R.divide(R.const(1, 'float32'), x)",
+        "R.add(v, R.zeros((2, 3), 'float32'))",
+        "R.multiply(v, x)",
+        "R.reshape(R.permute_dims(x), (6,))",
+        "R.astype(x, 'float16')",
+        "R.exp(R.log(x))",
+        # no float holds this number
+        "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
+    ],
+)
+def test_where_no_law_applies_the_module_is_the_same(value: str) -> None:
+    module = program(value)
+    assert SimplifyExpr()(module) is module
+
+
+def test_a_product_that_is_used_elsewhere_is_not_duplicated() -> None:
+    source = (
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        '    def main(w: R.Tensor((3, 4), "float32"), v: R.Tensor((3, 5), "float32")):\n'
+        "        with R.dataflow():\n            z = R.matmul(R.permute_dims(w), v)\n"
+        "            r = R.add(R.sum(R.permute_dims(z)), R.sum(z))\n"
+        "            R.output(r)\n        return r\n"
+    )
+    module = from_source(source)
+    assert isinstance(module, IRModule)
+    assert SimplifyExpr()(module).script().count("R.matmul") == 1
+
+
+def test_a_tensor_of_unknown_shape_keeps_its_operators() -> None:
+    module = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        '    def main(x: R.Tensor(ndim=2, dtype="float32")):\n'
+        "        y = R.subtract(x, x)\n        z = R.reshape(y, R.shape_of(x))\n        return z\n"
+    )
+    assert isinstance(module, IRModule)
+    assert SimplifyExpr()(module) is module

@@ -1,0 +1,99 @@
+"""Values under their first names."""
+
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
+from relaxjax.script import from_source
+
+
+def parse(body: str, params: str = 'x: R.Tensor((3,), "float32")') -> IRModule:
+    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
+    module = from_source(
+        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({params}):\n{lines}"
+    )
+    assert isinstance(module, IRModule)
+    return module
+
+
+CASES = {
+    "an alias goes": (
+        "y = x\nz = R.exp(y)\nreturn z",
+        "z = R.exp(x)\nreturn z",
+    ),
+    "a chain of aliases goes": (
+        "a = R.exp(x)\nb = a\nc = b\nd = R.add(c, b)\nreturn d",
+        "a = R.exp(x)\nd = R.add(a, a)\nreturn d",
+    ),
+    "an output takes the place of the hidden variable that it names": (
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    out = a\n"
+            "    R.output(b, out)\n"
+            "return (b, out)"
+        ),
+        (
+            "with R.dataflow():\n    out = R.exp(x)\n    b = R.sin(out)\n    R.output(b, out)\n"
+            "return (b, out)"
+        ),
+    ),
+    "a second output is another name of the first": (
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    p = a\n    q = a\n    R.output(p, q)\n"
+            "return (p, q)"
+        ),
+        "with R.dataflow():\n    p = R.exp(x)\n    R.output(p)\nreturn (p, p)",
+    ),
+    "an output that names a parameter goes": (
+        "with R.dataflow():\n    out = x\n    R.output(out)\nreturn out",
+        "return x",
+    ),
+    "the fields of a known tuple are used directly": (
+        "e = R.exp(x)\nt = (x, (e, x))\na = t[1]\nb = a[0]\nc = R.add(b, t[0])\nreturn c",
+        "e = R.exp(x)\nt = (x, (e, x))\nc = R.add(e, x)\nreturn c",
+    ),
+    "a constant is used where its name is": (
+        "c = R.const(2.0, 'float32')\ny = R.multiply(x, c)\nreturn y",
+        "y = R.multiply(x, R.const(2.0, 'float32'))\nreturn y",
+    ),
+    "a cast to the type that a value has goes": (
+        "y = R.match_cast(x, R.Tensor((3,), 'float32'))\nz = R.exp(y)\nreturn z",
+        "z = R.exp(x)\nreturn z",
+    ),
+    "branches are walked": (
+        (
+            "c = R.const(True, 'bool')\ny = x\nif c:\n    a = y\n    r = R.exp(a)\n"
+            "else:\n    r = R.sin(y)\nreturn r"
+        ),
+        "if R.const(True, 'bool'):\n    r = R.exp(x)\nelse:\n    r = R.sin(x)\nreturn r",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_canonical_form(name: str) -> None:
+    before, after = (parse(text) for text in CASES[name])
+    canonical = CanonicalizeBindings()(before)
+    assert_structural_equal(canonical, after)
+    assert CanonicalizeBindings()(canonical) is canonical
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = R.exp(x)\nreturn y",
+        "with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nreturn a",
+        "t = (x, x)\nreturn t",
+    ],
+)
+def test_what_is_canonical_stays_the_same_module(body: str) -> None:
+    module = parse(body)
+    assert CanonicalizeBindings()(module) is module
+
+
+def test_a_cast_that_says_more_stays() -> None:
+    module = parse(
+        "m = T.int64()\ny = R.match_cast(x, R.Tensor((m,), 'float32'))\nz = R.exp(y)\nreturn z",
+        'x: R.Tensor(ndim=1, dtype="float32")',
+    )
+    assert CanonicalizeBindings()(module) is module

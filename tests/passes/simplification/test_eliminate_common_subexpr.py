@@ -1,0 +1,99 @@
+"""The same value computed once."""
+
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
+from relaxjax.script import from_source
+
+
+def parse(body: str) -> IRModule:
+    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
+    module = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function(pure=False)\n"
+        '    def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):\n' + lines
+    )
+    assert isinstance(module, IRModule)
+    return module
+
+
+def test_a_value_computed_twice_is_shared() -> None:
+    before = parse("a = R.add(x, y)\nb = R.add(x, y)\nc = R.multiply(a, b)\nreturn c")
+    after = parse("a = R.add(x, y)\nb = a\nc = R.multiply(a, a)\nreturn c")
+    assert_structural_equal(EliminateCommonSubexpr()(before), after)
+
+
+def test_the_order_of_arguments_counts_only_where_it_matters() -> None:
+    before = parse(
+        "a = R.add(x, y)\nb = R.add(y, x)\nc = R.subtract(x, y)\nd = R.subtract(y, x)\n"
+        "return (a, b, c, d)"
+    )
+    after = parse(
+        "a = R.add(x, y)\nb = a\nc = R.subtract(x, y)\nd = R.subtract(y, x)\nreturn (a, a, c, d)"
+    )
+    assert_structural_equal(EliminateCommonSubexpr()(before), after)
+
+
+def test_what_follows_from_shared_values_is_shared_too() -> None:
+    before = parse("a = R.exp(x)\nb = R.exp(x)\nc = R.sin(a)\nd = R.sin(b)\nreturn (c, d)")
+    after = parse("a = R.exp(x)\nb = a\nc = R.sin(a)\nd = c\nreturn (c, c)")
+    assert_structural_equal(EliminateCommonSubexpr()(before), after)
+
+
+def test_attributes_and_constants_count() -> None:
+    module = parse(
+        "a = R.sum(x, axis=0)\nb = R.sum(x, axis=0, keepdims=True)\n"
+        "c = R.add(x, R.const(1.0, 'float32'))\nd = R.add(x, R.const(2.0, 'float32'))\n"
+        "return (a, b, c, d)"
+    )
+    assert EliminateCommonSubexpr()(module) is module
+
+
+def test_effects_are_never_shared() -> None:
+    module = parse("_ = R.print(x, format='{}')\n_1 = R.print(x, format='{}')\nreturn x")
+    assert EliminateCommonSubexpr()(module) is module
+
+
+def test_a_branch_sees_what_stands_before_it_but_not_the_other_branch() -> None:
+    before = parse(
+        "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = R.exp(x)\n    s = R.sin(x)\n"
+        "    r = R.add(b, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
+        "t = R.sin(x)\nreturn (r, t)"
+    )
+    after = parse(
+        "a = R.exp(x)\nif R.const(True, 'bool'):\n    b = a\n    s = R.sin(x)\n"
+        "    r = R.add(a, s)\nelse:\n    s = R.sin(x)\n    r = R.add(s, a)\n"
+        "t = R.sin(x)\nreturn (r, t)"
+    )
+    assert_structural_equal(EliminateCommonSubexpr()(before), after)
+
+
+def test_a_hidden_variable_does_not_leave_its_block() -> None:
+    module = parse(
+        "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    R.output(b)\n"
+        "c = R.exp(x)\nd = R.add(b, c)\nreturn d"
+    )
+    assert EliminateCommonSubexpr()(module) is module
+
+
+def test_an_output_is_shared_with_what_follows_its_block() -> None:
+    before = parse("with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = R.exp(x)\nreturn c")
+    after = parse("with R.dataflow():\n    a = R.exp(x)\n    R.output(a)\nc = a\nreturn a")
+    assert_structural_equal(EliminateCommonSubexpr()(before), after)
+
+
+def test_tuples_are_shared_unless_only_calls_are_asked_for() -> None:
+    before = parse("a = (x, y)\nb = (x, y)\nreturn (a, b)")
+    assert_structural_equal(
+        EliminateCommonSubexpr()(before), parse("a = (x, y)\nb = a\nreturn (a, a)")
+    )
+    assert EliminateCommonSubexpr(call_only=True)(before) is before
+
+
+def test_values_can_be_skipped() -> None:
+    def is_exp(value: Expr) -> bool:
+        return isinstance(value, Call) and value.op == Op.get("relax.exp")
+
+    module = parse("a = R.exp(x)\nb = R.exp(x)\nreturn (a, b)")
+    assert EliminateCommonSubexpr(fskip=is_exp)(module) is module

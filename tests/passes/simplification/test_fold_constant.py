@@ -1,0 +1,76 @@
+"""Constants computed at compile time."""
+
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes.simplification.fold_constant import FoldConstant
+from relaxjax.script import from_source
+
+
+def parse(body: str) -> IRModule:
+    lines = "".join(f"        {line}\n" for line in body.strip().splitlines())
+    module = from_source(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        '    def main(x: R.Tensor((3,), "float32")):\n' + lines
+    )
+    assert isinstance(module, IRModule)
+    return module
+
+
+CASES = {
+    "a chain": (
+        (
+            "a = R.add(R.const(1.0, 'float32'), R.const(2.0, 'float32'))\n"
+            "b = R.multiply(a, R.const([1.0, 2.0, 3.0], 'float32'))\nc = R.add(x, b)\nreturn c"
+        ),
+        "c = R.add(x, R.const([3.0, 6.0, 9.0], 'float32'))\nreturn c",
+    ),
+    "shapes and attributes": (
+        "a = R.reshape(R.const([1, 2], 'int32'), (2, 1))\nb = R.sum(a, axis=1)\nreturn (x, b)",
+        "return (x, R.const([1, 2], 'int32'))",
+    ),
+    "tuples": (
+        "a = R.concat((R.const([1], 'int32'), R.const([2], 'int32')), axis=0)\nreturn (x, a)",
+        "return (x, R.const([1, 2], 'int32'))",
+    ),
+    "half precision": (
+        "a = R.add(R.const(1.0, 'bfloat16'), R.const(2.0, 'bfloat16'))\nreturn (x, a)",
+        "return (x, R.const(3.0, 'bfloat16'))",
+    ),
+    "double precision, whatever JAX is set to": (
+        "a = R.add(R.const(1.0, 'float64'), R.const(1e-12, 'float64'))\nreturn (x, a)",
+        f"return (x, R.const({1.0 + 1e-12}, 'float64'))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_constants_are_folded(name: str) -> None:
+    before, after = (parse(text) for text in CASES[name])
+    folded = FoldConstant()(before)
+    assert_structural_equal(folded, after)
+    assert FoldConstant()(folded) is folded
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = R.add(x, R.const(1.0, 'float32'))\nreturn y",
+        "y = R.zeros((3,), 'float32')\nreturn (x, y)",
+        "y = R.full((3,), R.const(1.0, 'float32'), 'float32')\nreturn (x, y)",
+        (
+            "y = R.call_pure_packed('f', R.const(1, 'int32'), ty_args=R.Tensor((), 'int32'))\n"
+            "return (x, y)"
+        ),
+    ],
+)
+def test_what_is_not_to_be_folded(body: str) -> None:
+    module = parse(body)
+    assert FoldConstant()(module) is module
+
+
+def test_large_results_are_left_to_the_running_program() -> None:
+    module = parse("y = R.broadcast_to(R.const(1.0, 'float32'), (9, 9))\nreturn (x, y)")
+    assert FoldConstant(max_elements=80)(module) is module
+    assert "broadcast_to" not in FoldConstant(max_elements=81)(module).script()

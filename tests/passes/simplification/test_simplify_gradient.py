@@ -1,0 +1,95 @@
+"""Backward programs made smaller, computing the same."""
+
+import chex
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
+from relaxjax.script import from_source
+
+
+def parse(text: str) -> IRModule:
+    module = from_source(text)
+    assert isinstance(module, IRModule)
+    return module
+
+
+MSE = parse(
+    """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        x: R.Tensor((4, 3), "float32"),
+        w: R.Tensor((3, 2), "float32"),
+        t: R.Tensor((4, 2), "float32"),
+    ):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            d = R.subtract(y, t)
+            loss = R.mean(R.multiply(d, d))
+            R.output(loss)
+        return loss
+"""
+)
+
+SIMPLE = parse(
+    """
+@I.ir_module
+class Module:
+    @R.function
+    def main_adjoint(
+        x: R.Tensor((4, 3), "float32"),
+        w: R.Tensor((3, 2), "float32"),
+        t: R.Tensor((4, 2), "float32"),
+    ):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            d = R.subtract(y, t)
+            lv = R.multiply(d, d)
+            loss = R.mean(lv)
+            d_adjoint = R.multiply(d, R.const(0.25, "float32"))
+            lv4 = R.permute_dims(x, axes=[1, 0])
+            w_adjoint_out = R.matmul(lv4, d_adjoint)
+            R.output(loss, w_adjoint_out)
+        return (loss, (w_adjoint_out,))
+"""
+)
+
+
+def arrays() -> list[jnp.ndarray]:
+    random = np.random.default_rng(0)
+    return [jnp.asarray(random.normal(size=s), jnp.float32) for s in ((4, 3), (3, 2), (4, 2))]
+
+
+def test_the_backward_program_of_a_mean_square_is_what_one_would_write() -> None:
+    adjoint = Gradient("main", require_grads="w")(MSE)
+    simple = SimplifyGradient()(adjoint)
+    assert_structural_equal(simple["main_adjoint"], SIMPLE["main_adjoint"])
+    expected = to_jax(adjoint, "main_adjoint")(*arrays())
+    chex.assert_trees_all_close(to_jax(simple, "main_adjoint")(*arrays()), expected, rtol=1e-5)
+
+
+def test_no_product_is_computed_twice_and_none_is_added() -> None:
+    adjoint = Gradient("main")(MSE)
+    simple = SimplifyGradient()(adjoint)
+    counts = [m["main_adjoint"].script().count("R.matmul") for m in (adjoint, simple)]
+    assert counts[1] <= counts[0] == 3
+
+
+def test_a_simple_module_stays_the_same() -> None:
+    simple = SimplifyGradient()(Gradient("main")(MSE))
+    assert SimplifyGradient()(simple) is simple
+
+
+def test_private_functions_stay_too() -> None:
+    """Simplifying is not sweeping: what nobody calls yet may be called later."""
+    module = parse(
+        "@I.ir_module\nclass Module:\n    @R.function(private=True)\n"
+        '    def helper(x: R.Tensor((3,), "float32")):\n        y = R.exp(x)\n        return y\n'
+    )
+    assert SimplifyGradient()(module) is module

@@ -1,0 +1,181 @@
+"""Joining a backbone and a loss."""
+
+import pytest
+
+from relaxjax.ir.expr import DataflowVar, GlobalVar
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.walk import bound_vars
+from relaxjax.passes.training.append_loss import AppendLoss
+from relaxjax.script import from_source
+
+
+def module(text: str) -> IRModule:
+    parsed = from_source(text)
+    assert isinstance(parsed, IRModule)
+    return parsed
+
+
+def function(text: str) -> Function:
+    parsed = from_source(text)
+    assert isinstance(parsed, Function)
+    return parsed
+
+
+BACKBONE = module(
+    """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((2, 4), "float32"), y: R.Tensor((2, 4), "float32")):
+        with R.dataflow():
+            lv = R.add(x, y)
+            out = R.multiply(lv, x)
+            R.output(lv, out)
+        return out, lv
+"""
+)
+
+LOSS = function(
+    """
+@R.function
+def loss(predictions: R.Tensor((2, 4), "float32"), targets: R.Tensor((2, 4), "float32")):
+    with R.dataflow():
+        lv = R.subtract(predictions, targets)
+        gv = R.sum(lv)
+        R.output(gv)
+    return gv
+"""
+)
+
+
+def test_the_loss_follows_the_backbone_in_one_block() -> None:
+    expected = module(
+        """
+@I.ir_module
+class Module:
+    @R.function
+    def main_loss(
+        x: R.Tensor((2, 4), "float32"),
+        y: R.Tensor((2, 4), "float32"),
+        targets: R.Tensor((2, 4), "float32"),
+    ):
+        with R.dataflow():
+            lv = R.add(x, y)
+            out = R.multiply(lv, x)
+            lv1 = R.subtract(out, targets)
+            gv = R.sum(lv1)
+            R.output(lv, gv)
+        return gv, lv
+"""
+    )
+    result = AppendLoss("main", LOSS)(BACKBONE)
+    assert_structural_equal(result["main_loss"], expected["main_loss"])
+    assert result["main"] is BACKBONE["main"]
+
+
+def test_a_consumed_output_is_hidden_and_a_returned_one_stays() -> None:
+    appended = AppendLoss(GlobalVar("main"), LOSS, new_func_name="train")(BACKBONE)["train"]
+    kinds = {var.name: isinstance(var, DataflowVar) for var in bound_vars(appended)}
+    assert kinds["out"]
+    assert not kinds["gv"]
+
+
+def test_a_loss_may_take_several_outputs() -> None:
+    appended = AppendLoss("main", LOSS, num_backbone_outputs=2)(BACKBONE)["main_loss"]
+    assert [param.name for param in appended.params] == ["x", "y"]
+
+
+def test_symbolic_dimensions_of_the_loss_become_the_backbone_s() -> None:
+    backbone = module(
+        """
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor(("n", 4), "float32")):
+        with R.dataflow():
+            out = R.exp(x)
+            R.output(out)
+        return out
+"""
+    )
+    loss = function(
+        """
+@R.function
+def loss(
+    predictions: R.Tensor(("batch", 4), "float32"), targets: R.Tensor(("batch", 4), "float32")
+):
+    with R.dataflow():
+        gv = R.sum(R.subtract(predictions, targets))
+        R.output(gv)
+    return gv
+"""
+    )
+    x, targets = AppendLoss("main", loss)(backbone)["main_loss"].params
+    assert x.ty == targets.ty
+
+
+def with_main(body: str) -> IRModule:
+    return module(
+        "@I.ir_module\nclass Module:\n    @R.function\n"
+        f'    def main(x: R.Tensor((2, 4), "float32")):\n{body}'
+    )
+
+
+def loss_of(body: str, shape: str = "(2, 4)") -> Function:
+    return function(f'@R.function\ndef loss(p: R.Tensor({shape}, "float32")):\n{body}')
+
+
+FLOW = "        with R.dataflow():\n            y = R.exp(x)\n            R.output(y)\n"
+SUM = "    with R.dataflow():\n        s = R.sum(p)\n        R.output(s)\n    return s\n"
+
+
+@pytest.mark.parametrize(
+    ("backbone", "loss", "count", "message"),
+    [
+        (
+            with_main("        y = R.exp(x)\n        return y\n"),
+            loss_of(SUM),
+            1,
+            "the backbone must have exactly one dataflow block .* it has 1 blocks",
+        ),
+        (
+            with_main(FLOW + "        return y\n"),
+            loss_of("    s = R.sum(p)\n    return s\n"),
+            1,
+            "the loss function must have exactly one dataflow block",
+        ),
+        (
+            with_main(FLOW + "        return (y, (y, y))\n"),
+            loss_of(SUM),
+            1,
+            "the backbone must return a variable or a tuple of variables",
+        ),
+        (
+            with_main(FLOW + "        return y\n"),
+            loss_of(SUM),
+            2,
+            r"`num_backbone_outputs` must be in \[1, 1\]: .* found 2",
+        ),
+        (
+            with_main(FLOW + "        return y\n"),
+            loss_of(
+                "    with R.dataflow():\n        s = R.exp(p)\n        R.output(s)\n    return s\n"
+            ),
+            1,
+            "the loss function must return one scalar, but `s` is of type",
+        ),
+        (
+            with_main(FLOW + "        return y\n"),
+            loss_of(SUM, "(2, 5)"),
+            1,
+            r"output 0 of the backbone is of type .*\(2, 4\).*but the parameter `p` .*\(2, 5\)",
+        ),
+    ],
+)
+def test_what_cannot_be_joined(
+    backbone: IRModule, loss: Function, count: int, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        AppendLoss("main", loss, num_backbone_outputs=count)(backbone)

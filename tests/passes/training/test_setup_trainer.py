@@ -1,0 +1,177 @@
+"""From a backbone to a module that can be trained."""
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.fault import WellFormedError
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss, MSELoss
+from relaxjax.lowering import to_jax
+from relaxjax.optim import SGD, Adam
+from relaxjax.passes.operators.legalize_ops import LegalizeOps
+from relaxjax.passes.training.setup_trainer import SetupTrainer
+from relaxjax.script import from_source
+
+
+def parse(text: str) -> IRModule:
+    module = from_source(text)
+    assert isinstance(module, IRModule)
+    return module
+
+
+def backbone(attrs: str = '{"param_num": 2, "state_num": 0}', batch: str = "4") -> IRModule:
+    return parse(
+        f"""
+@I.ir_module
+class Module:
+    I.module_attrs({attrs})
+    @R.function
+    def backbone(
+        x: R.Tensor(({batch}, 3), "float32"),
+        w: R.Tensor((3, 5), "float32"),
+        b: R.Tensor((5,), "float32"),
+    ):
+        with R.dataflow():
+            h = R.matmul(x, w)
+            out = R.add(h, b)
+            R.output(out)
+        return out
+"""
+    )
+
+
+LOGITS = TensorType((4, 5), "float32")
+LABELS = TensorType((4,), "int32")
+
+
+def arrays(*shapes: tuple[int, ...]) -> list[jax.Array]:
+    random = np.random.default_rng(0)
+    return [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in shapes]
+
+
+def test_the_module_gains_three_functions_and_two_attributes() -> None:
+    mod = SetupTrainer(CrossEntropyLoss(), Adam(0.1), [LOGITS, LABELS], legalize=False)(backbone())
+    assert list(mod) == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"]
+    assert [param.name for param in mod["backbone_loss"].params] == ["x", "w", "b", "targets"]
+    assert mod.attrs["input_num"] == 1
+    assert mod.attrs["param_num"] == 2
+    assert len(mod.attrs["optim_state"]) == 3 + 2 * 2
+    assert mod["optimizer"].global_symbol == "optimizer"
+    well_formed(mod)
+    assert_structural_equal(from_source(mod.script()), mod)
+
+
+def test_one_step_of_sgd_is_the_one_of_jax() -> None:
+    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.5), [LOGITS, LABELS])(backbone())
+    x, w, b = arrays((4, 3), (3, 5), (5,))
+    labels = jnp.array([0, 4, 2, 1], jnp.int32)
+
+    def loss(w: jax.Array, b: jax.Array) -> jax.Array:
+        scores = jax.nn.log_softmax(x @ w + b[None])
+        return -scores[jnp.arange(4), labels].mean()
+
+    value, gradients = to_jax(mod, "backbone_loss_adjoint")(x, w, b, labels)
+    expected = jax.grad(loss, argnums=(0, 1))(w, b)
+    chex.assert_trees_all_close(value, loss(w, b), rtol=1e-6)
+    chex.assert_trees_all_close(gradients, expected, rtol=1e-5, atol=1e-7)
+    states = tuple(jnp.asarray(state.data) for state in mod.attrs["optim_state"])
+    params, _ = to_jax(mod, "optimizer")((w, b), gradients, states)
+    updated = jax.tree.map(lambda p, g: p - 0.5 * g, (w, b), expected)
+    chex.assert_trees_all_close(params, updated, rtol=1e-5, atol=1e-6)
+
+
+def test_the_batch_may_be_symbolic() -> None:
+    batch = SymbolicVar("batch")
+    types = [TensorType((batch, 5), "float32"), TensorType((batch, 5), "float32")]
+    mod = SetupTrainer(MSELoss(), SGD(0.1), types)(backbone(batch='"n"'))
+    for size in (2, 7):
+        x, w, b, targets = arrays((size, 3), (3, 5), (5,), (size, 5))
+        value, _ = to_jax(mod, "backbone_loss_adjoint")(x, w, b, targets)
+        expected = jnp.mean((x @ w + b[None] - targets) ** 2)
+        chex.assert_trees_all_close(value, expected, rtol=1e-5)
+
+
+def test_legalizing_is_the_last_step() -> None:
+    plain = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS], legalize=False)(backbone())
+    legal = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS])(backbone())
+    assert_structural_equal(LegalizeOps()(plain), legal)
+
+
+def test_states_are_threaded_through() -> None:
+    """Running averages are returned after the loss, in training form in one function only."""
+    mod = parse(
+        """
+@I.ir_module
+class Module:
+    I.module_attrs({"param_num": 2, "state_num": 2})
+    @R.function
+    def backbone(
+        x: R.Tensor((4, 3), "float32"),
+        gamma: R.Tensor((3,), "float32"),
+        beta: R.Tensor((3,), "float32"),
+        mean: R.Tensor((3,), "float32"),
+        var: R.Tensor((3,), "float32"),
+    ):
+        with R.dataflow():
+            bn = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+            out = bn[0]
+            new_mean = bn[1]
+            new_var = bn[2]
+            R.output(out, new_mean, new_var)
+        return out, new_mean, new_var
+"""
+    )
+    types = [TensorType((4, 3), "float32")] * 2
+    trained = SetupTrainer(MSELoss(), SGD(0.1), types)(mod)
+    x, gamma, beta, mean, var, targets = arrays((4, 3), (3,), (3,), (3,), (3,), (4, 3))
+    (_, new_mean, _), gradients = to_jax(trained, "backbone_loss_adjoint")(
+        x, gamma, beta, mean, jnp.abs(var), targets
+    )
+    chex.assert_trees_all_close(new_mean, 0.9 * mean + 0.1 * x.mean(0), rtol=1e-5)
+    assert len(gradients) == 2
+    inferred = to_jax(trained, "backbone")(x, gamma, beta, mean, jnp.abs(var))
+    chex.assert_trees_all_close(inferred[1], mean)
+
+
+@pytest.mark.parametrize(
+    ("module", "message"),
+    [
+        (
+            IRModule(attrs={"param_num": 0, "state_num": 0}),
+            "SetupTrainer: the module has no function `backbone`",
+        ),
+        (backbone('{"state_num": 0}'), "must state `param_num` as an attribute.*found None"),
+        (backbone('{"param_num": 2}'), "must state `state_num` as an attribute.*found None"),
+        (
+            backbone('{"param_num": "two", "state_num": 0}'),
+            "must state `param_num` as an attribute.*found 'two'",
+        ),
+        (
+            backbone('{"param_num": 3, "state_num": 1}'),
+            r"`backbone` has 3 parameters, fewer than `param_num` \+ `state_num` = 3 \+ 1",
+        ),
+        (
+            backbone('{"param_num": 1, "state_num": 1}'),
+            "must return a tuple of its outputs and then its 1 new states, but it returns 1 value",
+        ),
+    ],
+)
+def test_a_module_that_cannot_be_trained(module: IRModule, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS])(module)
+
+
+def test_a_faulty_module_is_refused_at_the_door() -> None:
+    """Two functions of the module share a parameter."""
+    mod = backbone()
+    with pytest.raises(WellFormedError):
+        SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS])(
+            mod.with_function("twin", mod["backbone"])
+        )
