@@ -1,0 +1,64 @@
+"""Contestants timed in turns, and the table of what came out.
+
+Other programs on the machine disturb all contestants of a round alike, so their ratio within a
+round says more than their times do. The CPU time of the process is given beside the clock: waiting
+for a turn on a busy core does not count there.
+"""
+
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Measure = Literal["clock", "cpu"]
+Contestants = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What each round took, in seconds."""
+
+    clock: tuple[float, ...]
+    cpu: tuple[float, ...]
+
+    def median(self, measure: Measure = "clock") -> float:
+        return statistics.median(getattr(self, measure))
+
+    def ratio(self, other: "Times", measure: Measure = "clock") -> float:
+        """How many times as long as `other` it took: the median over the rounds' ratios."""
+        pairs = zip(getattr(self, measure), getattr(other, measure), strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
+
+
+def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
+    """Each contestant's times. All are called once before, to compile; nobody is always first.
+
+    A contestant returns when its work is done: on JAX arrays, after `jax.block_until_ready`.
+    """
+    for run in contestants.values():
+        run()
+    order, found = list(contestants), {name: Times((), ()) for name in contestants}
+    for _ in range(rounds):
+        order.append(order.pop(0))
+        for name in order:
+            clock, cpu = seconds(contestants[name])
+            found[name] = Times((*found[name].clock, clock), (*found[name].cpu, cpu))
+    return found
+
+
+def seconds(run: Callable[[], object]) -> tuple[float, float]:
+    """How long a call takes by the clock, and of the CPU time of this process."""
+    clock, cpu = time.perf_counter(), time.process_time()
+    run()
+    return time.perf_counter() - clock, time.process_time() - cpu
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell; the first stands on the left, the others on the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    rule = ["-" * width for width in widths]
+    return "\n".join(
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])])
+        for row in (head, rule, *rows)
+    )
