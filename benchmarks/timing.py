@@ -23,12 +23,12 @@ class Times:
     cpu: tuple[float, ...]
 
     def median(self, measure: Measure = "clock") -> float:
-        return statistics.median(getattr(self, measure))
+        return float(statistics.median(getattr(self, measure)))
 
     def ratio(self, other: "Times", measure: Measure = "clock") -> float:
         """How many times as long as `other` it took: the median over the rounds' ratios."""
         pairs = zip(getattr(self, measure), getattr(other, measure), strict=True)
-        return statistics.median(mine / theirs for mine, theirs in pairs)
+        return float(statistics.median(mine / theirs for mine, theirs in pairs))
 
 
 def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
@@ -55,7 +55,7 @@ def seconds(run: Callable[[], object]) -> tuple[float, float]:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell; the first stands on the left, the others on the right."""
+    """Columns as wide as their widest cell: the first flush left, the others flush right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
     rule = ["-" * width for width in widths]
     return "\n".join(
