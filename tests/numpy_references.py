@@ -16,6 +16,16 @@ def trunc_divide(x: Any, y: Any) -> Any:
     return np.trunc(np.true_divide(x, y)) if x.dtype.kind in "iu" else x / y
 
 
+def recurrence(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> Any:
+    """y[i] = a[i] * y[i - 1] + b[i], step by step."""
+    order = slice(None, None, -1 if reverse else 1)
+    y = np.zeros_like(b)
+    a, b, result = (np.moveaxis(t, axis, 0)[order] for t in (a, b, y))
+    for i in range(len(b)):
+        result[i] = (a[i] * result[i - 1] if i else 0) + b[i]
+    return y
+
+
 def scan(function: Callable[..., Any], start: float) -> Callable[..., Any]:
     def run(x: Any, axis: Any = None, dtype: Any = None, exclusive: bool = False) -> Any:
         if axis is None:
@@ -143,6 +153,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "relax.median": median,
     "relax.cumsum": scan(np.cumsum, 0),
     "relax.cumprod": scan(np.cumprod, 1),
+    "relax.linear_recurrence": recurrence,
     "relax.eye": lambda n, m=None, k=0, dtype="float32": np.eye(n, m, k, dtype),
     "relax.eye_like": lambda x, k=0, dtype=None: np.eye(x.shape[0], x.shape[1], k),
     "relax.arange": lambda *args: np.arange(*args[:3]),

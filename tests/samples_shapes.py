@@ -35,8 +35,17 @@ for _name in ["cumsum", "cumprod"]:
         sample(floats(0, 3), axis=0, exclusive=True, smooth=False),
     ]
 SAMPLES["relax.cumprod"] += [
-    sample(exactly([2.0, 0.0, 3.0, 0.0, 4.0]), axis=0, second_order=False),
-    sample(exactly([0.0, 3.0, 4.0]), axis=0, exclusive=True, second_order=False),
+    sample(exactly([2.0, 0.0, 3.0, 0.0, 4.0]), axis=0),
+    sample(exactly([0.0, 0.0, 0.0, 4.0]), axis=0),
+    sample(exactly([0.0, 3.0, 0.0, 4.0]), axis=0, exclusive=True),
+]
+SAMPLES["relax.linear_recurrence"] = [
+    sample(floats(2, 5), floats(2, 5)),
+    sample(floats(2, 5, 3), floats(2, 5, 3), axis=-2, reverse=True),
+    sample(exactly([2.0, 0.0, 3.0, 0.0]), exactly([1.0, 2.0, 0.0, 4.0]), axis=0),
+    sample(floats(0, 3), floats(0, 3), axis=0, smooth=False),
+    sample(floats(1, 3), floats(1, 3), axis=0, reverse=True),
+    sample(integers(5, 3), integers(5, 3), axis=0, smooth=False),
 ]
 SAMPLES["relax.median"] = [
     sample(floats(3, 5), axis=1),

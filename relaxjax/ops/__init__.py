@@ -5,6 +5,7 @@ from . import binary as binary
 from . import closures as closures
 from . import core as core
 from . import creation as creation
+from . import cumulative as cumulative
 from . import datatype as datatype
 from . import einsum as einsum
 from . import gathering as gathering
@@ -18,6 +19,7 @@ from . import loops as loops
 from . import nn as nn
 from . import quantization as quantization
 from . import random as random
+from . import recurrence as recurrence
 from . import reshaping as reshaping
 from . import search as search
 from . import slicing as slicing

@@ -89,6 +89,24 @@ def broadcast(lhs: TensorType, rhs: TensorType, dtype: str | None) -> TensorType
     return TensorType(None, dtype, -1 if unknown else max(lhs.ndim, rhs.ndim), vdevice)
 
 
+def one_type(**tensors: TensorType) -> TensorType:
+    """The type of tensors that must have one shape and dtype, as far as it is known."""
+    types = list(tensors.values())
+    dtype, vdevice = common_dtype(**tensors), common_vdevice(*types)
+    ranks = {ty.ndim for ty in types} - {-1}
+    if len(ranks) > 1:
+        raise OpError(f"the tensors must have the same rank, found {sorted(ranks)}")
+    shapes = [ty.dims for ty in types if ty.dims is not None]
+    for shape in shapes[1:]:
+        if any(map(can_prove_different, shapes[0], shape)):
+            raise OpError(
+                f"the tensors must have one shape, found {dims_text(shapes[0])} and "
+                f"{dims_text(shape)}"
+            )
+    known = len(shapes) == len(types) and all(same_dims(shapes[0], shape) for shape in shapes)
+    return TensorType(shapes[0] if known else None, dtype, next(iter(ranks), -1), vdevice)
+
+
 def with_dtype(ty: TensorType, dtype: str | None) -> TensorType:
     """The same tensor type with another dtype."""
     return TensorType(ty.shape, dtype, ty.ndim if ty.shape is None else -1, ty.vdevice)

@@ -1,4 +1,4 @@
-"""Statistical operators: reductions over axes, and running sums and products."""
+"""Statistical operators: reductions over axes."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,9 +11,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .arrays import cast, jax_dtype
-from .declare import Axes, DType, op
-from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of, where
+from .arrays import jax_dtype
+from .declare import Axes, op
+from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
 from .shapes import element_count, normalize_axes, normalize_axis, with_dtype
 
 
@@ -166,106 +166,6 @@ std = reduction(
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
 prod = reduction("prod", _prod, "Product of the elements along `axis`.", _prod_gradient)
-
-
-def scan_type(data: TensorType, axis: int | None, dtype: str | None) -> TensorType:
-    """The type of a running sum or product: of the flattened tensor where `axis` is None."""
-    if axis is not None:
-        if data.ndim >= 0:
-            normalize_axis(axis, data.ndim)
-        return with_dtype(data, dtype or data.dtype)
-    dims = None if data.dims is None else (element_count(data.dims),)
-    return TensorType(dims, dtype or data.dtype, 1, data.vdevice)
-
-
-def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
-    """The lowering of a running sum or product; an exclusive one starts with `start`."""
-
-    def lower(data: Any, axis: int | None, dtype: str | None, exclusive: bool) -> Any:
-        given = data.dtype if dtype is None else dtype
-        x = data.reshape(-1) if axis is None else data
-        axis = (axis or 0) % x.ndim
-        x = x.astype(jnp.int32) if x.dtype == bool else cast(x, given)
-        if exclusive:
-            shift = [(1, -1, 0) if a == axis else (0, 0, 0) for a in range(x.ndim)]
-            x = lax.pad(x, jnp.asarray(start, x.dtype), shift)
-        return cast(function(x, axis), given)
-
-    return lower
-
-
-def _reversed_sum(g: Expr, axis: int | None, exclusive: bool) -> Expr:
-    """At each place the sum of `g` there and after it; only after it where `exclusive`."""
-    rest = call("sum", g, axis, keepdims=True) - call("cumsum", g, axis)
-    if exclusive:
-        return rest
-    return rest + (call("flatten", g) if axis is None else g)
-
-
-def _cumsum_gradient(
-    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
-) -> Expr:
-    grad = _reversed_sum(g, axis, exclusive)
-    if axis is None:
-        grad = call("reshape", grad, shape_of(x))
-    return grad if dtype is None else call("astype", grad, dtype_of(x))
-
-
-def _cumprod_gradient(
-    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
-) -> Expr:
-    """sum over i >= j of g[i] * (product of all but x[j] up to i), in two steps.
-
-    Where there is no zero, that product is y[i] / x[j]. At the first zero it is finite as well:
-    there x[j] is replaced by 1 in a second product. At the zeros after it, it is 0, and taken to
-    be constant: so the derivative of this gradient is wrong where there are two zeros or more.
-    """
-    value = x if dtype is None else call("astype", x, dtype)
-    value = call("reshape", value, (-1,)) if axis is None else value
-    along = 0 if axis is None else axis
-    zero, one = scalar(0, value), scalar(1, value)
-    is_zero = call("equal", value, zero)
-    seen = call("cumsum", call("astype", is_zero, dtype_of(value)), along)
-    first = call("logical_and", is_zero, call("equal", seen, one))
-    mended = call("cumprod", where(first, one, value), along, exclusive=exclusive)
-    plain = _reversed_sum(g * y, along, exclusive) / where(is_zero, one, value)
-    at_first = _reversed_sum(g * mended, along, exclusive)
-    grad = where(is_zero, where(first, at_first, zero), plain)
-    if axis is None:
-        grad = call("reshape", grad, shape_of(x))
-    return grad if dtype is None else call("astype", grad, dtype_of(x))
-
-
-@op(
-    "relax.cumsum",
-    lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
-    gradient=_cumsum_gradient,
-    precision="never",
-)
-def cumsum(
-    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
-) -> TensorType:
-    """Running sum along `axis`, or of the flattened tensor: y[i] = x[0] + ... + x[i].
-
-    An exclusive one leaves x[i] out.
-    """
-    return scan_type(data, axis, dtype)
-
-
-@op(
-    "relax.cumprod",
-    lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
-    gradient=_cumprod_gradient,
-    precision="never",
-)
-def cumprod(
-    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
-) -> TensorType:
-    """Running product along `axis`, or of the flattened tensor: y[i] = x[0] * ... * x[i].
-
-    An exclusive one leaves x[i] out.
-    """
-    return scan_type(data, axis, dtype)
 
 
 def _median(x: Any, axis: Any, keepdims: bool) -> Any:

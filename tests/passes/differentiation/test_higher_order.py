@@ -101,3 +101,28 @@ def test_an_unknown_mode() -> None:
         GradientError, match="`mode` must be 'first_order' or 'higher_order', found"
     ):
         Gradient("main", mode="second_order")(MODULE)
+
+
+def test_running_products_of_zeros_to_third_order() -> None:
+    """Where elements are zero, no derivative may be found by dividing by them."""
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((5,), "float64"), w: R.Tensor((5,), "float64")):
+    with R.dataflow():
+        loss = R.add(R.sum(R.multiply(R.cumprod(x, axis=0), w)), R.prod(x))
+        R.output(loss)
+    return loss
+"""
+    )
+    adjoint = to_jax(Gradient("main", ["x"])(module), "main_adjoint")
+    with jax.enable_x64(True):
+        x, w = jax.numpy.asarray([2.0, 0.0, 0.0, 3.0, 0.0]), jax.numpy.arange(1.0, 6.0)
+
+        def loss(x: jax.Array) -> jax.Array:
+            return (jax.numpy.cumprod(x) * w).sum() + jax.numpy.prod(x)
+
+        third = jax.jacfwd(jax.jacfwd(lambda x: adjoint(x, w)[1][0]))(x)
+        expected = jax.jacfwd(jax.hessian(loss))(x)
+    assert np.any(expected)
+    np.testing.assert_allclose(third, expected, rtol=1e-12)

@@ -1,0 +1,113 @@
+"""Running sums and products."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.types import TensorType
+
+from .arrays import cast
+from .declare import DType, op
+from .emit import call, dtype_of, shape_of
+from .recurrence import shifted
+from .shapes import element_count, normalize_axis, with_dtype
+
+
+def scan_type(data: TensorType, axis: int | None, dtype: str | None) -> TensorType:
+    """The type of a running sum or product: of the flattened tensor where `axis` is None."""
+    if axis is not None:
+        if data.ndim >= 0:
+            normalize_axis(axis, data.ndim)
+        return with_dtype(data, dtype or data.dtype)
+    dims = None if data.dims is None else (element_count(data.dims),)
+    return TensorType(dims, dtype or data.dtype, 1, data.vdevice)
+
+
+def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
+    """The lowering of a running sum or product; an exclusive one starts with `start`."""
+
+    def lower(data: Any, axis: int | None, dtype: str | None, exclusive: bool) -> Any:
+        given = data.dtype if dtype is None else dtype
+        x = data.reshape(-1) if axis is None else data
+        axis = (axis or 0) % x.ndim
+        x = x.astype(jnp.int32) if x.dtype == bool else cast(x, given)
+        if exclusive:
+            shift = [(1, -1, 0) if a == axis else (0, 0, 0) for a in range(x.ndim)]
+            x = lax.pad(x, jnp.asarray(start, x.dtype), shift)
+        return cast(function(x, axis), given)
+
+    return lower
+
+
+def _reversed_sum(g: Expr, axis: int | None, exclusive: bool) -> Expr:
+    """At each place the sum of `g` there and after it; only after it where `exclusive`."""
+    rest = call("sum", g, axis, keepdims=True) - call("cumsum", g, axis)
+    if exclusive:
+        return rest
+    return rest + (call("flatten", g) if axis is None else g)
+
+
+def _cumsum_gradient(
+    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
+) -> Expr:
+    grad = _reversed_sum(g, axis, exclusive)
+    if axis is None:
+        grad = call("reshape", grad, shape_of(x))
+    return grad if dtype is None else call("astype", grad, dtype_of(x))
+
+
+def _cumprod_gradient(
+    g: Expr, y: Expr, x: Expr, axis: int | None, dtype: str | None, exclusive: bool
+) -> Expr:
+    """For each j the sum over i of g[i] * (product of all but x[j] up to i), zeros or none.
+
+    The product of what stands before j is a running product; the sum of g[i] * (product of what
+    stands after j up to i) is a recurrence that runs back.
+    """
+    value = x if dtype is None else call("astype", x, dtype)
+    value = call("reshape", value, (-1,)) if axis is None else value
+    along = 0 if axis is None else axis
+    before = call("cumprod", value, along, exclusive=True)
+    if exclusive:
+        after = shifted(call("linear_recurrence", value, g, along, reverse=True), along, -1)
+    else:
+        after = call("linear_recurrence", shifted(value, along, -1), g, along, reverse=True)
+    grad = before * after
+    if axis is None:
+        grad = call("reshape", grad, shape_of(x))
+    return grad if dtype is None else call("astype", grad, dtype_of(x))
+
+
+@op(
+    "relax.cumsum",
+    lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
+    gradient=_cumsum_gradient,
+    precision="never",
+)
+def cumsum(
+    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
+) -> TensorType:
+    """Running sum along `axis`, or of the flattened tensor: y[i] = x[0] + ... + x[i].
+
+    An exclusive one leaves x[i] out.
+    """
+    return scan_type(data, axis, dtype)
+
+
+@op(
+    "relax.cumprod",
+    lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
+    gradient=_cumprod_gradient,
+    precision="never",
+)
+def cumprod(
+    data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
+) -> TensorType:
+    """Running product along `axis`, or of the flattened tensor: y[i] = x[0] * ... * x[i].
+
+    An exclusive one leaves x[i] out.
+    """
+    return scan_type(data, axis, dtype)
