@@ -1,30 +1,16 @@
 """Handwritten digits that ship with the package: data/ATTRIBUTION.md says whose they are."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from . import idx
+from .image_data import Array, Dataset, as_images, as_labels
 from .resize import enlarge
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 DATA = Path(__file__).parent / "data"
 SIDE = 8
 CLASS_NAMES = tuple("0123456789")
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Dataset:
-    """Images as float32 from 0 to 1 and labels, each split into a training and a test part."""
-
-    train_images: Array
-    train_labels: Array
-    test_images: Array
-    test_labels: Array
-    class_names: tuple[str, ...]
 
 
 def digits(size: int | None = None, *, flatten: bool = True, one_hot: bool = False) -> Dataset:
@@ -40,11 +26,10 @@ def digits(size: int | None = None, *, flatten: bool = True, one_hot: bool = Fal
 
     def images(part: str) -> Array:
         pixels = idx.read(DATA / f"{part}-images-idx3-ubyte.gz").astype(np.float32) / 255
-        pixels = enlarge(pixels, size or SIDE)
-        return pixels.reshape(len(pixels), -1) if flatten else pixels
+        return as_images(enlarge(pixels, size or SIDE), flatten)
 
     def labels(part: str) -> Array:
-        classes = idx.read(DATA / f"{part}-labels-idx1-ubyte.gz").astype(np.int32)
-        return np.eye(len(CLASS_NAMES), dtype=np.float32)[classes] if one_hot else classes
+        classes = idx.read(DATA / f"{part}-labels-idx1-ubyte.gz")
+        return as_labels(classes, len(CLASS_NAMES), one_hot)
 
     return Dataset(images("train"), labels("train"), images("t10k"), labels("t10k"), CLASS_NAMES)
