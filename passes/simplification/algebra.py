@@ -274,7 +274,7 @@ def transposed_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     if not all(isinstance(ty, TensorType) and ty.ndim == 2 for ty in factors):
         return None
     a, b = product.args
-    if not any(known.call(x, "relax.permute_dims") for x in (a, b)):
+    if all(known.call(x, "relax.permute_dims") is None for x in (a, b)):
         return None
     transpose = get_op("relax.permute_dims")
     return get_op("relax.matmul")(transpose(b), transpose(a), product.attrs["out_dtype"])
