@@ -1,11 +1,13 @@
 """List the passes: their names, the opt level from which they run, and what they do.
 
-`relaxjax opt` runs them. With --json, each pass is listed with its options too.
+`relaxjax opt` runs them. With --json, each pass is listed with its options too; with --markdown,
+the list is a page with all that the passes say of themselves, their examples included.
 """
 
 import argparse
 import inspect
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.passes import PassFactory
@@ -13,7 +15,9 @@ from relaxjax.passes.registry import FACTORIES
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print a JSON list")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print a JSON list")
+    form.add_argument("--markdown", action="store_true", help="print a page of documentation")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -21,10 +25,40 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps([_record(factory) for factory in factories], indent=2))
         return 0
+    if args.markdown:
+        print(page(factories), end="")
+        return 0
     width = max(len(factory.name) for factory in factories)
     for factory in factories:
         print(f"{factory.name:{width}}  {factory.opt_level}  {factory.summary}")
     return 0
+
+
+def page(factories: Sequence[PassFactory[...]]) -> str:
+    """The page of documentation on the passes."""
+    rows = [f"| [{f.name}](#{f.name.lower()}) | {f.opt_level} | {f.summary} |" for f in factories]
+    sections = [
+        f"## {f.name}\n\n{_signature(f)}, level {f.opt_level}.\n\n{f.__doc__}\n" for f in factories
+    ]
+    return "\n".join([_HEAD, *rows, "", *sections])
+
+
+_HEAD = """\
+# The catalogue of passes
+
+Every pass of `relaxjax.passes`, as its docstring has it: `relaxjax passes --markdown` writes it.
+A `Sequential` runs those whose level is at most the `opt_level` of the `PassContext`.
+
+| pass | level | what it does |
+|---|---|---|"""
+
+
+def _signature(factory: PassFactory[...]) -> str:
+    options = [
+        name if parameter.default is inspect.Parameter.empty else f"{name}={parameter.default!r}"
+        for name, parameter in factory.parameters.items()
+    ]
+    return f"`{factory.name}({', '.join(options)})`"
 
 
 def _record(factory: PassFactory[...]) -> dict[str, Any]:

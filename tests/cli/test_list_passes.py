@@ -43,3 +43,13 @@ def test_every_pass_is_documented() -> None:
     for name, factory in FACTORIES.items():
         assert factory.summary.endswith("."), name
         assert len(factory.summary) <= 100, name
+
+
+def test_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["passes", "--markdown"]) == 0
+    page = capsys.readouterr().out
+    summary = FACTORIES["Normalize"].summary
+    assert f"| [Normalize](#normalize) | 1 | {summary} |\n" in page
+    assert f"\n## Normalize\n\n`Normalize()`, level 1.\n\n{summary}\n" in page
+    assert "\n## DeadCodeElimination\n\n`DeadCodeElimination(entry_functions=None" in page
+    assert "\n## Gradient\n\n`Gradient(func_name, " in page

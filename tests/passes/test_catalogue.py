@@ -1,0 +1,137 @@
+"""Every pass of the catalogue, on random programs and their adjoints: results stay what they were.
+
+    RELAXJAX_PROGRAMS=1000 python -m pytest tests/passes/test_catalogue.py
+
+tries more programs, each time others.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from differentiable_programs import Program, programs
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from numpy_evaluation import run
+from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
+
+from relaxjax.ir.check import check_well_formed
+from relaxjax.ir.structural import assert_structural_equal, structural_hash
+from relaxjax.lowering import to_jax
+from relaxjax.passes import Gradient
+from relaxjax.passes.registry import FACTORIES
+from relaxjax.script import from_source
+
+PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "100"))
+PIPELINES = PROGRAMS // 2
+LENGTH = 10
+TOLERANCE = 1e-9
+
+quietly = settings(
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=[
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.filter_too_much,
+    ],
+)
+
+
+@pytest.fixture(autouse=True)
+def _every_pass_gives_readable_text() -> None:
+    """`Checked` reads each text back, but only once where several passes give the same."""
+
+
+def cotangent_of(leaf: Any) -> Any:
+    """A cotangent for a result: no two elements alike."""
+    return np.asarray(np.cos(np.arange(leaf.size)).reshape(leaf.shape), leaf.dtype)
+
+
+def results(case: Case) -> Any:
+    return run(to_jax(case.module, case.entry), *case.args)
+
+
+def cases(program: Program) -> Iterator[Case]:
+    """A program, and its adjoint."""
+    forward = Case(program.module, "main", program.args)
+    yield forward
+    index, cotangent = program.target_index, program.cotangent
+    args = program.args
+    if cotangent:
+        target = results(forward)
+        target = target[index] if program.paired else target
+        args = (*args, jax.tree.map(cotangent_of, target))
+    adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
+    yield Case(adjoint, "main_adjoint", args)
+
+
+class Checked:
+    """Checks what passes make of one case; the same module is checked once."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.expected = results(case)
+        self.seen = {structural_hash(case.module)}
+
+    def check(self, names: list[str]) -> None:
+        """Run passes one after another: the results and the text must stand the test."""
+        case = self.case
+        for name in names:
+            pass_ = sample(name, case)
+            case = Case(pass_(case.module), case.entry, case.args)
+        key = structural_hash(case.module)
+        if key in self.seen:
+            return
+        self.seen.add(key)
+        if check_well_formed(case.module):
+            assert_structural_equal(from_source(case.module.script()), case.module)
+        self.compare(results(case), max(TOLERANCES.get(name, TOLERANCE) for name in names))
+
+    def compare(self, found: Any, tolerance: float) -> None:
+        pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(self.expected), strict=True))
+        assert [(a.shape, a.dtype) for a, _ in pairs] == [(b.shape, b.dtype) for _, b in pairs]
+        numbers = [tuple(np.asarray(x, "float64") for x in pair) for pair in pairs]
+        if not all(np.all(np.isfinite(expected)) for _, expected in numbers):
+            return
+        scale = max(1.0, *(np.max(np.abs(e), initial=0) for _, e in numbers))
+        for one, other in numbers:
+            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * scale)
+
+
+def test_every_pass_has_a_sample_or_a_reason_to_have_none() -> None:
+    without = {name for name in preserving() if needs_options(name)} - set(SAMPLES)
+    assert not without
+    assert {*SAMPLES, *OTHER_RESULTS, *TOLERANCES} <= set(FACTORIES)
+
+
+def test_no_pass_changes_the_results_of_random_programs() -> None:
+    """Each pass on each program and its adjoint."""
+
+    @settings(quietly, max_examples=PROGRAMS)
+    @given(programs(["float64"]))
+    def one(program: Program) -> None:
+        with jax.enable_x64(True):
+            for case in cases(program):
+                checked = Checked(case)
+                for name in preserving():
+                    checked.check([name])
+
+    one()
+
+
+def test_no_pipeline_changes_the_results_of_random_programs() -> None:
+    """Ten passes in any order, on a program and its adjoint."""
+
+    @settings(quietly, max_examples=PIPELINES)
+    @given(programs(["float64"]), st.integers(0, 2**32))
+    def one(program: Program, seed: int) -> None:
+        names = random.Random(seed).choices(preserving(), k=LENGTH)
+        with jax.enable_x64(True):
+            for case in cases(program):
+                Checked(case).check(names)
+
+    one()
