@@ -27,8 +27,16 @@ class Times:
 
     def ratio(self, other: "Times", measure: Measure = "clock") -> float:
         """How many times as long as `other` it took: the median over the rounds' ratios."""
+        return self.quartiles(other, measure)[1]
+
+    def quartiles(self, other: "Times", measure: Measure = "clock") -> tuple[float, float, float]:
+        """The quartiles of the rounds' ratios; the one in the middle is the median."""
         pairs = zip(getattr(self, measure), getattr(other, measure), strict=True)
-        return float(statistics.median(mine / theirs for mine, theirs in pairs))
+        ratios = [mine / theirs for mine, theirs in pairs]
+        if len(ratios) < 2:
+            return (*ratios, *ratios, *ratios)
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return low, middle, high
 
 
 def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
@@ -45,6 +53,22 @@ def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
             clock, cpu = seconds(contestants[name])
             found[name] = Times((*found[name].clock, clock), (*found[name].cpu, cpu))
     return found
+
+
+def repeated(run: Callable[[], object], shortest: float = 0.01) -> tuple[Callable[[], None], int]:
+    """`run` so many times that they take `shortest` seconds or more, and how often that is.
+
+    What a call costs is then not lost in what the clock and other programs add to it.
+    """
+    run()
+    quickest = min(seconds(run)[0] for _ in range(3))
+    count = max(1, round(shortest / quickest))
+
+    def several() -> None:
+        for _ in range(count):
+            run()
+
+    return several, count
 
 
 def seconds(run: Callable[[], object]) -> tuple[float, float]:
