@@ -6,6 +6,10 @@ from typing import Any
 import numpy as np
 from numpy_network_references import NETWORK, erf, sigmoid
 
+from relaxjax.ir.dims import substitute_dim
+from relaxjax.ir.index_map import index_axes, index_map
+from relaxjax.ops.layout_transform import transformed_shape
+
 
 def axes_of(axis: Any) -> Any:
     return tuple(axis) if isinstance(axis, list | tuple) else axis
@@ -24,6 +28,21 @@ def recurrence(a: Any, b: Any, axis: int = -1, reverse: bool = False) -> Any:
     for i in range(len(b)):
         result[i] = (a[i] * result[i - 1] if i else 0) + b[i]
     return y
+
+
+def layout_transform(x: Any, layout: Any, pad_value: float = 0) -> Any:
+    """Each element carried to its place, one after another."""
+    places = index_map(layout)
+    axes = index_axes(x.ndim)
+    moved = {
+        tuple(substitute_dim(o, dict(zip(axes, at, strict=True))) for o in places.outputs): x[at]
+        for at in np.ndindex(x.shape)
+    }
+    shape = transformed_shape(places, x.shape)
+    result = np.full(shape, pad_value, x.dtype)
+    for at, value in moved.items():
+        result[at] = value
+    return result
 
 
 def scan(function: Callable[..., Any], start: float) -> Callable[..., Any]:
@@ -166,6 +185,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "relax.expand_dims": lambda x, axis: np.expand_dims(x, axes_of(axis)),
     "relax.broadcast_to": np.broadcast_to,
     "relax.permute_dims": np.transpose,
+    "relax.layout_transform": layout_transform,
     "relax.flip": np.flip,
     "relax.concat": lambda tensors, axis=0: np.concatenate(tensors, axis or 0),
     "relax.stack": np.stack,

@@ -5,6 +5,7 @@ import samples_elementwise
 import samples_image
 import samples_indexing
 import samples_layers
+import samples_layout
 import samples_quantization
 import samples_random
 import samples_shapes
@@ -19,6 +20,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_image.SAMPLES,
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,
+    **samples_layout.SAMPLES,
     **samples_quantization.SAMPLES,
     **samples_random.SAMPLES,
     **samples_shapes.SAMPLES,

@@ -34,7 +34,9 @@ def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) ->
 def _folded(call: Call, max_elements: int) -> Expr | None:
     """The result of an operator on constants, None where it is not to be computed here."""
     op = call.op
-    if not isinstance(op, Op) or op.lower is None or not op.pure or "value" in op.facts:
+    if not isinstance(op, Op) or op.lower is None or not op.pure:
+        return None
+    if {"value", "placement"} & set(op.facts):
         return None
     if not any(map(_has_constant, call.args)) or op.name in ("relax.full", "relax.full_like"):
         return None

@@ -1,10 +1,12 @@
 """What a module knows beside its functions: the devices that its tensors may be on."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from .attrs import freeze
 from .script_exprs import ScriptExprs
+from .types import device_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -17,6 +19,13 @@ class VDevice:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "target", freeze(self.target))
+
+    @property
+    def name(self) -> str:
+        """The device as types name it: `cuda:0:global`."""
+        described = isinstance(self.target, Mapping)
+        kind = self.target.get("kind", "") if described else str(self.target)
+        return device_name(f"{str(kind).partition(' ')[0]}:{self.device_id}:{self.memory_scope}")
 
     def __repr__(self) -> str:
         values = (self.target, self.device_id, self.memory_scope)

@@ -34,6 +34,7 @@ from .expr import (
 )
 from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .global_info import DummyGlobalInfo, VDevice
+from .index_map import IndexMap, index_axes, index_map_over
 from .module import IRModule
 from .node import Node
 from .op import Op
@@ -50,7 +51,7 @@ from .types import (
 )
 
 # What has a place of its own in the table of a document.
-Entry: TypeAlias = Node | SymbolicExpr | VDevice | DummyGlobalInfo
+Entry: TypeAlias = Node | SymbolicExpr | VDevice | DummyGlobalInfo | IndexMap
 
 MAX_POWER = 64
 MAX_RANK = 255
@@ -258,6 +259,19 @@ KINDS: dict[str, Kind] = {
     ),
     "VDevice": _fields(VDevice, target=ANYTHING, device_id=INTEGER, memory_scope=TEXT),
     "DummyGlobalInfo": _fields(DummyGlobalInfo),
+    "IndexMap": Kind(
+        {
+            "names": _tuple_of(TEXT),
+            "axes": _tuple_of(_instance("a variable of a place", SymbolicVar)),
+            "outputs": _tuple_of(DIM),
+        },
+        lambda layout: {
+            "names": layout.names,
+            "axes": index_axes(layout.ndim),
+            "outputs": layout.outputs,
+        },
+        index_map_over,
+    ),
     "IRModule": Kind(
         {
             "functions": Rule("pairs of a name and a function", _is_functions),

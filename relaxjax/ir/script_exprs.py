@@ -11,7 +11,7 @@ from .literals import array_text, number_text, string_text
 from .tensor_json import KIND
 
 if TYPE_CHECKING:
-    from . import expr, op, types
+    from . import expr, index_map, op, types
 
 DIALECTS = {"relax": "R", "lax": "L"}
 
@@ -143,6 +143,10 @@ class ScriptExprs:
     def _bare(self, name: str) -> str:
         self.prefixes.add("R")
         return f"R.{name}"
+
+    def _IndexMap(self, layout: "index_map.IndexMap") -> str:
+        self.prefixes.add("T")
+        return repr(layout)
 
     # Expressions
 

@@ -23,6 +23,7 @@ from typing import Any, NoReturn
 from .attrs import Attrs
 from .dims import SymbolicExpr
 from .global_info import DummyGlobalInfo, VDevice
+from .index_map import IndexMap
 from .node import Node
 from .node_kinds import KINDS, Entry, Kind, kind_name
 from .span import Span
@@ -140,7 +141,7 @@ class _Saver:
 
     def _encoded(self, value: Any) -> Any:
         match value:
-            case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo():
+            case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo() | IndexMap():
                 return {"ref": self.numbers[id(value)]}
             case tuple():
                 return [self._encoded(item) for item in value]
@@ -159,7 +160,7 @@ def _entries(value: Any, depth: int = 0) -> Iterator[Entry]:
     if depth > MAX_VALUE_DEPTH:
         raise ValueError(f"an attribute is nested more than {MAX_VALUE_DEPTH} deep")
     match value:
-        case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo():
+        case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo() | IndexMap():
             yield value
         case dict() | Attrs():
             for item in value.values():

@@ -7,6 +7,7 @@ from . import core as core
 from . import creation as creation
 from . import cumulative as cumulative
 from . import datatype as datatype
+from . import devices as devices
 from . import einsum as einsum
 from . import gathering as gathering
 from . import grad as grad
@@ -14,6 +15,7 @@ from . import image as image
 from . import index as index
 from . import jax_functions as jax_functions
 from . import joining as joining
+from . import layout_transform as layout_transform
 from . import linear_algebra as linear_algebra
 from . import loops as loops
 from . import nn as nn

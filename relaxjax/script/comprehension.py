@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable, Iterator
+from inspect import Parameter, Signature
 from typing import Any, Protocol
 
 from .operators import truth
@@ -45,6 +46,8 @@ def lambda_function(reader: Reader, node: ast.Lambda) -> Callable[..., Any]:
         finally:
             reader.scope.pop()
 
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    vars(function)["__signature__"] = Signature(parameters)
     return function
 
 

@@ -4,12 +4,14 @@ n = T.int64()     a symbolic dimension
 T.max(n, 1)       arithmetic on dimensions, beside + - * // %
 T.float64(0.5)    a number
 x: T.int64        a parameter that is a number of the host
+T.index_map(lambda n, c: (n, c // 4, c % 4))   a layout, for R.layout_transform
 """
 
 from typing import Any as _Any
 
 from relaxjax.ir.dims import dim_max as max
 from relaxjax.ir.dims import dim_min as min
+from relaxjax.ir.index_map import index_map
 
 from .namespace import unknown_member as _unknown_member
 from .scalars import ScalarType as _ScalarType
@@ -22,6 +24,7 @@ __all__ = [
     "float16",
     "float32",
     "float64",
+    "index_map",
     "int8",
     "int16",
     "int32",
