@@ -1,0 +1,45 @@
+"""A match in the making: what each pattern stands for, and the values behind variables."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from relaxjax.ir.expr import Constant, Expr, Var
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """Patterns and the expressions that they stand for, each as it was met: often a variable.
+
+    It never changes: a search that meets a choice goes on from one matching in several ways.
+    """
+
+    var2val: Mapping[Var, Expr] = field(default_factory=dict)
+    found: Mapping[Any, Expr] = field(default_factory=lambda: MappingProxyType({}))
+
+    def with_pair(self, pattern: Any, expr: Expr) -> "Matching":
+        return Matching(self.var2val, {**self.found, pattern: expr})
+
+    def knowing(self, var2val: Mapping[Var, Expr]) -> "Matching":
+        """This matching with the values of more variables."""
+        return Matching({**self.var2val, **var2val}, self.found)
+
+    def value(self, expr: Expr) -> Expr:
+        """What stands behind a variable, as far as it is known; any other expression itself."""
+        while isinstance(expr, Var) and expr in self.var2val:
+            expr = self.var2val[expr]
+        return expr
+
+    def same(self, one: Expr, other: Expr) -> bool:
+        """Whether two expressions are one value, not merely two computed alike."""
+        one, other = self.value(one), self.value(other)
+        return one is other or (isinstance(one, Constant) and one == other)
+
+    def values(self) -> dict[Any, Expr]:
+        """What each pattern stands for, looked up behind the variables."""
+        return {pattern: self.value(expr) for pattern, expr in self.found.items()}
+
+
+def first(matchings: Iterator[Matching]) -> Matching | None:
+    return next(matchings, None)
