@@ -34,10 +34,10 @@ for _name in ["cumsum", "cumprod"]:
         sample(bools(5), axis=0, smooth=False),
         sample(floats(0, 3), axis=0, exclusive=True, smooth=False),
     ]
-SAMPLES["relax.cumprod"] += [
+SAMPLES["relax.cumprod"] = [
     sample(exactly([2.0, 0.0, 3.0, 0.0, 4.0]), axis=0),
-    sample(exactly([0.0, 0.0, 0.0, 4.0]), axis=0),
     sample(exactly([0.0, 3.0, 0.0, 4.0]), axis=0, exclusive=True),
+    *SAMPLES["relax.cumprod"],
 ]
 SAMPLES["relax.linear_recurrence"] = [
     sample(floats(2, 5), floats(2, 5)),
@@ -125,7 +125,12 @@ SAMPLES["relax.reshape"] = [
     sample(floats(0, 3), (3, 0)),
     sample(floats(7, 2), (-1,)),
 ]
-SAMPLES["relax.flatten"] = [sample(floats(2, 5)), sample(floats()), sample(floats(0, 7))]
+SAMPLES["relax.flatten"] = [
+    sample(floats(5, 1)),
+    sample(floats(2, 5)),
+    sample(floats()),
+    sample(floats(0, 7)),
+]
 SAMPLES["relax.expand_dims"] = [
     sample(floats(2, 5), 1),
     sample(floats(5, 7), [-1, 0]),
@@ -152,6 +157,7 @@ SAMPLES["relax.collapse_sum_to"] = [
 ]
 SAMPLES["relax.collapse_sum_like"] = [
     sample(floats(3, 2, 5), floats(2, 1)),
+    sample(floats(3, 2, 5), floats(1, 2, 1)),
     sample(floats(7, 5), floats(dtype="float32")),
     sample(floats(5), floats(5)),
 ]

@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
+from relaxjax.ir.layout import OPAQUE, LayoutRule
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
@@ -46,6 +47,7 @@ def backward_of(
     *active: str,
     lower: Callable[..., Any] | None = None,
     gradient: GradientRule | NoGradient | None = None,
+    layout: LayoutRule = OPAQUE,
 ) -> Op:
     """Declare the backward operator of `forward`: the adjoints of the arguments `active`.
 
@@ -65,6 +67,7 @@ def backward_of(
             complete=_completed(forward),
             lower=lower or _pulled_back(forward, places),
             gradient=traced_gradient(name) if gradient is None else gradient,
+            layout=layout,
             precision=forward.precision,
         )
     )

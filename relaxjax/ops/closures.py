@@ -4,15 +4,21 @@ import functools
 from typing import Any
 
 from relaxjax.ir.expr import Expr, GlobalVar
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
 
+from .cost_rules import VIEWS
 from .declare import OpError, op
 
 _RULES: dict[str, Any] = {"facts": {"higher_order": True}}
 
 
-@op("relax.make_closure", lower=lambda func, args: functools.partial(func, *args), **_RULES)
+@op(
+    "relax.make_closure",
+    layout=OPAQUE,
+    lower=lambda func, args: functools.partial(func, *args),
+    **_RULES, cost=VIEWS,)
 def make_closure(func: Expr, args: TupleType) -> ObjectType:
     """`func` with its first arguments given: calling it later takes the others."""
     if not isinstance(func, GlobalVar) and not isinstance(func.ty, FuncType | ObjectType):
@@ -30,7 +36,9 @@ def _invoke(name: str, pure: bool) -> Op:
         f"Call a closure{'' if pure else ' that may have effects'} with the arguments it lacks.\n\n"
         "`ty_args` says the type of the result."
     )
-    declare = op(name, lower=lambda closure, args: closure(*args), pure=pure, **_RULES)
+    declare = op(
+        name, layout=OPAQUE, lower=lambda closure, args: closure(*args), pure=pure, **_RULES
+    )
     return declare(result_type)
 
 

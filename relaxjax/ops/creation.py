@@ -9,12 +9,15 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, SymbolicExpr
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, Var
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
 
+from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
 from .arrays import cast, jax_dtype
 from .declare import DType, OpError, op
 from .emit import call, dtype_of
+from .rearranging import AGNOSTIC, CREATED
 from .shapes import with_dtype
 
 _ZERO, _ONE = PrimExpr(0), PrimExpr(1)
@@ -58,8 +61,9 @@ def filled(name: str, value: int, doc: str) -> tuple[Op, Op]:
         "fusion": "elementwise",
         "facts": {"value": value},
     }
-    plain = op(f"relax.{name}", lower=lower, **rules)(infer)
-    return plain, op(f"relax.{name}_like", lower=lower_like, **rules)(infer_like)
+    plain = op(f"relax.{name}", layout=CREATED, lower=lower, **rules)(infer)
+    like = op(f"relax.{name}_like", layout=AGNOSTIC, lower=lower_like, **rules)(infer_like)
+    return plain, like
 
 
 zeros, zeros_like = filled("zeros", 0, "zeros")
@@ -77,13 +81,13 @@ def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) 
 
 @op(
     "relax.full",
+    layout=CREATED,
     lower=lambda shape, fill_value, dtype: jnp.full(
         shape, cast(fill_value, dtype or fill_value.dtype)
     ),
     gradient=_full_gradient,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=FILLS,)
 def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the value's dtype if none is given."""
     _require_scalar(fill_value)
@@ -92,11 +96,11 @@ def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -
 
 @op(
     "relax.full_like",
+    layout=AGNOSTIC,
     lower=lambda x, fill_value, dtype: jnp.full(x.shape, cast(fill_value, dtype or x.dtype)),
     gradient=_full_gradient,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=FILLS,)
 def full_like(x: TensorType, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the shape of `x`, and of its dtype if none is given."""
     _require_scalar(fill_value)
@@ -127,12 +131,12 @@ def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
 
 @op(
     "relax.eye",
+    layout=OPAQUE,
     complete=lambda n, m, **rest: {"m": n if m is None else m},
     lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=FILLS,)
 def eye(
     n: PrimExpr, m: PrimExpr | None = None, k: PrimExpr = _ZERO, dtype: DType = "float32"
 ) -> TensorType:
@@ -145,11 +149,11 @@ def eye(
 
 @op(
     "relax.eye_like",
+    layout=OPAQUE,
     lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=FILLS,)
 def eye_like(x: TensorType, k: PrimExpr = _ZERO, dtype: DType | None = None) -> TensorType:
     """A matrix of the shape of `x`: 1 on its `k`-th diagonal, else 0."""
     if x.ndim not in (-1, 2):
@@ -184,12 +188,12 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
 
 @op(
     "relax.arange",
+    layout=OPAQUE,
     complete=_complete_arange,
     lower=_arange,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=FILLS,)
 def arange(
     start: PrimExpr, end: PrimExpr | None = None, step: PrimExpr = _ONE, dtype: DType | None = None
 ) -> TensorType:
@@ -225,11 +229,11 @@ def _require_matrix(x: TensorType) -> TensorType:
 
 @op(
     "relax.tril",
+    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal <= k),
     gradient=lambda g, y, x, k: (call("tril", g, k), None),
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=ELEMENTWISE,)
 def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
     """The lower triangle of the last two dimensions: zero above the `k`-th diagonal."""
     return _require_matrix(x)
@@ -237,11 +241,11 @@ def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
 
 @op(
     "relax.triu",
+    layout=OPAQUE,
     lower=_triangle(lambda diagonal, k: diagonal >= k),
     gradient=lambda g, y, x, k: (call("triu", g, k), None),
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=ELEMENTWISE,)
 def triu(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
     """The upper triangle of the last two dimensions: zero below the `k`-th diagonal."""
     return _require_matrix(x)
@@ -255,7 +259,12 @@ def _hamming_window(window_size: Any, periodic: Any, alpha: Any, beta: Any, dtyp
     return jnp.asarray(alpha, place.dtype) - jnp.asarray(beta, place.dtype) * jnp.cos(angle)
 
 
-@op("relax.hamming_window", lower=_hamming_window, gradient=ZERO_GRADIENT, fusion="elementwise")
+@op(
+    "relax.hamming_window",
+    layout=OPAQUE,
+    lower=_hamming_window,
+    gradient=ZERO_GRADIENT,
+    fusion="elementwise", cost=TRANSCENDENTAL, precision="never",)
 def hamming_window(
     window_size: PrimExpr, periodic: PrimExpr, alpha: PrimExpr, beta: PrimExpr, dtype: DType
 ) -> TensorType:

@@ -1,8 +1,10 @@
 """Operators that change a tensor's dtype."""
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, is_float
 
+from .cost_rules import ELEMENTWISE
 from .arrays import cast
 from .declare import DType, op
 from .emit import call, dtype_of
@@ -21,8 +23,7 @@ def _astype_gradient(g: Expr, y: Expr, x: Expr, dtype: str) -> tuple[Expr | None
     gradient=_astype_gradient,
     precision="follow",
     fusion="elementwise",
-    facts={"elementwise": True},
-)
+    facts={"elementwise": True}, cost=ELEMENTWISE,)
 def astype(x: TensorType, dtype: DType) -> TensorType:
     """The elements converted to another dtype; floats to integers towards zero."""
     return with_dtype(x, dtype)
@@ -30,10 +31,10 @@ def astype(x: TensorType, dtype: DType) -> TensorType:
 
 @op(
     "relax.wrap_param",
+    layout=OPAQUE,
     lower=cast,
     gradient=_astype_gradient,
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=ELEMENTWISE, precision="never",)
 def wrap_param(data: TensorType, dtype: DType = "float32") -> TensorType:
     """A parameter of a model converted to the dtype in which the model computes."""
     return with_dtype(data, dtype)

@@ -32,7 +32,6 @@ from relaxjax.ir.expr import (
     ShapeExpr,
     StringImm,
     Tuple,
-    np_dtype,
 )
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
 from relaxjax.ir.types import (
@@ -45,6 +44,8 @@ from relaxjax.ir.types import (
     Type,
     dtype_name,
 )
+
+from .rearranging import AGNOSTIC
 
 R = TypeVar("R")
 
@@ -100,6 +101,9 @@ def op(
     unknown = set(facts or ()) - set(FACTS)
     if unknown:
         raise ValueError(f"{name}: there is no fact {unknown}; the vocabulary is {sorted(FACTS)}")
+
+    if (facts or {}).get("elementwise"):
+        rules.setdefault("layout", AGNOSTIC)
 
     def declare(function: Callable[..., Type]) -> Op:
         params, expected = _parameters(function)
@@ -297,10 +301,7 @@ def as_dtype(value: Any) -> str | None:
     value = value.value if isinstance(value, DataTypeImm | StringImm) else value
     if value in ("", "void"):
         return None
-    name = dtype_name(value)
-    if not name.startswith("key<"):
-        np_dtype(name)
-    return name
+    return dtype_name(value)
 
 
 def _host_value(value: Any) -> Any:

@@ -12,9 +12,10 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.types import TensorType, device_name
 
+from .cost_rules import MOVES, VIEWS
 from .declare import op
 from .emit import call, tensor_type
-from relaxjax.ir.layout import OPAQUE
+from .rearranging import LIKE_DATA
 
 _PLACES: ContextVar[Mapping[str, Any]] = ContextVar("places", default=MappingProxyType({}))
 
@@ -63,14 +64,13 @@ def _moved_back(g: Expr, y: Expr, data: Expr, dst_vdevice: str) -> Expr:
 
 @op(
     "relax.to_vdevice",
-    layout=OPAQUE,
+    layout=LIKE_DATA,
     lower=_moved,
     gradient=_moved_back,
     jvp=lambda tangents, y, data, dst_vdevice: call("to_vdevice", tangents[0], dst_vdevice),
     precision="follow",
     fusion="opaque",
-    facts={"placement": True},
-)
+    facts={"placement": True}, cost=MOVES,)
 def to_vdevice(data: TensorType, dst_vdevice: Annotated[str, as_vdevice]) -> TensorType:
     """`data` on another device of the module; its adjoint goes back to where `data` is."""
     ndim = data.ndim if data.shape is None else -1
@@ -79,14 +79,13 @@ def to_vdevice(data: TensorType, dst_vdevice: Annotated[str, as_vdevice]) -> Ten
 
 @op(
     "relax.hint_on_device",
-    layout=OPAQUE,
+    layout=LIKE_DATA,
     lower=lambda data, dst_vdevice, memory_scope: data,
     gradient=lambda g, y, data, **device: call("hint_on_device", g, **device),
     jvp=lambda tangents, y, data, **device: call("hint_on_device", tangents[0], **device),
     precision="follow",
     fusion="opaque",
-    facts={"placement": True},
-)
+    facts={"placement": True}, cost=VIEWS,)
 def hint_on_device(
     data: TensorType, dst_vdevice: Annotated[str, as_device], memory_scope: str = "global"
 ) -> TensorType:

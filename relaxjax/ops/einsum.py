@@ -8,8 +8,10 @@ import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
+from .lowered_cost import LOWERED
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
 from .joining import fields_of, tensors_of
@@ -98,11 +100,11 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
 
 @op(
     "relax.einsum",
+    layout=OPAQUE,
     lower=lambda operands, subscripts: jnp.einsum(subscripts, *operands),
     gradient=_einsum_gradient,
     precision="follow",
-    fusion="contraction",
-)
+    fusion="contraction", cost=LOWERED,)
 def einsum(operands: TupleType, subscripts: str) -> TensorType:
     """The sum of products that `subscripts` says: "ij,jk->ik" is the product of two matrices.
 

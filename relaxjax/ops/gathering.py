@@ -8,10 +8,14 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, PrimExpr, Tuple
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 
+from .cost_rules import MOVES, PICKS
+from .lowered_cost import LOWERED
 from .arrays import jax_dtype
+from .axis_layouts import axis_rule
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers
@@ -57,14 +61,14 @@ def _written(data: Any, places: Any, updates: Any, reduction: str) -> Any:
 
 @op(
     "relax.gather_elements",
+    layout=axis_rule("axis", arranged=(0, 1)),
     lower=lambda data, indices, axis: data[_element_places(data.shape, indices, axis % data.ndim)],
     gradient=lambda g, y, data, indices, axis: (
         call("scatter_elements", call("zeros_like", data), indices, g, axis=axis, reduction="add"),
         None,
     ),
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=PICKS,)
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
     """For each element of `indices`, the element of `data` at the same place but along `axis`."""
     _require_int64(indices)
@@ -102,10 +106,10 @@ def _scatter_elements_gradient(
 
 @op(
     "relax.scatter_elements",
+    layout=axis_rule("axis", arranged=(0, 1, 2)),
     lower=_scatter_elements,
     gradient=_scatter_elements_gradient,
-    precision="follow",
-)
+    precision="follow", cost=LOWERED, fusion="opaque",)
 def scatter_elements(
     data: TensorType,
     indices: TensorType,
@@ -154,11 +158,11 @@ def _gather_nd_gradient(
 
 @op(
     "relax.gather_nd",
+    layout=OPAQUE,
     lower=lambda data, indices, batch_dims: data[_nd_places(indices, batch_dims)],
     gradient=_gather_nd_gradient,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=PICKS,)
 def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> TensorType:
     """The slices of `data` at the places that the last axis of `indices` holds.
 
@@ -208,12 +212,12 @@ def _is_narrow(indices: Expr) -> bool:
 
 @op(
     "relax.scatter_nd",
+    layout=OPAQUE,
     lower=lambda data, indices, updates, reduction: _written(
         data, _nd_places(indices), updates, reduction
     ),
     gradient=_scatter_nd_gradient,
-    precision="follow",
-)
+    precision="follow", cost=MOVES, fusion="opaque",)
 def scatter_nd(
     data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
 ) -> TensorType:
@@ -261,11 +265,11 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
 
 @op(
     "relax.index_tensor",
+    layout=OPAQUE,
     lower=lambda data, indices: data[tuple(indices)],
     gradient=_index_tensor_gradient,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=PICKS,)
 def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     """The slices of `data` at places that tensors of indices say, one for each leading axis.
 
@@ -301,11 +305,11 @@ def _complete_index_put(indices: Expr, **rest: Any) -> dict[str, Any]:
 
 @op(
     "relax.index_put",
+    layout=OPAQUE,
     complete=_complete_index_put,
     lower=_index_put,
     gradient=_index_put_gradient,
-    precision="follow",
-)
+    precision="follow", cost=MOVES, fusion="opaque",)
 def index_put(
     data: TensorType, indices: TupleType, values: TensorType, accumulate: bool = False
 ) -> TensorType:
@@ -338,11 +342,11 @@ def _host_dtype(value: Any) -> Any:
 
 @op(
     "relax.one_hot",
+    layout=OPAQUE,
     lower=_one_hot,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=MOVES,)
 def one_hot(
     indices: TensorType, on_value: PrimExpr, off_value: PrimExpr, depth: int, axis: int = -1
 ) -> TensorType:

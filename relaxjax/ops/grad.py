@@ -6,12 +6,15 @@ from typing import Any
 import jax
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
+from .cost_rules import MOVES
 from .declare import op
 from .emit import call
 from .index import gather_slices
+from .rearranging import LIKE_DATA
 from .sugar import sugar
 
 
@@ -25,6 +28,7 @@ def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
     infer.__doc__ = doc
     return op(
         f"relax.grad.{name}",
+        layout=LIKE_DATA,
         lower=lambda input: input,
         gradient=gradient,
         precision="follow",
@@ -61,10 +65,10 @@ def _take_backward_gradient(
 
 @op(
     "relax.grad.take_backward",
+    layout=OPAQUE,
     lower=_take_backward,
     gradient=_take_backward_gradient,
-    precision="never",
-)
+    precision="never", cost=MOVES, fusion="opaque",)
 def take_backward(
     output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import PrimType, TensorType
 
+from .cost_rules import PICKS
+from .axis_layouts import TAKEN
 from .declare import OpError, op
 from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
@@ -57,11 +59,11 @@ def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tup
 
 @op(
     "relax.take",
+    layout=TAKEN,
     lower=gather_slices,
     gradient=_take_gradient,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=PICKS,)
 def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fast") -> TensorType:
     """The slices of `x` at `indices` along `axis`: y[..., i, ...] = x[..., indices[i], ...].
 

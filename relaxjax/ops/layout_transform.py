@@ -13,14 +13,15 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, DimExpr, DimOp, SymbolicVar, can_prove_equal
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.index_map import IndexMap, index_axes, index_map, index_map_over
 from relaxjax.ir.types import TensorType, is_float
 
+from .cost_rules import MOVES
 from .declare import OpError, op
 from .emit import call, dims_of
+from .shape_layouts import renamed
 from .shapes import at_most, element_count
-from relaxjax.ir.layout import OPAQUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +183,19 @@ def _gradient(g: Expr, y: Expr, x: Expr, index_map: IndexMap, pad_value: float |
     return call("strided_slice", g, cut, [0] * len(cut), [dims[axis] for axis in cut])
 
 
+def _axes(call: Call, ndim: int) -> list[int] | None:
+    """The axes in the order in which a map puts them, where it only does that."""
+    axes, outputs = index_axes(ndim), call.attrs["index_map"].outputs
+    return [axes.index(place) for place in outputs] if set(outputs) == set(axes) else None
+
+
 @op(
     "relax.layout_transform",
-    layout=OPAQUE,
+    layout=renamed(_axes),
     lower=_layout_transform,
     gradient=_gradient,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=MOVES,)
 def layout_transform(
     x: TensorType,
     index_map: Annotated[IndexMap, index_map],

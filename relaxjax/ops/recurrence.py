@@ -6,8 +6,10 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
+from .lowered_cost import LOWERED
 from .declare import op
 from .emit import call, ndim_of
 from .shapes import normalize_axis, one_type
@@ -66,11 +68,11 @@ def _linear_recurrence_jvp(
 
 @op(
     "relax.linear_recurrence",
+    layout=OPAQUE,
     lower=_linear_recurrence,
     gradient=_linear_recurrence_gradient,
     jvp=_linear_recurrence_jvp,
-    precision="never",
-)
+    precision="never", cost=LOWERED, fusion="opaque",)
 def linear_recurrence(
     a: TensorType, b: TensorType, axis: int = -1, reverse: bool = False
 ) -> TensorType:

@@ -10,9 +10,13 @@ from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import TensorType
 
+from .cost_rules import MOVES, REDUCES, VIEWS
+from .axis_layouts import EXPANDED, SQUEEZED
 from .creation import shaped
 from .declare import Axes, OpError, op
 from .emit import call, shape_of
+from .rearranging import BROADCAST
+from .shape_layouts import COLLAPSED, COLLAPSED_LIKE, RESHAPED
 from .shapes import dims_text, element_count, normalize_axes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}
@@ -59,11 +63,11 @@ def _copied(dims: Sequence[Dim], axis: int) -> Dim:
 
 @op(
     "relax.reshape",
+    layout=RESHAPED,
     complete=_resolve_shape,
     lower=lambda x, shape: lax.reshape(x, shape),
     gradient=lambda g, y, x, shape: (call("reshape", g, shape_of(x)), None),
-    **_MOVES,
-)
+    **_MOVES, cost=VIEWS,)
 def reshape(x: TensorType, shape: ShapeExpr) -> TensorType:
     """The elements of `x`, in their order, in another shape. A -1 stands for whatever is left."""
     ty = shaped(shape, x.dtype)
@@ -80,10 +84,10 @@ def reshape(x: TensorType, shape: ShapeExpr) -> TensorType:
 
 @op(
     "relax.flatten",
+    layout=RESHAPED,
     lower=lambda x: lax.reshape(x, (x.size,)),
     gradient=lambda g, y, x: call("reshape", g, shape_of(x)),
-    **_MOVES,
-)
+    **_MOVES, cost=VIEWS,)
 def flatten(x: TensorType) -> TensorType:
     """The elements of `x`, in their order, along one axis."""
     dims = None if x.dims is None else (element_count(x.dims),)
@@ -92,10 +96,10 @@ def flatten(x: TensorType) -> TensorType:
 
 @op(
     "relax.expand_dims",
+    layout=EXPANDED,
     lower=lambda x, axis: lax.expand_dims(x, axis) if axis else x,
     gradient=lambda g, y, x, axis: call("squeeze", g, axis),
-    **_MOVES,
-)
+    **_MOVES, cost=VIEWS,)
 def expand_dims(x: TensorType, axis: Axes) -> TensorType:
     """`x` with new axes of length 1, so that they stand at `axis` in the result."""
     if x.ndim < 0:
@@ -116,10 +120,10 @@ def _squeeze(x: Any, axis: Any) -> Any:
 
 @op(
     "relax.squeeze",
+    layout=SQUEEZED,
     lower=_squeeze,
     gradient=lambda g, y, x, axis: call("reshape", g, shape_of(x)),
-    **_MOVES,
-)
+    **_MOVES, cost=VIEWS,)
 def squeeze(x: TensorType, axis: Axes | None = None) -> TensorType:
     """`x` without the axes `axis`, or without all of length 1. One of another length stays."""
     gone = None if axis is None or x.ndim < 0 else normalize_axes(axis, x.ndim)
@@ -140,12 +144,12 @@ def squeeze(x: TensorType, axis: Axes | None = None) -> TensorType:
 
 @op(
     "relax.broadcast_to",
+    layout=BROADCAST,
     lower=jnp.broadcast_to,
     gradient=lambda g, y, x, shape: (call("collapse_sum_to", g, shape_of(x)), None),
     precision="follow",
     fusion="broadcast",
-    facts={"moves": True},
-)
+    facts={"moves": True}, cost=MOVES,)
 def broadcast_to(x: TensorType, shape: ShapeExpr) -> TensorType:
     """`x` repeated along axes of length 1, and along new ones in front, until it has `shape`."""
     ty = on_device_of(shaped(shape, x.dtype), x)
@@ -180,11 +184,11 @@ def _collapse(data: Any, shape: Any) -> Any:
 
 @op(
     "relax.collapse_sum_to",
+    layout=COLLAPSED,
     lower=_collapse,
     gradient=lambda g, y, data, shape: (call("broadcast_to", g, shape_of(data)), None),
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=REDUCES,)
 def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
     """The sum over what broadcasting to the shape of `data` repeats: broadcast_to's adjoint."""
     ty = on_device_of(shaped(shape, data.dtype), data)
@@ -194,11 +198,11 @@ def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
 
 @op(
     "relax.collapse_sum_like",
+    layout=COLLAPSED_LIKE,
     lower=lambda data, collapse_target: _collapse(data, collapse_target.shape),
     gradient=lambda g, y, data, target: (call("broadcast_to", g, shape_of(data)), None),
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=REDUCES,)
 def collapse_sum_like(data: TensorType, collapse_target: TensorType) -> TensorType:
     """The sum of `data` over what broadcasting from the shape of `collapse_target` repeats."""
     _require_broadcast(collapse_target.dims, data.dims, "collapse_target")

@@ -8,10 +8,13 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType
 
+from .cost_rules import ELEMENTWISE, REDUCES, counting
 from .arrays import broadcasting, cast
+from .axis_layouts import LOCATED
 from .declare import OpError, op
 from .emit import call, scalar
 from .emit import where as choose
+from .rearranging import LIKE_DATA
 from .shapes import broadcast, common_dtype
 from .statistical import reduced_type
 from .sugar import sugar
@@ -27,8 +30,7 @@ def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, 
     gradient=_where_gradient,
     precision="follow",
     fusion="broadcast",
-    facts={"elementwise": True},
-)
+    facts={"elementwise": True}, cost=ELEMENTWISE,)
 def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     """The element of `x1` where the condition is true, else that of `x2`; all three broadcast."""
     if condition.dtype not in (None, "bool"):
@@ -39,11 +41,11 @@ def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
 
 @op(
     "relax.argmax",
+    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmax(x, axis, keepdims=keepdims), "int64"),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="reduction",
-)
+    fusion="reduction", cost=REDUCES,)
 def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first largest element along `axis`, or in the flattened tensor."""
     return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
@@ -51,11 +53,11 @@ def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
 
 @op(
     "relax.argmin",
+    layout=LOCATED,
     lower=lambda x, axis, keepdims: cast(jnp.argmin(x, axis, keepdims=keepdims), "int64"),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="reduction",
-)
+    fusion="reduction", cost=REDUCES,)
 def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first smallest element along `axis`, or in the flattened tensor."""
     return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
@@ -66,7 +68,12 @@ def _bucketize(input_tensor: Any, boundaries: Any, out_int32: bool, right: bool)
     return cast(found, "int32" if out_int32 else "int64")
 
 
-@op("relax.bucketize", lower=_bucketize, gradient=ZERO_GRADIENT, precision="follow")
+@op(
+    "relax.bucketize",
+    layout=LIKE_DATA,
+    lower=_bucketize,
+    gradient=ZERO_GRADIENT,
+    precision="follow", cost=counting(_searched), fusion="opaque",)
 def bucketize(
     input_tensor: TensorType, boundaries: TensorType, out_int32: bool = False, right: bool = False
 ) -> TensorType:

@@ -10,8 +10,11 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
+from .cost_rules import MOVES, PICKS
+from .axis_layouts import SLICED, axis_rule
 from .creation import host_dim
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
@@ -94,12 +97,12 @@ def _strided_slice_gradient(
 
 @op(
     "relax.strided_slice",
+    layout=SLICED,
     lower=_strided_slice,
     gradient=_strided_slice_gradient,
     precision="follow",
     fusion="injective",
-    facts={"moves": True},
-)
+    facts={"moves": True}, cost=PICKS,)
 def strided_slice(
     x: TensorType,
     axes: Tuple,
@@ -184,12 +187,12 @@ def _dynamic_slice_gradient(
 
 @op(
     "relax.dynamic_strided_slice",
+    layout=OPAQUE,
     lower=_dynamic_slice,
     gradient=_dynamic_slice_gradient,
     jvp=lambda tangents, y, x, *places: call("dynamic_strided_slice", tangents[0], *places),
     precision="follow",
-    facts={"data_dependent": True},
-)
+    facts={"data_dependent": True}, cost=PICKS, fusion="opaque",)
 def dynamic_strided_slice(
     x: TensorType, begin: TensorType, end: TensorType, strides: TensorType
 ) -> TensorType:
@@ -229,11 +232,11 @@ def _slice_scatter_gradient(
 
 @op(
     "relax.slice_scatter",
+    layout=axis_rule("axis", arranged=(0, 1)),
     lower=_slice_scatter,
     gradient=_slice_scatter_gradient,
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=MOVES,)
 def slice_scatter(
     input_tensor: TensorType,
     src: TensorType,

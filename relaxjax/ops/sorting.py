@@ -9,10 +9,13 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr, PrimExpr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, TupleType, Type
 
+from .cost_rules import REDUCES, SORTS, counting
 from .arrays import cast, jax_dtype
+from .axis_layouts import ONE_AXIS
 from .creation import host_dim
 from .declare import DType, OpError, op
 from .emit import call
@@ -35,7 +38,7 @@ def _require_axis(data: TensorType, axis: int) -> int:
     return normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
 
 
-@op("relax.sort", lower=_sort, gradient=_sort_gradient, precision="follow")
+@op("relax.sort", layout=ONE_AXIS, lower=_sort, gradient=_sort_gradient, precision="follow", cost=SORTS, fusion="opaque",)
 def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorType:
     """The elements along `axis` in ascending order, or in descending order."""
     _require_axis(data, axis)
@@ -46,7 +49,7 @@ def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
     return cast(jnp.argsort(data, axis, stable=True, descending=descending), dtype)
 
 
-@op("relax.argsort", lower=_argsort, gradient=ZERO_GRADIENT, precision="follow")
+@op("relax.argsort", layout=ONE_AXIS, lower=_argsort, gradient=ZERO_GRADIENT, precision="follow", cost=SORTS, fusion="opaque",)
 def argsort(
     data: TensorType, axis: int = -1, descending: bool = False, dtype: DType = "int32"
 ) -> TensorType:
@@ -83,7 +86,7 @@ def _topk_gradient(
     return (call("scatter_elements", zeros, places, values, axis=axis),)
 
 
-@op("relax.topk", lower=_topk, gradient=_topk_gradient, precision="follow")
+@op("relax.topk", layout=ONE_AXIS, lower=_topk, gradient=_topk_gradient, precision="follow", cost=SORTS, fusion="opaque",)
 def topk(
     data: TensorType,
     k: int = 1,
@@ -147,10 +150,10 @@ _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
 
 @op(
     "relax.unique",
+    layout=OPAQUE,
     lower=_concrete(_unique),
     gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True},
-)
+    facts={"data_dependent": True}, cost=SORTS, precision="follow", fusion="opaque",)
 def unique(
     x: TensorType,
     sorted: PrimExpr = _TRUE,
@@ -184,10 +187,10 @@ def _nonzero(x: Any) -> Any:
 
 @op(
     "relax.nonzero",
+    layout=OPAQUE,
     lower=_concrete(_nonzero),
     gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True},
-)
+    facts={"data_dependent": True}, cost=REDUCES, precision="follow", fusion="opaque",)
 def nonzero(x: TensorType) -> TensorType:
     """The places of the elements that are not 0: a row for each axis, a column for each place."""
     return TensorType(None, "int64", 2, x.vdevice)
@@ -202,7 +205,7 @@ def _multinomial(prob: Any, uniform_sample: Any, sample_indices: Any, dtype: str
     return cast(found.reshape(-1, 1), dtype)
 
 
-@op("relax.multinomial_from_uniform", lower=_multinomial, gradient=ZERO_GRADIENT)
+@op("relax.multinomial_from_uniform", layout=OPAQUE, lower=_multinomial, gradient=ZERO_GRADIENT, cost=counting(_searched), precision="never", fusion="opaque",)
 def multinomial_from_uniform(
     prob: TensorType, uniform_sample: TensorType, sample_indices: TensorType, dtype: DType = "int64"
 ) -> TensorType:

@@ -11,7 +11,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 
+from .cost_rules import SORTS
 from .arrays import jax_dtype
+from .axis_layouts import REDUCED
 from .declare import Axes, op
 from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
 from .shapes import element_count, normalize_axes, normalize_axis, with_dtype
@@ -44,7 +46,12 @@ def reduction(name: str, lower: Callable[..., Any], doc: str, gradient: Callable
 
     infer.__doc__ = doc
     return op(
-        f"relax.{name}", lower=lower, gradient=gradient, precision="never", fusion="reduction"
+        f"relax.{name}",
+        layout=REDUCED,
+        lower=lower,
+        gradient=gradient,
+        precision="never",
+        fusion="reduction",
     )(infer)
 
 
@@ -209,7 +216,7 @@ def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Exp
     return call("permute_dims", call("reshape", spread, [dims[a] for a in order]), back)
 
 
-@op("relax.median", lower=_median, gradient=_median_gradient, precision="never")
+@op("relax.median", layout=REDUCED, lower=_median, gradient=_median_gradient, precision="never", cost=SORTS, fusion="opaque",)
 def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> Type:
     """Median along `axis`: the lower middle one of the sorted elements.
 

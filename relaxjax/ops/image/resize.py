@@ -16,10 +16,12 @@ from jax import lax
 
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, jax_dtype, widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import DType, Floats, OpError, op
 from relaxjax.ops.emit import call, dtype_of
+from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.shapes import require_ndim
 
 from .interpolation import (
@@ -227,12 +229,12 @@ def _resized_type(
 
 @op(
     "relax.image.resize2d",
+    layout=lettered(),
     complete=_complete(2),
     lower=functools.partial(_resize, "HW"),
     gradient=backward_rule("relax.image.resize2d", "data"),
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=LOWERED,)
 def resize2d(
     data: TensorType,
     size: ShapeType,
@@ -271,12 +273,12 @@ def resize2d(
 
 @op(
     "relax.image.resize3d",
+    layout=lettered(),
     complete=_complete(3),
     lower=functools.partial(_resize, "DHW"),
     gradient=backward_rule("relax.image.resize3d", "data"),
     precision="follow",
-    fusion="injective",
-)
+    fusion="injective", cost=LOWERED,)
 def resize3d(
     data: TensorType,
     size: ShapeType,
@@ -313,6 +315,7 @@ resize2d_backward, resize3d_backward = (
         "data",
         lower=functools.partial(_resize_backward, letters),
         gradient=_resize_backward_gradient(forward.name.removeprefix("relax.")),
+        layout=lettered(data=1, like_result=0),
     )
     for forward, letters in ((resize2d, "HW"), (resize3d, "DHW"))
 )

@@ -11,6 +11,8 @@ from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
+from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
 from relaxjax.ops.shapes import normalize_axis
@@ -48,8 +50,7 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     "relax.nn.relu",
     lower=lambda data: jnp.maximum(data, jnp.zeros_like(data)),
     gradient=_relu_gradient,
-    **_RULES,
-)
+    **_RULES, cost=ELEMENTWISE,)
 def relu(data: TensorType) -> TensorType:
     """Rectified linear unit: y = max(x, 0).
 
@@ -139,7 +140,7 @@ def _leakyrelu_gradient(g: Expr, y: Expr, x: Expr, alpha: float) -> Expr:
     return where(x > scalar(0, x), g, scalar(alpha, x) * g)
 
 
-@op("relax.nn.leakyrelu", lower=_leakyrelu, gradient=_leakyrelu_gradient, **_RULES)
+@op("relax.nn.leakyrelu", lower=_leakyrelu, gradient=_leakyrelu_gradient, **_RULES, cost=per_element(2),)
 def leakyrelu(data: TensorType, alpha: float = 0.01) -> TensorType:
     """Leaky rectified linear unit: y = x for x > 0, else alpha * x."""
     require_float(data, "data")
@@ -162,8 +163,12 @@ def _prelu_gradient(g: Expr, y: Expr, x: Expr, alpha: Expr, axis: int) -> tuple[
 
 
 @op(
-    "relax.nn.prelu", lower=_prelu, gradient=_prelu_gradient, precision="follow", fusion="broadcast"
-)
+    "relax.nn.prelu",
+    layout=ONE_AXIS,
+    lower=_prelu,
+    gradient=_prelu_gradient,
+    precision="follow",
+    fusion="broadcast", cost=per_element(2),)
 def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:
     """Leaky rectified linear unit with a slope for each channel, or one for all, that is learnt."""
     require_float(data, "data")
@@ -189,7 +194,7 @@ def _softplus_gradient(g: Expr, y: Expr, x: Expr, beta: float, threshold: float)
     return where(scaled > scalar(threshold, x), g, g * call("sigmoid", scaled))
 
 
-@op("relax.nn.softplus", lower=_softplus, gradient=_softplus_gradient, **_RULES)
+@op("relax.nn.softplus", lower=_softplus, gradient=_softplus_gradient, **_RULES, cost=per_element(TRANSCENDENTAL_FLOPS * 2 + 3),)
 def softplus(data: TensorType, beta: float = 1.0, threshold: float = 20.0) -> TensorType:
     """Smooth rectified linear unit: y = log(1 + exp(beta * x)) / beta.
 
@@ -226,11 +231,11 @@ def _softmax_type(data: TensorType, axis: int) -> TensorType:
 
 @op(
     "relax.nn.softmax",
+    layout=ONE_AXIS,
     lower=_softmax,
     gradient=_softmax_gradient,
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=per_element(TRANSCENDENTAL_FLOPS + 4),)
 def softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Softmax along `axis`: y = exp(x) / sum(exp(x))."""
     return _softmax_type(data, axis)
@@ -238,11 +243,11 @@ def softmax(data: TensorType, axis: int = -1) -> TensorType:
 
 @op(
     "relax.nn.log_softmax",
+    layout=ONE_AXIS,
     lower=_log_softmax,
     gradient=_log_softmax_gradient,
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=per_element(TRANSCENDENTAL_FLOPS + 4),)
 def log_softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Logarithm of softmax along `axis`: y = x - log(sum(exp(x)))."""
     return _softmax_type(data, axis)

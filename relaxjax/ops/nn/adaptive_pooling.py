@@ -10,6 +10,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import Ints, OpError, op
+from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -83,6 +84,7 @@ def adaptive_pooling(count: int) -> Op:
     name = f"relax.nn.adaptive_avg_pool{count}d"
     return op(
         name,
+        layout=lettered(),
         complete=_complete,
         lower=_adaptive_avg_pool,
         gradient=traced_gradient(name),

@@ -8,7 +8,10 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.cost_rules import counting
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
@@ -75,10 +78,10 @@ def _require_bias(query: TensorType, key: TensorType, bias: TensorType) -> None:
 
 @op(
     "relax.nn.attention",
+    layout=OPAQUE,
     lower=lambda query, key, value, **attrs: attend(query, key, value, None, **attrs),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
-    **_RULES,
-)
+    **_RULES, cost=counting(_attended),)
 def plain_attention(
     query: TensorType,
     key: TensorType,
@@ -100,10 +103,10 @@ def plain_attention(
 
 @op(
     "relax.nn.attention_bias",
+    layout=OPAQUE,
     lower=attend,
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
-    **_RULES,
-)
+    **_RULES, cost=counting(_attended),)
 def biased_attention(
     query: TensorType,
     key: TensorType,
@@ -160,7 +163,10 @@ def _complete_var_len(
     max_seqlen_k: Expr | None,
     **_: Any,
 ) -> Mapping[str, Any]:
-    return {"seqstart_k": seqstart_k or seqstart_q, "max_seqlen_k": max_seqlen_k or max_seqlen_q}
+    return {
+        "seqstart_k": seqstart_q if seqstart_k is None else seqstart_k,
+        "max_seqlen_k": max_seqlen_q if max_seqlen_k is None else max_seqlen_k,
+    }
 
 
 def _segments(starts: Any, length: Any) -> tuple[Any, Any]:
@@ -200,11 +206,11 @@ def _attention_var_len(
 
 @op(
     "relax.nn.attention_var_len",
+    layout=OPAQUE,
     complete=_complete_var_len,
     lower=_attention_var_len,
     gradient=backward_rule("relax.nn.attention_var_len", "queries", "keys", "values"),
-    **_RULES,
-)
+    **_RULES, cost=LOWERED,)
 def attention_var_len(
     queries: TensorType,
     keys: TensorType,

@@ -14,6 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of
+from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
 from .convolution_forms import Convolution
@@ -264,6 +265,7 @@ def convolution(count: int) -> Op:
     )
     return op(
         f"relax.nn.conv{count}d",
+        layout=convolution_layout(spatial),
         complete=complete_convolution,
         lower=_convolve,
         gradient=_convolution_gradient,

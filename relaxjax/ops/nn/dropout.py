@@ -4,8 +4,10 @@ import jax.numpy as jnp
 
 from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ops.cost_rules import MOVES
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, scalar, shape_of, where
+from relaxjax.ops.rearranging import LIKE_DATA
 
 
 def _dropout_gradient(g: Expr, y: Expr, data: Expr, rate: float) -> Expr:
@@ -21,12 +23,12 @@ def _training_form(data: Expr, rate: float, key: Expr) -> Expr:
 
 @op(
     "relax.nn.dropout",
+    layout=LIKE_DATA,
     lower=lambda data, rate: (data, jnp.ones_like(data)),
     gradient=_dropout_gradient,
     training_form=_training_form,
     precision="follow",
-    fusion="elementwise",
-)
+    fusion="elementwise", cost=MOVES,)
 def dropout(data: TensorType, rate: float = 0.5) -> TupleType:
     """`data` and the mask it was multiplied by. In inference, and so here, the mask is all ones.
 

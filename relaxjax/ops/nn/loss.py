@@ -8,7 +8,10 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.cost_rules import per_input
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, number, scalar, where
 from relaxjax.ops.index import require_integers
@@ -32,11 +35,11 @@ def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, E
 
 @op(
     "relax.nn.cross_entropy_with_logits",
+    layout=OPAQUE,
     lower=_cross_entropy,
     gradient=_cross_entropy_gradient,
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=per_input(2),)
 def cross_entropy_with_logits(predictions: TensorType, labels: TensorType) -> TensorType:
     """Cross entropy of log-probabilities and label distributions: -sum(x * y), over N if batched.
 
@@ -123,11 +126,11 @@ def _weights_gradient(
 
 @op(
     "relax.nn.nll_loss",
+    layout=OPAQUE,
     lower=_nll_loss,
     gradient=_nll_loss_gradient,
     precision="never",
-    fusion="reduction",
-)
+    fusion="reduction", cost=LOWERED,)
 def nll_loss(
     predictions: TensorType,
     targets: TensorType,
@@ -229,11 +232,11 @@ def _nll_loss_backward_gradient(
 
 @op(
     "relax.grad.nll_loss_backward",
+    layout=OPAQUE,
     lower=_nll_loss_backward,
     gradient=_nll_loss_backward_gradient,
     precision="never",
-    fusion="broadcast",
-)
+    fusion="broadcast", cost=LOWERED,)
 def nll_loss_backward(
     output_grad: TensorType,
     predictions: TensorType,

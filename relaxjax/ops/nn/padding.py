@@ -7,9 +7,13 @@ from jax import lax
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.cost_rules import MOVES, VIEWS
+from relaxjax.ops.axis_layouts import PADDED
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, shape_of
+from relaxjax.ops.shape_layouts import RESHAPED
 from relaxjax.ops.shapes import element_count
 from relaxjax.ops.traced import traced_gradient
 
@@ -44,7 +48,7 @@ def _pad_gradient(
     return (call("nn.pad", g, [-width for width in pad_width]),)
 
 
-@op("relax.nn.pad", lower=_pad, gradient=_pad_gradient, **_RULES)
+@op("relax.nn.pad", layout=PADDED, lower=_pad, gradient=_pad_gradient, **_RULES, cost=MOVES,)
 def pad(
     data: TensorType, pad_width: Ints, pad_mode: str = "constant", pad_value: float = 0.0
 ) -> TensorType:
@@ -91,7 +95,12 @@ def _pixel_shuffle_gradient(g: Expr, y: Expr, data: Expr, upscale_factor: int) -
     return call("reshape", back, shape_of(data))
 
 
-@op("relax.nn.pixel_shuffle", lower=_pixel_shuffle, gradient=_pixel_shuffle_gradient, **_RULES)
+@op(
+    "relax.nn.pixel_shuffle",
+    layout=OPAQUE,
+    lower=_pixel_shuffle,
+    gradient=_pixel_shuffle_gradient,
+    **_RULES, cost=MOVES,)
 def pixel_shuffle(data: TensorType, upscale_factor: int) -> TensorType:
     """Channels turned into pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r)."""
     if upscale_factor < 1:
@@ -110,10 +119,10 @@ def pixel_shuffle(data: TensorType, upscale_factor: int) -> TensorType:
 
 @op(
     "relax.nn.batch_flatten",
+    layout=RESHAPED,
     lower=lambda data: lax.reshape(data, (data.shape[0], element_count(data.shape[1:]))),
     gradient=lambda g, y, data: call("reshape", g, shape_of(data)),
-    **_RULES,
-)
+    **_RULES, cost=VIEWS,)
 def batch_flatten(data: TensorType) -> TensorType:
     """All axes but the first made one."""
     if data.ndim in (0, 1):

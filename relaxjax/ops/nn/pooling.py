@@ -21,6 +21,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call
+from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -229,6 +230,7 @@ def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[
     infer.__doc__ = doc
     return op(
         f"relax.nn.{kind}_pool{count}d",
+        layout=lettered(),
         complete=complete_pooling,
         lower=lower,
         gradient=gradient,
@@ -259,6 +261,7 @@ def pooling_backward(
     infer.__doc__ = f"The adjoint of the data of {kind}_pool{count}d."
     return op(
         f"relax.grad.{kind}_pool{count}d_backward",
+        layout=lettered(data=1, like_result=0),
         complete=complete_pooling,
         lower=lower,
         gradient=gradient,

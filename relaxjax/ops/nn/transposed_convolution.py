@@ -15,6 +15,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import cast
 from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dtype_of
+from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.shapes import common_vdevice
 
 from .convolution import (
@@ -230,6 +231,7 @@ def transposed_convolution(count: int) -> Op:
     )
     return op(
         f"relax.nn.conv{count}d_transpose",
+        layout=convolution_layout(spatial),
         complete=complete_convolution,
         lower=_convolve_transposed,
         gradient=_gradient,

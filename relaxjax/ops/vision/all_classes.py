@@ -9,7 +9,9 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import PrimType, TensorType, TupleType
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.shapes import dims_text, element_count, require_ndim
@@ -97,7 +99,12 @@ def _require_number(name: str, value: Expr) -> None:
         raise OpError(f"`{name}` must be a number or a tensor of one element, found {ty}")
 
 
-@op(_NAME, lower=_all_class_non_max_suppression, gradient=_gradient, precision="never")
+@op(
+    _NAME,
+    layout=OPAQUE,
+    lower=_all_class_non_max_suppression,
+    gradient=_gradient,
+    precision="never", cost=LOWERED, fusion="opaque",)
 def all_class_non_max_suppression(
     boxes: TensorType,
     scores: TensorType,

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, as_floats, op
 from relaxjax.ops.shapes import common_dtype, dims_text, require_ndim
 from relaxjax.ops.traced import traced_gradient
@@ -53,10 +55,10 @@ def _as_variances(value: Any) -> tuple[float, ...]:
 
 @op(
     "relax.vision.multibox_transform_loc",
+    layout=OPAQUE,
     lower=_multibox_transform_loc,
     gradient=traced_gradient("relax.vision.multibox_transform_loc"),
-    precision="never",
-)
+    precision="never", cost=LOWERED, fusion="opaque",)
 def multibox_transform_loc(
     cls_pred: TensorType,
     loc_pred: TensorType,
