@@ -41,7 +41,17 @@ from .simplification.eliminate_common_subexpr import (
 from .simplification.fold_constant import FoldConstant as FoldConstant
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
 from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
+from .structure.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
+from .structure.convert_to_dataflow import ConvertToDataflow as ConvertToDataflow
+from .structure.infer_type import InferType as InferType
 from .structure.normalize import Normalize as Normalize
+from .structure.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
+from .structure.print_ir import PrintIR as PrintIR
+from .structure.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
+from .structure.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
+from .structure.to_a_normal_form import ToANormalForm as ToANormalForm
+from .structure.to_non_dataflow import ToNonDataflow as ToNonDataflow
+from .structure.topological_sort import TopologicalSort as TopologicalSort
 from .training.append_loss import AppendLoss as AppendLoss
 from .training.decompose_ops import DecomposeOps as DecomposeOps
 from .training.decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference

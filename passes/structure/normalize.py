@@ -30,17 +30,27 @@ def Normalize(mod: IRModule) -> IRModule:
     Empty blocks go, and neighbouring blocks become one unless they are dataflow blocks. What is
     normal already stays the very same object.
     """
+    return normalized(mod)
+
+
+def normalized(mod: IRModule) -> IRModule:
+    """`mod` with every function in A-normal form and typed."""
     functions = mod.relax_functions()
     types = {var.name: function.ty for var, function in mod.functions_items()}
     normal: dict[str, Function] = {}
-    for name in _callees_first(functions):
+    for name in callees_first(functions):
         with in_function(name, functions[name]):
-            normal[name] = _Normalizer(functions[name], types).function(functions[name])
+            normal[name] = normal_function(functions[name], types)
         types[name] = normal[name].ty
     return mod.with_functions({name: normal[name] for name in functions})
 
 
-def _callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
+def normal_function(function: Function, types: Mapping[str, Type | None]) -> Function:
+    """One function in A-normal form; `types` are those of the functions of the module."""
+    return _Normalizer(function, types).function(function)
+
+
+def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
     """The names of the functions, each after those that it calls, as far as recursion allows."""
     seen: set[str] = set()
     waiting = [(name, False) for name in reversed(list(functions))]

@@ -65,7 +65,7 @@ def _own_symbols(function: Function) -> list[SymbolicVar]:
 def hidden(seq: SeqExpr) -> SeqExpr:
     """`seq` with all its variables such that only a dataflow block around it can see them."""
     visible = [b.var for b in seq.bindings() if not isinstance(b.var, DataflowVar)]
-    return _with_vars(seq, {var: _as_hidden(var) for var in visible})
+    return with_vars(seq, {var: _as_hidden(var) for var in visible})
 
 
 def hide_unused_outputs(function: Function) -> Function:
@@ -79,14 +79,15 @@ def hide_unused_outputs(function: Function) -> Function:
                     if var not in used and not isinstance(var, DataflowVar):
                         unused[var] = _as_hidden(var)
             used.update(var for binding in block.bindings for var in used_vars(binding.value))
-    return _with_vars(function, unused)
+    return with_vars(function, unused)
 
 
 def _as_hidden(var: Var) -> DataflowVar:
     return DataflowVar(var.name, var.ty, span=var.span)
 
 
-def _with_vars(expr: E, mapping: Mapping[Var, Var]) -> E:
+def with_vars(expr: E, mapping: Mapping[Var, Var]) -> E:
+    """`expr` with variables replaced by others, at their definitions too."""
     renewal = Renewal({})
     renewal.renewed.update(mapping)
     changed = renewal.expr(expr)

@@ -1,0 +1,46 @@
+"""Functions whose purity nobody checks."""
+
+from relaxjax.ir.expr import Expr, ExternFunc
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import FuncType
+from relaxjax.ir.walk import rewrite
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=0, kind="function")
+def RemovePurityChecking(function: Function, mod: IRModule) -> Function:
+    """Mark pure functions with `relax.force_pure`, and call packed functions without a promise.
+
+    From there on `R.call_pure_packed` is `R.call_packed`, and the function may say it is pure all
+    the same. Run ToNonDataflow first: such a call may not stand in a dataflow block.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.call_pure_packed("f", x, ty_args=R.Tensor((3,), "float32"))
+            return y
+
+    After `RemovePurityChecking()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"relax.force_pure": True})
+            y = R.call_packed("f", x, ty_args=R.Tensor((3,), "float32"))
+            return y
+    """
+    changed = rewrite(function, _unchecked)
+    assert isinstance(changed, Function)
+    return changed
+
+
+def _unchecked(expr: Expr) -> Expr:
+    match expr:
+        case Function(pure=True) if not expr.attrs.get("relax.force_pure"):
+            return expr.with_attr("relax.force_pure", True)
+        case ExternFunc(ty=FuncType(pure=True) as ty):
+            return replace(expr, ty=replace(ty, pure=False))
+        case _:
+            return expr

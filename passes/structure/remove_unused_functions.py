@@ -1,0 +1,63 @@
+"""Functions that nothing calls."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.expr import GlobalVar
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import global_vars
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=1)
+def RemoveUnusedFunctions(
+    mod: IRModule, entry_functions: Sequence[str | GlobalVar] | None = None
+) -> IRModule:
+    """Remove functions that no entry function reaches.
+
+    Args:
+        entry_functions: names of the functions that stay, with all that they call; by default
+            every function with a global symbol.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            return x
+
+        @R.function(private=True)
+        def forgotten(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            return x
+
+    After `RemoveUnusedFunctions()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            return x
+    """
+    return without_unused_functions(mod, entry_names(mod, entry_functions))
+
+
+def entry_names(mod: IRModule, given: Sequence[str | GlobalVar] | None) -> list[str]:
+    """The names of the entry functions: those given, else the public ones."""
+    if given is None:
+        return [name for name, function in mod.relax_functions().items() if function.global_symbol]
+    names = [entry.name if isinstance(entry, GlobalVar) else entry for entry in given]
+    return [mod.get_global_var(name).name for name in names]
+
+
+def without_unused_functions(mod: IRModule, entries: list[str]) -> IRModule:
+    """The module without the Relax functions that the entries do not reach."""
+    reached = _reached(mod, entries)
+    return mod.without_functions(*(name for name in mod.relax_functions() if name not in reached))
+
+
+def _reached(mod: IRModule, entries: list[str]) -> set[str]:
+    functions = mod.relax_functions()
+    reached, waiting = set(entries), list(entries)
+    while waiting:
+        name = waiting.pop()
+        called = global_vars(functions[name]) if name in functions else ()
+        new = [var.name for var in called if var.name not in reached]
+        reached.update(new)
+        waiting += new
+    return reached
