@@ -10,8 +10,8 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import MOVES
 from .axis_layouts import ONE_AXIS, TILED, axis_rule
+from .cost_rules import MOVES
 from .declare import Axes, Ints, OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
 from .shape_layouts import PERMUTED
@@ -36,7 +36,9 @@ def _permute_dims_gradient(g: Expr, y: Expr, x: Expr, axes: Any) -> Expr:
     layout=PERMUTED,
     lower=lambda x, axes: jnp.transpose(x, axes),
     gradient=_permute_dims_gradient,
-    **_MOVES, cost=MOVES,)
+    **_MOVES,
+    cost=MOVES,
+)
 def permute_dims(x: TensorType, axes: Axes | None = None) -> TensorType:
     """`x` with its axes in the order `axes`, or in reverse order."""
     if axes is None and x.ndim < 0:
@@ -70,7 +72,9 @@ def _tile_gradient(g: Expr, y: Expr, data: Expr, repeats: Any) -> Expr:
     layout=TILED,
     lower=lambda data, repeats: jnp.tile(data, repeats),
     gradient=_tile_gradient,
-    **_MOVES, cost=MOVES,)
+    **_MOVES,
+    cost=MOVES,
+)
 def tile(data: TensorType, repeats: Ints) -> TensorType:
     """`data` laid side by side, `repeats[i]` times along axis i; axes are counted from the back."""
     if data.dims is None:
@@ -93,7 +97,9 @@ def _repeat_gradient(g: Expr, y: Expr, data: Expr, repeats: Dim, axis: int | Non
     layout=ONE_AXIS,
     lower=lambda data, repeats, axis: jnp.repeat(data, repeats, axis),
     gradient=_repeat_gradient,
-    **_MOVES, cost=MOVES,)
+    **_MOVES,
+    cost=MOVES,
+)
 def repeat(data: TensorType, repeats: int, axis: int | None = None) -> TensorType:
     """Each element `repeats` times, along `axis`, or of the flattened tensor."""
     if axis is None:
@@ -113,7 +119,9 @@ def repeat(data: TensorType, repeats: int, axis: int | None = None) -> TensorTyp
     gradient=lambda g, y, data, axis: call("flip", g, axis),
     precision="follow",
     fusion="injective",
-    facts={"moves": True, "involution": True}, cost=MOVES,)
+    facts={"moves": True, "involution": True},
+    cost=MOVES,
+)
 def flip(data: TensorType, axis: int) -> TensorType:
     """The elements in reverse order along `axis`."""
     if data.ndim >= 0:
@@ -137,7 +145,9 @@ def _reverse_sequence(data: Any, seq_lengths: Any, seq_axis: int, batch_axis: in
         call("reverse_sequence", g, lengths, **axes),
         None,
     ),
-    **_MOVES, cost=MOVES,)
+    **_MOVES,
+    cost=MOVES,
+)
 def reverse_sequence(
     data: TensorType, seq_lengths: TensorType, seq_axis: int = 1, batch_axis: int = 0
 ) -> TensorType:

@@ -17,6 +17,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
 from .declare import OpError
+from .lowered_cost import LOWERED
 from .traced import traced_gradient
 
 
@@ -69,6 +70,8 @@ def backward_of(
             gradient=traced_gradient(name) if gradient is None else gradient,
             layout=layout,
             precision=forward.precision,
+            fusion="opaque",
+            cost=LOWERED,
         )
     )
 

@@ -14,6 +14,13 @@ from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import broadcasting, keeping_dtype, through_floats
+from .cost_rules import (
+    ELEMENTWISE,
+    TRANSCENDENTAL,
+    TRANSCENDENTAL_FLOPS,
+    CostRule,
+    per_element,
+)
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .shapes import broadcast, common_dtype
@@ -27,6 +34,7 @@ def arithmetic(
     doc: str,
     gradient: GradientRule | NoGradient | None = None,
     facts: Mapping[str, Any] | None = None,
+    cost: CostRule = ELEMENTWISE,
 ) -> Op:
     """An operator on two tensors of one dtype, which is also the dtype of the result."""
 
@@ -34,7 +42,7 @@ def arithmetic(
         return broadcast(x1, x2, common_dtype(x1=x1, x2=x2))
 
     infer.__doc__ = doc
-    return _declared(name, lower, gradient, facts)(infer)
+    return _declared(name, lower, gradient, facts, cost)(infer)
 
 
 def comparison(
@@ -70,6 +78,7 @@ def _declared(
     lower: Callable[..., Any],
     gradient: GradientRule | NoGradient | None,
     facts: Mapping[str, Any] | None,
+    cost: CostRule = ELEMENTWISE,
 ) -> Callable[[Callable[..., TensorType]], Op]:
     return op(
         f"relax.{name}",
@@ -78,6 +87,7 @@ def _declared(
         precision="follow",
         fusion="broadcast",
         facts={**_ELEMENTWISE, **(facts or {})},
+        cost=cost,
     )
 
 
@@ -164,7 +174,14 @@ divide = arithmetic(
     _divide_gradient,
     {"right_unit": 1},
 )
-power = arithmetic("power", jnp.power, "Power: z = x ** y.", _power_gradient, {"right_unit": 1})
+power = arithmetic(
+    "power",
+    jnp.power,
+    "Power: z = x ** y.",
+    _power_gradient,
+    {"right_unit": 1},
+    TRANSCENDENTAL,
+)
 floor_divide = arithmetic(
     "floor_divide",
     jnp.floor_divide,
@@ -202,6 +219,7 @@ atan2 = arithmetic(
     through_floats(jnp.arctan2),
     "Angle of the point (x2, x1) in the plane: z = atan(x1 / x2), in the right quadrant.",
     _atan2_gradient,
+    cost=TRANSCENDENTAL,
 )
 log_add_exp = arithmetic(
     "log_add_exp",
@@ -209,6 +227,7 @@ log_add_exp = arithmetic(
     "Sum in the logarithm's domain: z = log(exp(x) + exp(y)), without overflow.",
     _log_add_exp_gradient,
     {"commutative": True, "associative": True},
+    per_element(TRANSCENDENTAL_FLOPS * 2 + 4),
 )
 
 equal = comparison(

@@ -8,17 +8,23 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
 
-from .cost_rules import VIEWS
+from .cost_rules import UNKNOWN, VIEWS
 from .declare import OpError, op
 
-_RULES: dict[str, Any] = {"facts": {"higher_order": True}}
+_RULES: dict[str, Any] = {
+    "precision": "never",
+    "fusion": "opaque",
+    "facts": {"higher_order": True},
+}
 
 
 @op(
     "relax.make_closure",
     layout=OPAQUE,
     lower=lambda func, args: functools.partial(func, *args),
-    **_RULES, cost=VIEWS,)
+    **_RULES,
+    cost=VIEWS,
+)
 def make_closure(func: Expr, args: TupleType) -> ObjectType:
     """`func` with its first arguments given: calling it later takes the others."""
     if not isinstance(func, GlobalVar) and not isinstance(func.ty, FuncType | ObjectType):
@@ -37,7 +43,12 @@ def _invoke(name: str, pure: bool) -> Op:
         "`ty_args` says the type of the result."
     )
     declare = op(
-        name, layout=OPAQUE, lower=lambda closure, args: closure(*args), pure=pure, **_RULES
+        name,
+        layout=OPAQUE,
+        lower=lambda closure, args: closure(*args),
+        pure=pure,
+        cost=UNKNOWN,
+        **_RULES,
     )
     return declare(result_type)
 

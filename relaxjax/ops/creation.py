@@ -13,8 +13,8 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
 
-from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
 from .arrays import cast, jax_dtype
+from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
 from .declare import DType, OpError, op
 from .emit import call, dtype_of
 from .rearranging import AGNOSTIC, CREATED
@@ -60,6 +60,7 @@ def filled(name: str, value: int, doc: str) -> tuple[Op, Op]:
         "precision": "follow",
         "fusion": "elementwise",
         "facts": {"value": value},
+        "cost": FILLS,
     }
     plain = op(f"relax.{name}", layout=CREATED, lower=lower, **rules)(infer)
     like = op(f"relax.{name}_like", layout=AGNOSTIC, lower=lower_like, **rules)(infer_like)
@@ -87,7 +88,9 @@ def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) 
     ),
     gradient=_full_gradient,
     precision="follow",
-    fusion="elementwise", cost=FILLS,)
+    fusion="elementwise",
+    cost=FILLS,
+)
 def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the value's dtype if none is given."""
     _require_scalar(fill_value)
@@ -100,7 +103,9 @@ def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -
     lower=lambda x, fill_value, dtype: jnp.full(x.shape, cast(fill_value, dtype or x.dtype)),
     gradient=_full_gradient,
     precision="follow",
-    fusion="elementwise", cost=FILLS,)
+    fusion="elementwise",
+    cost=FILLS,
+)
 def full_like(x: TensorType, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the shape of `x`, and of its dtype if none is given."""
     _require_scalar(fill_value)
@@ -136,7 +141,9 @@ def _identity_matrix(n: Any, m: Any, k: Any, dtype: Any) -> Any:
     lower=_identity_matrix,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise", cost=FILLS,)
+    fusion="elementwise",
+    cost=FILLS,
+)
 def eye(
     n: PrimExpr, m: PrimExpr | None = None, k: PrimExpr = _ZERO, dtype: DType = "float32"
 ) -> TensorType:
@@ -153,7 +160,9 @@ def eye(
     lower=lambda x, k, dtype: _identity_matrix(x.shape[0], x.shape[1], k, dtype or x.dtype),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise", cost=FILLS,)
+    fusion="elementwise",
+    cost=FILLS,
+)
 def eye_like(x: TensorType, k: PrimExpr = _ZERO, dtype: DType | None = None) -> TensorType:
     """A matrix of the shape of `x`: 1 on its `k`-th diagonal, else 0."""
     if x.ndim not in (-1, 2):
@@ -193,7 +202,9 @@ def _arange(start: Any, end: Any, step: Any, dtype: Any) -> Any:
     lower=_arange,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="elementwise", cost=FILLS,)
+    fusion="elementwise",
+    cost=FILLS,
+)
 def arange(
     start: PrimExpr, end: PrimExpr | None = None, step: PrimExpr = _ONE, dtype: DType | None = None
 ) -> TensorType:
@@ -233,7 +244,9 @@ def _require_matrix(x: TensorType) -> TensorType:
     lower=_triangle(lambda diagonal, k: diagonal <= k),
     gradient=lambda g, y, x, k: (call("tril", g, k), None),
     precision="follow",
-    fusion="elementwise", cost=ELEMENTWISE,)
+    fusion="elementwise",
+    cost=ELEMENTWISE,
+)
 def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
     """The lower triangle of the last two dimensions: zero above the `k`-th diagonal."""
     return _require_matrix(x)
@@ -245,7 +258,9 @@ def tril(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
     lower=_triangle(lambda diagonal, k: diagonal >= k),
     gradient=lambda g, y, x, k: (call("triu", g, k), None),
     precision="follow",
-    fusion="elementwise", cost=ELEMENTWISE,)
+    fusion="elementwise",
+    cost=ELEMENTWISE,
+)
 def triu(x: TensorType, k: PrimExpr = _ZERO) -> TensorType:
     """The upper triangle of the last two dimensions: zero below the `k`-th diagonal."""
     return _require_matrix(x)
@@ -264,7 +279,10 @@ def _hamming_window(window_size: Any, periodic: Any, alpha: Any, beta: Any, dtyp
     layout=OPAQUE,
     lower=_hamming_window,
     gradient=ZERO_GRADIENT,
-    fusion="elementwise", cost=TRANSCENDENTAL, precision="never",)
+    fusion="elementwise",
+    cost=TRANSCENDENTAL,
+    precision="never",
+)
 def hamming_window(
     window_size: PrimExpr, periodic: PrimExpr, alpha: PrimExpr, beta: PrimExpr, dtype: DType
 ) -> TensorType:

@@ -9,9 +9,9 @@ from jax import lax
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import REDUCES
 from .arrays import cast
 from .axis_layouts import ONE_AXIS
+from .cost_rules import REDUCES
 from .declare import DType, op
 from .emit import call, dtype_of, shape_of
 from .recurrence import shifted
@@ -88,7 +88,10 @@ def _cumprod_gradient(
     layout=ONE_AXIS,
     lower=_running(lambda x, axis: lax.cumsum(x, axis), 0),
     gradient=_cumsum_gradient,
-    precision="never", cost=REDUCES, fusion="opaque",)
+    precision="never",
+    cost=REDUCES,
+    fusion="opaque",
+)
 def cumsum(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
 ) -> TensorType:
@@ -104,7 +107,10 @@ def cumsum(
     layout=ONE_AXIS,
     lower=_running(lambda x, axis: lax.cumprod(x, axis), 1),
     gradient=_cumprod_gradient,
-    precision="never", cost=REDUCES, fusion="opaque",)
+    precision="never",
+    cost=REDUCES,
+    fusion="opaque",
+)
 def cumprod(
     data: TensorType, axis: int | None = None, dtype: DType | None = None, exclusive: bool = False
 ) -> TensorType:

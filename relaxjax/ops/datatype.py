@@ -4,8 +4,8 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, is_float
 
-from .cost_rules import ELEMENTWISE
 from .arrays import cast
+from .cost_rules import ELEMENTWISE
 from .declare import DType, op
 from .emit import call, dtype_of
 from .shapes import with_dtype
@@ -23,7 +23,9 @@ def _astype_gradient(g: Expr, y: Expr, x: Expr, dtype: str) -> tuple[Expr | None
     gradient=_astype_gradient,
     precision="follow",
     fusion="elementwise",
-    facts={"elementwise": True}, cost=ELEMENTWISE,)
+    facts={"elementwise": True},
+    cost=ELEMENTWISE,
+)
 def astype(x: TensorType, dtype: DType) -> TensorType:
     """The elements converted to another dtype; floats to integers towards zero."""
     return with_dtype(x, dtype)
@@ -34,7 +36,10 @@ def astype(x: TensorType, dtype: DType) -> TensorType:
     layout=OPAQUE,
     lower=cast,
     gradient=_astype_gradient,
-    fusion="elementwise", cost=ELEMENTWISE, precision="never",)
+    fusion="elementwise",
+    cost=ELEMENTWISE,
+    precision="never",
+)
 def wrap_param(data: TensorType, dtype: DType = "float32") -> TensorType:
     """A parameter of a model converted to the dtype in which the model computes."""
     return with_dtype(data, dtype)

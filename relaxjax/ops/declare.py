@@ -82,6 +82,23 @@ FACTS = {
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 
+# What an operator may say in `precision=`: what becomes of it where a program computes in 16 bits.
+PRECISION = {
+    "always": "it computes in 16 bits whatever its arguments are, and adds up in 32",
+    "follow": "it computes in what its arguments have",
+    "never": "it computes in 32 bits, because 16 would not hold its result well enough",
+}
+
+# What it may say in `fusion=`: how it can be computed together with its neighbours.
+FUSION = {
+    "elementwise": "each element of the result from the same element of arguments of its shape",
+    "broadcast": "each element from one of each argument, which may be used for several",
+    "injective": "each element from one of the arguments, wherever that stands",
+    "reduction": "each element from many, added up or compared",
+    "out_fusable": "products added up: elementwise operators behind it can be computed with it",
+    "opaque": "it stands alone",
+}
+
 
 class OpError(TypeError):
     """An operator was given something that it cannot take."""
@@ -101,6 +118,11 @@ def op(
     unknown = set(facts or ()) - set(FACTS)
     if unknown:
         raise ValueError(f"{name}: there is no fact {unknown}; the vocabulary is {sorted(FACTS)}")
+    for rule, vocabulary in (("precision", PRECISION), ("fusion", FUSION)):
+        if rules.get(rule) not in (None, *vocabulary):
+            raise ValueError(
+                f"{name}: `{rule}` must be one of {', '.join(vocabulary)}, found {rules[rule]!r}"
+            )
 
     if (facts or {}).get("elementwise"):
         rules.setdefault("layout", AGNOSTIC)

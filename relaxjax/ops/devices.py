@@ -70,7 +70,9 @@ def _moved_back(g: Expr, y: Expr, data: Expr, dst_vdevice: str) -> Expr:
     jvp=lambda tangents, y, data, dst_vdevice: call("to_vdevice", tangents[0], dst_vdevice),
     precision="follow",
     fusion="opaque",
-    facts={"placement": True}, cost=MOVES,)
+    facts={"placement": True},
+    cost=MOVES,
+)
 def to_vdevice(data: TensorType, dst_vdevice: Annotated[str, as_vdevice]) -> TensorType:
     """`data` on another device of the module; its adjoint goes back to where `data` is."""
     ndim = data.ndim if data.shape is None else -1
@@ -85,7 +87,9 @@ def to_vdevice(data: TensorType, dst_vdevice: Annotated[str, as_vdevice]) -> Ten
     jvp=lambda tangents, y, data, **device: call("hint_on_device", tangents[0], **device),
     precision="follow",
     fusion="opaque",
-    facts={"placement": True}, cost=VIEWS,)
+    facts={"placement": True},
+    cost=VIEWS,
+)
 def hint_on_device(
     data: TensorType, dst_vdevice: Annotated[str, as_device], memory_scope: str = "global"
 ) -> TensorType:

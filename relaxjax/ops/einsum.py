@@ -11,10 +11,10 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
-from .lowered_cost import LOWERED
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
 from .joining import fields_of, tensors_of
+from .lowered_cost import LOWERED
 from .shapes import broadcast_dims, common_dtype, dims_text
 
 
@@ -104,7 +104,9 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
     lower=lambda operands, subscripts: jnp.einsum(subscripts, *operands),
     gradient=_einsum_gradient,
     precision="follow",
-    fusion="contraction", cost=LOWERED,)
+    fusion="out_fusable",
+    cost=LOWERED,
+)
 def einsum(operands: TupleType, subscripts: str) -> TensorType:
     """The sum of products that `subscripts` says: "ij,jk->ik" is the product of two matrices.
 

@@ -12,13 +12,13 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 
-from .cost_rules import MOVES, PICKS
-from .lowered_cost import LOWERED
 from .arrays import jax_dtype
 from .axis_layouts import axis_rule
+from .cost_rules import MOVES, PICKS
 from .declare import OpError, op
 from .emit import call
 from .index import require_integers
+from .lowered_cost import LOWERED
 from .shapes import broadcast_dims, common_dtype, dims_text, normalize_axis
 from .traced import traced_gradient
 
@@ -68,7 +68,9 @@ def _written(data: Any, places: Any, updates: Any, reduction: str) -> Any:
         None,
     ),
     precision="follow",
-    fusion="injective", cost=PICKS,)
+    fusion="injective",
+    cost=PICKS,
+)
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
     """For each element of `indices`, the element of `data` at the same place but along `axis`."""
     _require_int64(indices)
@@ -109,7 +111,10 @@ def _scatter_elements_gradient(
     layout=axis_rule("axis", arranged=(0, 1, 2)),
     lower=_scatter_elements,
     gradient=_scatter_elements_gradient,
-    precision="follow", cost=LOWERED, fusion="opaque",)
+    precision="follow",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def scatter_elements(
     data: TensorType,
     indices: TensorType,
@@ -162,7 +167,9 @@ def _gather_nd_gradient(
     lower=lambda data, indices, batch_dims: data[_nd_places(indices, batch_dims)],
     gradient=_gather_nd_gradient,
     precision="follow",
-    fusion="injective", cost=PICKS,)
+    fusion="injective",
+    cost=PICKS,
+)
 def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> TensorType:
     """The slices of `data` at the places that the last axis of `indices` holds.
 
@@ -217,7 +224,10 @@ def _is_narrow(indices: Expr) -> bool:
         data, _nd_places(indices), updates, reduction
     ),
     gradient=_scatter_nd_gradient,
-    precision="follow", cost=MOVES, fusion="opaque",)
+    precision="follow",
+    cost=MOVES,
+    fusion="opaque",
+)
 def scatter_nd(
     data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
 ) -> TensorType:
@@ -269,7 +279,9 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
     lower=lambda data, indices: data[tuple(indices)],
     gradient=_index_tensor_gradient,
     precision="follow",
-    fusion="injective", cost=PICKS,)
+    fusion="injective",
+    cost=PICKS,
+)
 def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     """The slices of `data` at places that tensors of indices say, one for each leading axis.
 
@@ -309,7 +321,10 @@ def _complete_index_put(indices: Expr, **rest: Any) -> dict[str, Any]:
     complete=_complete_index_put,
     lower=_index_put,
     gradient=_index_put_gradient,
-    precision="follow", cost=MOVES, fusion="opaque",)
+    precision="follow",
+    cost=MOVES,
+    fusion="opaque",
+)
 def index_put(
     data: TensorType, indices: TupleType, values: TensorType, accumulate: bool = False
 ) -> TensorType:
@@ -346,7 +361,9 @@ def _host_dtype(value: Any) -> Any:
     lower=_one_hot,
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def one_hot(
     indices: TensorType, on_value: PrimExpr, off_value: PrimExpr, depth: int, axis: int = -1
 ) -> TensorType:

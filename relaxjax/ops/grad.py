@@ -10,7 +10,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
-from .cost_rules import MOVES
+from .cost_rules import MOVES, VIEWS
 from .declare import op
 from .emit import call
 from .index import gather_slices
@@ -34,6 +34,7 @@ def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
         precision="follow",
         fusion="elementwise",
         facts={"identity": True},
+        cost=VIEWS,
     )(infer)
 
 
@@ -68,7 +69,10 @@ def _take_backward_gradient(
     layout=OPAQUE,
     lower=_take_backward,
     gradient=_take_backward_gradient,
-    precision="never", cost=MOVES, fusion="opaque",)
+    precision="never",
+    cost=MOVES,
+    fusion="opaque",
+)
 def take_backward(
     output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import PrimType, TensorType
 
-from .cost_rules import PICKS
 from .axis_layouts import TAKEN
+from .cost_rules import PICKS
 from .declare import OpError, op
 from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
@@ -63,7 +63,9 @@ def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tup
     lower=gather_slices,
     gradient=_take_gradient,
     precision="follow",
-    fusion="injective", cost=PICKS,)
+    fusion="injective",
+    cost=PICKS,
+)
 def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fast") -> TensorType:
     """The slices of `x` at `indices` along `axis`: y[..., i, ...] = x[..., indices[i], ...].
 

@@ -11,8 +11,8 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .cost_rules import MOVES
 from .axis_layouts import JOINED, SPLIT, STACKED
+from .cost_rules import MOVES
 from .declare import OpError, as_ints, op
 from .emit import call, dims_of, ndim_of
 from .shapes import (
@@ -72,7 +72,9 @@ def fields_of(tensors: Expr) -> Sequence[Expr]:
     lower=lambda tensors, axis: lax.concatenate(tensors, (axis or 0) % tensors[0].ndim),
     gradient=_concat_gradient,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def concat(tensors: TupleType, axis: int | None = 0) -> TensorType:
     """The tensors one after another along `axis`. None is for tensors of one dimension."""
     types = tensors_of(tensors)
@@ -155,7 +157,9 @@ def _split_gradient(g: Expr, y: Expr, x: Expr, indices_or_sections: Any, axis: i
     lower=_split,
     gradient=_split_gradient,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def split(x: TensorType, indices_or_sections: Sections, axis: int = 0) -> Type:
     """`x` in pieces along `axis`: so many of one length, the last maybe shorter, or cut at places.
 
@@ -214,7 +218,9 @@ def _stack_gradient(g: Expr, y: Expr, tensors: Expr, axis: int) -> Expr:
     lower=lambda tensors, axis: jnp.stack(tensors, axis),
     gradient=_stack_gradient,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def stack(tensors: TupleType, axis: int = 0) -> TensorType:
     """The tensors, all of one shape, side by side along a new axis that stands at `axis`."""
     types = tensors_of(tensors)
@@ -255,7 +261,9 @@ def _grid_axes(count: int, indexing: str) -> list[int]:
     lower=lambda tensors, indexing: tuple(jnp.meshgrid(*tensors, indexing=indexing)),
     gradient=_meshgrid_gradient,
     precision="follow",
-    fusion="broadcast", cost=MOVES,)
+    fusion="broadcast",
+    cost=MOVES,
+)
 def meshgrid(tensors: TupleType, indexing: str = "ij") -> TupleType:
     """Coordinates of a grid: tensor i repeated along all axes but its own.
 

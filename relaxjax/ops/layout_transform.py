@@ -195,7 +195,9 @@ def _axes(call: Call, ndim: int) -> list[int] | None:
     lower=_layout_transform,
     gradient=_gradient,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def layout_transform(
     x: TensorType,
     index_map: Annotated[IndexMap, index_map],

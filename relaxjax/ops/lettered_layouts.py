@@ -134,12 +134,11 @@ def _convolution_choose(call: Call, layouts: Sequence[str]) -> Relayout | None:
     return _convolution_in(call, data, kernel, out)
 
 
-def convolution_layout(spatial: str) -> LayoutRule:
-    """The rule of a convolution over these axes; the innermost axis is best that of channels."""
-    preferred = (f"N{spatial}C", f"{spatial}IO")
+def convolution_layout(data: str, kernel: str) -> LayoutRule:
+    """The rule of a convolution that is fastest in these layouts."""
     return LayoutRule(
         Sensitivity.HEAVY,
         _convolution_follow,
         choose=_convolution_choose,
-        preferred=preferred,
+        preferred=(data, kernel),
     )

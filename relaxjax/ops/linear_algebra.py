@@ -6,12 +6,12 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import ELEMENTWISE, counting
 from .arrays import cast, jax_dtype
+from .cost_rules import ELEMENTWISE, counting, dims_at, elements
 from .declare import DType, OpError, op
 from .emit import call, dtype_of, ndim_of
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
@@ -68,13 +68,20 @@ def _dot_gradient(g: Expr, x: Expr, y: Expr, out_dtype: str | None) -> tuple[Exp
     return call("astype", to_x, dtype_of(x)), call("astype", to_y, dtype_of(y))
 
 
+def _products(call: Call) -> Dim:
+    """A multiplication and an addition for each element of the result and of the summed axis."""
+    return elements(call.ty) * dims_at(call, 0)[-1] * 2
+
+
 @op(
     "relax.matmul",
     layout=OPAQUE,
     lower=_matmul,
     gradient=_matmul_gradient,
     precision="always",
-    fusion="contraction", cost=counting(_products),)
+    fusion="out_fusable",
+    cost=counting(_products),
+)
 def matmul(x1: TensorType, x2: TensorType, out_dtype: DType | None = None) -> TensorType:
     """Product of matrices in the last two axes: z[i, j] = sum of x1[i, k] * x2[k, j].
 
@@ -112,7 +119,9 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
     lower=lambda x1, x2: lax.expand_dims(x1, [1]) * lax.expand_dims(x2, [0]),
     gradient=lambda g, z, x, y: (call("matmul", g, y), call("matmul", x, g)),
     precision="follow",
-    fusion="broadcast", cost=ELEMENTWISE,)
+    fusion="broadcast",
+    cost=ELEMENTWISE,
+)
 def outer(x1: TensorType, x2: TensorType) -> TensorType:
     """Every product of an element of one vector with one of the other: z[i, j] = x1[i] * x2[j]."""
     for name, ty in (("x1", x1), ("x2", x2)):

@@ -10,9 +10,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, is_float
 
-from .cost_rules import per_element
 from .arrays import finite_range, jax_dtype
 from .axis_layouts import ONE_AXIS
+from .cost_rules import per_element
 from .declare import DType, OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of, shape_of, tensor_type
 from .shapes import normalize_axis, with_dtype
@@ -77,7 +77,9 @@ def _require_parameters(
     lower=_quantize,
     gradient=ZERO_GRADIENT,
     precision="never",
-    fusion="broadcast", cost=per_element(4),)
+    fusion="broadcast",
+    cost=per_element(4),
+)
 def quantize(
     data: TensorType,
     scale: TensorType,
@@ -151,7 +153,9 @@ def _gathered(adjoint: Expr, parameter: Expr, data: Expr, axis: int) -> Expr:
     lower=_dequantize,
     gradient=_dequantize_gradient,
     precision="never",
-    fusion="broadcast", cost=per_element(2),)
+    fusion="broadcast",
+    cost=per_element(2),
+)
 def dequantize(
     data: TensorType,
     scale: TensorType,

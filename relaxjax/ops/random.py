@@ -16,11 +16,11 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float
 
-from .lowered_cost import LOWERED
 from .arrays import cast, jax_dtype
 from .creation import shaped
 from .declare import DType, Ints, OpError, op
 from .emit import call
+from .lowered_cost import LOWERED
 from .shapes import dims_text, normalize_axis
 
 # How keys are made into bits, and the dtype that says it.
@@ -72,7 +72,10 @@ def _spread(bound: Any, shape: Any, dtype: Any) -> Any:
     layout=OPAQUE,
     lower=lambda seed, impl: jax.random.key(seed, impl=impl),
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     """The random key of a seed, an integer.
 
@@ -91,7 +94,10 @@ def key(seed: Expr, impl: str = "threefry2x32") -> TensorType:
     layout=OPAQUE,
     lower=lambda key, num: jax.random.split(key, num),
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     """New keys out of one, in a tensor of shape `num`. The old one should not be used again."""
     _require_key(key)
@@ -106,7 +112,10 @@ def split(key: TensorType, num: Ints = (2,)) -> TensorType:
     layout=OPAQUE,
     lower=lambda key, data: jax.random.fold_in(key, data),
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def fold_in(key: TensorType, data: Expr) -> TensorType:
     """A new key out of a key and an integer, such as the number of a step."""
     _require_key(key)
@@ -151,7 +160,10 @@ def _require_float_dtype(dtype: str | None) -> None:
     layout=OPAQUE,
     lower=_uniform,
     gradient=_uniform_gradient,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def uniform(
     key: TensorType,
     shape: ShapeExpr,
@@ -172,7 +184,10 @@ def uniform(
     layout=OPAQUE,
     lower=lambda key, shape, dtype: jax.random.normal(key, shape, jax_dtype(dtype)),
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def normal(key: TensorType, shape: ShapeExpr, dtype: DType = "float32") -> TensorType:
     """Numbers drawn from the normal distribution of mean 0 and variance 1."""
     _require_key(key)
@@ -191,7 +206,10 @@ def _bernoulli(key: Any, p: Any, shape: Any | None) -> Any:
     layout=OPAQUE,
     lower=_bernoulli,
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def bernoulli(
     key: TensorType,
     p: Expr = 0.5,  # type: ignore[assignment]  # a number stands for an expression
@@ -227,7 +245,14 @@ def _randint(key: Any, shape: Any, minval: Any, maxval: Any, dtype: str) -> Any:
 
 
 @op(
-    "relax.random.randint", layout=OPAQUE, lower=_randint, gradient=ZERO_GRADIENT, precision="never", cost=LOWERED, fusion="opaque",)
+    "relax.random.randint",
+    layout=OPAQUE,
+    lower=_randint,
+    gradient=ZERO_GRADIENT,
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def randint(
     key: TensorType, shape: ShapeExpr, minval: Expr, maxval: Expr, dtype: DType = "int32"
 ) -> TensorType:
@@ -248,7 +273,10 @@ def _categorical(key: Any, logits: Any, shape: Any | None, axis: int) -> Any:
     layout=OPAQUE,
     lower=_categorical,
     gradient=ZERO_GRADIENT,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def categorical(
     key: TensorType, logits: TensorType, shape: ShapeExpr | None = None, axis: int = -1
 ) -> TensorType:

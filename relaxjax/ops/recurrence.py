@@ -9,9 +9,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
-from .lowered_cost import LOWERED
 from .declare import op
 from .emit import call, ndim_of
+from .lowered_cost import LOWERED
 from .shapes import normalize_axis, one_type
 
 
@@ -72,7 +72,10 @@ def _linear_recurrence_jvp(
     lower=_linear_recurrence,
     gradient=_linear_recurrence_gradient,
     jvp=_linear_recurrence_jvp,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def linear_recurrence(
     a: TensorType, b: TensorType, axis: int = -1, reverse: bool = False
 ) -> TensorType:

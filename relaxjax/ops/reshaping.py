@@ -10,8 +10,8 @@ from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import MOVES, REDUCES, VIEWS
 from .axis_layouts import EXPANDED, SQUEEZED
+from .cost_rules import MOVES, REDUCES, VIEWS
 from .creation import shaped
 from .declare import Axes, OpError, op
 from .emit import call, shape_of
@@ -67,7 +67,9 @@ def _copied(dims: Sequence[Dim], axis: int) -> Dim:
     complete=_resolve_shape,
     lower=lambda x, shape: lax.reshape(x, shape),
     gradient=lambda g, y, x, shape: (call("reshape", g, shape_of(x)), None),
-    **_MOVES, cost=VIEWS,)
+    **_MOVES,
+    cost=VIEWS,
+)
 def reshape(x: TensorType, shape: ShapeExpr) -> TensorType:
     """The elements of `x`, in their order, in another shape. A -1 stands for whatever is left."""
     ty = shaped(shape, x.dtype)
@@ -87,7 +89,9 @@ def reshape(x: TensorType, shape: ShapeExpr) -> TensorType:
     layout=RESHAPED,
     lower=lambda x: lax.reshape(x, (x.size,)),
     gradient=lambda g, y, x: call("reshape", g, shape_of(x)),
-    **_MOVES, cost=VIEWS,)
+    **_MOVES,
+    cost=VIEWS,
+)
 def flatten(x: TensorType) -> TensorType:
     """The elements of `x`, in their order, along one axis."""
     dims = None if x.dims is None else (element_count(x.dims),)
@@ -99,7 +103,9 @@ def flatten(x: TensorType) -> TensorType:
     layout=EXPANDED,
     lower=lambda x, axis: lax.expand_dims(x, axis) if axis else x,
     gradient=lambda g, y, x, axis: call("squeeze", g, axis),
-    **_MOVES, cost=VIEWS,)
+    **_MOVES,
+    cost=VIEWS,
+)
 def expand_dims(x: TensorType, axis: Axes) -> TensorType:
     """`x` with new axes of length 1, so that they stand at `axis` in the result."""
     if x.ndim < 0:
@@ -123,7 +129,9 @@ def _squeeze(x: Any, axis: Any) -> Any:
     layout=SQUEEZED,
     lower=_squeeze,
     gradient=lambda g, y, x, axis: call("reshape", g, shape_of(x)),
-    **_MOVES, cost=VIEWS,)
+    **_MOVES,
+    cost=VIEWS,
+)
 def squeeze(x: TensorType, axis: Axes | None = None) -> TensorType:
     """`x` without the axes `axis`, or without all of length 1. One of another length stays."""
     gone = None if axis is None or x.ndim < 0 else normalize_axes(axis, x.ndim)
@@ -149,7 +157,9 @@ def squeeze(x: TensorType, axis: Axes | None = None) -> TensorType:
     gradient=lambda g, y, x, shape: (call("collapse_sum_to", g, shape_of(x)), None),
     precision="follow",
     fusion="broadcast",
-    facts={"moves": True}, cost=MOVES,)
+    facts={"moves": True},
+    cost=MOVES,
+)
 def broadcast_to(x: TensorType, shape: ShapeExpr) -> TensorType:
     """`x` repeated along axes of length 1, and along new ones in front, until it has `shape`."""
     ty = on_device_of(shaped(shape, x.dtype), x)
@@ -188,7 +198,9 @@ def _collapse(data: Any, shape: Any) -> Any:
     lower=_collapse,
     gradient=lambda g, y, data, shape: (call("broadcast_to", g, shape_of(data)), None),
     precision="never",
-    fusion="reduction", cost=REDUCES,)
+    fusion="reduction",
+    cost=REDUCES,
+)
 def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
     """The sum over what broadcasting to the shape of `data` repeats: broadcast_to's adjoint."""
     ty = on_device_of(shaped(shape, data.dtype), data)
@@ -202,7 +214,9 @@ def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
     lower=lambda data, collapse_target: _collapse(data, collapse_target.shape),
     gradient=lambda g, y, data, target: (call("broadcast_to", g, shape_of(data)), None),
     precision="never",
-    fusion="reduction", cost=REDUCES,)
+    fusion="reduction",
+    cost=REDUCES,
+)
 def collapse_sum_like(data: TensorType, collapse_target: TensorType) -> TensorType:
     """The sum of `data` over what broadcasting from the shape of `collapse_target` repeats."""
     _require_broadcast(collapse_target.dims, data.dims, "collapse_target")

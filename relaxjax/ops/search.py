@@ -4,13 +4,14 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import ELEMENTWISE, REDUCES, counting
 from .arrays import broadcasting, cast
 from .axis_layouts import LOCATED
+from .cost_rules import ELEMENTWISE, REDUCES, counting, dims_at, elements, logarithm
 from .declare import OpError, op
 from .emit import call, scalar
 from .emit import where as choose
@@ -30,7 +31,9 @@ def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, 
     gradient=_where_gradient,
     precision="follow",
     fusion="broadcast",
-    facts={"elementwise": True}, cost=ELEMENTWISE,)
+    facts={"elementwise": True},
+    cost=ELEMENTWISE,
+)
 def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     """The element of `x1` where the condition is true, else that of `x2`; all three broadcast."""
     if condition.dtype not in (None, "bool"):
@@ -45,7 +48,9 @@ def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     lower=lambda x, axis, keepdims: cast(jnp.argmax(x, axis, keepdims=keepdims), "int64"),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="reduction", cost=REDUCES,)
+    fusion="reduction",
+    cost=REDUCES,
+)
 def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first largest element along `axis`, or in the flattened tensor."""
     return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
@@ -57,7 +62,9 @@ def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
     lower=lambda x, axis, keepdims: cast(jnp.argmin(x, axis, keepdims=keepdims), "int64"),
     gradient=ZERO_GRADIENT,
     precision="follow",
-    fusion="reduction", cost=REDUCES,)
+    fusion="reduction",
+    cost=REDUCES,
+)
 def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first smallest element along `axis`, or in the flattened tensor."""
     return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
@@ -68,12 +75,20 @@ def _bucketize(input_tensor: Any, boundaries: Any, out_int32: bool, right: bool)
     return cast(found, "int32" if out_int32 else "int64")
 
 
+def _searched(call: Call) -> Dim:
+    """A comparison for each halving of the boundaries."""
+    return elements(call.args[0].ty) * logarithm(dims_at(call, 1)[0])
+
+
 @op(
     "relax.bucketize",
     layout=LIKE_DATA,
     lower=_bucketize,
     gradient=ZERO_GRADIENT,
-    precision="follow", cost=counting(_searched), fusion="opaque",)
+    precision="follow",
+    cost=counting(_searched),
+    fusion="opaque",
+)
 def bucketize(
     input_tensor: TensorType, boundaries: TensorType, out_int32: bool = False, right: bool = False
 ) -> TensorType:

@@ -13,8 +13,8 @@ from relaxjax.ir.expr import Constant, Expr, PrimExpr, Tuple
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
-from .cost_rules import MOVES, PICKS
 from .axis_layouts import SLICED, axis_rule
+from .cost_rules import MOVES, PICKS
 from .creation import host_dim
 from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of
@@ -102,7 +102,9 @@ def _strided_slice_gradient(
     gradient=_strided_slice_gradient,
     precision="follow",
     fusion="injective",
-    facts={"moves": True}, cost=PICKS,)
+    facts={"moves": True},
+    cost=PICKS,
+)
 def strided_slice(
     x: TensorType,
     axes: Tuple,
@@ -192,7 +194,10 @@ def _dynamic_slice_gradient(
     gradient=_dynamic_slice_gradient,
     jvp=lambda tangents, y, x, *places: call("dynamic_strided_slice", tangents[0], *places),
     precision="follow",
-    facts={"data_dependent": True}, cost=PICKS, fusion="opaque",)
+    facts={"data_dependent": True},
+    cost=PICKS,
+    fusion="opaque",
+)
 def dynamic_strided_slice(
     x: TensorType, begin: TensorType, end: TensorType, strides: TensorType
 ) -> TensorType:
@@ -236,7 +241,9 @@ def _slice_scatter_gradient(
     lower=_slice_scatter,
     gradient=_slice_scatter_gradient,
     precision="follow",
-    fusion="injective", cost=MOVES,)
+    fusion="injective",
+    cost=MOVES,
+)
 def slice_scatter(
     input_tensor: TensorType,
     src: TensorType,

@@ -7,15 +7,15 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.dims import can_prove_different
-from relaxjax.ir.expr import Expr, PrimExpr
+from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.expr import Call, Expr, PrimExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .cost_rules import REDUCES, SORTS, counting
 from .arrays import cast, jax_dtype
 from .axis_layouts import ONE_AXIS
+from .cost_rules import REDUCES, SORTS, counting, dims_at, elements
 from .creation import host_dim
 from .declare import DType, OpError, op
 from .emit import call
@@ -38,7 +38,15 @@ def _require_axis(data: TensorType, axis: int) -> int:
     return normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
 
 
-@op("relax.sort", layout=ONE_AXIS, lower=_sort, gradient=_sort_gradient, precision="follow", cost=SORTS, fusion="opaque",)
+@op(
+    "relax.sort",
+    layout=ONE_AXIS,
+    lower=_sort,
+    gradient=_sort_gradient,
+    precision="follow",
+    cost=SORTS,
+    fusion="opaque",
+)
 def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorType:
     """The elements along `axis` in ascending order, or in descending order."""
     _require_axis(data, axis)
@@ -49,7 +57,15 @@ def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
     return cast(jnp.argsort(data, axis, stable=True, descending=descending), dtype)
 
 
-@op("relax.argsort", layout=ONE_AXIS, lower=_argsort, gradient=ZERO_GRADIENT, precision="follow", cost=SORTS, fusion="opaque",)
+@op(
+    "relax.argsort",
+    layout=ONE_AXIS,
+    lower=_argsort,
+    gradient=ZERO_GRADIENT,
+    precision="follow",
+    cost=SORTS,
+    fusion="opaque",
+)
 def argsort(
     data: TensorType, axis: int = -1, descending: bool = False, dtype: DType = "int32"
 ) -> TensorType:
@@ -86,7 +102,15 @@ def _topk_gradient(
     return (call("scatter_elements", zeros, places, values, axis=axis),)
 
 
-@op("relax.topk", layout=ONE_AXIS, lower=_topk, gradient=_topk_gradient, precision="follow", cost=SORTS, fusion="opaque",)
+@op(
+    "relax.topk",
+    layout=ONE_AXIS,
+    lower=_topk,
+    gradient=_topk_gradient,
+    precision="follow",
+    cost=SORTS,
+    fusion="opaque",
+)
 def topk(
     data: TensorType,
     k: int = 1,
@@ -153,7 +177,11 @@ _TRUE, _FALSE = PrimExpr(True), PrimExpr(False)
     layout=OPAQUE,
     lower=_concrete(_unique),
     gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True}, cost=SORTS, precision="follow", fusion="opaque",)
+    facts={"data_dependent": True},
+    cost=SORTS,
+    precision="follow",
+    fusion="opaque",
+)
 def unique(
     x: TensorType,
     sorted: PrimExpr = _TRUE,
@@ -190,7 +218,11 @@ def _nonzero(x: Any) -> Any:
     layout=OPAQUE,
     lower=_concrete(_nonzero),
     gradient=ZERO_GRADIENT,
-    facts={"data_dependent": True}, cost=REDUCES, precision="follow", fusion="opaque",)
+    facts={"data_dependent": True},
+    cost=REDUCES,
+    precision="follow",
+    fusion="opaque",
+)
 def nonzero(x: TensorType) -> TensorType:
     """The places of the elements that are not 0: a row for each axis, a column for each place."""
     return TensorType(None, "int64", 2, x.vdevice)
@@ -205,7 +237,20 @@ def _multinomial(prob: Any, uniform_sample: Any, sample_indices: Any, dtype: str
     return cast(found.reshape(-1, 1), dtype)
 
 
-@op("relax.multinomial_from_uniform", layout=OPAQUE, lower=_multinomial, gradient=ZERO_GRADIENT, cost=counting(_searched), precision="never", fusion="opaque",)
+def _drawn(call: Call) -> Dim:
+    """The probabilities added up, and each of them compared for each draw."""
+    return elements(call.args[0].ty) + elements(call.ty) * dims_at(call, 0)[1]
+
+
+@op(
+    "relax.multinomial_from_uniform",
+    layout=OPAQUE,
+    lower=_multinomial,
+    gradient=ZERO_GRADIENT,
+    cost=counting(_drawn),
+    precision="never",
+    fusion="opaque",
+)
 def multinomial_from_uniform(
     prob: TensorType, uniform_sample: TensorType, sample_indices: TensorType, dtype: DType = "int64"
 ) -> TensorType:

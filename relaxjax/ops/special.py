@@ -11,9 +11,9 @@ from jax import lax
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 
-from .cost_rules import TRANSCENDENTAL, TRANSCENDENTAL_FLOPS, per_input
 from .arrays import widened
 from .axis_layouts import REDUCED
+from .cost_rules import TRANSCENDENTAL, TRANSCENDENTAL_FLOPS, per_input
 from .declare import Axes, OpError, op
 from .emit import call, scalar, where
 from .statistical import reduced_type, with_reduced_axes
@@ -125,7 +125,9 @@ def _polygamma(x: Any, n: int) -> Any:
     gradient=lambda g, y, x, n: g * call("polygamma", x, n + 1),
     precision="never",
     fusion="elementwise",
-    facts={"elementwise": True}, cost=TRANSCENDENTAL,)
+    facts={"elementwise": True},
+    cost=TRANSCENDENTAL,
+)
 def polygamma(x: TensorType, n: int) -> TensorType:
     """Derivative of order `n` of digamma, for x > 0; of order 0, digamma itself."""
     require_float(x, "x")
@@ -149,7 +151,9 @@ def _logsumexp_gradient(
     lower=lambda x, axis, keepdims: jax.nn.logsumexp(x, axis, keepdims=keepdims),
     gradient=_logsumexp_gradient,
     precision="never",
-    fusion="reduction", cost=per_input(TRANSCENDENTAL_FLOPS + 3),)
+    fusion="reduction",
+    cost=per_input(TRANSCENDENTAL_FLOPS + 3),
+)
 def logsumexp(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
     """Sum in the logarithm's domain along `axis`, without overflow: y = log(sum(exp(x)))."""
     require_float(x, "x")

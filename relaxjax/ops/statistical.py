@@ -11,9 +11,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .cost_rules import SORTS
 from .arrays import jax_dtype
 from .axis_layouts import REDUCED
+from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import Axes, op
 from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
 from .shapes import element_count, normalize_axes, normalize_axis, with_dtype
@@ -38,7 +38,13 @@ def reduced_type(
     return TensorType(known, dtype, vdevice=x.vdevice)
 
 
-def reduction(name: str, lower: Callable[..., Any], doc: str, gradient: Callable[..., Expr]) -> Op:
+def reduction(
+    name: str,
+    lower: Callable[..., Any],
+    doc: str,
+    gradient: Callable[..., Expr],
+    cost: CostRule = REDUCES,
+) -> Op:
     """An operator that makes one element out of all those along `axis`, of the same dtype."""
 
     def infer(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
@@ -52,6 +58,7 @@ def reduction(name: str, lower: Callable[..., Any], doc: str, gradient: Callable
         gradient=gradient,
         precision="never",
         fusion="reduction",
+        cost=cost,
     )(infer)
 
 
@@ -163,12 +170,14 @@ variance = reduction(
     _variance,
     "Variance along `axis`: mean((x - mean(x)) ** 2), divided by N.",
     _variance_gradient,
+    per_input(4),
 )
 std = reduction(
     "std",
     _std,
     "Standard deviation along `axis`: the square root of the variance.",
     _std_gradient,
+    per_input(4),
 )
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
@@ -216,7 +225,15 @@ def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Exp
     return call("permute_dims", call("reshape", spread, [dims[a] for a in order]), back)
 
 
-@op("relax.median", layout=REDUCED, lower=_median, gradient=_median_gradient, precision="never", cost=SORTS, fusion="opaque",)
+@op(
+    "relax.median",
+    layout=REDUCED,
+    lower=_median,
+    gradient=_median_gradient,
+    precision="never",
+    cost=SORTS,
+    fusion="opaque",
+)
 def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> Type:
     """Median along `axis`: the lower middle one of the sorted elements.
 

@@ -2,6 +2,7 @@
 
 from relaxjax.ir.types import TensorType
 
+from .cost_rules import per_element
 from .declare import op
 from .shapes import one_type
 
@@ -13,6 +14,7 @@ from .shapes import one_type
     precision="follow",
     fusion="elementwise",
     facts={"elementwise": True},
+    cost=per_element(2),
 )
 def ewise_fma(x1: TensorType, x2: TensorType, x3: TensorType) -> TensorType:
     """Product and sum of three tensors of one shape: y = x1 * x2 + x3."""

@@ -12,6 +12,7 @@ from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import PrimType, TensorType, is_float
 
 from .arrays import keeping_dtype
+from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, CostRule, per_element
 from .declare import OpError, op
 from .emit import call, host_scalar, scalar, where
 from .shapes import with_dtype
@@ -29,13 +30,14 @@ def elementwise(
     doc: str,
     gradient: GradientRule | NoGradient,
     facts: Mapping[str, Any] | None = None,
+    cost: CostRule = ELEMENTWISE,
 ) -> Op:
     """An operator on tensors of any dtype, which the result keeps."""
 
     def infer(x: TensorType) -> TensorType:
         return x
 
-    return _declared(name, keeping_dtype(lower), doc, gradient, facts, infer)
+    return _declared(name, keeping_dtype(lower), doc, gradient, facts, cost, infer)
 
 
 def float_only(
@@ -44,6 +46,7 @@ def float_only(
     doc: str,
     gradient: GradientRule | NoGradient,
     facts: Mapping[str, Any] | None = None,
+    cost: CostRule = TRANSCENDENTAL,
 ) -> Op:
     """An operator on tensors of a float dtype, which the result keeps."""
 
@@ -51,7 +54,7 @@ def float_only(
         require_float(x, "x")
         return x
 
-    return _declared(name, lower, doc, gradient, facts, infer)
+    return _declared(name, lower, doc, gradient, facts, cost, infer)
 
 
 def predicate(name: str, lower: Callable[..., Any], doc: str) -> Op:
@@ -60,7 +63,7 @@ def predicate(name: str, lower: Callable[..., Any], doc: str) -> Op:
     def infer(x: TensorType) -> TensorType:
         return with_dtype(x, "bool")
 
-    return _declared(name, lower, doc, ZERO_GRADIENT, None, infer)
+    return _declared(name, lower, doc, ZERO_GRADIENT, None, ELEMENTWISE, infer)
 
 
 def _declared(
@@ -69,6 +72,7 @@ def _declared(
     doc: str,
     gradient: GradientRule | NoGradient,
     facts: Mapping[str, Any] | None,
+    cost: CostRule,
     infer: Callable[[TensorType], TensorType],
 ) -> Op:
     infer.__doc__ = doc
@@ -79,6 +83,7 @@ def _declared(
         precision="follow",
         fusion="elementwise",
         facts={"elementwise": True, **(facts or {})},
+        cost=cost,
     )(infer)
 
 
@@ -260,6 +265,7 @@ logical_not = elementwise("logical_not", jnp.logical_not, "Whether x is false (0
     precision="follow",
     fusion="elementwise",
     facts={"elementwise": True, "involution": True},
+    cost=ELEMENTWISE,
 )
 def bitwise_not(x: TensorType) -> TensorType:
     """Every bit turned over."""
@@ -293,6 +299,7 @@ def _clip_gradient(g: Expr, y: Expr, x: Expr, min: Expr, max: Expr) -> tuple[Exp
     precision="follow",
     fusion="elementwise",
     facts={"elementwise": True},
+    cost=per_element(2),
 )
 def clip(x: TensorType, min: PrimType, max: PrimType) -> TensorType:
     """Bounded from below and above: y = min(max(x, lower), upper)."""

@@ -117,7 +117,7 @@ def test_simplified_and_legalized_it_has_the_same_values(name: str) -> None:
 def products(module: IRModule) -> int:
     """How many products of matrices and convolutions there are in the text of a module."""
     return sum(
-        isinstance(node, Call) and isinstance(node.op, Op) and node.op.fusion == "contraction"
+        isinstance(node, Call) and isinstance(node.op, Op) and node.op.fusion == "out_fusable"
         for function in module.relax_functions().values()
         for node in post_order(function)
     )

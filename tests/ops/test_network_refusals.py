@@ -322,6 +322,12 @@ def test_a_fact_outside_of_the_vocabulary_is_refused() -> None:
         op("relax.test", facts={"unti": 0})
 
 
+@pytest.mark.parametrize("rule", ["precision", "fusion"])
+def test_a_rule_outside_of_the_vocabulary_is_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match=rf"relax.test: `{rule}` must be one of .*found 'maybe'"):
+        op("relax.test", facts=None, **{rule: "maybe"})  # type: ignore[arg-type]  # the rule is named by the test
+
+
 def test_scalars_of_the_host_may_be_typed() -> None:
     """A narrower dtype than Python's is kept, and the result has it."""
     call = get_op("relax.one_hot")(i(2), PrimExpr(1.0, "float32"), PrimExpr(0.0, "float32"), 3)

@@ -10,10 +10,10 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import ShapeType, TensorType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, widened
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of, number, scalar
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import dims_text, require_ndim
 from relaxjax.ops.unary import require_float
 
@@ -74,7 +74,9 @@ def _places(size: Dim, align_corners: bool, like: Expr) -> Expr:
     lower=_affine_grid,
     gradient=_affine_grid_gradient,
     precision="never",
-    fusion="injective", cost=LOWERED,)
+    fusion="injective",
+    cost=LOWERED,
+)
 def affine_grid(data: TensorType, size: ShapeType, align_corners: bool = True) -> TensorType:
     """The places (x, y) or (x, y, z) where maps take the elements of an image of `size`.
 

@@ -11,11 +11,11 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_ndim
 from relaxjax.ops.unary import require_float
 
@@ -130,7 +130,9 @@ def _sampled_type(data: TensorType, grid: TensorType, layout: str) -> TensorType
     lower=_grid_sample,
     gradient=backward_rule("relax.image.grid_sample", "data", "grid"),
     precision="never",
-    fusion="injective", cost=LOWERED,)
+    fusion="injective",
+    cost=LOWERED,
+)
 def grid_sample(
     data: TensorType,
     grid: TensorType,

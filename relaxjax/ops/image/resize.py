@@ -16,12 +16,12 @@ from jax import lax
 
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import ShapeType, TensorType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, jax_dtype, widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import DType, Floats, OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_ndim
 
 from .interpolation import (
@@ -234,7 +234,9 @@ def _resized_type(
     lower=functools.partial(_resize, "HW"),
     gradient=backward_rule("relax.image.resize2d", "data"),
     precision="follow",
-    fusion="injective", cost=LOWERED,)
+    fusion="injective",
+    cost=LOWERED,
+)
 def resize2d(
     data: TensorType,
     size: ShapeType,
@@ -278,7 +280,9 @@ def resize2d(
     lower=functools.partial(_resize, "DHW"),
     gradient=backward_rule("relax.image.resize3d", "data"),
     precision="follow",
-    fusion="injective", cost=LOWERED,)
+    fusion="injective",
+    cost=LOWERED,
+)
 def resize3d(
     data: TensorType,
     size: ShapeType,

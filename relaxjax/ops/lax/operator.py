@@ -8,6 +8,8 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, register, typed
 from relaxjax.ir.types import Type
 
+from .costs import cost_of_primitive
+
 
 class LaxOp(Op):
     """An operator of the `lax` dialect: its arguments come by position, its attributes by name."""
@@ -40,6 +42,7 @@ def declare(
         doc=doc,
         lower=lower,
         gradient=gradient,
+        cost=cost_of_primitive(name),
     )
     register(operator)
     return operator

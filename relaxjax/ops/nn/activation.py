@@ -11,8 +11,8 @@ from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
 from relaxjax.ops.axis_layouts import ONE_AXIS
+from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
 from relaxjax.ops.shapes import normalize_axis
@@ -30,15 +30,22 @@ _GELU_SCALE, _GELU_CUBIC = math.sqrt(2 / math.pi), 0.044715
 _SELU_SCALE, _SELU_ALPHA = 1.0507009873554804934193349852946, 1.6732632423543772848170429916717
 
 
-def activation(name: str, lower: Callable[..., Any], doc: str, gradient: Callable[..., Expr]) -> Op:
-    """A function of each element of a float tensor."""
+def activation(
+    name: str,
+    lower: Callable[..., Any],
+    doc: str,
+    gradient: Callable[..., Expr],
+    more_flops: int,
+) -> Op:
+    """A function of each element of a float tensor: one such as exp, and a few operations more."""
 
     def infer(data: TensorType) -> TensorType:
         require_float(data, "data")
         return data
 
     infer.__doc__ = doc
-    return op(f"relax.nn.{name}", lower=lower, gradient=gradient, **_RULES)(infer)
+    cost = per_element(TRANSCENDENTAL_FLOPS + more_flops)
+    return op(f"relax.nn.{name}", lower=lower, gradient=gradient, cost=cost, **_RULES)(infer)
 
 
 def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
@@ -50,7 +57,9 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     "relax.nn.relu",
     lower=lambda data: jnp.maximum(data, jnp.zeros_like(data)),
     gradient=_relu_gradient,
-    **_RULES, cost=ELEMENTWISE,)
+    **_RULES,
+    cost=ELEMENTWISE,
+)
 def relu(data: TensorType) -> TensorType:
     """Rectified linear unit: y = max(x, 0).
 
@@ -110,12 +119,14 @@ silu = activation(
     lambda data: data * lax.logistic(data),
     "Sigmoid linear unit: y = x * sigmoid(x).",
     _silu_gradient,
+    1,
 )
 gelu = activation(
     "gelu",
     _gelu,
     "Gaussian error linear unit: y = x * P(X <= x) for a standard normal X.",
     _gelu_gradient,
+    4,
 )
 gelu_tanh = activation(
     "gelu_tanh",
@@ -123,12 +134,14 @@ gelu_tanh = activation(
     "Gaussian error linear unit, approximated by a tanh: "
     "y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))).",
     _gelu_tanh_gradient,
+    8,
 )
 selu = activation(
     "selu",
     _selu,
     "Scaled exponential linear unit: y = s * x for x > 0, else s * a * (exp(x) - 1).",
     _selu_gradient,
+    5,
 )
 
 
@@ -140,7 +153,13 @@ def _leakyrelu_gradient(g: Expr, y: Expr, x: Expr, alpha: float) -> Expr:
     return where(x > scalar(0, x), g, scalar(alpha, x) * g)
 
 
-@op("relax.nn.leakyrelu", lower=_leakyrelu, gradient=_leakyrelu_gradient, **_RULES, cost=per_element(2),)
+@op(
+    "relax.nn.leakyrelu",
+    lower=_leakyrelu,
+    gradient=_leakyrelu_gradient,
+    **_RULES,
+    cost=per_element(2),
+)
 def leakyrelu(data: TensorType, alpha: float = 0.01) -> TensorType:
     """Leaky rectified linear unit: y = x for x > 0, else alpha * x."""
     require_float(data, "data")
@@ -168,7 +187,9 @@ def _prelu_gradient(g: Expr, y: Expr, x: Expr, alpha: Expr, axis: int) -> tuple[
     lower=_prelu,
     gradient=_prelu_gradient,
     precision="follow",
-    fusion="broadcast", cost=per_element(2),)
+    fusion="broadcast",
+    cost=per_element(2),
+)
 def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:
     """Leaky rectified linear unit with a slope for each channel, or one for all, that is learnt."""
     require_float(data, "data")
@@ -194,7 +215,13 @@ def _softplus_gradient(g: Expr, y: Expr, x: Expr, beta: float, threshold: float)
     return where(scaled > scalar(threshold, x), g, g * call("sigmoid", scaled))
 
 
-@op("relax.nn.softplus", lower=_softplus, gradient=_softplus_gradient, **_RULES, cost=per_element(TRANSCENDENTAL_FLOPS * 2 + 3),)
+@op(
+    "relax.nn.softplus",
+    lower=_softplus,
+    gradient=_softplus_gradient,
+    **_RULES,
+    cost=per_element(TRANSCENDENTAL_FLOPS * 2 + 3),
+)
 def softplus(data: TensorType, beta: float = 1.0, threshold: float = 20.0) -> TensorType:
     """Smooth rectified linear unit: y = log(1 + exp(beta * x)) / beta.
 
@@ -235,7 +262,9 @@ def _softmax_type(data: TensorType, axis: int) -> TensorType:
     lower=_softmax,
     gradient=_softmax_gradient,
     precision="never",
-    fusion="reduction", cost=per_element(TRANSCENDENTAL_FLOPS + 4),)
+    fusion="reduction",
+    cost=per_element(TRANSCENDENTAL_FLOPS + 4),
+)
 def softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Softmax along `axis`: y = exp(x) / sum(exp(x))."""
     return _softmax_type(data, axis)
@@ -247,7 +276,9 @@ def softmax(data: TensorType, axis: int = -1) -> TensorType:
     lower=_log_softmax,
     gradient=_log_softmax_gradient,
     precision="never",
-    fusion="reduction", cost=per_element(TRANSCENDENTAL_FLOPS + 4),)
+    fusion="reduction",
+    cost=per_element(TRANSCENDENTAL_FLOPS + 4),
+)
 def log_softmax(data: TensorType, axis: int = -1) -> TensorType:
     """Logarithm of softmax along `axis`: y = x - log(sum(exp(x)))."""
     return _softmax_type(data, axis)

@@ -11,6 +11,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -90,6 +91,7 @@ def adaptive_pooling(count: int) -> Op:
         gradient=traced_gradient(name),
         precision="follow",
         fusion="reduction",
+        cost=LOWERED,
     )(infer)
 
 

@@ -7,14 +7,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.cost_rules import counting
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.backward import backward_of, backward_rule
+from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS, counting, dims_at
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import common_dtype, dims_text
 from relaxjax.ops.sugar import sugar
 
@@ -23,7 +23,7 @@ from .attending import attention_backward as attend_backward
 from .attending import attention_where as attend_where
 
 _MASKS = (None, "TopLeft", "BottomRight")
-_RULES: dict[str, Any] = {"precision": "always", "fusion": "contraction"}
+_RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
 
 
 def _require_mask(causal_mask: str | None, window_size: int | None) -> None:
@@ -76,12 +76,22 @@ def _require_bias(query: TensorType, key: TensorType, bias: TensorType) -> None:
             )
 
 
+def _attended(call: Call) -> Dim:
+    """Both products, and a softmax between them; what a mask hides is computed all the same."""
+    batch, queries, heads, width = dims_at(call, 0)
+    keys, depth = dims_at(call, 1)[1], dims_at(call, 2)[3]
+    products = batch * heads * queries * keys
+    return products * ((width + depth) * 2 + TRANSCENDENTAL_FLOPS + 4)
+
+
 @op(
     "relax.nn.attention",
     layout=OPAQUE,
     lower=lambda query, key, value, **attrs: attend(query, key, value, None, **attrs),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
-    **_RULES, cost=counting(_attended),)
+    **_RULES,
+    cost=counting(_attended),
+)
 def plain_attention(
     query: TensorType,
     key: TensorType,
@@ -106,7 +116,9 @@ def plain_attention(
     layout=OPAQUE,
     lower=attend,
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
-    **_RULES, cost=counting(_attended),)
+    **_RULES,
+    cost=counting(_attended),
+)
 def biased_attention(
     query: TensorType,
     key: TensorType,
@@ -210,7 +222,9 @@ def _attention_var_len(
     complete=_complete_var_len,
     lower=_attention_var_len,
     gradient=backward_rule("relax.nn.attention_var_len", "queries", "keys", "values"),
-    **_RULES, cost=LOWERED,)
+    **_RULES,
+    cost=LOWERED,
+)
 def attention_var_len(
     queries: TensorType,
     keys: TensorType,

@@ -7,9 +7,9 @@ from jax import lax
 
 from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.axis_layouts import axis_rule
+from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
 from relaxjax.ops.emit import call, ndim_of, scalar
 from relaxjax.ops.shapes import common_dtype, normalize_axis, with_dtype
@@ -152,7 +152,9 @@ def _gradient(
     training_form=_training_form,
     decompose=_spelt_out,
     precision="never",
-    fusion="reduction", cost=per_input(4),)
+    fusion="reduction",
+    cost=per_input(4),
+)
 def batch_norm(
     data: TensorType,
     gamma: TensorType,

@@ -15,6 +15,7 @@ from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
 from .convolution_forms import Convolution
@@ -32,7 +33,7 @@ from .layouts import (
     window_span,
 )
 
-_RULES: dict[str, Any] = {"precision": "always", "fusion": "contraction"}
+_RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable", "cost": LOWERED}
 
 
 def complete_convolution(
@@ -265,7 +266,7 @@ def convolution(count: int) -> Op:
     )
     return op(
         f"relax.nn.conv{count}d",
-        layout=convolution_layout(spatial),
+        layout=convolution_layout(f"N{spatial}C", f"{spatial}IO"),
         complete=complete_convolution,
         lower=_convolve,
         gradient=_convolution_gradient,

@@ -28,7 +28,9 @@ def _training_form(data: Expr, rate: float, key: Expr) -> Expr:
     gradient=_dropout_gradient,
     training_form=_training_form,
     precision="follow",
-    fusion="elementwise", cost=MOVES,)
+    fusion="elementwise",
+    cost=MOVES,
+)
 def dropout(data: TensorType, rate: float = 0.5) -> TupleType:
     """`data` and the mask it was multiplied by. In inference, and so here, the mask is all ones.
 

@@ -11,10 +11,10 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.cost_rules import per_input
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, number, scalar, where
 from relaxjax.ops.index import require_integers
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import common_dtype, common_vdevice, dims_text
 
 _REDUCTIONS = ("none", "mean", "sum")
@@ -39,7 +39,9 @@ def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, E
     lower=_cross_entropy,
     gradient=_cross_entropy_gradient,
     precision="never",
-    fusion="reduction", cost=per_input(2),)
+    fusion="reduction",
+    cost=per_input(2),
+)
 def cross_entropy_with_logits(predictions: TensorType, labels: TensorType) -> TensorType:
     """Cross entropy of log-probabilities and label distributions: -sum(x * y), over N if batched.
 
@@ -130,7 +132,9 @@ def _weights_gradient(
     lower=_nll_loss,
     gradient=_nll_loss_gradient,
     precision="never",
-    fusion="reduction", cost=LOWERED,)
+    fusion="reduction",
+    cost=LOWERED,
+)
 def nll_loss(
     predictions: TensorType,
     targets: TensorType,
@@ -236,7 +240,9 @@ def _nll_loss_backward_gradient(
     lower=_nll_loss_backward,
     gradient=_nll_loss_backward_gradient,
     precision="never",
-    fusion="broadcast", cost=LOWERED,)
+    fusion="broadcast",
+    cost=LOWERED,
+)
 def nll_loss_backward(
     output_grad: TensorType,
     predictions: TensorType,

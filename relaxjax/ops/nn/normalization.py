@@ -13,9 +13,9 @@ from jax import lax
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.axis_layouts import axis_rule
+from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import Axes, OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar
 from relaxjax.ops.shapes import common_dtype, dims_text, normalize_axes, normalize_axis
@@ -156,7 +156,9 @@ def _layer_norm_gradient(
     lower=_layer_norm,
     gradient=_layer_norm_gradient,
     training_form=_layer_norm_spelt_out,
-    **_RULES, cost=per_input(8),)
+    **_RULES,
+    cost=per_input(8),
+)
 def layer_norm(
     data: TensorType,
     gamma: TensorType,
@@ -245,7 +247,9 @@ def _require_channel_apart(data: TensorType, channel_axis: int, axes: Sequence[i
     layout=axis_rule("channel_axis", "axes"),
     lower=_group_norm,
     gradient=_group_norm_gradient,
-    **_RULES, cost=per_input(8),)
+    **_RULES,
+    cost=per_input(8),
+)
 def group_norm(
     data: TensorType,
     gamma: TensorType,
@@ -312,7 +316,9 @@ def _instance_norm_gradient(
     layout=axis_rule("channel_axis", "axes"),
     lower=_instance_norm,
     gradient=_instance_norm_gradient,
-    **_RULES, cost=per_input(8),)
+    **_RULES,
+    cost=per_input(8),
+)
 def instance_norm(
     data: TensorType,
     gamma: TensorType,
@@ -357,7 +363,9 @@ def _rms_norm_gradient(
     layout=axis_rule("axes"),
     lower=_rms_norm,
     gradient=_rms_norm_gradient,
-    **_RULES, cost=per_input(4),)
+    **_RULES,
+    cost=per_input(4),
+)
 def rms_norm(
     data: TensorType, weight: TensorType, axes: Axes = (-1,), epsilon: float = 1e-5
 ) -> TensorType:

@@ -9,8 +9,8 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.cost_rules import MOVES, VIEWS
 from relaxjax.ops.axis_layouts import PADDED
+from relaxjax.ops.cost_rules import MOVES, VIEWS
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, shape_of
 from relaxjax.ops.shape_layouts import RESHAPED
@@ -48,7 +48,7 @@ def _pad_gradient(
     return (call("nn.pad", g, [-width for width in pad_width]),)
 
 
-@op("relax.nn.pad", layout=PADDED, lower=_pad, gradient=_pad_gradient, **_RULES, cost=MOVES,)
+@op("relax.nn.pad", layout=PADDED, lower=_pad, gradient=_pad_gradient, **_RULES, cost=MOVES)
 def pad(
     data: TensorType, pad_width: Ints, pad_mode: str = "constant", pad_value: float = 0.0
 ) -> TensorType:
@@ -100,7 +100,9 @@ def _pixel_shuffle_gradient(g: Expr, y: Expr, data: Expr, upscale_factor: int) -
     layout=OPAQUE,
     lower=_pixel_shuffle,
     gradient=_pixel_shuffle_gradient,
-    **_RULES, cost=MOVES,)
+    **_RULES,
+    cost=MOVES,
+)
 def pixel_shuffle(data: TensorType, upscale_factor: int) -> TensorType:
     """Channels turned into pixels: (..., C * r * r, H, W) becomes (..., C, H * r, W * r)."""
     if upscale_factor < 1:
@@ -122,7 +124,9 @@ def pixel_shuffle(data: TensorType, upscale_factor: int) -> TensorType:
     layout=RESHAPED,
     lower=lambda data: lax.reshape(data, (data.shape[0], element_count(data.shape[1:]))),
     gradient=lambda g, y, data: call("reshape", g, shape_of(data)),
-    **_RULES, cost=VIEWS,)
+    **_RULES,
+    cost=VIEWS,
+)
 def batch_flatten(data: TensorType) -> TensorType:
     """All axes but the first made one."""
     if data.ndim in (0, 1):

@@ -15,13 +15,16 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.dims import Dim, floordiv
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import GradientRule, Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
+from relaxjax.ops.cost_rules import counting, elements
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.shapes import element_count
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -206,6 +209,11 @@ def _avg_pool_backward(
     return windows.unpadded(functools.reduce(jnp.add, parts)).astype(data.dtype)
 
 
+def _pooled(call: Call) -> Dim:
+    """An operation for each element of each window."""
+    return elements(call.ty) * element_count(call.attrs["pool_size"])
+
+
 def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[..., Any]) -> Op:
     """The pooling of a kind over `count` spatial axes."""
     backward = f"grad.{kind}_pool{count}d_backward"
@@ -236,6 +244,7 @@ def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[
         gradient=gradient,
         precision="follow",
         fusion="reduction",
+        cost=counting(_pooled),
     )(infer)
 
 
@@ -266,6 +275,8 @@ def pooling_backward(
         lower=lower,
         gradient=gradient,
         precision="follow",
+        fusion="opaque",
+        cost=LOWERED,
     )(infer)
 
 

@@ -16,6 +16,7 @@ from relaxjax.ops.arrays import cast
 from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import common_vdevice
 
 from .convolution import (
@@ -231,12 +232,13 @@ def transposed_convolution(count: int) -> Op:
     )
     return op(
         f"relax.nn.conv{count}d_transpose",
-        layout=convolution_layout(spatial),
+        layout=convolution_layout(f"N{spatial}C", f"{spatial}OI"),
         complete=complete_convolution,
         lower=_convolve_transposed,
         gradient=_gradient,
         precision="always",
-        fusion="contraction",
+        fusion="out_fusable",
+        cost=LOWERED,
     )(infer)
 
 

@@ -11,9 +11,9 @@ from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import PrimType, TensorType, TupleType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import dims_text, element_count, require_ndim
 from relaxjax.ops.traced import traced_gradient
 
@@ -104,7 +104,10 @@ def _require_number(name: str, value: Expr) -> None:
     layout=OPAQUE,
     lower=_all_class_non_max_suppression,
     gradient=_gradient,
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def all_class_non_max_suppression(
     boxes: TensorType,
     scores: TensorType,

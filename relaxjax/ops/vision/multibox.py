@@ -9,8 +9,8 @@ import jax.numpy as jnp
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, as_floats, op
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import common_dtype, dims_text, require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
@@ -58,7 +58,10 @@ def _as_variances(value: Any) -> tuple[float, ...]:
     layout=OPAQUE,
     lower=_multibox_transform_loc,
     gradient=traced_gradient("relax.vision.multibox_transform_loc"),
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def multibox_transform_loc(
     cls_pred: TensorType,
     loc_pred: TensorType,

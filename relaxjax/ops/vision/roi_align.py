@@ -12,11 +12,11 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.arrays import aligned, widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.unary import require_float
 
 from .regions import PooledSize, over_regions, regions_type
@@ -146,7 +146,10 @@ def _roi_align(
     layout=lettered(*_LAYOUTS),
     lower=_roi_align,
     gradient=backward_rule("relax.vision.roi_align", "data", "rois"),
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def roi_align(
     data: TensorType,
     rois: TensorType,

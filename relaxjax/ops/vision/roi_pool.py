@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
+from relaxjax.ops.lowered_cost import LOWERED
 
 from .regions import PooledSize, over_regions, regions_type
 
@@ -56,7 +56,10 @@ def _roi_pool(data: Any, rois: Any, pooled_size: Any, spatial_scale: float, layo
     layout=lettered("NCHW", "NHWC"),
     lower=_roi_pool,
     gradient=backward_rule("relax.vision.roi_pool", "data"),
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def roi_pool(
     data: TensorType,
     rois: TensorType,

@@ -11,8 +11,8 @@ from jax import lax
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import dims_text, require_ndim
 from relaxjax.ops.traced import traced_gradient
 
@@ -162,7 +162,10 @@ def _require_images(data: TensorType, valid_count: TensorType, indices: TensorTy
     layout=OPAQUE,
     lower=_non_max_suppression,
     gradient=traced_gradient("relax.vision.non_max_suppression"),
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def non_max_suppression(
     data: TensorType,
     valid_count: TensorType,

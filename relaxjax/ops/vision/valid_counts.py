@@ -7,8 +7,8 @@ import jax.numpy as jnp
 
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_ndim
 from relaxjax.ops.traced import traced_gradient
 
@@ -40,7 +40,10 @@ def _get_valid_counts(data: Any, score_threshold: float, id_index: int, score_in
     layout=OPAQUE,
     lower=_get_valid_counts,
     gradient=traced_gradient("relax.vision.get_valid_counts"),
-    precision="never", cost=LOWERED, fusion="opaque",)
+    precision="never",
+    cost=LOWERED,
+    fusion="opaque",
+)
 def get_valid_counts(
     data: TensorType, score_threshold: float = 0.0, id_index: int = 0, score_index: int = 1
 ) -> TupleType:

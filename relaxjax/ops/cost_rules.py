@@ -1,0 +1,165 @@
+"""What an operator costs to run, as its declaration says: the vocabulary of `cost=`.
+
+A rule takes a call, and what tells the cost of a function among its arguments. It counts
+
+* flops: operations on numbers, an addition or a comparison one, a multiplication with addition two,
+  a function such as exp or tanh `TRANSCENDENTAL_FLOPS`, which is about what a processor spends;
+* bytes: what is read and written if nothing is fused, each argument and each result once.
+
+Counts are dimensions, so they may be symbolic. What has no known size has no known cost.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from relaxjax.ir.dims import Dim, dim_max
+from relaxjax.ir.expr import Call, Expr, np_dtype
+from relaxjax.ir.types import TensorType, TupleType, Type
+
+from .shapes import element_count
+
+TRANSCENDENTAL_FLOPS = 8
+# Comparisons that a sort makes of each element where the length is known only at the call.
+_UNKNOWN_LOGARITHM = 20
+_KEY_BYTES = {"key<fry>": 8, "key<rbg>": 16, "key<urbg>": 16}
+
+
+class UnknownCostError(Exception):
+    """A size that the cost depends on is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How many operations on numbers, and how many bytes read and written."""
+
+    flops: Dim = 0
+    bytes: Dim = 0
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+    def times(self, count: Dim) -> "Cost":
+        """The cost of doing it `count` times."""
+        return Cost(self.flops * count, self.bytes * count)
+
+    def or_else(self, other: "Cost") -> "Cost":
+        """The cost of the dearer one of two."""
+        return Cost(dim_max(self.flops, other.flops), dim_max(self.bytes, other.bytes))
+
+
+FunctionCost: TypeAlias = Callable[[Expr], Cost]
+CostRule: TypeAlias = Callable[[Call, FunctionCost], Cost]
+
+
+def elements(ty: Type | None) -> Dim:
+    """How many elements a tensor has, or the tensors of a tuple together."""
+    return sum((element_count(_dims(leaf)) for leaf in _tensors(ty)), start=0)
+
+
+def byte_count(ty: Type | None) -> Dim:
+    """How many bytes a tensor takes, or the tensors of a tuple together."""
+    return sum((element_count(_dims(leaf)) * _width(leaf) for leaf in _tensors(ty)), start=0)
+
+
+def dims_of(expr: Expr) -> tuple[Dim, ...]:
+    """The dimensions of a tensor."""
+    if not isinstance(expr.ty, TensorType):
+        raise UnknownCostError
+    return _dims(expr.ty)
+
+
+def dims_at(call: Call, index: int) -> tuple[Dim, ...]:
+    """The dimensions of an argument."""
+    return dims_of(call.args[index])
+
+
+def touched(call: Call) -> Dim:
+    """The bytes of all arguments and results."""
+    return sum((byte_count(arg.ty) for arg in call.args), start=byte_count(call.ty))
+
+
+def logarithm(length: Dim) -> int:
+    """How often a length can be halved."""
+    if not isinstance(length, int):
+        return _UNKNOWN_LOGARITHM
+    return max(1, math.ceil(math.log2(length))) if length > 1 else 1
+
+
+def counting(flops: Callable[[Call], Dim]) -> CostRule:
+    """So many flops, and all arguments and results read and written."""
+
+    def rule(call: Call, function_cost: FunctionCost) -> Cost:
+        return Cost(flops(call), touched(call))
+
+    return rule
+
+
+def per_element(flops: int) -> CostRule:
+    """So many flops for each element of the result."""
+    return counting(lambda call: elements(call.ty) * flops)
+
+
+def per_input(flops: int) -> CostRule:
+    """So many flops for each element of the first argument."""
+    return counting(lambda call: elements(call.args[0].ty) * flops)
+
+
+def _views(call: Call, function_cost: FunctionCost) -> Cost:
+    return Cost()
+
+
+def _fills(call: Call, function_cost: FunctionCost) -> Cost:
+    return Cost(0, byte_count(call.ty))
+
+
+def _picks(call: Call, function_cost: FunctionCost) -> Cost:
+    places = sum((byte_count(arg.ty) for arg in call.args[1:]), start=0)
+    return Cost(0, byte_count(call.ty) * 2 + places)
+
+
+def _unknown(call: Call, function_cost: FunctionCost) -> Cost:
+    raise UnknownCostError
+
+
+def _sorts(call: Call) -> Dim:
+    """A comparison and a move for each halving of the longest axis, whichever is sorted."""
+    dims = dims_at(call, 0)
+    known = [dim for dim in dims if isinstance(dim, int)]
+    longest = max(known, default=1) if len(known) == len(dims) else _symbolic(dims)
+    return elements(call.args[0].ty) * 2 * logarithm(longest)
+
+
+def _symbolic(dims: Sequence[Dim]) -> Dim:
+    return next(dim for dim in dims if not isinstance(dim, int))
+
+
+VIEWS: CostRule = _views  # the same bytes seen in another way: nothing is done when it runs
+MOVES: CostRule = per_element(0)  # everything read and written, nothing computed
+FILLS: CostRule = _fills  # only the result is written
+PICKS: CostRule = _picks  # as much of the first argument read as the result has
+ELEMENTWISE: CostRule = per_element(1)
+TRANSCENDENTAL: CostRule = per_element(TRANSCENDENTAL_FLOPS)
+REDUCES: CostRule = per_input(1)
+SORTS: CostRule = counting(_sorts)
+UNKNOWN: CostRule = _unknown  # what is called is a value
+
+
+def _tensors(ty: Type | None) -> list[TensorType]:
+    if isinstance(ty, TupleType):
+        return [leaf for field in ty.fields for leaf in _tensors(field)]
+    return [ty] if isinstance(ty, TensorType) else []
+
+
+def _dims(ty: TensorType) -> tuple[Dim, ...]:
+    if ty.dims is None:
+        raise UnknownCostError
+    return ty.dims
+
+
+def _width(ty: TensorType) -> int:
+    if ty.dtype is None:
+        raise UnknownCostError
+    known = _KEY_BYTES.get(ty.dtype)
+    return np_dtype(ty.dtype).itemsize if known is None else known
