@@ -17,7 +17,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -28,6 +29,11 @@ if sys.version_info < (3, 11):  # noqa: UP036  # an older Python is just who mus
     )
 
 import tomllib  # only from Python 3.11 on
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None
 
 Command = Sequence[str | Path]
 
@@ -124,6 +130,11 @@ def environment(*groups: str) -> Path:
     A stamp in the folder says what is installed. While an installation runs it says `unfinished`,
     and an environment left like that is made anew, because nobody knows what it lacks.
     """
+    with one_at_a_time(VENV.with_name(f"{VENV.name}.lock")):
+        return up_to_date(groups)
+
+
+def up_to_date(groups: Sequence[str]) -> Path:
     stamp = VENV / "relaxjax.stamp"
     wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
     found = stamp.read_text().split() if stamp.exists() else [""]
@@ -137,6 +148,22 @@ def environment(*groups: str) -> Path:
         install(python, "-e", ".[pretty]", *(package for name in names for package in group(name)))
         stamp.write_text(" ".join([wanted, *names]))
     return python
+
+
+@contextmanager
+def one_at_a_time(lock: Path) -> Iterator[None]:
+    """Wait while another dev.py installs into the same environment, where the system has locks."""
+    if fcntl is None:
+        yield
+        return
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"Waiting for another dev.py that sets up {VENV}.", flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def create(folder: Path) -> Path:

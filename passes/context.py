@@ -57,6 +57,18 @@ class PassContext:
         self.config = checked_config(config)
         self.trace = trace
 
+    def __repr__(self) -> str:
+        given = {
+            "opt_level": self.opt_level,
+            "required_pass": sorted(self.required_pass),
+            "disabled_pass": sorted(self.disabled_pass),
+            "instruments": list(self.instruments),
+            "config": dict(self.config),
+            "trace": self.trace,
+        }
+        shown = {name: value for name, value in given.items() if name == "opt_level" or value}
+        return f"PassContext({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
     @staticmethod
     def current() -> "PassContext":
         """The innermost context that is entered, else the default one of this thread."""

@@ -1,9 +1,11 @@
 """dev.py sets up an environment once, mends a half-made one, and says what it lacks."""
 
 import importlib.util
+import os
 import runpy
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType
 
@@ -197,3 +199,22 @@ def test_an_older_python_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_runs_as_a_program() -> None:
     result = subprocess.run([sys.executable, DEV, "--help"], check=True, capture_output=True)
     assert b"python3 dev.py test" in result.stdout
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there are no such locks")
+def test_two_at_once_set_up_one_after_the_other(
+    dev: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lock = dev.VENV.with_name("venv.lock")
+    holder = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.flock(f, fcntl.LOCK_EX)"
+    wait = "print(flush=True); sys.stdin.read()"
+    command = [sys.executable, "-c", f"{holder}; {wait}", str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        other.stdout.readline()
+        release = threading.Timer(0.3, other.stdin.close)
+        release.start()
+        dev.environment()
+        assert other.wait() == 0
+    assert f"Waiting for another dev.py that sets up {dev.VENV}." in capsys.readouterr().out

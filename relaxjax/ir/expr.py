@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from .attrs import Attrs, as_attrs
 from .dims import Dim, as_dim
+from .dtypes import named_dtype
 from .node import Node
 from .registry import get_op
 from .span import Span
@@ -105,6 +105,13 @@ class Expr(Node):
         if not isinstance(self.ty, TupleType):
             raise TypeError(f"only a tuple can be unpacked, and `{self}` is of type {self.ty}")
         return (TupleGetItem(self, index) for index in range(len(self.ty.fields)))
+
+    def __bool__(self) -> bool:
+        """Python cannot branch on a value that is known only when the program runs."""
+        raise TypeError(
+            f"`{self}` is true or false only when the program runs, so Python cannot branch on "
+            "it: write `if` inside a script, R.where for tensors, or `is None` to ask for presence"
+        )
 
     def astype(self, dtype: Any) -> "Expr":
         return get_op("relax.astype")(self, dtype)
@@ -333,16 +340,8 @@ def _frozen_array(data: Any) -> np.ndarray[Any, Any]:
 
 
 def np_dtype(dtype: Any) -> np.dtype[Any]:
-    """The numpy dtype of a name, the `ml_dtypes` ones (bfloat16, float8, int4) included."""
-    name = dtype_name(dtype)
-    try:
-        return np.dtype(name)
-    except TypeError:
-        scalar = getattr(ml_dtypes, name, None)
-        if scalar is None:
-            raise TypeError(f"there is no dtype `{name}`") from None
-        found: np.dtype[Any] = np.dtype(scalar)
-        return found
+    """The numpy dtype of a dtype, in whatever form it is given."""
+    return named_dtype(dtype_name(dtype))
 
 
 def _operand(value: Any, beside: Expr) -> Expr:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .dims import Dim, as_dim
+from .dtypes import checked_dtype
 from .node import Node
 from .span import Span
 
@@ -116,7 +117,10 @@ def _tensor_shape(shape: Any) -> "tuple[Dim, ...] | Var | None":
     """Dimensions as a tuple, those of a `ShapeExpr` too; a variable, or None, as it is."""
     values = getattr(shape, "values", shape)
     if isinstance(values, Sequence) and not isinstance(values, str):
-        return tuple(map(as_dim, values))
+        dims = tuple(map(as_dim, values))
+        if any(isinstance(dim, int) and dim < 0 for dim in dims):
+            raise ValueError(f"a dimension must not be negative, found the shape {shape}")
+        return dims
     if shape is None or hasattr(shape, "ty"):
         return shape  # type: ignore[no-any-return]  # a variable, whose class stands above this file
     raise TypeError(
@@ -128,9 +132,7 @@ def dtype_name(dtype: Any) -> str:
     """The name of a dtype: `float32`, `bfloat16`, `bool`, `int4`, `float8_e4m3fn`, `key<fry>`."""
     if isinstance(dtype, PrimType):
         return dtype.dtype
-    if isinstance(dtype, str):
-        return dtype
-    return str(np.dtype(dtype))
+    return checked_dtype(dtype if isinstance(dtype, str) else str(np.dtype(dtype)))
 
 
 def device_name(vdevice: str) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from relaxjax.ir.dims import Dim, as_dim
-from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var, np_dtype
+from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
@@ -153,10 +153,7 @@ def _shape_var(shape: Var | None) -> Var | None:
 def _dtype(dtype: Any) -> str | None:
     if dtype is None or dtype in ("", "void"):
         return None
-    name = dtype.dtype if isinstance(dtype, ScalarType) else dtype_name(dtype)
-    if not name.startswith("key<"):
-        np_dtype(name)
-    return name
+    return dtype.dtype if isinstance(dtype, ScalarType) else dtype_name(dtype)
 
 
 def _refuse_text(text: str) -> Dim:

@@ -164,6 +164,8 @@ class Body:
         context = node.items[0].context_expr
         if len(node.items) != 1 or not calls(self.evaluator, context, DataflowForm, "dataflow"):
             raise self.evaluator.refusal(context, "the one `with` of Relax is `with R.dataflow():`")
+        if isinstance(context, ast.Call) and (context.args or context.keywords):
+            raise self.evaluator.refusal(context, "`R.dataflow()` takes no arguments")
         if node.items[0].optional_vars is not None:
             raise self.evaluator.refusal(
                 node.items[0].optional_vars, "a dataflow block has no name"

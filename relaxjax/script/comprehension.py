@@ -18,6 +18,8 @@ class Reader(Protocol):
 
     def items(self, value: Any, node: ast.expr) -> list[Any]: ...
 
+    def count_step(self) -> None: ...
+
 
 def collect(
     reader: Reader, element: Callable[[], Any], loops: list[ast.comprehension]
@@ -40,6 +42,7 @@ def lambda_function(reader: Reader, node: ast.Lambda) -> Callable[..., Any]:
     def function(*args: Any) -> Any:
         if len(args) != len(names):
             raise TypeError(f"the lambda takes {len(names)} arguments, but {len(args)} were given")
+        reader.count_step()
         reader.scope.push(dict(zip(names, args, strict=True)))
         try:
             return reader.evaluate(node.body)
@@ -75,6 +78,7 @@ def _rounds(
         return
     loop, *inner = loops
     for item in reader.items(reader.evaluate(loop.iter), loop.iter):
+        reader.count_step()
         for name, value in unpack(reader, loop.target, item):
             reader.scope.set(name.id, value)
         if all(truth(reader.evaluate(test)) for test in loop.ifs):

@@ -35,6 +35,8 @@ def block_outputs(
 def choice_name(evaluator: Evaluator, node: ast.If) -> str:
     """The name that both branches of an `if` bind last."""
     if not node.orelse:
+        if isinstance(node.body[-1], ast.Return):
+            raise early_return(evaluator, node.body[-1])
         raise evaluator.refusal(
             node.test, "`if` needs an `else`", "Both branches bind the same name last."
         )

@@ -6,6 +6,7 @@ what the caller passed in, and nothing that could be reached from there.
 """
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
@@ -22,7 +23,17 @@ from .comprehension import collect, lambda_function
 from .errors import ScriptError
 from .forms import Macro
 from .namespace import Members
-from .operators import BINARY, COMPARISON, UNARY, check_operands, subscript, truth
+from .operators import (
+    BINARY,
+    COMPARISON,
+    UNARY,
+    bounded_range,
+    check_count,
+    check_operands,
+    check_size,
+    subscript,
+    truth,
+)
 from .scope import Scope, UnknownNameError
 from .source import Source
 from .values import as_expr
@@ -33,9 +44,9 @@ SAFE_BUILTINS: dict[str, Any] = {
     function.__name__: function
     for function in (
         *(abs, bool, complex, enumerate, float, int, len, list),
-        *(max, min, range, sum, tuple, zip),
+        *(max, min, sum, tuple, zip),
     )
-}
+} | {"range": bounded_range}
 _CONVERSIONS: dict[int, Callable[[Any], str]] = {ord("s"): str, ord("r"): repr, ord("a"): ascii}
 # What an untrusted text may ask of a node: data, and nothing that runs or writes anything.
 _NODE_ATTRIBUTES = frozenset(
@@ -57,6 +68,7 @@ class Evaluator:
         self.scope = scope
         self.trusted = trusted
         self._expand = expand
+        self._steps = 0
 
     def evaluate(self, node: ast.expr) -> Any:
         """The value of an expression: Python's, or a Relax expression that knows its place."""
@@ -93,6 +105,12 @@ class Evaluator:
             raise
         except Exception as error:
             raise self.error(node, error) from _cause(error)
+
+    def count_step(self) -> None:
+        """Note one round of a loop or one call of a lambda; a text may not make too many."""
+        self._steps += 1
+        if not self.trusted:
+            check_count(self._steps)
 
     def items(self, value: Any, node: ast.expr) -> list[Any]:
         """The items of a Python value, or the fields of a tuple that has a name."""
@@ -139,7 +157,10 @@ class Evaluator:
         value = self.evaluate(node.value)
         convert = _CONVERSIONS.get(node.conversion)
         value = value if convert is None else convert(value)
-        return format(value, "" if node.format_spec is None else self.evaluate(node.format_spec))
+        spec = "" if node.format_spec is None else self.evaluate(node.format_spec)
+        if not self.trusted:
+            check_count(max(map(int, re.findall(r"\d+", spec)), default=0))
+        return format(value, spec)
 
     def _joined(self, node: ast.JoinedStr) -> str:
         return "".join(map(str, map(self.evaluate, node.values)))
@@ -166,6 +187,8 @@ class Evaluator:
         lhs, rhs = self.evaluate(node.left), self.evaluate(node.right)
         sign, function = BINARY[type(node.op)]
         check_operands(sign, lhs, rhs)
+        if not self.trusted:
+            check_size(sign, lhs, rhs)
         return self._placed(function(lhs, rhs), node)
 
     def _unary(self, node: ast.UnaryOp) -> Any:

@@ -41,6 +41,12 @@ class ModuleReader:
         self.evaluator = Evaluator(source, self.scope, trusted)
 
     def read(self) -> IRModule:
+        if self.node.bases or self.node.keywords:
+            raise self.evaluator.refusal(
+                (*self.node.bases, *self.node.keywords)[0],
+                "a module has no base class",
+                f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.',
+            )
         statements = docless(self.node.body)
         for name in (name for statement in statements for name in bound_names(statement)):
             why = f"It is a function of the module: write `{self.node.name}.{name}`."

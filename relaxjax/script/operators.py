@@ -53,6 +53,8 @@ UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
     ast.UAdd: ("+", operator.pos),
     ast.Invert: ("~", operator.invert),
 }
+# What a text that nobody vouches for may make in one expression.
+MOST_ITEMS = 1_000_000
 # Signs that are no operators of Relax, each with what its programs say instead.
 _WRITTEN_AS = {
     "==": "R.equal(x, y)",
@@ -83,6 +85,40 @@ def check_operands(sign: str, *operands: Any) -> None:
             )
     if any(isinstance(operand, np.ndarray) for operand in operands):
         raise OperandError(f"an array of numpy is no operand of `{sign}`", "Write R.const(array).")
+
+
+def check_size(sign: str, lhs: Any, rhs: Any) -> None:
+    """Refuse what would make a text that nobody vouches for compute for ever or fill the memory."""
+    match sign, lhs, rhs:
+        case ("*", int(), str() | bytes() | list() | tuple()):
+            size = lhs * len(rhs)
+        case ("*", str() | bytes() | list() | tuple(), int()):
+            size = len(lhs) * rhs
+        case ("**", int(), int()):
+            size = lhs.bit_length() * max(rhs, 0)
+        case ("<<", int(), int()):
+            size = lhs.bit_length() + rhs
+        case ("%", str() | bytes(), _):
+            raise ValueError("a text does not format with `%`: write an f-string")
+        case _:
+            return
+    check_count(size)
+
+
+def check_count(count: int) -> None:
+    if count > MOST_ITEMS:
+        raise ValueError(
+            f"a text may not make more than {MOST_ITEMS:,} items or digits at once, but this "
+            f"makes {count:,}: give what is big as a variable, by `extra_vars`"
+        )
+
+
+def bounded_range(*args: Any) -> range:
+    """Python's `range`, of no more items than a text may make."""
+    found = range(*args)
+    length = max(0, -((found.start - found.stop) // found.step))  # len() knows small ones only
+    check_count(length)
+    return found
 
 
 def truth(value: Any) -> bool:

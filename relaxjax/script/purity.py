@@ -1,5 +1,7 @@
 """Finding a call with effects where none may be."""
 
+from collections.abc import Iterator
+
 from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import is_pure_call
@@ -7,16 +9,14 @@ from relaxjax.ir.infer import is_pure_call
 
 def impure_call(function: Function) -> Call | None:
     """The first impure call of a function. Its closures answer for themselves."""
-    return _impure_in(function.body)
+    return next(_impure_in(function.body), None)
 
 
-def _impure_in(seq: SeqExpr) -> Call | None:
+def _impure_in(seq: SeqExpr) -> Iterator[Call]:
     for binding in seq.bindings():
         value = binding.value
         if isinstance(value, Call) and not is_pure_call(value):
-            return value
+            yield value
         if isinstance(value, If):
-            found = _impure_in(value.true_branch) or _impure_in(value.false_branch)
-            if found is not None:
-                return found
-    return None
+            yield from _impure_in(value.true_branch)
+            yield from _impure_in(value.false_branch)

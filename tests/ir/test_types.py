@@ -74,6 +74,8 @@ def test_a_wrong_shape_is_an_error() -> None:
         TensorType((2.5,))  # type: ignore[arg-type]  # what is tested
     with pytest.raises(TypeError, match="`'n'` is no dimension"):
         ShapeType(("n",))  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(ValueError, match=r"must not be negative, found the shape \(-2, 3\)"):
+        TensorType((-2, 3))
 
 
 @pytest.mark.parametrize("ty", EVERY_TYPE, ids=str)
@@ -104,3 +106,17 @@ def test_dtype_names() -> None:
     assert is_float("float8_e5m2")
     assert not is_float("int32")
     assert not is_float(None)
+
+
+def test_short_names_of_dtypes_are_tvms() -> None:
+    assert dtype_name("float") == "float32"
+    assert dtype_name("int") == "int32"
+
+
+def test_a_wrong_dtype_is_an_error() -> None:
+    with pytest.raises(TypeError, match="there is no dtype `f4`: write `float32`"):
+        TensorType((2,), "f4")
+    with pytest.raises(TypeError, match="there is no dtype `flaot32`"):
+        TensorType((2,), "flaot32")
+    with pytest.raises(TypeError, match="there is no dtype `M8` for tensors"):
+        TensorType((2,), "M8")

@@ -379,3 +379,8 @@ def test_the_default_context_can_be_watched_too() -> None:
     context.override_instruments(None)
     NOTED(EMPTY)
     assert log == ["a enter", "a should Noted", "a before Noted", "a after Noted", "a exit"]
+
+
+def test_a_context_shows_what_was_asked_of_it() -> None:
+    context = PassContext(opt_level=3, disabled_pass=["FoldConstant"])
+    assert repr(context) == "PassContext(opt_level=3, disabled_pass=['FoldConstant'])"

@@ -124,6 +124,30 @@ def test_what_is_nested_too_deeply() -> None:
     assert error.msg == "the text is nested too deeply to be read"
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "range(10**12)",
+        "sum(range(5, 10**30, 3))",
+        "10 ** 10 ** 10",
+        "1 << 10 ** 12",
+        "[0] * 10 ** 10",
+        "10 ** 10 * 'a'",
+        "f'{1:{10 ** 9}}'",
+        "[0 for i in range(10**4) for j in range(10**4)]",
+        "[[0 for i in range(10**4)] for j in range(10**4)]",
+    ],
+)
+def test_a_text_cannot_make_its_reader_compute_for_ever(expression: str) -> None:
+    error = error_of(f"x = {expression}")
+    assert "a text may not make more than 1,000,000 items or digits at once" in error.msg
+    assert "`extra_vars`" in error.msg
+
+
+def test_a_text_does_not_format_by_percent() -> None:
+    assert "write an f-string" in error_of("x = '%1000000000d' % 1").msg
+
+
 def test_what_is_no_character() -> None:
     error = error_of("x = 1\ny = '\ud800'")
     assert error.msg == "the text has half of a surrogate pair, which is no character"

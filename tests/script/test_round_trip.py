@@ -92,11 +92,12 @@ def types(symbols: list[SymbolicVar]) -> st.SearchStrategy[Type]:
     names: dict[str, Any] = dict(zip(strategies.VARIABLES, symbols, strict=True))
     dims = strategies.formulas("+ - *").map(lambda formula: strategies.dim_of(formula, names))
     shapes = st.lists(dims, max_size=3).map(tuple)
+    sizes = st.lists(dims.filter(lambda dim: not isinstance(dim, int) or dim >= 0), max_size=3)
     ranks = st.integers(-1, 3)
     dtypes = st.none() | st.sampled_from(DTYPES)
     devices = st.sampled_from([None, "cuda:1:global"])
     leaves = (
-        st.builds(TensorType, shapes, dtypes, vdevice=devices)
+        st.builds(TensorType, sizes, dtypes, vdevice=devices)
         | st.builds(TensorType, st.none(), dtypes, ranks, devices)
         | st.builds(ShapeType, shapes)
         | st.builds(ShapeType, st.none(), ranks)
