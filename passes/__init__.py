@@ -26,6 +26,8 @@ from .kinds import DataflowBlockPass as DataflowBlockPass
 from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass
 from .kinds import Pass as Pass
+from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
+from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .notes import in_function as in_function
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
 from .pipeline import PipelineError as PipelineError

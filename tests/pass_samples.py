@@ -38,7 +38,13 @@ OTHER_RESULTS = {
 }
 
 # Options for passes that have some without a default, or that do nothing without them.
-SAMPLES: dict[str, Sample] = {}
+_CHANNELS_LAST = {
+    f"relax.nn.conv{len(spatial)}d": [f"N{spatial}C", f"{spatial}IO"]
+    for spatial in ("W", "HW", "DHW")
+}
+SAMPLES: dict[str, Sample] = {
+    "ConvertLayout": lambda case: FACTORIES["ConvertLayout"](_CHANNELS_LAST),
+}
 
 # How far from the results of other passes a pass may come, relative to the largest number.
 TOLERANCES: dict[str, float] = {}

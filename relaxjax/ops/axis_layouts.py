@@ -1,13 +1,14 @@
 """Layout rules of operators whose attributes name axes: with other numbers they are as good."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from relaxjax.ir.expr import Call, PrimExpr, Tuple
-from relaxjax.ir.layout import LayoutRule, Order, Orders, known, without
+from relaxjax.ir.layout import LayoutRule, Order, Orders, Relayout, known, without
 from relaxjax.ir.types import TensorType, TupleType
 
-from .rearranging import carrying, in_all_fields, moved_axes
+from .rearranging import carrying, in_all_fields, moved_axes, remade
 
 Changed = tuple[Mapping[str, Any], Orders]
 
@@ -72,6 +73,14 @@ def _expanded(call: Call, order: Order) -> Changed:
     return {}, with_new_axes(order, [axis % ndim for axis in axes])
 
 
+def _expanded_in(call: Call, order: Order) -> Relayout:
+    """New axes wherever the order has them."""
+    axes = [axis % len(order) for axis in call.attrs["axis"]]
+    places = tuple(place for place, axis in enumerate(order) if axis in axes)
+    given = without(order, axes)
+    return Relayout((given,), order, lambda new: remade(call, new, {"axis": places}))
+
+
 def _squeezed(call: Call, order: Order) -> Changed | None:
     ty, axis = call.args[0].ty, call.attrs["axis"]
     if not isinstance(ty, TensorType) or ty.dims is None:
@@ -121,7 +130,7 @@ LOCATED = carrying(_located)
 JOINED = carrying(_joined, keeps_rank=True)
 SPLIT = carrying(_joined)
 STACKED = carrying(_stacked)
-EXPANDED = carrying(_expanded)
+EXPANDED = replace(carrying(_expanded), produce=_expanded_in)
 SQUEEZED = carrying(_squeezed)
 PADDED = carrying(_padded, keeps_rank=True)
 TILED = carrying(_tiled, keeps_rank=True)

@@ -1,0 +1,63 @@
+"""Choosing for each operator the layout that it runs best in."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.function import Function
+from relaxjax.ir.index_map import index_axes, index_map_over
+from relaxjax.ir.layout import LayoutRule, Order, Relayout
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.passes.base import pass_factory
+
+from .convert_layout import chosen
+from .rearrange import rearranged
+
+Alter = Mapping[str, Sequence[str]] | Callable[[Call], Sequence[str] | None]
+
+
+@pass_factory(opt_level=3, kind="function")
+def AlterOpLayout(function: Function, mod: IRModule, alter: Alter | None = None) -> Function:
+    """Compute each operator in the layout that it prefers, or that `alter` chooses for it.
+
+    `alter` is a table as ConvertLayout takes it, or a function from a call to the layouts of its
+    data, its kernel, and maybe its result; None leaves the call alone. Without it, convolutions
+    take the layouts that they declare to prefer, with the channels innermost. The operators between
+    follow, and layout_transform stands only where the program goes in and out of a layout.
+
+    Before:
+
+        lv = R.nn.conv2d(x, w, data_layout="NCHW", kernel_layout="OIHW")
+
+    After:
+
+        lv = R.layout_transform(x, index_map=lambda i0, i1, i2, i3: (i0, i2, i3, i1))
+        lv1 = R.layout_transform(w, index_map=lambda i0, i1, i2, i3: (i2, i3, i1, i0))
+        lv2 = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="HWIO")
+        lv3 = R.layout_transform(lv2, index_map=lambda i0, i1, i2, i3: (i0, i3, i1, i2))
+    """
+
+    def choose(call: Call) -> Relayout | None:
+        layouts = _wish(call, alter)
+        assert isinstance(call.op, Op)
+        return chosen(call, {call.op.name: layouts}) if layouts else None
+
+    return rearranged(function, choose, _transformed)
+
+
+def _wish(call: Call, alter: Alter | None) -> Sequence[str] | None:
+    assert isinstance(call.op, Op)
+    if callable(alter):
+        return alter(call)
+    if alter is not None:
+        return alter.get(call.op.name)
+    rule = call.op.layout
+    return rule.preferred if isinstance(rule, LayoutRule) else None
+
+
+def _transformed(expr: Expr, order: Order) -> Expr:
+    axes = index_axes(len(order))
+    names = [f"i{axis}" for axis in range(len(order))]
+    layout = index_map_over(names, axes, [axes[axis] for axis in order])
+    return get_op("relax.layout_transform")(expr, layout)
