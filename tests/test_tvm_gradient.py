@@ -99,6 +99,15 @@ PROGRAMS = {
         "loss = R.sum(R.take(x, i, axis=1))",
     ),
     "unused parameters": (XY, "loss = R.sum(x)"),
+    "checkpoint marks": (
+        XY,
+        (
+            "a = R.grad.start_checkpoint(x)\nb = R.grad.start_checkpoint(y)\n"
+            "c = R.multiply(R.sin(R.exp(a)), b)\nd = R.grad.end_checkpoint(c)\n"
+            "e = R.grad.start_checkpoint(d)\nf = R.cos(R.exp(e))\ng = R.grad.end_checkpoint(f)\n"
+            "loss = R.sum(R.tanh(R.multiply(g, y)))"
+        ),
+    ),
     "silu": (X, "loss = R.sum(R.nn.silu(x))"),
 }
 

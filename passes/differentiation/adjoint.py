@@ -1,6 +1,6 @@
 """The backward half of a sequence of bindings: the adjoint of each variable, from last to first."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
@@ -24,18 +24,21 @@ class Adjoint:
     """The adjoints of the variables so far, and the builder that writes them.
 
     `reverses` says how to go back through bindings that are no calls of operators; `recomputed`
-    gives the forward value that a gradient rule may look at in the place of a variable.
+    gives the forward value that a gradient rule may look at in the place of a variable, `originals`
+    the variable that such a value was computed as first.
     """
 
     def __init__(
         self,
         builder: BlockBuilder,
-        reverses: dict[Var, Reverse],
+        reverses: Mapping[Var, Reverse],
         recomputed: Callable[[Expr], Expr],
+        originals: Mapping[Var, Var],
     ) -> None:
         self.builder = builder
         self.reverses = reverses
         self.recomputed = recomputed
+        self.originals = originals
         self.adjoints: dict[Var, Var] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
 
@@ -91,12 +94,14 @@ class Adjoint:
 
     def update(self, var: Var, partial: Expr) -> None:
         """Add a partial adjoint to that of a variable."""
+        var = self.originals.get(var, var)
         before = self.adjoints.get(var)
         total = partial if before is None else self.sum(before, partial)
         self.adjoints[var] = self.builder.emit(total, f"{var.name}_adjoint")
 
     def update_field(self, var: Var, index: int, partial: Expr) -> None:
         """Add a partial adjoint to that of one field of a tuple."""
+        var = self.originals.get(var, var)
         assert isinstance(var.ty, TupleType)
         before = self.adjoints.get(var)
         fields: list[Expr] = []

@@ -1,21 +1,38 @@
 """Checkpoint marks: which forward values the backward keeps, and which it computes again."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Binding, VarBinding
+from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
+from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.walk import substitute, used_vars
+from relaxjax.ir.renew import Renewal
+from relaxjax.ir.walk import bound_vars, substitute, used_vars
+
+from .adjoint import Adjoint, Reverse
+
+# Emits a binding that is no operator's call, and gives the way back through it.
+Part = Callable[[BlockBuilder, Binding, set[Var]], Reverse]
 
 
-def without_marks(bindings: Sequence[Binding]) -> tuple[tuple[Binding, ...], set[Var]]:
-    """The bindings without their checkpoint marks, and the variables between marks.
+@dataclass(frozen=True)
+class Unmarked:
+    """The bindings of a sequence without their checkpoint marks, and the variables between marks.
 
     What depends on a value through its `start_checkpoint` is computed again for the backward
     program, up to `end_checkpoint`; everything else is kept, the started values themselves too.
     """
+
+    bindings: tuple[Binding, ...]
+    between: frozenset[Var]
+    aliases: dict[Var, Expr]  # what the variable of each mark stands for
+
+
+def without_marks(bindings: Sequence[Binding]) -> Unmarked:
+    """The bindings with every variable of a mark replaced by what was marked."""
     start, end = get_op("relax.grad.start_checkpoint"), get_op("relax.grad.end_checkpoint")
     aliases: dict[Var, Expr] = {}
     started: set[Var] = set()
@@ -25,7 +42,10 @@ def without_marks(bindings: Sequence[Binding]) -> tuple[tuple[Binding, ...], set
         value = binding.value
         if isinstance(value, Call) and value.op in (start, end):
             marked = substitute(value.args[0], aliases)
-            aliases[binding.var] = marked
+            if isinstance(marked, DataflowVar) and not isinstance(binding.var, DataflowVar):
+                kept.append(replace(binding, value=marked))  # seen where what it marks is not
+            else:
+                aliases[binding.var] = marked
             if value.op is start:
                 started.add(binding.var)
                 between -= {marked}
@@ -34,26 +54,62 @@ def without_marks(bindings: Sequence[Binding]) -> tuple[tuple[Binding, ...], set
         if any(var in started or var in between for var in set(used_vars(value)) - ended):
             between.add(binding.var)
         kept.append(replace(binding, value=substitute(value, aliases)))
-    return tuple(kept), between
+    return Unmarked(tuple(kept), frozenset(between), aliases)
 
 
+@dataclass
 class Recomputation:
-    """Computes forward values between checkpoints again, each once, where the backward asks."""
+    """Computes forward values between checkpoints again, each once, where the backward asks.
 
-    def __init__(self, builder: BlockBuilder, bindings: Sequence[Binding], between: set[Var]):
-        self.builder = builder
-        self.values = {b.var: b for b in bindings if b.var in between}
-        self.copies: dict[Var, Var] = {}
+    `parts` says how to compute those that are no operators' calls, so that there is a way back.
+    """
+
+    builder: BlockBuilder
+    unmarked: Unmarked
+    active: set[Var]
+    parts: dict[Var, Part]
+    copies: dict[Var, Var] = field(default_factory=dict)
+    originals: dict[Var, Var] = field(default_factory=dict)
+    reverses: dict[Var, Reverse] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.bindings = {
+            binding.var: binding
+            for binding in self.unmarked.bindings
+            if binding.var in self.unmarked.between and not isinstance(binding.value, Function)
+        }
+
+    def adjoint(self, reverses: dict[Var, Reverse]) -> Adjoint:
+        """The way back over the sequence, from nothing on."""
+        later = {var: partial(self._go_back, var) for var in self.parts}
+        return Adjoint(self.builder, {**reverses, **later}, self, self.originals)
 
     def __call__(self, expr: Expr) -> Expr:
         """`expr` in terms of kept values and copies."""
-        needed = [var for var in used_vars(expr) if var in self.values]
+        needed = [var for var in used_vars(expr) if var in self.bindings]
         return substitute(expr, {var: self.copy(var) for var in needed})
 
     def copy(self, var: Var) -> Var:
+        """The variable that holds a forward value again."""
         if var not in self.copies:
-            binding = self.values[var]
-            value = self(binding.value)
+            binding = self.bindings[var]
+            value = _with_own_variables(self(binding.value))
             copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
-            self.copies[var] = self.builder.emit_binding(VarBinding(copy, value, span=binding.span))
+            self.copies[var], self.originals[copy] = copy, var
+            again = replace(binding, var=copy, value=value)
+            if var in self.parts:
+                active = self.active | {c for c, v in self.originals.items() if v in self.active}
+                self.reverses[var] = self.parts[var](self.builder, again, active)
+            else:
+                self.builder.emit_binding(again)
         return self.copies[var]
+
+    def _go_back(self, var: Var, adjoint: Adjoint, cotangent: Var) -> None:
+        """Compute what is no operator's call again, then go back through it."""
+        self.copy(var)
+        self.reverses[var](adjoint, cotangent)
+
+
+def _with_own_variables(value: Expr) -> Expr:
+    """A copy of a value that binds no variable which the value itself binds."""
+    return Renewal({}, frozenset(bound_vars(value))).expr(value)

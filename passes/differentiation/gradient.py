@@ -16,14 +16,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
-from relaxjax.ir.walk import used_vars
+from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
 from .activity import CUSTOM_GRADIENT, active_vars, carries_gradient, obstacles
-from .adjoint import Adjoint
 from .adjoint import GradientError as GradientError
-from .checkpoints import Recomputation, without_marks
+from .checkpoints import without_marks
 from .halves import Differentiator
 from .inlining import inline_closures
 from .parts import is_flat
@@ -113,24 +112,25 @@ def _adjoint_body(
     required: Sequence[Var],
 ) -> SeqExpr:
     """Forward bindings, seeds, backward bindings, gradients: one dataflow block if it can be."""
-    bindings, between = without_marks(tuple(function.body.bindings()))
-    active = active_vars(bindings, used_vars(Tuple(tuple(targets))), required)
+    unmarked = without_marks(tuple(function.body.bindings()))
+    targets = [substitute(target, unmarked.aliases) for target in targets]
+    result = substitute(function.body.body, unmarked.aliases)
+    required = used_vars(substitute(Tuple(tuple(required)), unmarked.aliases))
+    active = active_vars(unmarked.bindings, used_vars(Tuple(tuple(targets))), required)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in function.params]):
         with builder.dataflow() if flat else nullcontext():
-            reverses = differentiator.emit_forward(builder, bindings, active)
-            recomputed = Recomputation(builder, bindings, between)
-            adjoint = Adjoint(builder, reverses, recomputed)
+            adjoint = differentiator.emit_forward(builder, unmarked, active).way_back(builder)
             for target, seed in zip(targets, seeds, strict=True):
                 with builder.origin(target.span, getattr(target, "name", None)):
                     adjoint.distribute(target, seed)
-            adjoint.go_back(bindings)
+            adjoint.go_back(unmarked.bindings)
             emit = builder.emit_output if flat else builder.emit
             outputs = []
             for var in required:
                 with builder.origin(var.span, var.name):
                     outputs.append(emit(adjoint.of(var), f"{var.name}_adjoint_out"))
-        return builder.sequence((function.body.body, Tuple(tuple(outputs))))
+        return builder.sequence((result, Tuple(tuple(outputs))))
 
 
 def _ones(target: Expr) -> Expr:

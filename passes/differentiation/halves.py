@@ -16,7 +16,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.walk import bound_vars, free_vars, used_vars
+from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
 from .activity import (
     CUSTOM_GRADIENT,
@@ -27,9 +27,28 @@ from .activity import (
     module_functions,
 )
 from .adjoint import Adjoint, Reverse, zeros
+from .checkpoints import Part, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
+
+
+@dataclass
+class Forward:
+    """What the forward bindings leave to those that go back.
+
+    `reverses` and `parts` are of bindings that are no operators' calls: how to go back through
+    them, or where they stand between checkpoint marks, how to compute them again for that.
+    """
+
+    unmarked: Unmarked
+    active: set[Var]
+    reverses: dict[Var, Reverse] = field(default_factory=dict)
+    parts: dict[Var, Part] = field(default_factory=dict)
+
+    def way_back(self, builder: BlockBuilder) -> Adjoint:
+        again = Recomputation(builder, self.unmarked, self.active, self.parts)
+        return again.adjoint(self.reverses)
 
 
 @dataclass
@@ -45,45 +64,49 @@ class Differentiator:
     def __post_init__(self) -> None:
         self.functions = module_functions(self.module)
 
-    def emit_forward(
-        self, builder: BlockBuilder, bindings: Sequence[Binding], active: set[Var]
-    ) -> dict[Var, Reverse]:
-        """Emit the forward bindings; how to go back through those that are no operators' calls."""
-        reverses: dict[Var, Reverse] = {}
-        self.functions |= local_functions(bindings)
-        for binding in bindings:
+    def emit_forward(self, builder: BlockBuilder, unmarked: Unmarked, active: set[Var]) -> Forward:
+        """Emit the forward bindings, and find how to go back through them."""
+        forward = Forward(unmarked, active)
+        self.functions |= local_functions(unmarked.bindings)
+        for binding in unmarked.bindings:
+            part = self._part(binding) if binding.var in active else None
             with builder.origin(binding.span):
-                match binding.value:
-                    case If() as choice if binding.var in active:
-                        reverses[binding.var] = self._choice(builder, binding, choice, active)
-                    case Call(op=GlobalVar()) as call if binding.var in active:
-                        reverses[binding.var] = self._call(builder, binding, call, active)
-                    case Call(op=Op() as op) as call if binding.var in active and op.facts.get(
-                        "loop"
-                    ):
-                        body = self.functions[call.args[0]]
-                        reverses[binding.var] = emit_loop(
-                            builder, binding, call, body, active, self.halves
-                        )
-                    case _:
-                        builder.emit_binding(binding)
-        return reverses
+                if part is None:
+                    builder.emit_binding(binding)
+                elif binding.var in unmarked.between:
+                    builder.emit_binding(binding)
+                    forward.parts[binding.var] = part
+                else:
+                    forward.reverses[binding.var] = part(builder, binding, active)
+        return forward
+
+    def _part(self, binding: Binding) -> Part | None:
+        match binding.value:
+            case If():
+                return self._choice
+            case Call(op=GlobalVar()):
+                return self._call
+            case Call(op=Op() as op) if op.facts.get("loop"):
+                return self._loop
+            case _:
+                return None
 
     def halves(self, seq: SeqExpr, inputs: Sequence[Var]) -> Halves:
         """The two halves of a sequence, differentiated by `inputs`."""
         seq = resolve_casts(seq)
-        bindings = tuple(seq.bindings())
-        active = active_vars(bindings, used_vars(seq.body), inputs)
-        cotangent = Var("cotangent", seq.body.ty)
+        unmarked = without_marks(tuple(seq.bindings()))
+        result = substitute(seq.body, unmarked.aliases)
+        active = active_vars(unmarked.bindings, used_vars(result), inputs)
+        cotangent = Var("cotangent", result.ty)
         builder = BlockBuilder()
         with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
-            reverses = self.emit_forward(builder, bindings, active)
-            forward = builder.sequence(seq.body)
+            way = self.emit_forward(builder, unmarked, active)
+            forward = builder.sequence(result)
         with builder.scope():
-            adjoint = Adjoint(builder, reverses, lambda expr: expr)
-            with builder.origin(seq.body.span, getattr(seq.body, "name", None)):
-                adjoint.distribute(seq.body, cotangent)
-            adjoint.go_back(bindings)
+            adjoint = way.way_back(builder)
+            with builder.origin(result.span, getattr(result, "name", None)):
+                adjoint.distribute(result, cotangent)
+            adjoint.go_back(unmarked.bindings)
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body
         defined = set(bound_vars(forward))
@@ -91,10 +114,15 @@ class Differentiator:
         body = Tuple((forward.body, Tuple(saved)))
         return Halves(SeqExpr(forward.blocks, body), swept, cotangent, saved)
 
-    def _choice(
-        self, builder: BlockBuilder, binding: Binding, choice: If, active: set[Var]
-    ) -> Reverse:
+    def _loop(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
+        assert isinstance(binding.value, Call)
+        body = self.functions[binding.value.args[0]]
+        return emit_loop(builder, binding, body, active, self.halves)
+
+    def _choice(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         """Keep what a branch saves on its way; the reverse goes back through that branch."""
+        choice = binding.value
+        assert isinstance(choice, If)
         inputs = [var for var in free_vars(choice) if var in active]
         true = self.halves(choice.true_branch, inputs)
         false = self.halves(choice.false_branch, inputs)
@@ -121,10 +149,10 @@ class Differentiator:
 
         return reverse
 
-    def _call(
-        self, builder: BlockBuilder, binding: Binding, call: Call, active: set[Var]
-    ) -> Reverse:
+    def _call(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         """Call the forward half of a function; the reverse calls its backward half."""
+        call = binding.value
+        assert isinstance(call, Call)
         assert isinstance(call.op, GlobalVar)
         function = self.module[call.op.name]
         places = active_params(function, call.args, active)

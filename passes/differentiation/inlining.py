@@ -18,6 +18,7 @@ from relaxjax.ir.infer import unify
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew, substitute_symbols
+from relaxjax.ir.span import located
 from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbols, used_vars
 
 Closures = dict[Var, Function]
@@ -43,14 +44,18 @@ def _sequence(seq: SeqExpr, closures: Closures) -> SeqExpr:
 def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
     for binding in seq.bindings():
         value = binding.value
-        form = _loop_form(value)
+        with located(binding.span):
+            form = _loop_form(value)
         if isinstance(value, Function):
-            inner = replace(value, body=_sequence(value.body, closures))
+            inner = replace(value, body=_self_contained(value.body, closures))
             if binding.var not in used_vars(value):
                 closures[binding.var] = inner
             yield replace(binding, value=inner)
         elif isinstance(value, If):
-            true, false = (_sequence(b, closures) for b in (value.true_branch, value.false_branch))
+            true, false = (
+                _self_contained(branch, closures)
+                for branch in (value.true_branch, value.false_branch)
+            )
             yield replace(binding, value=replace(value, true_branch=true, false_branch=false))
         elif isinstance(value, Call) and isinstance(value.op, Var) and value.op in closures:
             body = _opened(closures[value.op], value.args)
@@ -60,6 +65,22 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
             yield from _bindings(_spelt_out(binding, form), closures)
         else:
             yield binding
+
+
+def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
+    """The sequence of a closure or branch, with copies of the closures around it that it needs.
+
+    So what it is differentiated by are tensors, and no functions that depend on some.
+    """
+    inner = _sequence(seq, closures)
+    needed = [var for var in free_vars(inner) if var in closures]
+    if not needed:
+        return inner
+    own = {var: Var(var.name, var.ty) for var in needed}
+    copies = tuple(VarBinding(own[var], renew(closures[var])[0]) for var in needed)
+    changed = substitute(inner, own)
+    assert isinstance(changed, SeqExpr)
+    return replace(changed, blocks=(BindingBlock(copies), *changed.blocks))
 
 
 def _loop_form(value: Expr) -> Expr | None:

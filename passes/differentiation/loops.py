@@ -18,18 +18,15 @@ Parts = Callable[[SeqExpr, Sequence[Var]], Halves]
 
 
 def emit_loop(
-    builder: BlockBuilder,
-    binding: Binding,
-    call: Call,
-    body: Function,
-    active: set[Var],
-    part: Parts,
+    builder: BlockBuilder, binding: Binding, body: Function, active: set[Var], part: Parts
 ) -> Reverse:
     """Run a loop that also stacks what its steps save; the reverse runs back through the stacks.
 
     The carry of the way back is the adjoint of the carry, and with it the adjoints of the
     variables from outside that the body uses, summed over the steps.
     """
+    call = binding.value
+    assert isinstance(call, Call)
     assert isinstance(call.op, Op)
     scan, (_, init, xs) = call.op, call.args
     body, _ = renew(body, visible=True)
@@ -47,20 +44,15 @@ def emit_loop(
     builder.emit_binding(replace(binding, value=result))
 
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-        back = _backward_step(half, carry, x, outer, kept_vars)
-        backward = adjoint.builder.emit(back, f"{binding.var.name}_step_adjoint")
-        start = Tuple(
-            (
-                adjoint.leaf(TupleGetItem(cotangent, 0)),
-                Tuple(tuple(adjoint.leaf(zeros(var.ty)) for var in outer)),
-            )
-        )
+        """Scan the steps backwards, then hand the adjoints of all that they used on."""
+        emit, name = adjoint.builder.emit, binding.var.name
+        back = emit(_backward_step(half, carry, x, outer, kept_vars), f"{name}_step_adjoint")
+        nothing = Tuple(tuple(adjoint.leaf(zeros(var.ty)) for var in outer))
+        start = Tuple((adjoint.leaf(TupleGetItem(cotangent, 0)), nothing))
         stacks = Tuple((xs, TupleGetItem(ys, 1), TupleGetItem(cotangent, 1)))
         attrs = {**call.attrs, "reverse": not call.attrs["reverse"]}
-        done = adjoint.builder.emit(
-            scan(backward, start, adjoint.builder.normalize_leaf(stacks), **attrs),
-            f"{binding.var.name}_inputs_adjoint",
-        )
+        stacks_leaf = adjoint.builder.normalize_leaf(stacks)
+        done = emit(scan(back, start, stacks_leaf, **attrs), f"{name}_inputs_adjoint")
         last = adjoint.leaf(TupleGetItem(done, 0))
         adjoint.distribute(init, TupleGetItem(last, 0))
         totals = adjoint.leaf(TupleGetItem(last, 1))
@@ -106,7 +98,7 @@ def _backward_step(
             builder.emit_binding(binding)
         assert isinstance(back.body, Tuple)
         carry_back, x_back, *outer_back = back.body.fields
-        helper = Adjoint(builder, {}, lambda expr: expr)
+        helper = Adjoint(builder, {}, lambda expr: expr, {})
         sums = tuple(
             helper.leaf(helper.sum(TupleGetItem(totals, i), new))
             for i, new in enumerate(outer_back)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from typing import Any
 
 from .attrs import Attrs
@@ -60,6 +61,10 @@ class _Scope:
         self.bindings, self.shared, self.dataflow, self.span = [], {}, False, None
 
 
+# The builders that have something open, the innermost last.
+_open: ContextVar[tuple["BlockBuilder", ...]] = ContextVar("open_builders", default=())
+
+
 class BlockBuilder:
     """Builds a module, or with `scope()` a sequence of bindings for one of its functions.
 
@@ -74,6 +79,13 @@ class BlockBuilder:
         self._bound: dict[Var, Expr] = {}
         self._origin: Span | None = None
         self._source: str | None = None
+
+    @staticmethod
+    def current() -> "BlockBuilder":
+        """The builder of the function or sequence that is open, the innermost of several."""
+        if not _open.get():
+            raise ValueError("no builder is open: write `with builder.function(...)` around this")
+        return _open.get()[-1]
 
     @contextmanager
     def function(
@@ -90,23 +102,29 @@ class BlockBuilder:
         given = [params] if isinstance(params, Var) else list(params or ())
         self._function = (name, given, Attrs(attrs), private, pure)
         self._names = Names([param.name for param in given])
-        self._scopes.append(_Scope())
         try:
-            yield
-            if self._function is not None:
-                raise ValueError(f"`emit_func_output` is missing in the function `{name}`")
+            with self._opened():
+                yield
+                if self._function is not None:
+                    raise ValueError(f"`emit_func_output` is missing in the function `{name}`")
         finally:
             self._function = None
-            self._scopes.pop()
 
     @contextmanager
     def scope(self, taken: Sequence[str] = ()) -> Iterator[None]:
         """Open a sequence of its own, to be taken with `sequence`; no name in `taken` is given."""
         self._names.taken.update(taken)
+        with self._opened():
+            yield
+
+    @contextmanager
+    def _opened(self) -> Iterator[None]:
         self._scopes.append(_Scope())
+        token = _open.set((*_open.get(), self))
         try:
             yield
         finally:
+            _open.reset(token)
             self._scopes.pop()
 
     @contextmanager

@@ -51,7 +51,8 @@ class Op(Expr):
 
     A rule that is None is missing, and whoever needs it says so in an error. `complete` takes what
     the user wrote, by parameter, and gives what must change before the call keeps it: defaults that
-    depend on other parameters, the dimension behind a -1.
+    depend on other parameters, the dimension behind a -1. `training_form` gives None for a call
+    that behaves in training as it stands.
     """
 
     name: str
@@ -62,7 +63,7 @@ class Op(Expr):
     lower: Callable[..., Any] | None = None
     gradient: GradientRule | NoGradient | None = None
     jvp: Callable[..., Any] | NoGradient | None = None
-    training_form: Callable[..., Expr] | None = None
+    training_form: Callable[..., Expr | None] | None = None
     decompose: Callable[..., Expr] | None = None
     layout: Any = None
     precision: str | None = None

@@ -2,6 +2,7 @@
 
 from . import arranging as arranging
 from . import binary as binary
+from . import checkpointing as checkpointing
 from . import closures as closures
 from . import core as core
 from . import creation as creation

@@ -6,26 +6,46 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 
 from .declare import OpError, op
+from .loop_segments import in_segments
+from .loop_types import each, stacked, steps_of, unstacked
 
 
-def _scan(body: Any, init: Any, xs: Any, length: int | None, reverse: bool) -> Any:
+def _scan(
+    body: Any, init: Any, xs: Any, length: int | None, reverse: bool, checkpoint: bool
+) -> Any:
     return lax.scan(lambda carry, x: body(carry, x), init, xs, length=length, reverse=reverse)
 
 
-@op("relax.scan", lower=_scan, facts={"loop": True})
+def _scan_in_segments(
+    body: Expr, init: Expr, xs: Expr, length: int | None, reverse: bool, checkpoint: bool
+) -> Expr | None:
+    assert xs.ty is not None
+    return in_segments(body, init, xs, steps_of(xs.ty, length), reverse) if checkpoint else None
+
+
+@op(
+    "relax.scan",
+    layout=OPAQUE,
+    lower=_scan,
+    training_form=_scan_in_segments,
+    facts={"loop": True},
+    precision="never",
+    fusion="opaque",
+)
 def scan(
     body: FuncType,
     init: Type,
     xs: Type,
     length: int | None = None,
     reverse: bool = False,
+    checkpoint: bool = False,
 ) -> TupleType:
     """A loop over the leading dimension of `xs`: `body(carry, x) -> (carry, y)`.
 
@@ -33,8 +53,11 @@ def scan(
     is a tensor or a tuple of tensors; where it is the empty tuple, `length` says how many steps
     there are. With `reverse` the last x comes first. The body is a function of the module or one
     defined on the spot, which may use the variables around it.
+
+    With `checkpoint`, the backward program of n steps keeps what about 2 sqrt(n) of them need, and
+    runs the body once more.
     """
-    steps = _steps(xs, length)
+    steps = steps_of(xs, length)
     if body.params is None or len(body.params) != 2:
         raise OpError(f"`body` must take a carry and an x, but it is of type {body}")
     if not isinstance(body.ret, TupleType) or len(body.ret.fields) != 2:
@@ -43,56 +66,16 @@ def scan(
     wanted_carry, wanted_x = body.params
     for name, given, wanted in (
         ("init", init, wanted_carry),
-        ("xs", _each(xs, _unstacked), wanted_x),
+        ("xs", each(xs, unstacked), wanted_x),
         ("the carry that `body` returns", carry, wanted_carry),
     ):
         if fits(given, wanted) is Fit.NEVER:
             what = "each step of `xs`" if name == "xs" else name.replace("init", "`init`")
             raise OpError(f"{what} must be of type {wanted}, which `body` takes, found {given}")
-    return TupleType((wanted_carry, _each(y, lambda ty: _stacked(ty, steps))))
+    return TupleType((wanted_carry, each(y, lambda ty: stacked(ty, steps))))
 
 
-def _steps(xs: Type, length: Dim | None) -> Dim:
-    """How many steps there are, as the tensors of `xs` or `length` say."""
-    found = [length] if length is not None else []
-    found += [ty.dims[0] for ty in _leaves(xs) if ty.dims]
-    if not found:
-        raise OpError("`xs` holds no tensor of known shape: give the number of steps as `length`")
-    for steps in found[1:]:
-        if can_prove_different(found[0], steps):
-            raise OpError(f"the number of steps must be the same, found {found[0]} and {steps}")
-    return found[0]
-
-
-def _leaves(ty: Type) -> list[TensorType]:
-    if isinstance(ty, TupleType):
-        return [leaf for field in ty.fields for leaf in _leaves(field)]
-    if not isinstance(ty, TensorType) or ty.ndim == 0:
-        raise OpError(f"`xs` must be of tensors with a leading dimension, found {ty}")
-    return [ty]
-
-
-def _each(ty: Type, change: Any) -> Type:
-    """A type with each of its tensors changed."""
-    if isinstance(ty, TupleType):
-        return TupleType(tuple(_each(field, change) for field in ty.fields))
-    changed: Type = change(ty) if isinstance(ty, TensorType) else ty
-    return changed
-
-
-def _unstacked(ty: TensorType) -> TensorType:
-    if ty.dims is None:
-        return TensorType(None, ty.dtype, ty.ndim - 1 if ty.ndim > 0 else -1)
-    return TensorType(ty.dims[1:], ty.dtype)
-
-
-def _stacked(ty: TensorType, steps: Dim) -> TensorType:
-    if ty.dims is None:
-        return TensorType(None, ty.dtype, ty.ndim + 1 if ty.ndim >= 0 else -1)
-    return TensorType((steps, *ty.dims), ty.dtype)
-
-
-def _while_loop(cond: Any, body: Any, init: Any, max_iter: int) -> Any:
+def _while_loop(cond: Any, body: Any, init: Any, max_iter: int, checkpoint: bool) -> Any:
     def goes_on(state: Any) -> Any:
         done, carry = state
         return jnp.logical_and(done < max_iter, cond(carry))
@@ -104,7 +87,7 @@ def _while_loop(cond: Any, body: Any, init: Any, max_iter: int) -> Any:
     return lax.while_loop(goes_on, step, (jnp.zeros((), "int32"), init))[1]
 
 
-def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int) -> Expr:
+def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int, checkpoint: bool) -> Expr:
     """As many steps as there may be; one after the end does nothing, and has no derivative."""
     carry, nothing = Var("carry", init.ty), Var("nothing", TupleType())
     builder = BlockBuilder()
@@ -117,15 +100,26 @@ def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int) -> Expr:
         after = builder.emit(If(goes_on, step, stay), "after")
         seq = builder.sequence((after, Tuple()))
     step_function = make_function([carry, nothing], seq, ret_ty=seq.ty)
-    return TupleGetItem(scan(step_function, init, Tuple(), max_iter), 0)
+    done = scan(step_function, init, Tuple(), max_iter, checkpoint=checkpoint)
+    return TupleGetItem(done, 0)
 
 
-@op("relax.while_loop", lower=_while_loop, training_form=_as_scan, facts={"loop": True})
-def while_loop(cond: FuncType, body: FuncType, init: Type, max_iter: int) -> Type:
+@op(
+    "relax.while_loop",
+    layout=OPAQUE,
+    lower=_while_loop,
+    training_form=_as_scan,
+    facts={"loop": True},
+    precision="never",
+    fusion="opaque",
+)
+def while_loop(
+    cond: FuncType, body: FuncType, init: Type, max_iter: int, checkpoint: bool = False
+) -> Type:
     """A loop: `body(carry) -> carry`, as long as `cond(carry)` holds, `max_iter` times at most.
 
     The bound is what lets the loop be differentiated: its backward program is a loop of `max_iter`
-    steps in reverse, of which those that were not taken do nothing.
+    steps in reverse, of which those that were not taken do nothing. `checkpoint` is as in R.scan.
     """
     if max_iter < 0:
         raise OpError(f"`max_iter` must not be negative, found {max_iter}")

@@ -1,14 +1,12 @@
 """Names of the script that stand for expressions of other operators."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from relaxjax.ir.expr import Expr
-
-Writer = TypeVar("Writer", bound=Callable[..., Expr])
+Writer = TypeVar("Writer", bound=Callable[..., Any])
 
 # The functions that the script knows beside the operators, by the operator's name they would have.
-SUGAR: dict[str, Callable[..., Expr]] = {}
+SUGAR: dict[str, Callable[..., Any]] = {}
 
 
 def sugar(name: str) -> Callable[[Writer], Writer]:

@@ -4,6 +4,7 @@ from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names a
 from relaxjax.lowering import build as build
 
 from . import optimizer as optimizer
+from . import testing as testing
 from . import training as training
 from . import transform as transform
 from . import vm as vm

@@ -1,11 +1,17 @@
 """Checkpoint marks: what lies between them is computed again for the backward program."""
 
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+from parsing import parse_functions
 
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.script import from_source
@@ -82,3 +88,122 @@ loss = R.sum(R.multiply(d_ecp, y))
     )
     found = [name for name in names(Gradient("main")(module)) if "_cp" in name]
     assert sorted(found) == ["a_cp", "c_cp", "d_cp"]
+
+
+def check(module: IRModule, *args: Any) -> IRModule:
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    floats = tuple(i for i, arg in enumerate(args) if jnp.issubdtype(arg.dtype, jnp.floating))
+    value, gradients = to_jax(adjoint, "main_adjoint")(*args)
+    expected = jax.value_and_grad(to_jax(module, "main"), floats)(*args)
+    found = value, tuple(gradients[i] for i in floats)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5)
+    return adjoint
+
+
+CALLED = parse_functions(
+    """
+@R.function(private=True)
+def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    y = R.sin(R.exp(x))
+    return y
+
+@R.function
+def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+    cls = Module
+    a = R.grad.start_checkpoint(x)
+    b = R.exp(a)
+    c = cls.wave(b)
+    d = R.cos(c)
+    e = R.grad.end_checkpoint(d)
+    loss = R.sum(R.multiply(e, y))
+    return loss
+"""
+)
+
+
+def test_a_call_between_marks_keeps_nothing() -> None:
+    """The forward program calls the function itself; its forward half runs when going back."""
+    adjoint = check(CALLED, *arrays())
+    script = adjoint["main_adjoint"].script()
+    before, after = script.split("loss_adjoint", 1)
+    assert "cls.wave(" in before
+    assert "wave_forward" not in before
+    assert after.index("wave_forward") < after.index("wave_backward")
+
+
+def test_a_branch_and_a_closure_between_marks() -> None:
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32"), k: R.Tensor((), "bool")):
+    a = R.grad.start_checkpoint(R.exp(x))
+    @R.function
+    def scaled(z: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        o = R.multiply(R.sin(z), a)
+        return o
+    if k:
+        inside = R.exp(R.sin(a))
+        b = R.multiply(inside, a)
+    else:
+        b = scaled(a)
+    c = R.grad.end_checkpoint(R.exp(b))
+    loss = R.sum(R.multiply(c, y))
+    return loss
+"""
+    )
+    for taken in (True, False):
+        adjoint = check(module, *arrays(), jnp.asarray(taken))
+    before, after = adjoint["main_adjoint"].script().split("loss_adjoint", 1)
+    assert "_kept" not in before
+    assert "b_cp_kept" in after
+
+
+def test_marks_inside_a_function_that_is_called() -> None:
+    """What its backward half needs from between them is not handed to it."""
+    body = """
+@R.function(private=True)
+def wave(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    a = {start}
+    b = R.exp(a)
+    c = R.sin(b)
+    d = R.exp(c)
+    e = {end}
+    y = R.exp(e)
+    return y
+
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    cls = Module
+    loss = R.sum(cls.wave(x))
+    return loss
+"""
+    marks = {"start": "R.grad.start_checkpoint(x)", "end": "R.grad.end_checkpoint(d)"}
+    saved = []
+    for texts in (marks, {"start": "x", "end": "d"}):
+        adjoint = check(parse_functions(body.format(**texts)), arrays()[0])
+        result = adjoint["wave_forward"].ret_ty
+        assert isinstance(result, TupleType)
+        assert isinstance(result.fields[1], TupleType)
+        saved.append(len(result.fields[1].fields))
+    assert saved == [1, 3]
+
+
+def test_what_is_returned_or_asked_for_may_be_a_mark() -> None:
+    module = parse(
+        """
+x_scp = R.grad.start_checkpoint(x)
+a = R.exp(x_scp)
+b = R.sin(a)
+b_ecp = R.grad.end_checkpoint(b)
+l = R.sum(R.multiply(b_ecp, y))
+loss = R.grad.end_checkpoint(l)
+"""
+    )
+    check(module, *arrays())
+    x, y = arrays()
+    adjoint = Gradient("main", require_grads=["x_scp", "b_ecp"])(module)
+    _, gradients = to_jax(adjoint, "main_adjoint")(x, y)
+    expected = y * jnp.cos(jnp.exp(x)) * jnp.exp(x), y
+    chex.assert_trees_all_close(gradients, expected, rtol=1e-5)

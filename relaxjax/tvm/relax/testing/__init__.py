@@ -1,0 +1,3 @@
+"""What TVM keeps for building workloads."""
+
+from . import nn as nn
