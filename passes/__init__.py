@@ -30,6 +30,7 @@ from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .notes import in_function as in_function
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
+from .partition.fuse_ops import FuseOps as FuseOps
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text
@@ -59,4 +60,5 @@ from .training.decompose_ops import DecomposeOps as DecomposeOps
 from .training.decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference
 from .training.decompose_ops import DecomposeOpsForTraining as DecomposeOpsForTraining
 from .training.decompose_ops import MutateOpsForTraining as MutateOpsForTraining
+from .training.fuse_train_step import FuseTrainStep as FuseTrainStep
 from .training.setup_trainer import SetupTrainer as SetupTrainer

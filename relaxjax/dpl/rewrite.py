@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
+from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_bindings
@@ -18,7 +19,6 @@ from relaxjax.ir.walk import (
     map_children,
     nested_sequences,
     rewrite,
-    used_vars,
 )
 
 from .context import PatternContext
@@ -217,22 +217,7 @@ def _replaced(
     bindings = [replace(b, value=changes.get(b.var, b.value)) for b in block.bindings]
     with builder.scope():
         with builder.dataflow(block.span):
-            for binding in _ordered(bindings, own):
+            for binding in in_order(bindings):
                 builder.emit_binding(binding)
         (changed,) = builder.sequence(()).blocks
     return replace(block, bindings=changed.bindings)
-
-
-def _ordered(bindings: Sequence[Binding], own: set[Var]) -> Iterator[Binding]:
-    """Bindings, each after those that it uses, otherwise in the order they have."""
-    waiting, ready = list(bindings), set[Var]()
-    while waiting:
-        following = next(
-            (b for b in waiting if all(v in ready for v in used_vars(b.value) if v in own)), None
-        )
-        if following is None:
-            names = ", ".join(f"`{binding.var.name}`" for binding in waiting)
-            raise ValueError(f"with what the rewriter gives, {names} would need each other")
-        waiting.remove(following)
-        ready.add(following.var)
-        yield following

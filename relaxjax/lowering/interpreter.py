@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -147,7 +148,20 @@ class Interpreter:
         if isinstance(function, ExternFunc):
             return packed_function(function.symbol)
         assert isinstance(expr, GlobalVar)
+        if function.attrs.get("Primitive"):
+            return self.region(function, expr.name)
         return self.closure(function, expr.name, None)
+
+    def region(self, function: Function, name: str) -> Callable[..., Any]:
+        """A fused function: one program of its name inside the one that calls it."""
+
+        def run(*args: Any) -> Any:
+            with jax.named_scope(name):
+                if all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
+                    return _region(self.mod, function, name)(*args)
+                return self.run(function, args, name, None)
+
+        return run
 
     def closure(self, function: Function, name: str, outer: Frame | None) -> Callable[..., Any]:
         return lambda *args: self.run(function, args, name, outer)
@@ -175,6 +189,17 @@ class Interpreter:
             )
         finally:
             self.branches -= 1
+
+
+@lru_cache(maxsize=512)
+def _region(mod: IRModule, function: Function, name: str) -> Callable[..., Any]:
+    """A fused function as a program, the same one at each call."""
+
+    def run(*args: Any) -> Any:
+        return Interpreter(mod).run(function, args, name, None)
+
+    run.__name__ = run.__qualname__ = name
+    return jax.jit(run)
 
 
 def literal(expr: Expr, frame: Frame) -> Any:
