@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/*.md")])
+PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
 PROGRAM = re.compile(
     r"^```python\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
 )

@@ -18,7 +18,12 @@ from relaxjax.passes.operators.legalize_ops import LegalizeOps
 
 from .append_loss import AppendLoss
 from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
+from .evaluation import with_evaluation
+from .fuse_train_step import FuseTrainStep
+from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
+from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
+from .update import Update, tensor_type
 
 BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
@@ -52,27 +57,56 @@ def SetupTrainer(
     optimizer: Optimizer,
     loss_args: Sequence[Type | Var],
     legalize: bool = True,
+    loss_scale: LossScale | None = None,
+    master_weights: bool = True,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
     The module states its numbers of parameters and model states as the attributes `param_num` and
     `state_num`; the backbone takes inputs, parameters and states, in this order, and returns its
-    outputs and then its new states. Added are `backbone_loss`, `backbone_loss_adjoint` and
-    `optimizer`, and the attributes `input_num` and `optim_state`. If the backbone has operators
-    that draw random numbers in training, such as dropout, a random key becomes its last state.
+    outputs and then its new states. Added are `backbone_loss`, `backbone_loss_adjoint`,
+    `optimizer`, `train_step` for all of these at once, and `evaluate` for the loss and the outputs
+    of the backbone as it predicts; and the attributes `input_num` and `optim_state`. If the
+    backbone has operators that draw random numbers in training, such as dropout, a random key
+    becomes its last state.
+
+    With `loss_scale`, a number or "dynamic", the adjoint takes the scale of the loss as a further
+    parameter, and the optimizer takes it out of the gradients again; a step whose gradients are not
+    finite changes nothing. Parameters of half precision are updated by float32 masters, which are
+    part of the optimizer's state, unless `master_weights` is False.
     """
+    check_loss_scale(loss_scale)
     counts = _counts(mod)
-    mod = AppendLoss(BACKBONE, loss(*loss_args), loss.num_backbone_outputs, BACKBONE_LOSS)(mod)
+    function, outputs = loss(*loss_args), loss.num_backbone_outputs
+    mod = AppendLoss(BACKBONE, function, outputs, BACKBONE_LOSS)(mod)
     mod = DecomposeOpsForInference(BACKBONE)(mod)
     mod = _with_random_key(DecomposeOpsForTraining(BACKBONE_LOSS)(mod), mod, counts)
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
-    mod = Gradient(BACKBONE_LOSS, require_grads=params, target_index=0)(mod)
-    ready = optimizer.init(params)
-    update = ready.get_function().with_attr("global_symbol", OPTIMIZER)
-    state = tuple(Constant(np.asarray(array)) for array in ready.state)
-    mod = mod.with_function(OPTIMIZER, update)
+    mod = Gradient(BACKBONE_LOSS, params, 0, cotangent=loss_scale is not None)(mod)
+    update = _update(optimizer, params, loss_scale, master_weights)
+    state = tuple(Constant(np.asarray(array)) for array in update.state)
+    mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
+    mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
+    mod = with_evaluation(mod, BACKBONE, function, outputs)
     return LegalizeOps()(mod) if legalize else mod
+
+
+def _update(
+    optimizer: Optimizer,
+    params: Sequence[Var],
+    loss_scale: LossScale | None,
+    master_weights: bool,
+) -> Update:
+    """The optimizer's function and first state, with what half precision asks for around it."""
+    has_masters = master_weights and needs_masters(params)
+    ready = optimizer.init(masters(params) if has_masters else params)
+    update = Update(ready.get_function(), tuple(ready.state))
+    types = [tensor_type(param) for param in params]
+    if has_masters:
+        unscaled = types if loss_scale is None else list(map(unscaled_type, types))
+        update = with_master_weights(update, params, unscaled)
+    return update if loss_scale is None else with_loss_scale(update, types, loss_scale)
 
 
 def _with_random_key(mutated: IRModule, mod: IRModule, counts: "_Counts") -> IRModule:

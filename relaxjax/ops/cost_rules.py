@@ -93,33 +93,57 @@ def counting(flops: Callable[[Call], Dim]) -> CostRule:
     def rule(call: Call, function_cost: FunctionCost) -> Cost:
         return Cost(flops(call), touched(call))
 
+    rule.__doc__ = flops.__doc__
     return rule
 
 
 def per_element(flops: int) -> CostRule:
     """So many flops for each element of the result."""
-    return counting(lambda call: elements(call.ty) * flops)
+
+    def count(call: Call) -> Dim:
+        return elements(call.ty) * flops
+
+    count.__doc__ = f"{_flops_text(flops)} for each element of the result."
+    return counting(count)
 
 
 def per_input(flops: int) -> CostRule:
     """So many flops for each element of the first argument."""
-    return counting(lambda call: elements(call.args[0].ty) * flops)
+
+    def count(call: Call) -> Dim:
+        return elements(call.args[0].ty) * flops
+
+    count.__doc__ = f"{_flops_text(flops)} for each element of the first argument."
+    return counting(count)
+
+
+def _flops_text(flops: int) -> str:
+    return "One flop" if flops == 1 else f"{flops} flops"
 
 
 def _views(call: Call, function_cost: FunctionCost) -> Cost:
+    """Nothing: the same bytes are seen in another way."""
     return Cost()
 
 
+def _moves(call: Call) -> Dim:
+    """No flops; everything is read and written."""
+    return 0
+
+
 def _fills(call: Call, function_cost: FunctionCost) -> Cost:
+    """No flops; only the result is written."""
     return Cost(0, byte_count(call.ty))
 
 
 def _picks(call: Call, function_cost: FunctionCost) -> Cost:
+    """No flops; as much of the first argument is read as the result has."""
     places = sum((byte_count(arg.ty) for arg in call.args[1:]), start=0)
     return Cost(0, byte_count(call.ty) * 2 + places)
 
 
 def _unknown(call: Call, function_cost: FunctionCost) -> Cost:
+    """Not known: what is called is a value."""
     raise UnknownCostError
 
 
@@ -135,15 +159,15 @@ def _symbolic(dims: Sequence[Dim]) -> Dim:
     return next(dim for dim in dims if not isinstance(dim, int))
 
 
-VIEWS: CostRule = _views  # the same bytes seen in another way: nothing is done when it runs
-MOVES: CostRule = per_element(0)  # everything read and written, nothing computed
-FILLS: CostRule = _fills  # only the result is written
-PICKS: CostRule = _picks  # as much of the first argument read as the result has
+VIEWS: CostRule = _views
+MOVES: CostRule = counting(_moves)
+FILLS: CostRule = _fills
+PICKS: CostRule = _picks
 ELEMENTWISE: CostRule = per_element(1)
 TRANSCENDENTAL: CostRule = per_element(TRANSCENDENTAL_FLOPS)
 REDUCES: CostRule = per_input(1)
 SORTS: CostRule = counting(_sorts)
-UNKNOWN: CostRule = _unknown  # what is called is a value
+UNKNOWN: CostRule = _unknown
 
 
 def _tensors(ty: Type | None) -> list[TensorType]:

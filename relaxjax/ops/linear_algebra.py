@@ -69,7 +69,7 @@ def _dot_gradient(g: Expr, x: Expr, y: Expr, out_dtype: str | None) -> tuple[Exp
 
 
 def _products(call: Call) -> Dim:
-    """A multiplication and an addition for each element of the result and of the summed axis."""
+    """A multiplication and an addition for each element of the result and the summed axis."""
     return elements(call.ty) * dims_at(call, 0)[-1] * 2
 
 

@@ -9,7 +9,10 @@ from .loop import fit as fit
 from .metrics import Metric as Metric
 from .metrics import accuracy as accuracy
 from .metrics import evaluate as evaluate
+from .metrics import evaluate_with_loss as evaluate_with_loss
 from .metrics import top_k as top_k
+from .numerics import NumericsError as NumericsError
+from .options import FitOptions as FitOptions
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter

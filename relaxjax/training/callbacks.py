@@ -11,7 +11,7 @@ from .progress import EpochReport
 
 Direction: TypeAlias = Literal["auto", "lowest", "highest"]
 
-_LOW_IS_GOOD = ("loss", "perplexity")
+_LOW_IS_GOOD = ("loss", "eval_loss", "perplexity")
 
 
 class Callback:
@@ -32,8 +32,8 @@ class Callback:
 class Monitor:
     """A number of the reports that is to become as low or as high as it can.
 
-    `name` is "loss" or that of a metric. "auto" takes a low loss and a low perplexity for good, and
-    high values of everything else.
+    `name` is "loss", "eval_loss" or that of a metric. "auto" takes low losses and a low perplexity
+    for good, and high values of everything else.
     """
 
     name: str

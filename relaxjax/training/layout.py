@@ -12,6 +12,9 @@ from .group import Group
 BACKBONE = "backbone"
 ADJOINT = "backbone_loss_adjoint"
 OPTIMIZER = "optimizer"
+TRAIN_STEP = "train_step"
+EVALUATE = "evaluate"
+LOSS_SCALE = "loss_scale"  # the attribute of a module whose adjoint takes the scale of the loss
 
 _MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
 
@@ -32,17 +35,22 @@ class Layout:
         for name in (BACKBONE, ADJOINT, OPTIMIZER):
             if name not in mod:
                 raise ValueError(f"the module has no function `{name}`: {_MEND}")
+        if TRAIN_STEP not in mod:
+            raise ValueError(
+                f"the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to it first"
+            )
         adjoint, optimizer = mod[ADJOINT], mod[OPTIMIZER]
         assert isinstance(adjoint, Function)
         assert isinstance(optimizer, Function)
         params, states = _count(mod, "param_num"), _count(mod, "state_num")
         first = _count(mod, "input_num")
         last = first + params + states
+        targets = adjoint.params[last : -1 if mod.attrs.get(LOSS_SCALE) is not None else None]
         return Layout(
             inputs=adjoint.params[:first],
             params=Group("params", "parameter", adjoint.params[first : first + params]),
             states=Group("states", "model state", adjoint.params[first + params : last]),
-            targets=adjoint.params[last:],
+            targets=targets,
             optimizer=Group("optimizer", "optimizer state", _fields(optimizer.params[-1])),
         )
 

@@ -2,35 +2,37 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, Unpack
 
 import jax
 import numpy as np
 
+from relaxjax.ir.registry import did_you_mean
+
 from .callbacks import Callback
 from .checkpoints import Checkpoints, Position
 from .feeding import Batch, ahead, calls
-from .metrics import MetricLike, evaluate, metric
+from .guard import Checkable, Guard
+from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
+from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Reporter, reporter_for_output
 
 Data: TypeAlias = Iterable[Batch] | Callable[[int], Iterable[Batch]]
 
 
-class Trainable(Protocol):
+class Trainable(Evaluator, Checkable, Protocol):
     """What the loop asks of a trainer."""
 
     @property
-    def batch_size(self) -> int | None: ...
+    def best_steps_per_call(self) -> int: ...
 
     def update(self, inputs: Any, targets: Any) -> jax.Array: ...
 
     def update_many(self, inputs: Any, targets: Any) -> jax.Array: ...
 
     def place(self, batch: Batch) -> Batch: ...
-
-    def predict(self, *inputs: Any) -> Any: ...
 
     def save(self, path: Path, notes: Mapping[str, str] | None = None) -> None: ...
 
@@ -43,13 +45,7 @@ def fit(
     epochs: int = 1,
     eval_data: Data | None = None,
     reporter: Reporter | None = None,
-    *,
-    metrics: Sequence[MetricLike] = ("accuracy",),
-    callbacks: Sequence[Callback] = (),
-    checkpoints: Checkpoints | None = None,
-    resume: bool = False,
-    steps_per_call: int = 1,
-    prefetch: int = 0,
+    **options: Unpack[FitOptions],
 ) -> list[EpochReport]:
     """Train until `epochs` epochs are made; the reports give each epoch's mean loss and metrics.
 
@@ -58,37 +54,13 @@ def fit(
         data: batches `(inputs, targets)`: something to iterate over once an epoch, or a function
             from the number of the epoch, counted from 0, to its batches.
         epochs: how many epochs there are to be in all.
-        eval_data: the same for the data to measure the metrics on, after each epoch.
+        eval_data: the same for the data to measure the loss and the metrics on, after each epoch.
         reporter: shows how it goes: bars on a terminal, else a line an epoch.
-        metrics: names such as "accuracy" and "perplexity", `top_k(5)`, or functions of predictions
-            and targets that give a value for each sample.
-        callbacks: those who follow the training and may end it, such as `EarlyStopping()` and
-            `JsonLines("log.jsonl")`.
-        checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
-        resume: go on from the last of the checkpoints. `data` must give the same batches again; the
-            weights are then, bit for bit, those of a training that was never interrupted.
-        steps_per_call: how many steps one call of the device makes, for small models whose steps
-            are shorter than a call.
-        prefetch: how many calls ahead batches are copied to the device.
+        options: what `FitOptions` explains.
     """
-    _check_counts(steps_per_call, prefetch)
-    if resume and checkpoints is None:
-        raise ValueError("resume=True needs to know from where: give `checkpoints` too")
-    position = Position()
-    if checkpoints is not None:
-        if resume:
-            position = checkpoints.resume(trainer)
-        else:
-            checkpoints.check_empty()
-    plan = _Plan(
-        trainer=trainer,
-        reporter=reporter or reporter_for_output(),
-        metrics=list(map(metric, metrics)),
-        callbacks=callbacks,
-        checkpoints=checkpoints,
-        steps_per_call=steps_per_call,
-        prefetch=prefetch,
-    )
+    _check_options(options)
+    plan = _Plan(trainer, reporter or reporter_for_output(), **options)
+    position = plan.start()
     reports = list(position.reports)
     while len(reports) < epochs and not plan.stops(reports):
         reports.append(plan.epoch(data, eval_data, epochs, position))
@@ -103,11 +75,28 @@ class _Plan:
 
     trainer: Trainable
     reporter: Reporter
-    metrics: Sequence[MetricLike]
-    callbacks: Sequence[Callback]
-    checkpoints: Checkpoints | None
-    steps_per_call: int
-    prefetch: int
+    metrics: Sequence[MetricLike] = ("accuracy",)
+    callbacks: Sequence[Callback] = ()
+    checkpoints: Checkpoints | None = None
+    resume: bool = False
+    steps_per_call: StepsPerCall = 1
+    prefetch: int = 0
+    check_numerics: bool = False
+    chosen: list[Metric] = field(init=False)
+    guard: Guard | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "chosen", list(map(metric, self.metrics)))
+        object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
+
+    def start(self) -> Position:
+        """Where the training begins: at its first step, or where the last checkpoint left it."""
+        if self.checkpoints is None:
+            return Position()
+        if self.resume:
+            return self.checkpoints.resume(self.trainer)
+        self.checkpoints.check_empty()
+        return Position()
 
     def stops(self, reports: Sequence[EpochReport]) -> bool:
         return bool(reports) and any(callback.stops(reports) for callback in self.callbacks)
@@ -131,14 +120,14 @@ class _Plan:
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
         if eval_data is not None:
-            found = evaluate(self.trainer, _batches(eval_data, number), self.metrics)
+            found = evaluate_with_loss(self.trainer, _batches(eval_data, number), self.chosen)
         loss = position.loss_sum / position.steps
         return EpochReport(number + 1, epochs, loss, found, position.steps, seconds)
 
     def steps(self, batches: Iterable[Batch], position: Position) -> Position:
         """Make the steps on all batches that the position leaves to be made."""
         unread: list[Any] = []
-        for count, losses in self.losses(batches, position.steps):
+        for count, losses in self.losses(batches, position):
             unread.append(losses)
             before = position.total_steps
             position = Position(position.reports, position.steps + count, position.loss_sum)
@@ -146,16 +135,24 @@ class _Plan:
             if self.checkpoints is not None and self.checkpoints.is_due(
                 before, position.total_steps
             ):
-                position, unread = _read(position, unread), []
+                position, unread = self.read(position, unread), []
                 self.checkpoints.write(self.trainer, position)
-        return _read(position, unread)
+        return self.read(position, unread)
 
-    def losses(self, batches: Iterable[Batch], skip: int) -> Iterator[tuple[int, Any]]:
+    def losses(self, batches: Iterable[Batch], position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
-        planned = calls(batches, self.steps_per_call, skip)
+        size = self.steps_per_call
+        steps = self.trainer.best_steps_per_call if size == "auto" else size
+        planned = calls(batches, steps, position.steps)
+        made = position.total_steps
         for count, batch in ahead(planned, self.prefetch, self.trainer.place):
-            update = self.trainer.update_many if count > 1 else self.trainer.update
-            yield count, update(*batch)
+            yield count, self.update(made, count, batch)
+            made += count
+
+    def update(self, before: int, count: int, batch: Batch) -> Any:
+        if self.guard is not None:
+            return self.guard.update(before, count, batch)
+        return (self.trainer.update_many if count > 1 else self.trainer.update)(*batch)
 
     def tell(self, before: int, losses: Any) -> None:
         each = losses if np.ndim(losses) else [losses]
@@ -163,6 +160,14 @@ class _Plan:
             self.reporter.step(loss)
             for callback in self.callbacks:
                 callback.step(step, loss)
+
+    def read(self, position: Position, unread: Sequence[Any]) -> Position:
+        """The position with the losses of its last steps read from the device, and found sound."""
+        if self.guard is not None:
+            self.guard.read()
+        arrays = [np.asarray(x, "float64") for x in jax.device_get(list(unread))]
+        total = position.loss_sum + float(sum(array.sum() for array in arrays))
+        return Position(position.reports, position.steps, total)
 
     def finish_epoch(self, position: Position) -> None:
         self.reporter.end(position.reports[-1])
@@ -172,19 +177,25 @@ class _Plan:
             callback.epoch(position.reports)
 
 
-def _read(position: Position, unread: Sequence[Any]) -> Position:
-    """The position with the losses of its last steps read from the device."""
-    arrays = [np.asarray(x, "float64") for x in jax.device_get(list(unread))]
-    total = position.loss_sum + float(sum(array.sum() for array in arrays))
-    return Position(position.reports, position.steps, total)
-
-
 def _batches(data: Data, epoch: int) -> Iterable[Batch]:
     return data(epoch) if callable(data) else data
 
 
-def _check_counts(steps_per_call: int, prefetch: int) -> None:
-    if steps_per_call < 1:
-        raise ValueError(f"`steps_per_call` must be at least 1, but it is {steps_per_call}")
+def _check_options(options: FitOptions) -> None:
+    known = list(FitOptions.__annotations__)
+    for name in options:
+        if name not in known:
+            raise TypeError(
+                f"`fit` has no option `{name}`{did_you_mean(name, known)}: it has "
+                f"{', '.join(known)}"
+            )
+    steps_per_call: Any = options.get("steps_per_call", 1)
+    prefetch = options.get("prefetch", 0)
+    if steps_per_call != "auto" and (isinstance(steps_per_call, str) or steps_per_call < 1):
+        raise ValueError(
+            f'`steps_per_call` must be at least 1 or "auto", but it is {steps_per_call!r}'
+        )
     if prefetch < 0:
         raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch}")
+    if options.get("resume") and options.get("checkpoints") is None:
+        raise ValueError("resume=True needs to know from where: give `checkpoints` too")

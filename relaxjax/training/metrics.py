@@ -1,6 +1,6 @@
 """What a model is worth: metrics, measured on batches of evaluation data."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -11,6 +11,8 @@ from relaxjax.ir.registry import did_you_mean
 Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
 
+EVAL_LOSS = "eval_loss"
+
 
 class Predictor(Protocol):
     """What measuring asks of a trainer."""
@@ -19,6 +21,12 @@ class Predictor(Protocol):
     def batch_size(self) -> int | None: ...
 
     def predict(self, *inputs: Any) -> Any: ...
+
+
+class Evaluator(Predictor, Protocol):
+    """What measuring the loss asks of a trainer too."""
+
+    def evaluate(self, inputs: Any, targets: Any) -> tuple[Any, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -92,21 +100,54 @@ def evaluate(
     Predictions are the first output of the model. A last batch that is too small for the model is
     filled up with zeros, which do not count.
     """
-    chosen = list(map(metric, metrics))
-    sums, counts = [0.0] * len(chosen), 0
-    sizes = [0] * len(chosen)
-    for inputs, targets in batches:
-        predictions, truth = _predicted(trainer, inputs, targets)
-        counts += 1
-        for index, each in enumerate(chosen):
+
+    def predicted() -> Iterator[tuple[Array, Array]]:
+        for inputs, targets in batches:
+            filled = _filled(_listed(inputs), trainer.batch_size)
+            truth = np.asarray(_listed(targets)[0])
+            yield _first(trainer.predict(*filled))[: len(truth)], truth
+
+    return _measured(predicted(), list(map(metric, metrics)))
+
+
+def evaluate_with_loss(
+    trainer: Evaluator, batches: Iterable[Batch], metrics: Sequence[MetricLike]
+) -> dict[str, float]:
+    """The loss as `eval_loss`, and metrics, over batches.
+
+    The loss is the mean of the batches' by their numbers of samples; a batch that had to be filled
+    up counts for the metrics alone.
+    """
+    total, samples = 0.0, 0
+
+    def predicted() -> Iterator[tuple[Array, Array]]:
+        nonlocal total, samples
+        for inputs, targets in batches:
+            truth = np.asarray(_listed(targets)[0])
+            given = [_filled(_listed(part), trainer.batch_size) for part in (inputs, targets)]
+            loss, outputs = trainer.evaluate(*given)
+            if trainer.batch_size in (None, len(truth)):
+                total, samples = total + float(loss) * len(truth), samples + len(truth)
+            yield _first(outputs)[: len(truth)], truth
+
+    found = _measured(predicted(), list(map(metric, metrics)))
+    return {EVAL_LOSS: total / samples, **found} if samples else found
+
+
+def _measured(batches: Iterable[tuple[Array, Array]], metrics: list[Metric]) -> dict[str, float]:
+    """Metrics of predictions and targets, batch by batch."""
+    sums, sizes, count = [0.0] * len(metrics), [0] * len(metrics), 0
+    for predictions, truth in batches:
+        count += 1
+        for index, each in enumerate(metrics):
             values = np.asarray(each.values(predictions, truth))
             sums[index] += float(values.sum())
             sizes[index] += values.size
-    if not counts:
+    if not count:
         raise ValueError("there is nothing to measure on: `eval_data` has no batches")
     return {
         each.name: each.finish(total / max(1, size))
-        for each, total, size in zip(chosen, sums, sizes, strict=True)
+        for each, total, size in zip(metrics, sums, sizes, strict=True)
     }
 
 
@@ -118,12 +159,12 @@ def accuracy(trainer: Predictor, batches: Iterable[Batch]) -> float:
     return evaluate(trainer, batches, ["accuracy"])["accuracy"]
 
 
-def _predicted(trainer: Predictor, inputs: Any, targets: Any) -> tuple[Array, Array]:
-    listed = inputs if isinstance(inputs, list | tuple) else (inputs,)
-    truth = np.asarray(targets[0] if isinstance(targets, list | tuple) else targets)
-    result = trainer.predict(*_filled(listed, trainer.batch_size))
-    first = np.asarray(result[0] if isinstance(result, tuple) else result)
-    return first[: len(truth)], truth
+def _listed(part: Any) -> Sequence[Any]:
+    return part if isinstance(part, list | tuple) else (part,)
+
+
+def _first(result: Any) -> Array:
+    return np.asarray(result[0] if isinstance(result, tuple) else result)
 
 
 def _classes(scores: Array, targets: Array) -> Array:

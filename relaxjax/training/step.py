@@ -6,13 +6,15 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
+import jax.numpy as jnp
 
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import Executable, to_jax
+from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 
 from .group import Arrays
-from .layout import ADJOINT, OPTIMIZER
+from .layout import LOSS_SCALE, TRAIN_STEP
+from .numerics import all_finite, with_gradients
 
 _STEPS: WeakKeyDictionary[Executable, "TrainStep"] = WeakKeyDictionary()
 
@@ -37,40 +39,52 @@ def step_of(executable: Executable) -> "TrainStep":
 class TrainStep:
     """`step(state, inputs, targets) -> (loss, state)`: forward, backward and update.
 
-    It is one executable. The state that goes in is donated: its memory is used for the state that
-    comes out. Whoever calls it, or makes arrays for it, does so inside of `dtypes()`.
+    It is one executable: the function `train_step` of the module. The state that goes in is
+    donated: its memory is used for the state that comes out. Whoever calls it, or makes arrays for
+    it, does so inside of `dtypes()`.
     """
 
     def __init__(self, mod: IRModule) -> None:
-        self._adjoint = to_jax(mod, ADJOINT)
-        self._optimizer = to_jax(mod, OPTIMIZER)
-        self._needs_x64 = any(needs_x64(mod, name) for name in (ADJOINT, OPTIMIZER))
-        self._jitted = jax.jit(self._run, donate_argnums=0)
-        self._jitted_many = jax.jit(self._run_many, donate_argnums=0)
+        self._train_step = with_gradients(mod, TRAIN_STEP)
+        self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
+        self._needs_x64 = needs_x64(mod, TRAIN_STEP)
+        self._one = jax.jit(self._run, donate_argnums=0)
+        self._many = jax.jit(self._run_many, donate_argnums=0)
+        self._one_checked = jax.jit(self._run_checked, donate_argnums=0)
+        self._many_checked = jax.jit(self._run_many_checked, donate_argnums=0)
 
     def __call__(
         self, state: TrainState, inputs: Arrays, targets: Arrays
     ) -> tuple[jax.Array, TrainState]:
-        loss, new_state = self._jitted(state, inputs, targets)
+        loss, new_state = self._one(state, inputs, targets)
         return loss, new_state
 
     def many(
         self, state: TrainState, inputs: Arrays, targets: Arrays
     ) -> tuple[jax.Array, TrainState]:
         """A step for each item of the leading dimension of inputs and targets, in one call."""
-        losses, new_state = self._jitted_many(state, inputs, targets)
+        losses, new_state = self._many(state, inputs, targets)
         return losses, new_state
+
+    def checked(
+        self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays, many: bool
+    ) -> tuple[jax.Array, jax.Array, TrainState]:
+        """A step, or many, that looks at its loss and gradients: losses, flags, the new state.
+
+        A flag says whether all was finite so far, `is_sound` whether it was before. Where it was
+        not, the state stays as it is: that of before the first bad step.
+        """
+        run = self._many_checked if many else self._one_checked
+        losses, flags, new_state = run(state, is_sound, inputs, targets)
+        return losses, flags, new_state
 
     def dtypes(self) -> AbstractContextManager[Any]:
         """The context in which JAX knows the dtypes of the program."""
         return jax.enable_x64(True) if self._needs_x64 else nullcontext()
 
     def _run(self, state: TrainState, inputs: Arrays, targets: Arrays) -> tuple[Any, TrainState]:
-        result, gradients = self._adjoint(*inputs, *state.params, *state.states, *targets)
-        outputs = result if isinstance(result, tuple) else (result,)
-        new_states = outputs[len(outputs) - len(state.states) :]
-        new_params, new_optimizer = self._optimizer(state.params, gradients, state.optimizer)
-        return outputs[0], TrainState(new_params, new_states, new_optimizer)
+        loss, new_state, _ = self._stepped(state, inputs, targets)
+        return loss, new_state
 
     def _run_many(
         self, state: TrainState, inputs: Arrays, targets: Arrays
@@ -81,3 +95,30 @@ class TrainStep:
 
         new_state, losses = jax.lax.scan(body, state, (inputs, targets))
         return losses, new_state
+
+    def _run_checked(
+        self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays
+    ) -> tuple[Any, Any, TrainState]:
+        loss, new, gradients = self._stepped(state, inputs, targets)
+        finite = all_finite(gradients or jax.tree.leaves(new))
+        if self._is_dynamic:  # such a step is left out, and the scale becomes smaller as far as 1
+            finite |= state.optimizer[0] > 1
+        flag = is_sound & jnp.isfinite(loss) & finite
+        return loss, flag, jax.tree.map(lambda a, b: jax.lax.select(flag, a, b), new, state)
+
+    def _run_many_checked(
+        self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays
+    ) -> tuple[Any, Any, TrainState]:
+        def body(carry: tuple[TrainState, Any], batch: tuple[Arrays, Arrays]) -> Any:
+            loss, flag, new_state = self._run_checked(*carry, *batch)
+            return (new_state, flag), (loss, flag)
+
+        (new_state, _), results = jax.lax.scan(body, (state, is_sound), (inputs, targets))
+        return *results, new_state
+
+    def _stepped(
+        self, state: TrainState, inputs: Arrays, targets: Arrays
+    ) -> tuple[Any, TrainState, list[Any]]:
+        groups = (state.params, state.states, state.optimizer)
+        (loss, *new), gradients = self._train_step(*groups, *inputs, *targets)
+        return loss, TrainState(*new), gradients

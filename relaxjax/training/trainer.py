@@ -3,9 +3,10 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.expr import Constant, Var
@@ -14,14 +15,13 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
-from .callbacks import Callback
-from .checkpoints import Checkpoints
 from .door import tensor_type, to_device, with_dtype
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
-from .layout import BACKBONE, Layout
+from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
 from .loop import Data, fit
-from .metrics import MetricLike
+from .numerics import NumericsError, blame
+from .options import FitOptions
 from .progress import EpochReport, Reporter
 from .step import TrainState, step_of
 
@@ -143,6 +143,53 @@ class Trainer:
             losses, self._state = self._step.many(self._state, *batch)
         return losses
 
+    def update_checked(
+        self, batch: tuple[Any, Any], is_sound: Any, many: bool
+    ) -> tuple[jax.Array, jax.Array]:
+        """Make one step or many, and give the losses and whether all was finite up to each.
+
+        Where it was not, or `is_sound` says that it was not before, the state stays as it is.
+        """
+        self._check_initialised()
+        with self._step.dtypes():
+            sound = jnp.asarray(is_sound)
+            given = self._batch(*batch)
+            losses, flags, self._state = self._step.checked(self._state, sound, *given, many)
+        return losses, flags
+
+    def check_numerics(self, inputs: Any, targets: Any) -> None:
+        """Run the adjoint on a batch, binding by binding, and change nothing.
+
+        A loss or a gradient that is NaN or infinite is a `NumericsError`, which names the first
+        bad binding, with the line of the model that it comes from.
+        """
+        self._check_initialised()
+        with self._step.dtypes():
+            given, wanted = self._batch(inputs, targets)
+            state = self._state
+            scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
+            fault = blame(self.mod, [*given, *state.params, *state.states, *wanted, *scale])
+        if fault is not None:
+            raise NumericsError(fault)
+
+    def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array, Any]:
+        """The loss of the model as it predicts, without dropout for one, and its outputs."""
+        self._check_initialised()
+        with self._step.dtypes():
+            given, wanted = self._batch(inputs, targets)
+        state = self._state
+        loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
+        return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    @property
+    def loss_scale(self) -> float | None:
+        """The factor by which the loss is scaled at present; None where it is not."""
+        return float(self._state.optimizer[0]) if LOSS_SCALE in self.mod.attrs else None
+
+    @property
+    def best_steps_per_call(self) -> int:
+        return 1
+
     def place(self, batch: tuple[Any, Any]) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
@@ -158,28 +205,13 @@ class Trainer:
         epochs: int = 1,
         eval_data: Data | None = None,
         reporter: Reporter | None = None,
-        *,
-        metrics: Sequence[MetricLike] = ("accuracy",),
-        callbacks: Sequence[Callback] = (),
-        checkpoints: Checkpoints | None = None,
-        resume: bool = False,
-        steps_per_call: int = 1,
-        prefetch: int = 0,
+        **options: Unpack[FitOptions],
     ) -> list[EpochReport]:
-        """Train until `epochs` epochs are made; `relaxjax.training.fit` explains the options."""
-        return fit(
-            self,
-            data,
-            epochs,
-            eval_data,
-            reporter,
-            metrics=metrics,
-            callbacks=callbacks,
-            checkpoints=checkpoints,
-            resume=resume,
-            steps_per_call=steps_per_call,
-            prefetch=prefetch,
-        )
+        """Train until `epochs` epochs are made.
+
+        `relaxjax.training.fit` explains the arguments, `relaxjax.training.FitOptions` the options.
+        """
+        return fit(self, data, epochs, eval_data, reporter, **options)
 
     def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
         """Write parameters, model states, the optimizer's state and the module to a file.

@@ -1,10 +1,14 @@
 """`relaxjax ops`: the table of operators."""
 
 import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from relaxjax.cli import main
+from relaxjax.cli.operator_rules import record
 from relaxjax.ir.registry import OPS
 
 
@@ -12,7 +16,13 @@ def test_the_table_has_signatures_summaries_and_rules(capsys: pytest.CaptureFixt
     assert main(["ops"]) == 0
     text = capsys.readouterr().out
     assert "relax.matmul(x1, x2, out_dtype=None)\n    Product of matrices" in text
-    assert "relax.floor(x)\n    Rounded down.\n    lower, gradient zero, precision follow" in text
+    assert (
+        "relax.floor(x)\n    Rounded down.\n"
+        "    lower, gradient zero, jvp zero, layout agnostic, precision follow, "
+        "fusion elementwise\n"
+        "    cost: One flop for each element of the result.\n"
+        "    facts: elementwise, idempotent\n"
+    ) in text
     assert "relax.tril(x, k=0)" in text
     assert "relax.print(*values, format='')" in text
     assert "impure" in text
@@ -38,3 +48,47 @@ def test_json_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert norm["parameters"][5] == {"name": "axis", "kind": "attribute"}
     assert norm["parameters"][6] == {"name": "epsilon", "kind": "attribute", "default": "1e-05"}
     assert table["relax.equal"]["rules"]["gradient"] == "zero"
+    cost = table["relax.matmul"]["rules"].pop("cost")
+    assert cost.startswith("A multiplication and an addition for each element")
+    assert table["relax.matmul"]["rules"] == {
+        "lower": "yes",
+        "gradient": "yes",
+        "jvp": "by JAX",
+        "training_form": None,
+        "decompose": None,
+        "layout": "opaque",
+        "precision": "always",
+        "fusion": "out_fusable",
+    }
+    assert table["relax.exp"]["rules"]["jvp"] == "by gradient"
+    assert table["relax.scan"]["rules"]["jvp"] is None
+    assert table["relax.to_vdevice"]["rules"]["jvp"] == "yes"
+
+
+def test_every_operator_is_documented() -> None:
+    """In a sentence of one line, and each of its rules for the cost too."""
+    for entry in map(record, OPS.values()):
+        first = entry["doc"].partition("\n")[0]
+        assert first.endswith((".", ":")), entry["name"]
+        assert len(first) <= 120, entry["name"]
+        if entry["name"].startswith("relax."):
+            assert (entry["rules"]["cost"] or "").endswith("."), entry["name"]
+
+
+def test_the_pages_in_docs_are_those_of_the_table(tmp_path: Path) -> None:
+    """In a process of its own: other tests enter operators into the table."""
+    docs = Path(__file__).parents[2] / "docs"
+    if not docs.exists():
+        pytest.skip("there is no checkout around these tests")
+    command = [sys.executable, "-m", "relaxjax", "ops", "--markdown", str(tmp_path)]
+    subprocess.run(command, check=True, capture_output=True)
+    written = {path.relative_to(tmp_path) for path in tmp_path.rglob("*.md")}
+    kept = {path.relative_to(docs) for path in docs.glob("operators*/*.md")}
+    stale = [
+        str(path)
+        for path in sorted(written | kept)
+        if path in kept - written
+        or not (docs / path).exists()
+        or (docs / path).read_text() != (tmp_path / path).read_text()
+    ]
+    assert stale == [], "run `relaxjax ops --markdown docs`, and remove pages that it did not write"

@@ -5,9 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import BATCH, CLASSES, batch, classifier
+from small_models import BATCH, CLASSES, batch, classifier, counting
 
-from relaxjax.training import EpochReport, Lines, accuracy, fit
+from relaxjax.optim import SGD
+from relaxjax.training import (
+    EarlyStopping,
+    EpochReport,
+    Lines,
+    accuracy,
+    evaluate_with_loss,
+    fit,
+)
 from relaxjax.training.progress import Bars, reporter_for_output
 
 DATA = [batch(seed) for seed in range(3)]
@@ -130,11 +138,54 @@ def test_a_spent_iterator_is_an_error() -> None:
         classifier().fit(iter(DATA), epochs=2, reporter=Told())
 
 
-@pytest.mark.parametrize(("option", "least"), [("steps_per_call", 1), ("prefetch", 0)])
-def test_counts_that_make_no_sense_are_errors(option: str, least: int) -> None:
-    match = f"`{option}` must be at least {least}, but it is {least - 1}"
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"steps_per_call": 0}, r'`steps_per_call` must be at least 1 or "auto", but it is 0'),
+        ({"steps_per_call": "all"}, r"`steps_per_call` must be .* but it is 'all'"),
+        ({"prefetch": -1}, "`prefetch` must be at least 0, but it is -1"),
+        ({"resume": True}, r"resume=True needs to know from where: give `checkpoints` too"),
+    ],
+)
+def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None:
     with pytest.raises(ValueError, match=match):
-        fit(classifier(), DATA, **{option: least - 1})  # type: ignore[arg-type]  # counts both
+        fit(classifier(), DATA, **options)
+
+
+def test_an_unknown_option_is_an_error() -> None:
+    options: Any = {"prefech": 1}
+    with pytest.raises(TypeError, match=r"`fit` has no option `prefech`.*`prefetch`.*it has metri"):
+        classifier().fit(DATA, **options)
+
+
+def test_the_loss_of_the_evaluation_data_is_that_of_all_full_batches() -> None:
+    trainer = classifier()
+    trainer.xavier_uniform_init_params(1)
+    small = (DATA[2][0][:3], DATA[2][1][:3])
+    found = evaluate_with_loss(trainer, [*DATA[:2], small], ["accuracy"])
+    losses = [float(trainer.evaluate(*pair)[0]) for pair in DATA[:2]]
+    assert found["eval_loss"] == pytest.approx(np.mean(losses))
+    assert found["accuracy"] == accuracy(trainer, [*DATA[:2], small])
+    assert "eval_loss" not in evaluate_with_loss(trainer, [small], ["accuracy"])
+
+
+def test_the_loss_of_a_batch_of_any_size_counts_by_its_samples() -> None:
+    trainer = counting()
+    trainer.load_params({"w": np.array([1, 2], "float32")})
+    batches = [(np.ones((n, 2), "float32"), np.zeros((n, 2), "float32")) for n in (1, 3)]
+    found = evaluate_with_loss(trainer, batches, [])
+    assert found == {"eval_loss": pytest.approx((5 * 1 + 15 * 3) / 4)}
+
+
+def test_a_training_is_stopped_by_the_loss_of_the_evaluation_data() -> None:
+    """With steps that are far too long, it grows."""
+    trainer = classifier(SGD(100.0))
+    trainer.xavier_uniform_init_params(0)
+    stop = EarlyStopping("eval_loss", patience=2)
+    reports = trainer.fit(DATA, 20, DATA[:1], Told(), callbacks=[stop])
+    losses = [report.metrics["eval_loss"] for report in reports]
+    assert len(reports) < 20
+    assert min(losses) == losses[-3]
 
 
 def test_no_evaluation_data_is_an_error() -> None:

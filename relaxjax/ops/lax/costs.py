@@ -127,6 +127,7 @@ def _of_matrices(share: float) -> CostRule:
         side = min(rows, columns) if known else columns  # type: ignore[type-var]  # both integers
         return element_count(dims) * side * max(1, round(share * 3)) // 3
 
+    flops.__doc__ = f"{share:.3g} * rows * columns * the shorter side, for each matrix."
     return counting(flops)
 
 
@@ -136,6 +137,7 @@ def _solved(call: Call) -> Dim:
 
 
 def _random(call: Call) -> Dim:
+    """The steps of the generator for each 32 bits."""
     return (byte_count(call.ty) + 3) // 4 * _RANDOM_FLOPS
 
 
@@ -144,6 +146,7 @@ def _functions(call: Call) -> list[Expr]:
 
 
 def _scanned(call: Call, function_cost: FunctionCost) -> Cost:
+    """The body, as often as there are steps."""
     return function_cost(call.args[0]).times(call.attrs["length"])
 
 
@@ -153,6 +156,7 @@ def _one_step(call: Call, function_cost: FunctionCost) -> Cost:
 
 
 def _dearest(call: Call, function_cost: FunctionCost) -> Cost:
+    """The branch that costs most."""
     total = Cost()
     for branch in _functions(call):
         total = total.or_else(function_cost(branch))

@@ -56,9 +56,10 @@ def arrays(*shapes: tuple[int, ...]) -> list[jax.Array]:
     return [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in shapes]
 
 
-def test_the_module_gains_three_functions_and_two_attributes() -> None:
+def test_the_module_gains_functions_and_two_attributes() -> None:
     mod = SetupTrainer(CrossEntropyLoss(), Adam(0.1), [LOGITS, LABELS], legalize=False)(backbone())
-    assert list(mod) == ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"]
+    tvm = ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"]
+    assert list(mod) == [*tvm, "train_step", "evaluate"]
     assert [param.name for param in mod["backbone_loss"].params] == ["x", "w", "b", "targets"]
     assert mod.attrs["input_num"] == 1
     assert mod.attrs["param_num"] == 2

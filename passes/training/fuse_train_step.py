@@ -1,0 +1,134 @@
+"""A whole training step as one function."""
+
+from dataclasses import dataclass
+from itertools import islice
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TupleType
+from relaxjax.passes.base import pass_factory
+
+from .loss_scale import LOSS_SCALE, SKIPPED
+from .update import cast, tensor_type, unpacked
+
+ADJOINT = "backbone_loss_adjoint"
+OPTIMIZER = "optimizer"
+TRAIN_STEP = "train_step"
+
+
+@pass_factory(opt_level=0)
+def FuseTrainStep(mod: IRModule) -> IRModule:
+    """Add `train_step`, a whole step in one function: forward, backward and update.
+
+    It calls `backbone_loss_adjoint` and `optimizer`, and has the signature
+
+        train_step(params, states, optim_states, *inputs, *targets)
+            -> (loss, new params, new states, new optim_states)
+
+    in which parameters, model states and the optimizer's state are tuples. SetupTrainer applies it.
+    """
+    arguments = _Arguments.of(mod)
+    optim_states = Var("optim_states", _function(mod, OPTIMIZER).params[2].ty)
+    params, states = (
+        Var(name, TupleType(tuple(tensor_type(var) for var in group)))
+        for name, group in (("params", arguments.params), ("states", arguments.states))
+    )
+    inputs, targets = (
+        [Var(var.name, var.ty) for var in group] for group in (arguments.inputs, arguments.targets)
+    )
+    builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
+    with builder.function(TRAIN_STEP, [params, states, optim_states, *inputs, *targets]):
+        with builder.dataflow():
+            old = unpacked(builder, states, arguments.names("states"))
+            values = unpacked(builder, params, arguments.names("params"))
+            given = [*inputs, *values, *old, *targets]
+            if arguments.scale is not None:
+                scale = builder.emit(optim_states[0], "loss_scale")
+                given.append(cast(scale, tensor_type(arguments.scale).dtype or "float32"))
+            result = builder.emit(Call(mod.get_global_var(ADJOINT), tuple(given)), "result")
+            gradients = builder.emit(result[1], "gradients")
+            update = Call(mod.get_global_var(OPTIMIZER), (params, gradients, optim_states))
+            updated = builder.emit(update, "updated")
+            loss, new = _loss_and_states(builder, builder.emit(result[0], "outputs"), len(old))
+            if arguments.scale is not None:
+                new = _kept(builder, updated, optim_states, new, old)
+            results = (
+                builder.emit_output(loss, "loss"),
+                builder.emit_output(updated[0], "params_new"),
+                builder.emit_output(new, "states_new"),
+                builder.emit_output(updated[1], "optim_states_new"),
+            )
+        builder.emit_func_output(results)
+    return builder.get()
+
+
+@dataclass(frozen=True)
+class _Arguments:
+    """The parameters of the adjoint function, by what they stand for."""
+
+    inputs: tuple[Var, ...]
+    params: tuple[Var, ...]
+    states: tuple[Var, ...]
+    targets: tuple[Var, ...]
+    scale: Var | None
+
+    def names(self, group: str) -> list[str]:
+        return [var.name for var in getattr(self, group)]
+
+    @staticmethod
+    def of(mod: IRModule) -> "_Arguments":
+        names = list(_function(mod, ADJOINT).params)
+        inputs, params, states = (_count(mod, f"{n}_num") for n in ("input", "param", "state"))
+        scale = names.pop() if mod.attrs.get(LOSS_SCALE) is not None else None
+        taken = iter(names)
+        groups = [tuple(islice(taken, count)) for count in (inputs, params, states)]
+        return _Arguments(groups[0], groups[1], groups[2], tuple(taken), scale)
+
+
+def _loss_and_states(builder: BlockBuilder, outputs: Expr, states: int) -> tuple[Expr, list[Expr]]:
+    """The loss and the new model states, of what the function with the loss returns."""
+    if not isinstance(outputs.ty, TupleType):
+        return outputs, []
+    fields = unpacked(builder, outputs)
+    return fields[0], fields[len(fields) - states :]
+
+
+def _kept(
+    builder: BlockBuilder, updated: Expr, optim_states: Expr, new: list[Expr], old: list[Expr]
+) -> list[Expr]:
+    """The model states after a step: those of before where loss scaling left the step out.
+
+    Random keys move on in any case.
+    """
+    before = builder.emit(optim_states[SKIPPED], "skipped")
+    after = builder.emit(builder.emit(updated[1])[SKIPPED], "skipped_new")
+    taken = builder.emit(get_op("relax.equal")(before, after), "taken")
+    where = get_op("relax.where")
+    return [
+        state
+        if (tensor_type(state).dtype or "").startswith("key<")
+        else builder.emit(where(taken, state, previous))
+        for state, previous in zip(new, old, strict=True)
+    ]
+
+
+def _function(mod: IRModule, name: str) -> Function:
+    function = mod.relax_functions().get(name)
+    if function is None:
+        raise ValueError(
+            f"FuseTrainStep: the module has no function `{name}`: apply SetupTrainer to it first"
+        )
+    return function
+
+
+def _count(mod: IRModule, name: str) -> int:
+    count = mod.attrs.get(name)
+    if not isinstance(count, int):
+        raise ValueError(
+            f"FuseTrainStep: the module must state `{name}` as an attribute, found {count!r}: "
+            "apply SetupTrainer to it first"
+        )
+    return count

@@ -1,0 +1,90 @@
+"""The update of parameters: an optimizer's function, and the state that it starts with."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Tuple, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.renew import renew
+from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.walk import substitute
+
+HALF = ("float16", "bfloat16")
+WIDE = "float32"
+
+
+@dataclass(frozen=True)
+class Update:
+    """A function `(params, gradients, optim_states) -> (new params, new optim_states)`."""
+
+    function: Function
+    state: tuple[Any, ...]
+
+    @property
+    def param_types(self) -> tuple[TensorType, ...]:
+        return _fields(self.function.params[0])
+
+    @property
+    def gradient_types(self) -> tuple[TensorType, ...]:
+        return _fields(self.function.params[1])
+
+    @property
+    def state_types(self) -> tuple[TensorType, ...]:
+        return _fields(self.function.params[2])
+
+    def emit(
+        self,
+        builder: BlockBuilder,
+        params: Sequence[Expr],
+        gradients: Sequence[Expr],
+        states: Sequence[Expr],
+    ) -> tuple[list[Expr], list[Expr]]:
+        """Write the body of the function for these values; its new parameters and states."""
+        function, _ = renew(self.function)
+        given = [
+            builder.emit(values, param.name)
+            for values, param in zip((params, gradients, states), function.params, strict=True)
+        ]
+        body = substitute(function.body, dict(zip(function.params, given, strict=True)))
+        result = builder.normalize(body)
+        assert isinstance(result, Tuple)
+        new_params, new_states = result.fields
+        return unpacked(builder, new_params), unpacked(builder, new_states)
+
+
+def unpacked(builder: BlockBuilder, value: Expr, names: Sequence[str] = ()) -> list[Expr]:
+    """The fields of a tuple, each bound to a variable."""
+    assert isinstance(value.ty, TupleType)
+    hints = names or [""] * len(value.ty.fields)
+    return [builder.emit(value[index], hint) for index, hint in enumerate(hints)]
+
+
+def function_of(builder: BlockBuilder, name: str) -> Function:
+    """A function that was built."""
+    function = builder.get()[name]
+    assert isinstance(function, Function)
+    return function
+
+
+def cast(value: Expr, dtype: str) -> Expr:
+    """`value` in another dtype, or as it is if it has that one."""
+    return value if tensor_type(value).dtype == dtype else get_op("relax.astype")(value, dtype)
+
+
+def tensor_type(value: Expr) -> TensorType:
+    assert isinstance(value.ty, TensorType)
+    return value.ty
+
+
+def with_dtype(ty: TensorType, dtype: str) -> TensorType:
+    return TensorType(ty.shape, dtype, ndim=ty.ndim)
+
+
+def _fields(param: Var) -> tuple[TensorType, ...]:
+    assert isinstance(param.ty, TupleType)
+    fields = [ty for ty in param.ty.fields if isinstance(ty, TensorType)]
+    assert len(fields) == len(param.ty.fields)
+    return tuple(fields)

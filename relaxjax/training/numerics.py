@@ -1,0 +1,138 @@
+"""NaN and infinities: a flag that every step can afford, and the binding they come from."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from relaxjax.ir.expr import ExternFunc, GlobalVar
+from relaxjax.ir.function import Binding
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import is_float
+from relaxjax.ir.walk import used_vars
+from relaxjax.lowering.arguments import admit, as_jax
+from relaxjax.lowering.interpreter import Frame, Interpreter
+
+from .layout import ADJOINT
+
+_LONGEST = 100  # of an expression in a message
+
+
+class NumericsError(FloatingPointError):
+    """A loss or a gradient is NaN or infinite; the message names the first bad binding."""
+
+
+def with_gradients(mod: IRModule, name: str) -> Callable[..., tuple[Any, list[Any]]]:
+    """The function `name` as JAX runs it, and the gradients that are computed on its way."""
+    function = mod[name]
+
+    def run(*args: Any) -> tuple[Any, list[Any]]:
+        values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
+        watcher = _Watcher(mod)
+        return watcher.run(function, values, name, None), watcher.gradients
+
+    return run
+
+
+def all_finite(arrays: Sequence[Any]) -> Any:
+    """Whether no float has a NaN or an infinity, as one boolean on the device."""
+    floats = [array for array in arrays if is_float(str(array.dtype))]
+    return jnp.all(jnp.stack([jnp.isfinite(array).all() for array in floats]))
+
+
+def blame(mod: IRModule, args: Sequence[Any]) -> str | None:
+    """Where the adjoint's first NaN or infinity comes from; None where all is finite."""
+    params = mod[ADJOINT].params
+    given = [_fault(f"the argument `{p.name}`", arg) for p, arg in zip(params, args, strict=True)]
+    faults = [fault for fault in given if fault is not None]
+    if faults:
+        return "\n".join(fault.text for fault in faults)
+    finder = _Finder(mod)
+    result, gradients = finder.run(mod[ADJOINT], list(map(as_jax, args)), ADJOINT, None)
+    loss = result[0] if isinstance(result, tuple) else result
+    ends = [fault for leaf in (loss, *gradients) if (fault := _fault("", leaf)) is not None]
+    if not ends:
+        return None
+    first = finder.nan if any(end.is_nan for end in ends) else None
+    found = [fault for fault in (finder.infinity, first or finder.nan) if fault is not None]
+    return "\n".join(fault.text for fault in found)
+
+
+class _Watcher(Interpreter):
+    """Runs a function, and keeps the gradients that its call of the adjoint gives."""
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.gradients: list[Any] = []
+
+    def callee(self, expr: GlobalVar | ExternFunc) -> Callable[..., Any]:
+        function = super().callee(expr)
+        if not isinstance(expr, GlobalVar) or expr.name != ADJOINT:
+            return function
+
+        def watched(*args: Any) -> Any:
+            result = function(*args)
+            self.gradients = jax.tree.leaves(result[1])
+            return result
+
+        return watched
+
+
+class _Finder(Interpreter):
+    """Runs a function operator by operator, and keeps the first bindings with bad values."""
+
+    def __init__(self, mod: IRModule) -> None:
+        super().__init__(mod)
+        self.nan: _Fault | None = None
+        self.infinity: _Fault | None = None
+
+    def binding(self, binding: Binding, frame: Frame) -> Any:
+        value = super().binding(binding, frame)
+        if self.nan is None and used_vars(binding.value):
+            for leaf in jax.tree.leaves(value):
+                self.look(binding, frame, leaf)
+        return value
+
+    def look(self, binding: Binding, frame: Frame, leaf: Any) -> None:
+        fault = _fault(f"`{binding.var.name}`", leaf)
+        if fault is None:
+            return
+        described = _Fault("\n".join([fault.text, *_place(binding, frame)]), fault.is_nan)
+        if fault.is_nan:
+            self.nan = described
+        elif self.infinity is None:
+            self.infinity = described
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """What is bad about a value."""
+
+    text: str
+    is_nan: bool
+
+
+def _fault(name: str, value: Any) -> _Fault | None:
+    if isinstance(value, Tracer) or not is_float(str(getattr(value, "dtype", ""))):
+        return None
+    wide = np.asarray(value).astype("float64")
+    for what, bad in (("NaN", np.isnan(wide)), ("infinite", np.isinf(wide))):
+        count = int(bad.sum())
+        if count:
+            share = f"{count} of its {wide.size} values are" if wide.ndim else "it is"
+            return _Fault(f"  {name}: {share} {what}", what == "NaN")
+    return None
+
+
+def _place(binding: Binding, frame: Frame) -> Iterator[str]:
+    """The expression that gave a bad value, whose derivative it is, and the user's own line."""
+    text = " ".join(str(binding.value).split())
+    yield f"    = {text if len(text) <= _LONGEST else text[: _LONGEST - 3] + '...'}"
+    source = f" for the derivative of `{binding.derived_from}`" if binding.derived_from else ""
+    yield f"    in `{frame.name}`{source}"
+    if binding.span is not None:
+        yield binding.span.excerpt()

@@ -1,0 +1,36 @@
+"""What a training can be told besides its data."""
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias, TypedDict
+
+from .callbacks import Callback
+from .checkpoints import Checkpoints
+from .metrics import MetricLike
+
+StepsPerCall: TypeAlias = int | Literal["auto"]
+
+
+class FitOptions(TypedDict, total=False):
+    """The options of `fit`.
+
+    metrics: names such as "accuracy" and "perplexity", `top_k(5)`, or functions of predictions and
+        targets that give a value for each sample; accuracy unless it is given.
+    callbacks: those who follow the training and may end it, such as `EarlyStopping()` and
+        `JsonLines("log.jsonl")`.
+    checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
+    resume: go on from the last of the checkpoints. `data` must give the same batches again; the
+        weights are then, bit for bit, those of a training that was never interrupted.
+    steps_per_call: how many steps one call of the device makes, for small models whose steps are
+        shorter than a call; "auto" decides by the size of the model.
+    prefetch: how many calls ahead batches are copied to the device.
+    check_numerics: raise a `NumericsError` once a loss or a gradient is NaN or infinite. It names
+        the first bad binding, and the trainer keeps the state of before that step.
+    """
+
+    metrics: Sequence[MetricLike]
+    callbacks: Sequence[Callback]
+    checkpoints: Checkpoints | None
+    resume: bool
+    steps_per_call: StepsPerCall
+    prefetch: int
+    check_numerics: bool

@@ -1,0 +1,96 @@
+"""Float32 masters of parameters of half precision."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from relaxjax.ir.expr import np_dtype
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD, AdamW
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+VALUES = TensorType((4,), "float32")
+
+
+def trainer(dtype: str, optimizer: Any, shape: str = "4,", **options: Any) -> Trainer:
+    """The square of `x * w + b`: `w` of the dtype, `b` of float32."""
+    backbone: Any = from_source(f"""
+@I.ir_module
+class Affine:
+    I.module_attrs({{"param_num": 2, "state_num": 0}})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((4,), "{dtype}"),
+        w: R.Tensor(({shape}), "{dtype}"),
+        b: R.Tensor((4,), "float32"),
+    ):
+        with R.dataflow():
+            scaled = R.multiply(x, w)
+            out = R.add(R.astype(scaled, "float32"), b)
+            R.output(out)
+        return out
+""")
+    scores = TensorType(dtype="float32", ndim=1)
+    mod = SetupTrainer(MSELoss("sum"), optimizer, [scores, VALUES], **options)(backbone)
+    made = Trainer(mod, VirtualMachine(build(mod)))
+    made.load_params([np.ones(4, np_dtype(dtype)), np.zeros(4, "float32")])
+    return made
+
+
+def batch(dtype: str) -> tuple[Any, Any]:
+    return np.ones(4, np_dtype(dtype)), np.zeros(4, "float32")
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("optimizer", [SGD(1e-5), AdamW(1e-5)], ids=["sgd", "adamw"])
+def test_updates_that_are_too_small_for_the_parameter_add_up(dtype: str, optimizer: Any) -> None:
+    made = trainer(dtype, optimizer)
+    for _ in range(5):
+        made.update(*batch(dtype))
+    assert made.export_params()["w"].dtype == dtype
+    np.testing.assert_array_equal(np.asarray(made.export_params()["w"], "float32"), 1)
+    masters = np.asarray(made._state.optimizer[0])
+    assert masters.dtype == "float32"
+    assert np.all(masters < 1 - 4e-5)
+    assert np.all(masters > 1 - 2e-4)
+
+
+def test_the_parameter_is_its_rounded_master() -> None:
+    made = trainer("bfloat16", SGD(0.01))
+    for _ in range(3):
+        made.update(*batch("bfloat16"))
+    rounded = np.asarray(made._state.optimizer[0]).astype(np_dtype("bfloat16"))
+    np.testing.assert_array_equal(np.asarray(made.export_params()["w"]), rounded)
+    assert np.all(rounded < 1)
+
+
+def test_loaded_parameters_become_the_masters() -> None:
+    made = trainer("bfloat16", SGD(1e-5))
+    made.update(*batch("bfloat16"))
+    made.load_params({"w": np.full(4, 3, np_dtype("bfloat16"))})
+    made.update(*batch("bfloat16"))
+    np.testing.assert_allclose(np.asarray(made._state.optimizer[0]), 3, atol=1e-3, rtol=0)
+
+
+def test_parameters_of_float32_have_no_masters() -> None:
+    assert len(trainer("float32", SGD(0.1))._state.optimizer) == 1
+    assert len(trainer("bfloat16", SGD(0.1))._state.optimizer) == 2
+
+
+def test_without_masters_the_parameters_are_updated_in_their_precision() -> None:
+    """So they must all be of one dtype."""
+    match = "All parameters should have the same dtype, but parameter b has dtype float32"
+    with pytest.raises(ValueError, match=match):
+        trainer("bfloat16", SGD(0.1), master_weights=False)
+
+
+def test_a_parameter_of_unknown_shape_is_an_error() -> None:
+    match = r"a float32 master needs the shape of its parameter, but `w` .* master_weights=False"
+    with pytest.raises(ValueError, match=match):
+        trainer("bfloat16", SGD(0.1), shape='"n",')
