@@ -61,5 +61,4 @@ from .training.decompose_ops import DecomposeOpsForInference as DecomposeOpsForI
 from .training.decompose_ops import DecomposeOpsForTraining as DecomposeOpsForTraining
 from .training.decompose_ops import MutateOpsForTraining as MutateOpsForTraining
 from .training.fuse_train_step import FuseTrainStep as FuseTrainStep
-from .training.fuse_train_step import FuseTrainStep as FuseTrainStep
 from .training.setup_trainer import SetupTrainer as SetupTrainer
