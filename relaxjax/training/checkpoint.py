@@ -37,7 +37,7 @@ def save(
 ) -> None:
     """Write the arrays of the groups, in the dtypes that the program states, the program, notes."""
     tensors = {
-        _key(group, var): _to_host(var, array)
+        array_name(group, var): _to_host(var, array)
         for group, values in zip(groups, arrays, strict=True)
         for var, array in zip(group.vars, values, strict=True)
     }
@@ -55,7 +55,7 @@ def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> 
             "\n".join([f"`{path}` was not written for this model and optimizer:", *faults])
         )
     return tuple(
-        tuple(_from_host(group, var, tensors[_key(group, var)], device) for var in group.vars)
+        tuple(_from_host(group, var, tensors[array_name(group, var)], device) for var in group.vars)
         for group in groups
     )
 
@@ -74,7 +74,7 @@ def notes(path: str | os.PathLike[str]) -> dict[str, str]:
 
 def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:
     """What of the file does not fit the program, a line each."""
-    wanted = {_key(group, var): (group, var) for group in groups for var in group.vars}
+    wanted = {array_name(group, var): (group, var) for group in groups for var in group.vars}
     for key, (group, var) in wanted.items():
         found = tensors.get(key)
         needs = f"  {group.kind} `{var.name}`: the program has {_type_text(var)}"
@@ -107,7 +107,8 @@ def _type_text(var: Var) -> str:
     return f"{ty.dtype} of shape {ty.shape}"
 
 
-def _key(group: Group, var: Var) -> str:
+def array_name(group: Group, var: Var) -> str:
+    """The name of an array in the file."""
     return f"{group.name}/{var.name}"
 
 

@@ -18,7 +18,7 @@ def is_key(var: Var) -> bool:
 
 def key_of_seed(var: Var, seed: int, index: int) -> jax.Array:
     """The key of a seed, another one for each index."""
-    key = jax.random.key(seed, impl=_implementation(var))
+    key = jax.random.key(seed, impl=implementation(var))
     return jax.random.fold_in(key, index)
 
 
@@ -34,12 +34,12 @@ def as_key(kind: str, var: Var, value: Any) -> Any:
             f"{kind} `{var.name}` is a random key: give it one, such as jax.random.key(0), or "
             f"the uint32 numbers of one in shape {width}"
         )
-    return jax.random.wrap_key_data(jnp.asarray(data), impl=_implementation(var))
+    return jax.random.wrap_key_data(jnp.asarray(data), impl=implementation(var))
 
 
 def key_numbers(var: Var) -> tuple[int, ...]:
     """The shape of the numbers behind a key."""
-    key = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=_implementation(var))))
+    key = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=implementation(var))))
     return tuple(key.shape)
 
 
@@ -47,7 +47,8 @@ def _is_any_key(value: Any) -> bool:
     return str(getattr(value, "dtype", "")).startswith("key<")
 
 
-def _implementation(var: Var) -> str:
+def implementation(var: Var) -> str:
+    """The name of a key's generator."""
     assert isinstance(var.ty, TensorType)
     by_dtype = dict(zip(key_dtypes(), KEY_IMPLEMENTATIONS, strict=True))
     return by_dtype[var.ty.dtype or ""]

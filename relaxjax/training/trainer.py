@@ -16,6 +16,7 @@ from relaxjax.lowering.target import placement
 
 from . import checkpoint
 from .door import tensor_type, to_device, with_dtype
+from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
@@ -227,6 +228,17 @@ class Trainer:
         """Take over what `save` wrote; a file that does not fit changes nothing."""
         with self._step.dtypes():
             self._state = TrainState(*checkpoint.load(path, self.layout.groups, self.device))
+
+    def export(
+        self, folder: str | PathLike[str], platforms: Sequence[str] = ("cpu", "cuda", "tpu")
+    ) -> None:
+        """Write the model and its training step as artifacts that run without this package.
+
+        The folder holds `predict.jax_export`, `train_step.jax_export`, the state of the trainer in
+        `state.safetensors`, which `load` reads too, and `model.py`, which runs them by JAX alone.
+        """
+        self._check_initialised("exporting")
+        export(self.mod, self.layout, folder, self.save, platforms)
 
     def _batch(self, inputs: Any, targets: Any) -> tuple[Arrays, Arrays]:
         """A batch in the dtypes of the program."""

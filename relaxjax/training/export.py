@@ -1,0 +1,59 @@
+"""A trained model as a folder that runs without this package."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.whole_file import write_whole
+from relaxjax.lowering import exported_function
+from relaxjax.lowering.traits import needs_x64
+
+from .checkpoint import array_name
+from .layout import BACKBONE, TRAIN_STEP, Layout
+from .random_state import implementation, is_key
+
+ARTIFACTS = {"predict": BACKBONE, "train_step": TRAIN_STEP}
+
+
+def export(
+    mod: IRModule,
+    layout: Layout,
+    folder: str | os.PathLike[str],
+    save: Callable[[Path], None],
+    platforms: Sequence[str],
+) -> None:
+    """Write the artifacts, the state by `save`, what the arguments are, and the file that runs."""
+    target = Path(folder)
+    if target.exists() and not target.is_dir():
+        raise FileExistsError(f"`{target}` is a file: give a folder to export into")
+    artifacts = {
+        name: bytes(exported_function(mod, function, platforms).serialize())
+        for name, function in ARTIFACTS.items()
+    }
+    target.mkdir(parents=True, exist_ok=True)
+    for name, content in artifacts.items():
+        write_whole(target / f"{name}.jax_export", content)
+    save(target / "state.safetensors")
+    facts = json.dumps(_facts(mod, layout), indent=1)
+    write_whole(target / "model.json", f"{facts}\n".encode())
+    source = Path(__file__).with_name("standalone.py").read_bytes()
+    write_whole(target / "model.py", source)
+
+
+def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
+    """What the arguments of the artifacts are, by their names in the file of the state."""
+    keys = {
+        array_name(group, var): implementation(var)
+        for group in layout.groups
+        for var in group.vars
+        if is_key(var)
+    }
+    return {
+        **{group.name: [array_name(group, var) for var in group.vars] for group in layout.groups},
+        "inputs": [f"{var.name}: {var.ty}" for var in layout.inputs],
+        "targets": [f"{var.name}: {var.ty}" for var in layout.targets],
+        "keys": keys,
+        "needs_x64": needs_x64(mod, TRAIN_STEP) or needs_x64(mod, BACKBONE),
+    }

@@ -1,0 +1,87 @@
+"""A trained model and its training step, run by JAX alone. `Trainer.export` writes this file.
+
+    from model import Model
+
+    model = Model()
+    scores = model.predict(images)
+    loss = model.train_step(images, labels)
+    model.save()
+
+It needs jax, numpy, safetensors and flatbuffers.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import export
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+
+class Model:
+    """Parameters, model states and the optimizer's state, and the two functions that use them."""
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self.folder = Path(__file__).parent if folder is None else Path(folder)
+        self.facts = json.loads((self.folder / "model.json").read_text(encoding="utf-8"))
+        arrays = load_file(self.folder / "state.safetensors")
+        with self._dtypes():
+            self.params, self.states, self.optimizer = (
+                tuple(self._on_device(name, arrays[name]) for name in self.facts[group])
+                for group in ("params", "states", "optimizer")
+            )
+        self._predict = jax.jit(self._artifact("predict"))
+        self._train_step = jax.jit(self._artifact("train_step"), donate_argnums=(0, 1, 2))
+
+    def predict(self, *inputs: Any) -> Any:
+        """The outputs of the model."""
+        with self._dtypes():
+            result = self._predict(*inputs, *self.params, *self.states)
+        if not self.states:
+            return result
+        outputs = result[: len(result) - len(self.states)]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def train_step(self, inputs: Any, targets: Any) -> jax.Array:
+        """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
+        batch = [*_listed(inputs), *_listed(targets)]
+        with self._dtypes():
+            result = self._train_step(self.params, self.states, self.optimizer, *batch)
+        loss, self.params, self.states, self.optimizer = result
+        return loss  # type: ignore[no-any-return]  # what an artifact gives is not typed
+
+    def save(self, path: str | os.PathLike[str] | None = None) -> None:
+        """Write the state to a file, by default over the one it was read from."""
+        source = self.folder / "state.safetensors"
+        arrays = load_file(source)
+        for group in ("params", "states", "optimizer"):
+            for name, array in zip(self.facts[group], getattr(self, group), strict=True):
+                is_key = name in self.facts["keys"]
+                arrays[name] = np.asarray(jax.random.key_data(array) if is_key else array)
+        with safe_open(source, "numpy") as file:
+            metadata = file.metadata()
+        target = source if path is None else Path(path)
+        part = target.with_name(f"{target.name}.part")
+        save_file(arrays, part, metadata)
+        os.replace(part, target)
+
+    def _artifact(self, name: str) -> Any:
+        content = (self.folder / f"{name}.jax_export").read_bytes()
+        return export.deserialize(bytearray(content)).call
+
+    def _on_device(self, name: str, array: np.ndarray[Any, Any]) -> jax.Array:
+        if name in self.facts["keys"]:
+            return jax.random.wrap_key_data(jnp.asarray(array), impl=self.facts["keys"][name])
+        return jnp.array(array)
+
+    def _dtypes(self) -> Any:
+        return jax.enable_x64(self.facts["needs_x64"])
+
+
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, list | tuple) else (values,)

@@ -1,0 +1,111 @@
+"""A trainer written as artifacts, and run by JAX alone."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import batch, classifier
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD, Adam
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+# In a fresh process, where importing relaxjax is an error.
+RUN = """
+import sys
+sys.modules["relaxjax"] = None
+sys.path.insert(0, sys.argv[1])
+import numpy as np
+from model import Model
+
+batches = np.load(sys.argv[2])
+model = Model()
+losses = [float(model.train_step(x, y)) for x, y in zip(batches["x"], batches["y"])]
+np.savez(sys.argv[3], losses=losses, scores=model.predict(batches["x"][0]))
+model.save()
+"""
+
+
+def run_alone(folder: Path, data: list[tuple[Any, Any]], tmp_path: Path) -> Any:
+    xs, ys = zip(*data, strict=True)
+    np.savez(tmp_path / "data.npz", x=np.stack(xs), y=np.stack(ys))
+    files = [str(tmp_path / name) for name in ("data.npz", "out.npz")]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", RUN, str(folder), *files],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return np.load(tmp_path / "out.npz")
+
+
+def dropping() -> Trainer:
+    """A symbolic batch, dropout, and so a random key among the states."""
+    backbone: Any = from_source("""
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 1, "state_num": 1})
+
+    @R.function
+    def backbone(
+        x: R.Tensor(("n", 4), "float32"), w: R.Tensor((4,), "float32"), s: R.Tensor((), "float32")
+    ):
+        with R.dataflow():
+            thin = R.nn.dropout(x, rate=0.5)
+            out = R.multiply(thin[0], w)
+            more = R.add(s, R.const(1, "float32"))
+            R.output(out, more)
+        return (out, more)
+""")
+    values = TensorType((SymbolicVar("n"), 4), "float32")
+    mod = SetupTrainer(MSELoss(), SGD(0.1), [values, values], loss_scale="dynamic")(backbone)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.load_params([np.ones(4, "float32")])
+    trainer.seed(3)
+    return trainer
+
+
+def rows(seed: int) -> tuple[Any, Any]:
+    x = np.random.default_rng(seed).normal(size=(3, 4)).astype("float32")
+    return x, np.zeros_like(x)
+
+
+@pytest.mark.parametrize(
+    ("made", "data"),
+    [(lambda: classifier(Adam(0.1)), batch), (dropping, rows)],
+    ids=["adam", "key"],
+)
+def test_the_artifacts_train_and_predict_as_the_trainer_does(
+    made: Any, data: Any, tmp_path: Path
+) -> None:
+    trainer = made()
+    trainer.export(tmp_path / "exported", ["cpu"])
+    batches = [data(seed) for seed in range(3)]
+    found = run_alone(tmp_path / "exported", batches, tmp_path)
+    losses = [float(trainer.update(*pair)) for pair in batches]
+    np.testing.assert_allclose(found["losses"], losses, rtol=1e-6)
+    np.testing.assert_allclose(found["scores"], trainer.predict(batches[0][0]), rtol=1e-6)
+    again = made()
+    again.load(tmp_path / "exported" / "state.safetensors")
+    for name, array in trainer.export_params().items():
+        np.testing.assert_allclose(again.export_params()[name], array, rtol=1e-6)
+
+
+def test_a_file_is_no_folder_to_export_into(tmp_path: Path) -> None:
+    path = tmp_path / "model"
+    path.write_text("")
+    with pytest.raises(FileExistsError, match=r"`.*model` is a file: give a folder to export into"):
+        classifier().export(path)
+
+
+def test_what_is_not_initialised_is_not_exported(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="not initialized before exporting"):
+        classifier(zero_init_param_state=False).export(tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
