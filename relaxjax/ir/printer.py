@@ -79,6 +79,13 @@ def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]
     return printer.lines, printer.line_of
 
 
+def variable_names(function: "Function") -> "dict[Var, str]":
+    """The names that the variables of a function have where it is printed, those inside it too."""
+    printer = _Printer(PrintOptions(show_meta=False))
+    printer.document(function)
+    return printer.exprs.var_names
+
+
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
 
 

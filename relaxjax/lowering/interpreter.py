@@ -1,6 +1,6 @@
 """Running a function: an environment, a way to read, a way to write, one loop over the bindings."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,6 +29,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.printer import variable_names
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
@@ -44,15 +45,23 @@ class LoweringError(TypeError):
 
 @dataclass(slots=True)
 class Frame:
-    """One call in progress: the values of variables and symbols, and the function's name."""
+    """One call in progress: the values of variables and symbols, and the names that they have.
+
+    `printed` holds the variables' names in the program's text, `name` is the function's own.
+    """
 
     name: str
+    printed: Mapping[Var, str]
     env: dict[Var, Any] = field(default_factory=dict)
     symbols: Symbols = field(default_factory=Symbols)
 
     def inside(self) -> "Frame":
         """A frame that sees all of this one, and keeps what it defines to itself."""
-        return Frame(self.name, dict(self.env), self.symbols.inside())
+        return Frame(self.name, self.printed, dict(self.env), self.symbols.inside())
+
+    def place(self, var: Var) -> str:
+        """Where a variable is bound, as profiles and compiled programs name it."""
+        return f"{self.name}.{self.printed.get(var, var.name)}"
 
 
 class Interpreter:
@@ -68,7 +77,7 @@ class Interpreter:
 
     def run(self, function: Function, args: Sequence[Any], name: str, outer: Frame | None) -> Any:
         """The value of a call; `outer` is the frame in which a closure was made."""
-        frame = outer.inside() if outer is not None else Frame(name)
+        frame = outer.inside() if outer is not None else Frame(name, _printed_names(function))
         frame.name = name
         bind(function.params, args, frame.symbols, f"`{name}`")
         frame.env.update(zip(function.params, args, strict=True))
@@ -98,8 +107,8 @@ class Interpreter:
 
     def binding(self, binding: Binding, frame: Frame) -> Any:
         if isinstance(binding.value, Function):
-            return self.closure(binding.value, f"{frame.name}.{binding.var.name}", frame)
-        with jax.named_scope(f"{frame.name}.{binding.var.name}"):
+            return self.closure(binding.value, frame.place(binding.var), frame)
+        with jax.named_scope(frame.place(binding.var)):
             value = self.value(binding.value, frame)
         if isinstance(binding, MatchCast):
             match_cast(value, binding.ty, frame.symbols, binding.var.name)
@@ -139,7 +148,9 @@ class Interpreter:
             raise LoweringError(f"the operator {op.name} has no lowering, so it cannot be run")
         given, attrs = arguments(call)
         args = [None if arg is None else self.value(arg, frame) for arg in given]
-        with _dtypes_of(call, args):
+        # A primitive names itself.
+        scope = nullcontext() if op.name.startswith("lax.") else jax.named_scope(op.name)
+        with scope, _dtypes_of(call, args):
             return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
 
     def callee(self, expr: GlobalVar | ExternFunc) -> Callable[..., Any]:
@@ -200,6 +211,11 @@ def _region(mod: IRModule, function: Function, name: str) -> Callable[..., Any]:
 
     run.__name__ = run.__qualname__ = name
     return jax.jit(run)
+
+
+@lru_cache(maxsize=64)
+def _printed_names(function: Function) -> Mapping[Var, str]:
+    return variable_names(function)
 
 
 def literal(expr: Expr, frame: Frame) -> Any:

@@ -305,8 +305,8 @@ def test_it_can_be_exported_with_a_symbolic_batch() -> None:
 
 def test_compiled_programs_name_the_lines_they_come_from() -> None:
     text = jax.jit(to_jax(MODULE, "loss")).lower(X, W, B).as_text(debug_info=True)
-    assert "mlp.h/dot_general" in text
-    assert "loss.total/reduce_sum" in text
+    assert "mlp.h/relax.matmul/dot_general" in text
+    assert "loss.total/relax.sum/reduce_sum" in text
 
 
 def test_errors_name_the_line_of_the_user() -> None:
