@@ -55,7 +55,7 @@ def main(epochs: int) -> float:
     predictions = TensorType((batch_size, 10), "float32")
     labels = TensorType((batch_size, 10), "int64")  # one-hot
     loss = CrossEntropyLoss(reduction="sum")
-    optimizer = SGD(0.003, weight_decay=0.01)
+    optimizer = SGD(0.001, weight_decay=0.01)
 
     setup = SetupTrainer(loss, optimizer, [predictions, labels])
     train_mod = setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class

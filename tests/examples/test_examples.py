@@ -1,5 +1,6 @@
 """The examples run as they stand, on small settings."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -7,23 +8,49 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+# Of each: its options, and a pattern of the number that its last lines end with, and its bounds.
+ACCURACY = (r"accuracy on test images (.*)%$", 60.0, 100.0)
+DIFFERENCE = (r"dif.* ([-+.e0-9]+)$", 0.0, 1e-5)
+SETTINGS: dict[str, tuple[list[str], tuple[str, float, float]]] = {
+    "add_an_operator": (["--epochs", "2"], ACCURACY),
+    "char_transformer": (["--epochs", "1", "--steps", "6"], (r"perplexity +([.0-9]+) ", 5.0, 60.0)),
+    "cnn_digits": (["--epochs", "3"], ACCURACY),
+    "compare_with_jax_grad": ([], DIFFERENCE),
+    "edit_adjoint": (["--epochs", "2"], ACCURACY),
+    "jax_style": (["--epochs", "2"], ACCURACY),
+    "train_mlp": (["--epochs", "2"], ACCURACY),
+    "train_mlp_low_level": (["--epochs", "2"], ACCURACY),
+    "write_a_pass": ([], DIFFERENCE),
+}
 
 pytestmark = pytest.mark.skipif(
     not EXAMPLES.is_dir(), reason="there is no checkout around these tests"
 )
 
 
-@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)
-def test_an_example_learns(path: Path) -> None:
+@pytest.mark.parametrize("name", SETTINGS)
+def test_an_example_does_what_it_is_for(name: str) -> None:
+    options, (pattern, low, high) = SETTINGS[name]
+    path = EXAMPLES / f"{name}.py"
     done = subprocess.run(
-        [sys.executable, path, "--epochs", "2"], capture_output=True, text=True, check=False
+        [sys.executable, path, *options], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    accuracy = done.stdout.strip().splitlines()[-1].split()[-1]
-    assert float(accuracy.rstrip("%")) > 60, done.stdout
+    numbers = [float(number) for number in re.findall(pattern, done.stdout, re.MULTILINE)]
+    assert numbers, done.stdout
+    assert low <= numbers[-1] <= high, done.stdout
+
+
+def test_every_example_is_run_here() -> None:
+    assert sorted(SETTINGS) == sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
 
 def test_every_example_is_short() -> None:
     lengths = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
     assert lengths
     assert max(lengths.values()) < 100, lengths
+
+
+def test_the_readme_of_the_examples_lists_them_all() -> None:
+    listed = re.findall(r"\]\((\w+)\.py\)", (EXAMPLES / "README.md").read_text())
+    assert sorted(listed) == sorted(SETTINGS)
