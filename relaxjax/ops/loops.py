@@ -12,6 +12,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 
+from .cost_rules import Cost, FunctionCost
 from .declare import OpError, op
 from .loop_segments import in_segments
 from .loop_types import each, stacked, steps_of, unstacked
@@ -30,12 +31,25 @@ def _scan_in_segments(
     return in_segments(body, init, xs, steps_of(xs.ty, length), reverse) if checkpoint else None
 
 
+def _scanned(call: Call, function_cost: FunctionCost) -> Cost:
+    """The body, as often as there are steps."""
+    assert call.args[2].ty is not None
+    return function_cost(call.args[0]).times(steps_of(call.args[2].ty, call.attrs["length"]))
+
+
+def _repeated(call: Call, function_cost: FunctionCost) -> Cost:
+    """As many steps as there may be."""
+    step = function_cost(call.args[0]) + function_cost(call.args[1])
+    return step.times(call.attrs["max_iter"])
+
+
 @op(
     "relax.scan",
     layout=OPAQUE,
     lower=_scan,
     training_form=_scan_in_segments,
     facts={"loop": True},
+    cost=_scanned,
     precision="never",
     fusion="opaque",
 )
@@ -110,6 +124,7 @@ def _as_scan(cond: Expr, body: Expr, init: Expr, max_iter: int, checkpoint: bool
     lower=_while_loop,
     training_form=_as_scan,
     facts={"loop": True},
+    cost=_repeated,
     precision="never",
     fusion="opaque",
 )
