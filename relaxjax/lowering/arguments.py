@@ -206,7 +206,7 @@ def _verify(value: Any, ty: Type | None, symbols: Symbols, subject: str, where: 
             for index, (item, field_type) in enumerate(zip(value, fields, strict=True)):
                 _verify(item, field_type, symbols, f"{subject}[{index}]", where)
         case PrimType(dtype=dtype):
-            if isinstance(value, tuple) or hasattr(value, "shape") or callable(value):
+            if not _is_number_of(value, dtype):
                 raise ArgumentError(
                     f"{where}{subject} must be a number of dtype {dtype}, found {_described(value)}"
                 )
@@ -215,6 +215,15 @@ def _verify(value: Any, ty: Type | None, symbols: Symbols, subject: str, where: 
                 raise ArgumentError(
                     f"{where}{subject} must be a function, found {_described(value)}"
                 )
+
+
+def _is_number_of(value: Any, dtype: str) -> bool:
+    """Whether a scalar of the host has a dtype; a symbolic one of JAX's is an integer."""
+    if isinstance(value, bool | np.bool_) or dtype == "bool":
+        return isinstance(value, bool | np.bool_) and dtype == "bool"
+    if isinstance(value, float | np.floating):
+        return is_float(dtype)
+    return not (isinstance(value, tuple | str) or hasattr(value, "shape") or callable(value))
 
 
 def _verify_dims(

@@ -11,7 +11,7 @@ import numpy as np
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 
-from .arguments import admit, as_jax
+from .arguments import ArgumentError, admit, as_jax
 from .interpreter import Interpreter
 from .traits import compiles, needs_x64
 
@@ -51,7 +51,20 @@ class CompiledFunction:
             if program is None:
                 return self._first_call(args)
             self.programs.move_to_end(key)
+            return self._run_program(program, args)
+
+    def _run_program(self, program: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A program's result; an argument that was given away before is named in the error."""
+        try:
             return program(*args)
+        except (RuntimeError, ValueError):
+            for param, arg in zip(self.function.params, args, strict=True):
+                if any(isinstance(x, jax.Array) and x.is_deleted() for x in jax.tree.leaves(arg)):
+                    raise ArgumentError(
+                        f"`{self.name}`: the memory of `{param.name}` is gone: it was donated to "
+                        "an earlier call, or deleted; use that call's result in its place"
+                    ) from None
+            raise
 
     def context(self) -> AbstractContextManager[Any]:
         """The settings under which the function is traced, compiled and run."""
@@ -83,7 +96,7 @@ class CompiledFunction:
 
     def _first_call(self, args: Sequence[Any]) -> Any:
         values = self.checked(args)
-        return self.program(values)(*values)
+        return self._run_program(self.program(values), values)
 
     def _run(self, *args: Any) -> Any:
         values = list(map(as_jax, args))

@@ -55,6 +55,14 @@ def number(p: R.Prim("int64")):
     return p
 
 @R.function
+def share(p: R.Prim("float64")):
+    return p
+
+@R.function
+def choice(p: R.Prim("bool")):
+    return p
+
+@R.function
 def apply(
     f: R.Callable((R.Tensor((3,), "float32"),), R.Tensor((3,), "float32")),
     x: R.Tensor((3,), "float32"),
@@ -245,6 +253,18 @@ def test_shapes() -> None:
 def test_host_numbers() -> None:
     with pytest.raises(ArgumentError, match="`p` must be a number of dtype int64, found Array"):
         run("number", jnp.ones(2))
+    for name, value, dtype in (
+        ("number", 3.5, "int64"),
+        ("number", True, "int64"),
+        ("number", "3", "int64"),
+        ("share", True, "float64"),
+        ("choice", 1, "bool"),
+    ):
+        with pytest.raises(ArgumentError, match=f"`p` must be a number of dtype {dtype}, found"):
+            run(name, value)
+    assert run("share", 2) == 2
+    assert run("share", 0.5) == 0.5
+    assert run("choice", np.True_) is True
 
 
 def test_functions() -> None:

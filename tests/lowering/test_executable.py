@@ -158,6 +158,30 @@ def test_donated_arguments_are_used_up(donated: Any) -> None:
         assert param.is_deleted()
 
 
+def test_an_argument_that_was_given_away_is_named() -> None:
+    update = build(MODULE).compiled("update", donate=["p"])
+    param = jnp.array(X)
+    update(param, (X,))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match="`update`: the memory of `p` is gone: it was dona"):
+            update(param, (X,))
+
+
+def test_other_errors_of_a_program_stay_as_they_are() -> None:
+    def fails(x: Any) -> Any:
+        raise ValueError("out of cheese")
+
+    register_packed("test.fails", override=True)(fails)
+    module = parse_functions("""
+@R.function(pure=False)
+def main(x: R.Tensor((2,), "float32")):
+    y = R.call_packed("test.fails", x, ty_args=R.Tensor((2,), "float32"))
+    return y
+""")
+    with pytest.raises(ValueError, match="out of cheese"):
+        build(module)["main"](np.zeros(2, "float32"))
+
+
 def test_only_parameters_can_be_donated() -> None:
     message = "`update` has no parameter `q` to donate; it has `p`, `g`"
     with pytest.raises(ValueError, match=message):
