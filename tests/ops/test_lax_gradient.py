@@ -210,3 +210,23 @@ def test_a_field_without_derivative_gets_zeros() -> None:
         assert nothing is None
     finally:
         OPS.pop(operator.name)
+
+
+def test_what_is_constant_gets_no_adjoint() -> None:
+    """Zeros for it would be multiplied with what may be infinite before it."""
+    module = read_module(lambda x: jnp.sum(x * lax.stop_gradient(jnp.sqrt(x))), X)
+    adjoint = Gradient("main")(module)
+    assert "zeros" not in adjoint.script()
+    assert "L.div" not in adjoint.script()
+    (gradient,) = to_jax(adjoint, "main_adjoint")(jnp.zeros_like(X))[1]
+    chex.assert_trees_all_equal(gradient, np.zeros_like(X))
+
+
+def test_a_pullback_that_is_zero_is_none() -> None:
+    """Of an operator that is only sometimes constant, such as a conversion to whole numbers."""
+    x = Var("x", TensorType((3,), "float32"))
+    for dtype, given in [("int32", False), ("float16", True)]:
+        call = get_op("lax.convert_element_type")(x, new_dtype=dtype)
+        y, g = Var("y", call.ty), Var("g", TensorType((3,), "float16"))
+        (adjoint,) = gradient_of("lax.convert_element_type", lax_op)(g, y, x, **call.attrs)
+        assert (adjoint is not None) is given

@@ -13,7 +13,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.lattice import erase
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.registry import OPS
 from relaxjax.ir.types import ObjectType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
@@ -37,6 +37,8 @@ _NOT_OPERATORS = frozenset(
         *("empty2", "create_token", "after_all"),
     }
 )
+# Primitives of floats whose derivative is zero wherever it exists.
+_FLAT = frozenset({"ceil", "floor", "round", "sign", "stop_gradient"})
 
 
 def read_jaxpr(
@@ -77,7 +79,7 @@ def _declared(name: str) -> Op:
         f"The primitive `{name}` of jax.lax.",
         _infer,
         lowering_of(name),
-        gradient_of(op_name(name), lax_op),
+        ZERO_GRADIENT if name in _FLAT else gradient_of(op_name(name), lax_op),
     )
 
 

@@ -98,12 +98,14 @@ class _Pullback:
             raise NotTraceableError
         return get_op("relax.zeros_like")(self.tensors[template.index])
 
-    def tensor_adjoint(self, index: int) -> Expr:
-        """The adjoint of one tensor, as an expression of `g`."""
+    def tensor_adjoint(self, index: int) -> Expr | None:
+        """The adjoint of one tensor, as an expression of `g`; None where it is always zero."""
         cotangents = _fields(self.g)
         types = tuple(tensor.ty for tensor in self.tensors)
         given = tuple(g.ty for g in cotangents)
         program, symbols = _traced(self.op, self.template, types, self.attrs, given, index)
+        if _is_zero(program):
+            return None
         # The forward value is there already; an operator of the dialect computes it by itself.
         forward = {Call(self.op, tuple(self.tensors), self.attrs): self.out}
         builder = BlockBuilder()
@@ -148,6 +150,21 @@ def _traced(
 
     with x64_for(*types, attrs):
         return jax.make_jaxpr(pullback)(*avals), symbols
+
+
+def _is_zero(program: core.ClosedJaxpr) -> bool:
+    """Whether a traced pullback gives the zeros that JAX makes where nothing depends on anything.
+
+    They must not stand in a program: zero times what is infinite there would not be zero.
+    """
+    (out,) = program.jaxpr.outvars
+    if isinstance(out, core.Literal):
+        return not np.any(out.val)
+    makers = [eqn for eqn in program.jaxpr.eqns if out in eqn.outvars]
+    if not makers or makers[0].primitive.name != "broadcast_in_dim":
+        return False
+    value = makers[0].invars[0]
+    return isinstance(value, core.Literal) and not np.any(value.val)
 
 
 def _cotangent(g: Any, result: Any) -> Any:
