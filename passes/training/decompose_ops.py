@@ -4,26 +4,28 @@ What an operator becomes is its own affair: the rules `training_form` and `decom
 declaration say it, in a user's operator as in ours.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.walk import post_order
 from relaxjax.passes.base import pass_factory
 
-from .random_keys import takes_key, with_drawing_forms
+from .random_keys import takes_key, with_keys
 
 
-@pass_factory(opt_level=0, kind="function")
-def MutateOpsForTraining(function: Function, mod: IRModule) -> Function:
+@pass_factory(opt_level=0)
+def MutateOpsForTraining(mod: IRModule) -> IRModule:
     """Turn operators into their training form: batch_norm takes the statistics of the batch.
 
     A function that calls an operator which draws random numbers in training, such as dropout, takes
-    a random key as a last parameter more, and returns a new one as its last result.
+    a random key as a last parameter more, and returns a new one as its last result; so does every
+    function that calls it.
     """
-    return with_drawing_forms(expand_calls(function, _training_form))
+    return _mutated(mod, list(mod.relax_functions()))
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -35,17 +37,35 @@ def DecomposeOps(function: Function, mod: IRModule) -> Function:
 @pass_factory(opt_level=0)
 def DecomposeOpsForInference(mod: IRModule, func_name: str | None = None) -> IRModule:
     """Decompose operators for inference, in one function or in all."""
-    return _on_functions(mod, func_name, lambda f: expand_calls(f, _decomposition))
+    return _decomposed(mod, _chosen(mod, func_name))
 
 
 @pass_factory(opt_level=0)
 def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRModule:
     """Mutate operators into their training form, then decompose them, in one function or in all."""
-    return _on_functions(
-        mod,
-        func_name,
-        lambda f: expand_calls(with_drawing_forms(expand_calls(f, _training_form)), _decomposition),
+    return for_training(mod, _chosen(mod, func_name))
+
+
+def for_training(mod: IRModule, names: Sequence[str]) -> IRModule:
+    """The module with operators of the named functions mutated for training, then decomposed."""
+    return _decomposed(_mutated(mod, names), names)
+
+
+def has_training_form(function: Function) -> bool:
+    """Whether a function calls operators that behave differently in training."""
+    return any(
+        isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.training_form is not None
+        for expr in post_order(function)
     )
+
+
+def _mutated(mod: IRModule, names: Sequence[str]) -> IRModule:
+    forms = {name: expand_calls(mod[name], _training_form) for name in names}
+    return with_keys(mod.with_functions(forms), names)
+
+
+def _decomposed(mod: IRModule, names: Sequence[str]) -> IRModule:
+    return mod.with_functions({name: expand_calls(mod[name], _decomposition) for name in names})
 
 
 def _training_form(call: Call) -> Expr | None:
@@ -62,13 +82,10 @@ def _decomposition(call: Call) -> Expr | None:
     return call.op.decompose(*args, **attrs)
 
 
-def _on_functions(
-    mod: IRModule, func_name: str | None, change: Callable[[Function], Function]
-) -> IRModule:
-    """The module with one function changed, or with all; an unknown name is an error."""
+def _chosen(mod: IRModule, func_name: str | None) -> list[str]:
+    """One function, or all of them; an unknown name is an error."""
     if func_name is None:
-        return mod.with_functions({n: change(f) for n, f in mod.relax_functions().items()})
-    function = mod[func_name]
-    if not isinstance(function, Function):
+        return list(mod.relax_functions())
+    if not isinstance(mod[func_name], Function):
         raise ValueError(f"`{func_name}` is no Relax function: it has no body to decompose")
-    return mod.with_function(func_name, change(function))
+    return [func_name]

@@ -1,19 +1,35 @@
 """Random keys for operators that draw numbers in training: one comes in, a new one goes out."""
 
 import inspect
+from collections.abc import Iterable
 from itertools import count
 
 from relaxjax.ir.builder import Names, make_function
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr, VarBinding
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import all_vars, post_order
+from relaxjax.ir.types import FuncType, ObjectType, TensorType, TupleType
+from relaxjax.ir.walk import all_vars, global_vars, post_order
 
 KEY = TensorType((), "key<fry>")
+
+
+def with_keys(mod: IRModule, names: Iterable[str]) -> IRModule:
+    """The module with the operators that draw, in the named functions, in their training form.
+
+    Such a function takes a random key more, as its last parameter, and returns a new one after its
+    results, unless it is private; whoever calls it does so too, and hands on a key. Each call draws
+    with a key of its own, made of that one and the number of the call. Where nothing draws, the
+    result is the very module.
+    """
+    named = set(names)
+    keyed = {name: _keyed_var(mod, name) for name in _drawing(mod, named)}
+    changes = {name: _with_key(mod, name, name in named, keyed) for name in keyed}
+    return mod.with_functions(changes) if changes else mod
 
 
 def draws(function: Function) -> bool:
@@ -21,19 +37,38 @@ def draws(function: Function) -> bool:
     return any(isinstance(expr, Call) and takes_key(expr) for expr in post_order(function))
 
 
-def with_drawing_forms(function: Function) -> Function:
-    """The function with the operators that draw in their training form.
+def _drawing(mod: IRModule, named: set[str]) -> list[str]:
+    """The functions that come to draw: named ones, and those that call one that does."""
+    functions = mod.relax_functions()
+    callees = {name: {v.name for v in global_vars(f)} for name, f in functions.items()}
+    found = {name for name, f in functions.items() if name in named and draws(f)}
+    while more := {n for n, called in callees.items() if n not in found and called & found}:
+        found |= more
+    return [name for name in functions if name in found]
 
-    It takes a random key more, as its last parameter, and returns a new one after its results. Each
-    call draws with a key of its own, made of that one and the number of the call. Where nothing
-    draws, the result is the very function.
-    """
-    if not draws(function):
-        return function
+
+def _keyed_var(mod: IRModule, name: str) -> GlobalVar:
+    """The function with a key, as those who call it see it."""
+    function = mod[name]
+    assert isinstance(function, Function)
+    taken = tuple(param.ty or ObjectType() for param in function.params)
+    given = function.ret_ty
+    if _is_private(function):
+        return GlobalVar(name, ty=FuncType((*taken, KEY), given, function.pure))
+    is_listed = isinstance(function.body.body, Tuple) and isinstance(given, TupleType)
+    results = given.fields if is_listed else (given,)
+    ty = FuncType((*taken, KEY), TupleType((*results, KEY)), function.pure)
+    return GlobalVar(name, ty=ty)
+
+
+def _with_key(mod: IRModule, name: str, is_named: bool, keyed: dict[str, GlobalVar]) -> Function:
+    function = mod[name]
     key, numbers = _key_for(function), count()
 
     def expansion(call: Call) -> Expr | None:
-        if not takes_key(call):
+        if isinstance(call.op, GlobalVar) and call.op.name in keyed:
+            return _called(mod, call, keyed[call.op.name], _folded(key, next(numbers)))
+        if not is_named or not takes_key(call):
             return None
         assert isinstance(call.op, Op)
         assert call.op.training_form is not None
@@ -41,7 +76,19 @@ def with_drawing_forms(function: Function) -> Function:
         return call.op.training_form(*args, **attrs, key=_folded(key, next(numbers)))
 
     drawing = expand_calls(function, expansion)
+    if _is_private(function):
+        return replace(drawing, params=(*drawing.params, key))
     return _returning(drawing, key, _folded(key, next(numbers)))
+
+
+def _called(mod: IRModule, call: Call, callee: GlobalVar, key: Expr) -> Expr:
+    """A call of a function that takes a key now: its results without the new key."""
+    result = Call(callee, (*call.args, key), span=call.span)
+    if _is_private(mod[callee]):
+        return result
+    if isinstance(mod[callee].body.body, Tuple):
+        return Tuple(tuple(result[i] for i in range(len(_outputs(mod[callee])))))
+    return result[0]
 
 
 def with_unused_key(function: Function) -> Function:
@@ -67,8 +114,7 @@ def _folded(key: Var, number: int) -> Expr:
 
 def _returning(function: Function, key: Var, new_key: Expr) -> Function:
     """The function with `key` as its last parameter, and `new_key` as its last result."""
-    body = function.body
-    outputs = body.body.fields if isinstance(body.body, Tuple) else (body.body,)
+    body, outputs = function.body, _outputs(function)
     blocks = body.blocks
     if new_key is not key:
         result = Var(f"{key.name}_new", KEY)
@@ -77,3 +123,13 @@ def _returning(function: Function, key: Var, new_key: Expr) -> Function:
     params = (*function.params, key)
     new_body = SeqExpr(blocks, Tuple((*outputs, new_key)))
     return make_function(params, new_body, pure=function.pure, attrs=function.attrs)
+
+
+def _outputs(function: Function) -> tuple[Expr, ...]:
+    result = function.body.body
+    return result.fields if isinstance(result, Tuple) else (result,)
+
+
+def _is_private(function: Function) -> bool:
+    """Whether only functions of the module call it, each with a key of its own."""
+    return function.global_symbol is None

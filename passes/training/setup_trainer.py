@@ -17,12 +17,13 @@ from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 
 from .append_loss import AppendLoss
-from .decompose_ops import DecomposeOpsForInference, DecomposeOpsForTraining
+from .decompose_ops import DecomposeOpsForInference, for_training
 from .evaluation import with_evaluation
 from .fuse_train_step import FuseTrainStep
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
+from .training_copies import with_training_copies
 from .update import Update, tensor_type
 
 BACKBONE = "backbone"
@@ -80,7 +81,7 @@ def SetupTrainer(
     function, outputs = loss(*loss_args), loss.num_backbone_outputs
     mod = AppendLoss(BACKBONE, function, outputs, BACKBONE_LOSS)(mod)
     mod = DecomposeOpsForInference(BACKBONE)(mod)
-    mod = _with_random_key(DecomposeOpsForTraining(BACKBONE_LOSS)(mod), mod, counts)
+    mod = _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     mod = Gradient(BACKBONE_LOSS, params, 0, cotangent=loss_scale is not None)(mod)
     update = _update(optimizer, params, loss_scale, master_weights)
