@@ -8,7 +8,9 @@ from typing import Any
 from .arguments import by_name
 from .attrs import Attrs
 from .expr import Call, Expr
+from .layout import LayoutRule
 from .registry import OPS, did_you_mean, get_op
+from .scaling import ScalingRule
 from .types import ObjectType, Type
 
 
@@ -65,7 +67,8 @@ class Op(Expr):
     jvp: Callable[..., Any] | NoGradient | None = None
     training_form: Callable[..., Expr | None] | None = None
     decompose: Callable[..., Expr] | None = None
-    layout: Any = None
+    layout: LayoutRule | None = None
+    scaling: ScalingRule | None = None
     precision: str | None = None
     fusion: str | None = None
     cost: Callable[..., Any] | None = None

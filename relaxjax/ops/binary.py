@@ -11,6 +11,7 @@ from jax import lax
 
 from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
+from relaxjax.ir.scaling import ScalingRule
 from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import broadcasting, keeping_dtype, through_floats
@@ -23,6 +24,7 @@ from .cost_rules import (
 )
 from .declare import OpError, op
 from .emit import call, scalar, where
+from .scaling import PRODUCT, QUOTIENT, SUM
 from .shapes import broadcast, common_dtype
 
 _ELEMENTWISE = {"elementwise": True}
@@ -35,6 +37,7 @@ def arithmetic(
     gradient: GradientRule | NoGradient | None = None,
     facts: Mapping[str, Any] | None = None,
     cost: CostRule = ELEMENTWISE,
+    scaling: ScalingRule | None = None,
 ) -> Op:
     """An operator on two tensors of one dtype, which is also the dtype of the result."""
 
@@ -42,7 +45,7 @@ def arithmetic(
         return broadcast(x1, x2, common_dtype(x1=x1, x2=x2))
 
     infer.__doc__ = doc
-    return _declared(name, lower, gradient, facts, cost)(infer)
+    return _declared(name, lower, gradient, facts, cost, scaling)(infer)
 
 
 def comparison(
@@ -79,6 +82,7 @@ def _declared(
     gradient: GradientRule | NoGradient | None,
     facts: Mapping[str, Any] | None,
     cost: CostRule = ELEMENTWISE,
+    scaling: ScalingRule | None = None,
 ) -> Callable[[Callable[..., TensorType]], Op]:
     return op(
         f"relax.{name}",
@@ -88,6 +92,7 @@ def _declared(
         fusion="broadcast",
         facts={**_ELEMENTWISE, **(facts or {})},
         cost=cost,
+        scaling=scaling,
     )
 
 
@@ -152,6 +157,7 @@ add = arithmetic(
     "Sum: z = x + y.",
     lambda g, z, x, y: (g, g),
     {"unit": 0, "commutative": True, "associative": True},
+    scaling=SUM,
 )
 subtract = arithmetic(
     "subtract",
@@ -159,6 +165,7 @@ subtract = arithmetic(
     "Difference: z = x - y.",
     lambda g, z, x, y: (g, -g),
     {"right_unit": 0},
+    scaling=SUM,
 )
 multiply = arithmetic(
     "multiply",
@@ -166,6 +173,7 @@ multiply = arithmetic(
     "Product: z = x * y.",
     lambda g, z, x, y: (g * y, g * x),
     {"unit": 1, "zero": 0, "commutative": True, "associative": True},
+    scaling=PRODUCT,
 )
 divide = arithmetic(
     "divide",
@@ -173,6 +181,7 @@ divide = arithmetic(
     "Quotient: z = x / y; of integers, cut off towards zero.",
     _divide_gradient,
     {"right_unit": 1},
+    scaling=QUOTIENT,
 )
 power = arithmetic(
     "power",

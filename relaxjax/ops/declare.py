@@ -46,6 +46,7 @@ from relaxjax.ir.types import (
 )
 
 from .rearranging import AGNOSTIC
+from .scaling import HOMOGENEOUS, LINEAR
 
 R = TypeVar("R")
 
@@ -70,6 +71,9 @@ FACTS = {
     "inverse": "the name of the operator f with f(op(x)) = x wherever op(x) is finite",
     "odd": "op(-x) = -op(x)",
     "even": "op(-x) = op(x)",
+    "linear": "op(x + y) = op(x) + op(y), and op(s x) = s op(x)",
+    "homogeneous": "op(s x) = s op(x) for s that is not negative",
+    "nonnegative": "no element of the result is below 0",
     "swapped": "the name of the operator f with f(x, y) = op(y, x)",
     "negated": "the name of the comparison f with f(x, y) = not op(x, y) where neither is NaN",
     "elementwise": "each element of the result depends on the same element of the arguments only",
@@ -126,6 +130,9 @@ def op(
 
     if (facts or {}).get("elementwise"):
         rules.setdefault("layout", AGNOSTIC)
+    for fact, scaling in (("linear", LINEAR), ("homogeneous", HOMOGENEOUS)):
+        if (facts or {}).get(fact):
+            rules.setdefault("scaling", scaling)
 
     def declare(function: Callable[..., Type]) -> Op:
         params, expected = _parameters(function)

@@ -14,6 +14,7 @@ from .arrays import cast, jax_dtype
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
 from .declare import DType, OpError, op
 from .emit import call, dtype_of, ndim_of
+from .scaling import MATRIX_PRODUCT
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
 from .sugar import sugar
 
@@ -76,6 +77,7 @@ def _products(call: Call) -> Dim:
 @op(
     "relax.matmul",
     layout=OPAQUE,
+    scaling=MATRIX_PRODUCT,
     lower=_matmul,
     gradient=_matmul_gradient,
     precision="always",

@@ -138,7 +138,13 @@ def _acosh_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     return g * call("rsqrt", x - one) * call("rsqrt", x + one)
 
 
-abs = elementwise("abs", _abs, "Absolute value: y = |x|.", _abs_gradient, {"even": True})
+abs = elementwise(
+    "abs",
+    _abs,
+    "Absolute value: y = |x|.",
+    _abs_gradient,
+    {"even": True, "homogeneous": True, "nonnegative": True},
+)
 acos = float_only(
     "acos",
     jnp.arccos,
@@ -187,7 +193,11 @@ erf = float_only(
     {"odd": True},
 )
 exp = float_only(
-    "exp", lax.exp, "Exponential: y = e ** x.", lambda g, y, x: g * y, {"inverse": "relax.log"}
+    "exp",
+    lax.exp,
+    "Exponential: y = e ** x.",
+    lambda g, y, x: g * y,
+    {"inverse": "relax.log", "nonnegative": True},
 )
 floor = elementwise(
     "floor", _of_floats(lax.floor), "Rounded down.", ZERO_GRADIENT, {"idempotent": True}
@@ -198,7 +208,7 @@ negative = elementwise(
     _negative,
     "Negation: y = -x.",
     lambda g, y, x: -g,
-    {"involution": True, "odd": True},
+    {"involution": True, "odd": True, "linear": True},
 )
 round = elementwise(
     "round",
@@ -208,13 +218,18 @@ round = elementwise(
     {"idempotent": True},
 )
 rsqrt = float_only(
-    "rsqrt", lax.rsqrt, "Reciprocal of the square root: y = 1 / sqrt(x).", _rsqrt_gradient
+    "rsqrt",
+    lax.rsqrt,
+    "Reciprocal of the square root: y = 1 / sqrt(x).",
+    _rsqrt_gradient,
+    {"nonnegative": True},
 )
 sigmoid = float_only(
     "sigmoid",
     lax.logistic,
     "Logistic function: y = 1 / (1 + exp(-x)).",
     lambda g, y, x: g * y * (scalar(1, x) - y),
+    {"nonnegative": True},
 )
 sign = elementwise(
     "sign",
@@ -227,13 +242,15 @@ sin = float_only("sin", lax.sin, "Sine.", lambda g, y, x: g * call("cos", x), {"
 sinh = float_only(
     "sinh", jnp.sinh, "Hyperbolic sine.", lambda g, y, x: g * call("cosh", x), {"odd": True}
 )
-sqrt = float_only("sqrt", lax.sqrt, "Square root, for x >= 0.", _sqrt_gradient)
+sqrt = float_only(
+    "sqrt", lax.sqrt, "Square root, for x >= 0.", _sqrt_gradient, {"nonnegative": True}
+)
 square = elementwise(
     "square",
     lambda x: x * x,
     "Square: y = x * x.",
     lambda g, y, x: scalar(2, x) * g * x,
-    {"even": True},
+    {"even": True, "nonnegative": True},
 )
 tan = float_only("tan", lax.tan, "Tangent.", _tan_gradient, {"odd": True})
 tanh = float_only(

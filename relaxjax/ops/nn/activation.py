@@ -57,7 +57,7 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     "relax.nn.relu",
     lower=lambda data: jnp.maximum(data, jnp.zeros_like(data)),
     gradient=_relu_gradient,
-    **_RULES,
+    **_RULES | {"facts": {"elementwise": True, "homogeneous": True, "nonnegative": True}},
     cost=ELEMENTWISE,
 )
 def relu(data: TensorType) -> TensorType:
@@ -157,7 +157,7 @@ def _leakyrelu_gradient(g: Expr, y: Expr, x: Expr, alpha: float) -> Expr:
     "relax.nn.leakyrelu",
     lower=_leakyrelu,
     gradient=_leakyrelu_gradient,
-    **_RULES,
+    **_RULES | {"facts": {"elementwise": True, "homogeneous": True}},
     cost=per_element(2),
 )
 def leakyrelu(data: TensorType, alpha: float = 0.01) -> TensorType:

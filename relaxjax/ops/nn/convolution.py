@@ -16,6 +16,7 @@ from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
 from .convolution_forms import Convolution
@@ -267,6 +268,7 @@ def convolution(count: int) -> Op:
     return op(
         f"relax.nn.conv{count}d",
         layout=convolution_layout(f"N{spatial}C", f"{spatial}IO"),
+        scaling=convolution_scaling(transposed=False),
         complete=complete_convolution,
         lower=_convolve,
         gradient=_convolution_gradient,

@@ -24,6 +24,7 @@ from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.scaling import pooled
 from relaxjax.ops.shapes import element_count
 from relaxjax.ops.traced import traced_gradient
 
@@ -239,6 +240,7 @@ def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[
     return op(
         f"relax.nn.{kind}_pool{count}d",
         layout=lettered(),
+        scaling=pooled(nonnegative=kind == "max"),
         complete=complete_pooling,
         lower=lower,
         gradient=gradient,

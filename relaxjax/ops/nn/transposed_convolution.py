@@ -17,6 +17,7 @@ from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_vdevice
 
 from .convolution import (
@@ -233,6 +234,7 @@ def transposed_convolution(count: int) -> Op:
     return op(
         f"relax.nn.conv{count}d_transpose",
         layout=convolution_layout(f"N{spatial}C", f"{spatial}OI"),
+        scaling=convolution_scaling(transposed=True),
         complete=complete_convolution,
         lower=_convolve_transposed,
         gradient=_gradient,
