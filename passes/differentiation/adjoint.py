@@ -45,18 +45,26 @@ class Adjoint:
     def go_back(self, bindings: Sequence[Binding]) -> None:
         """Hand the adjoints on from each binding, the last first, to what it is made of."""
         for binding in reversed(bindings):
-            if binding.var in self.adjoints:
+            if self.knows(binding.var):
                 origin = self.builder.origin(binding.span, binding.var.name)
                 with located(binding.span), origin:
-                    self.binding(binding, self.adjoints[binding.var])
+                    self.binding(binding)
 
-    def binding(self, binding: Binding, adjoint: Var) -> None:
+    def knows(self, var: Var) -> bool:
+        """Whether anything came back to a variable."""
+        return var in self.adjoints
+
+    def binding(self, binding: Binding) -> None:
         if binding.var in self.reverses:
-            self.reverses[binding.var](self, adjoint)
+            self.reverses[binding.var](self, self.of(binding.var))
         elif isinstance(binding.value, Call):
-            self.call(binding.var, binding.value, adjoint)
+            self.call(binding.var, binding.value, self.of(binding.var))
         else:
-            self.distribute(binding.value, adjoint)
+            self.pass_on(binding.value, binding.var)
+
+    def pass_on(self, value: Expr, var: Var) -> None:
+        """Hand the adjoint of `var` on to `value`, which it is another name for."""
+        self.distribute(value, self.adjoints[var])
 
     def call(self, var: Var, call: Call, adjoint: Var) -> None:
         """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""

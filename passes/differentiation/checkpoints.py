@@ -1,6 +1,6 @@
 """Checkpoint marks: which forward values the backward keeps, and which it computes again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,6 +13,7 @@ from relaxjax.ir.renew import Renewal
 from relaxjax.ir.walk import bound_vars, substitute, used_vars
 
 from .adjoint import Adjoint, Reverse
+from .lazy_adjoint import LazyAdjoint
 
 # Emits a binding that is no operator's call, and gives the way back through it.
 Part = Callable[[BlockBuilder, Binding, set[Var]], Reverse]
@@ -31,8 +32,11 @@ class Unmarked:
     aliases: dict[Var, Expr]  # what the variable of each mark stands for
 
 
-def without_marks(bindings: Sequence[Binding]) -> Unmarked:
-    """The bindings with every variable of a mark replaced by what was marked."""
+def without_marks(bindings: Sequence[Binding], asked_for: Collection[Var] = ()) -> Unmarked:
+    """The bindings with every variable of a mark replaced by what was marked.
+
+    It stays as another name where it is asked for itself, or seen where what it marks is not.
+    """
     start, end = get_op("relax.grad.start_checkpoint"), get_op("relax.grad.end_checkpoint")
     aliases: dict[Var, Expr] = {}
     started: set[Var] = set()
@@ -42,8 +46,9 @@ def without_marks(bindings: Sequence[Binding]) -> Unmarked:
         value = binding.value
         if isinstance(value, Call) and value.op in (start, end):
             marked = substitute(value.args[0], aliases)
-            if isinstance(marked, DataflowVar) and not isinstance(binding.var, DataflowVar):
-                kept.append(replace(binding, value=marked))  # seen where what it marks is not
+            hidden = isinstance(marked, DataflowVar) and not isinstance(binding.var, DataflowVar)
+            if hidden or binding.var in asked_for:
+                kept.append(replace(binding, value=marked))
             else:
                 aliases[binding.var] = marked
             if value.op is start:
@@ -79,10 +84,11 @@ class Recomputation:
             if binding.var in self.unmarked.between and not isinstance(binding.value, Function)
         }
 
-    def adjoint(self, reverses: dict[Var, Reverse]) -> Adjoint:
+    def adjoint(self, reverses: dict[Var, Reverse], lazy: bool) -> Adjoint:
         """The way back over the sequence, from nothing on."""
         later = {var: partial(self._go_back, var) for var in self.parts}
-        return Adjoint(self.builder, {**reverses, **later}, self, self.originals)
+        kind = LazyAdjoint if lazy else Adjoint
+        return kind(self.builder, {**reverses, **later}, self, self.originals)
 
     def __call__(self, expr: Expr) -> Expr:
         """`expr` in terms of kept values and copies."""

@@ -36,6 +36,7 @@ def Gradient(
     target_index: int | Sequence[int] = 0,
     cotangent: bool = False,
     mode: str = "first_order",
+    lazy: bool = False,
 ) -> IRModule:
     """Add the adjoint of a function: its result, paired with the gradients of its target.
 
@@ -45,7 +46,9 @@ def Gradient(
     The target is the result, or its field `target_index`: a scalar of a floating-point dtype.
     Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors:
     the adjoint function takes the cotangent of each as a further parameter. With
-    `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error.
+    `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error. With
+    `lazy`, the adjoint of a tuple is kept in parts until something needs the whole, and zeros are
+    not added to; the program is shorter then, but not the one that TVM writes.
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
@@ -64,7 +67,7 @@ def Gradient(
             raise GradientError("\n".join(["no gradient is known for:", *problems]))
         differentiator = Differentiator(mod)
         seeds = [_cotangent(target) if cotangent else _ones(target) for target in targets]
-        body = _adjoint_body(differentiator, copy, flat, targets, seeds, wanted)
+        body = _adjoint_body(differentiator, copy, flat, lazy, targets, seeds, wanted)
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
@@ -107,20 +110,21 @@ def _adjoint_body(
     differentiator: Differentiator,
     function: Function,
     flat: bool,
+    lazy: bool,
     targets: Sequence[Expr],
     seeds: Sequence[Expr],
     required: Sequence[Var],
 ) -> SeqExpr:
     """Forward bindings, seeds, backward bindings, gradients: one dataflow block if it can be."""
-    unmarked = without_marks(tuple(function.body.bindings()))
+    unmarked = without_marks(tuple(function.body.bindings()), required)
     targets = [substitute(target, unmarked.aliases) for target in targets]
     result = substitute(function.body.body, unmarked.aliases)
-    required = used_vars(substitute(Tuple(tuple(required)), unmarked.aliases))
     active = active_vars(unmarked.bindings, used_vars(Tuple(tuple(targets))), required)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in function.params]):
         with builder.dataflow() if flat else nullcontext():
-            adjoint = differentiator.emit_forward(builder, unmarked, active).way_back(builder)
+            forward = differentiator.emit_forward(builder, unmarked, active)
+            adjoint = forward.way_back(builder, lazy or not flat)
             for target, seed in zip(targets, seeds, strict=True):
                 with builder.origin(target.span, getattr(target, "name", None)):
                     adjoint.distribute(target, seed)

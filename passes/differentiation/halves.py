@@ -46,9 +46,9 @@ class Forward:
     reverses: dict[Var, Reverse] = field(default_factory=dict)
     parts: dict[Var, Part] = field(default_factory=dict)
 
-    def way_back(self, builder: BlockBuilder) -> Adjoint:
+    def way_back(self, builder: BlockBuilder, lazy: bool = True) -> Adjoint:
         again = Recomputation(builder, self.unmarked, self.active, self.parts)
-        return again.adjoint(self.reverses)
+        return again.adjoint(self.reverses, lazy)
 
 
 @dataclass

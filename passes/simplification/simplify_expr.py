@@ -8,8 +8,9 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.base import pass_factory
 
-from .algebra import Definitions, simpler
+from .algebra import simpler
 from .canonicalize_bindings import canonical_bindings
+from .definitions import Definitions
 
 
 @pass_factory(opt_level=0, kind="function")

@@ -197,7 +197,7 @@ x_scp = R.grad.start_checkpoint(x)
 a = R.exp(x_scp)
 b = R.sin(a)
 b_ecp = R.grad.end_checkpoint(b)
-l = R.sum(R.multiply(b_ecp, y))
+l = R.sum(R.multiply(R.multiply(b_ecp, y), x))
 loss = R.grad.end_checkpoint(l)
 """
     )
@@ -205,5 +205,5 @@ loss = R.grad.end_checkpoint(l)
     x, y = arrays()
     adjoint = Gradient("main", require_grads=["x_scp", "b_ecp"])(module)
     _, gradients = to_jax(adjoint, "main_adjoint")(x, y)
-    expected = y * jnp.cos(jnp.exp(x)) * jnp.exp(x), y
+    expected = x * y * jnp.cos(jnp.exp(x)) * jnp.exp(x), x * y
     chex.assert_trees_all_close(gradients, expected, rtol=1e-5)

@@ -56,7 +56,8 @@ def by_jax(program: Program, *arrays: Any) -> tuple[Any, Any]:
 def by_gradient(program: Program, cotangents: Sequence[Any], *arrays: Any) -> tuple[Any, Any]:
     """The same by the adjoint function."""
     index, cotangent = program.target_index, program.cotangent
-    adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
+    gradient = Gradient("main", target_index=index, cotangent=cotangent, lazy=program.paired)
+    adjoint = gradient(program.module)
     args = *arrays[:3], *flag_and_places(program, arrays), *cotangents
     result, gradients = to_jax(adjoint, "main_adjoint")(*args)
     return target_of(program, result), gradients[:3]

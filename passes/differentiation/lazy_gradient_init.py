@@ -1,0 +1,78 @@
+"""Gradients that start as zeros or ones, made only where their numbers are needed."""
+
+from functools import partial
+
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
+from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
+from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.algebra import FILL_LAWS, simpler
+from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+from relaxjax.passes.simplification.definitions import Definitions, is_filling, tensor_filled
+
+
+@pass_factory(opt_level=2, kind="function")
+def LazyGradientInit(function: Function, mod: IRModule) -> Function:
+    """Make tensors of zeros and ones only where something needs their numbers, and only then.
+
+    Nothing is added to zeros or multiplied by ones, fields of tuples that are filled in are used
+    directly, and a tensor that only lent its shape is let go. What remains stands right before its
+    first use:
+
+        lv = R.zeros(R.shape([3]), "float32")         g = R.multiply(y, z)
+        t_adjoint = (lv, R.multiply(y, z))            h = R.multiply(g, w)
+        h = R.multiply(t_adjoint[1], w)         ->    lv = R.zeros(R.shape([3]), "float32")
+        out = (lv, h)                                 out = (lv, h)
+
+    The laws are those of SimplifyExpr on such tensors, and hold for finite numbers.
+    """
+    if not any(map(_is_filling, post_order(function))):
+        return function
+    lazy = remove_all_unused(canonical_bindings(function))
+    while True:
+        expanded = expand_calls(lazy, partial(_unmade, known=Definitions.of(lazy)))
+        if expanded is lazy:
+            break
+        lazy = remove_all_unused(canonical_bindings(expanded))
+    delayed = rewrite(lazy, _delayed)
+    assert isinstance(delayed, Function)
+    return delayed
+
+
+def _unmade(call: Call, known: Definitions) -> Expr | None:
+    """What a call is where some of its arguments are filled; a tensor like another by its shape."""
+    if not isinstance(call.op, Op) or not is_filling(call.op):
+        return simpler(call, known, FILL_LAWS)
+    number = known.filling(call)
+    lent = any(not isinstance(arg, ShapeExpr | Constant) for arg in call.args)
+    return tensor_filled(call, number) if lent and number is not None else None
+
+
+def _delayed(expr: Expr) -> Expr:
+    """A sequence in which tensors that one number fills stand right before their first use."""
+    if not isinstance(expr, SeqExpr):
+        return expr
+    return replace(expr, blocks=kept(expr.blocks, map(_delayed_block, expr.blocks)))
+
+
+def _delayed_block(block: BindingBlock) -> BindingBlock:
+    waiting: dict[Var, Binding] = {}
+    order: list[Binding] = []
+    for binding in block.bindings:
+        if _is_filling(binding.value) and not used_vars(binding.value):
+            waiting[binding.var] = binding
+            continue
+        needed = [var for var in used_vars(binding.value) if var in waiting]
+        order += [waiting.pop(var) for var in waiting.copy() if var in needed]
+        order.append(binding)
+    order += waiting.values()
+    return replace(block, bindings=kept(block.bindings, order))
+
+
+def _is_filling(value: Expr) -> bool:
+    return isinstance(value, Call) and isinstance(value.op, Op) and is_filling(value.op)

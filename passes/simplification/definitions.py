@@ -1,0 +1,115 @@
+"""What laws of algebra ask: what variables are bound to, what fills a tensor, which types agree."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Constant, DataflowVar, Expr, ShapeExpr, Var, np_dtype
+from relaxjax.ir.function import Function
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import nested_sequences, used_vars, uses
+from relaxjax.ops.shapes import element_count, same_dims
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """What the variables of a function are bound to, and how often each is used."""
+
+    values: dict[Var, Expr]
+    uses: dict[Var, int]
+
+    @staticmethod
+    def of(function: Function) -> "Definitions":
+        sequences = nested_sequences(function.body)
+        values = {b.var: b.value for seq in sequences for b in seq.bindings()}
+        return Definitions(values, uses(function))
+
+    def call(self, expr: Expr, name: str = "") -> Call | None:
+        """The operator's call that `expr` is bound to, where what it mentions is still visible."""
+        value = self.values.get(expr) if isinstance(expr, Var) else None
+        if not isinstance(value, Call) or not isinstance(value.op, Op):
+            return None
+        if name and value.op.name != name:
+            return None
+        hidden = any(isinstance(var, DataflowVar) for var in used_vars(value))
+        return value if isinstance(expr, DataflowVar) or not hidden else None
+
+    def fill(self, expr: Expr) -> float | None:
+        """The number that fills a tensor, None where it is not filled with one known number."""
+        if isinstance(expr, Constant):
+            return _uniform(expr.data)
+        call = self.call(expr)
+        return None if call is None else self.filling(call)
+
+    def filling(self, call: Call) -> float | None:
+        """The number that a call of a filling operator fills its result with, if it is known."""
+        if not isinstance(call.op, Op):
+            return None
+        if "value" in call.op.facts:
+            return float(call.op.facts["value"])
+        if call.op.name in ("relax.full", "relax.full_like"):
+            return self.fill(call.args[1])
+        return None
+
+
+# What a call of an operator is equal to by one law of algebra, None where it does not apply.
+Law = Callable[[Call, Op, Definitions], Expr | None]
+
+
+def is_filling(op: Op) -> bool:
+    return "value" in op.facts or op.name in ("relax.full", "relax.full_like")
+
+
+def tensor_filled(call: Call, number: float) -> Expr | None:
+    """A tensor of a call's type filled with a number, where its shape and dtype are known."""
+    ty = call.ty
+    if not isinstance(ty, TensorType) or ty.dims is None or ty.dtype is None:
+        return None
+    if not math.isfinite(number):
+        return None
+    shape = ShapeExpr(ty.dims)
+    if number in (0, 1):
+        return get_op("relax.zeros" if number == 0 else "relax.ones")(shape, ty.dtype)
+    return get_op("relax.full")(shape, Constant(np.asarray(number, np_dtype(ty.dtype))), ty.dtype)
+
+
+def same_type(x: Expr, call: Call) -> bool:
+    """Whether `x` has the very shape and dtype of the call's result."""
+    if not isinstance(x.ty, TensorType) or not isinstance(call.ty, TensorType):
+        return False
+    same = x.ty.dtype == call.ty.dtype and x.ty.vdevice == call.ty.vdevice
+    return same and has_shape_of(x, call)
+
+
+def has_shape_of(x: Expr, call: Call) -> bool:
+    if not isinstance(x.ty, TensorType) or not isinstance(call.ty, TensorType):
+        return False
+    return same_dims(x.ty.dims, call.ty.dims)
+
+
+def count_ratio(before: Expr, after: Call) -> int | None:
+    """How many elements are summed into each element of the result."""
+    if not isinstance(before.ty, TensorType) or not isinstance(after.ty, TensorType):
+        return None
+    if before.ty.dims is None or after.ty.dims is None:
+        return None
+    many: Dim = element_count(before.ty.dims)
+    few: Dim = element_count(after.ty.dims)
+    if few == 0:
+        return None
+    ratio = many // few
+    return ratio if isinstance(ratio, int) and many == few * ratio else None
+
+
+def _uniform(data: np.ndarray[Any, Any]) -> float | None:
+    if data.size != 1 or data.dtype.kind == "c":
+        return None
+    number = float(data.reshape(()))
+    exact = data.dtype.kind not in "iu" or number == int(data.reshape(()))
+    return number if exact else None

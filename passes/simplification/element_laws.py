@@ -1,0 +1,78 @@
+"""Laws of arithmetic, element by element."""
+
+from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType, is_float
+
+from .definitions import Definitions, same_type, tensor_filled
+
+
+def difference(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """x - x = 0; 0 - x = -x; x - (-y) = x + y."""
+    if op.name != "relax.subtract":
+        return None
+    x, y = call.args
+    if x == y:
+        return tensor_filled(call, 0.0)
+    if known.fill(x) == 0 and same_type(y, call):
+        return -y
+    negated = known.call(y, "relax.negative")
+    return x + negated.args[0] if negated is not None else None
+
+
+def sum_with_negative(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """x + (-y) = x - y, (-x) + y = y - x."""
+    if op.name != "relax.add":
+        return None
+    x, y = call.args
+    if (negated := known.call(y, "relax.negative")) is not None:
+        return x - negated.args[0]
+    negated = known.call(x, "relax.negative")
+    return None if negated is None else y - negated.args[0]
+
+
+def undone(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """-(-x) = x, log(exp(x)) = x, floor(floor(x)) = floor(x)."""
+    inner = known.call(call.args[0]) if len(call.args) == 1 and not call.attrs else None
+    if inner is None or not isinstance(inner.op, Op) or len(inner.args) != 1 or inner.attrs:
+        return None
+    if inner.op is op and op.facts.get("involution"):
+        return inner.args[0]
+    if inner.op.facts.get("inverse") == op.name:
+        return inner.args[0]
+    return call.args[0] if inner.op is op and op.facts.get("idempotent") else None
+
+
+def doubled(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """x + x = 2 x, for tensors of a float dtype."""
+    if op.name != "relax.add" or call.args[0] != call.args[1]:
+        return None
+    ty = call.args[0].ty
+    return call.args[0] * 2.0 if isinstance(ty, TensorType) and is_float(ty.dtype) else None
+
+
+def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """(x * 2) * 3 = x * (2 * 3), for an operator that is associative and commutative."""
+    if not (op.facts.get("associative") and op.facts.get("commutative")):
+        return None
+    x, number = _with_number(call)
+    inner = known.call(x) if x is not None else None
+    if number is None or inner is None or inner.op is not op:
+        return None
+    y, other = _with_number(inner)
+    return None if y is None or other is None else op(y, op(number, other))
+
+
+def same_dtype(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """A dtype that a tensor has is not given to it."""
+    return call.args[0] if op.name == "relax.astype" and same_type(call.args[0], call) else None
+
+
+def _with_number(call: Call) -> tuple[Expr | None, Constant | None]:
+    """The other argument and the scalar constant of a call of two arguments that has one."""
+    x, y = call.args
+    if isinstance(y, Constant) and y.data.ndim == 0 and not isinstance(x, Constant):
+        return x, y
+    if isinstance(x, Constant) and x.data.ndim == 0 and not isinstance(y, Constant):
+        return y, x
+    return None, None

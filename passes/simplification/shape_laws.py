@@ -1,0 +1,69 @@
+"""Laws of shapes: what is moved back, reshaped twice, or broadcast and summed."""
+
+from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+
+from .definitions import Definitions, count_ratio, same_type
+
+
+def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """Axes put back in place are not moved; two permutations are one."""
+    if op.name != "relax.permute_dims" or not isinstance(call.args[0].ty, TensorType):
+        return None
+    ndim = call.args[0].ty.ndim
+    if ndim < 0:
+        return None
+    axes = _permutation(call, ndim)
+    if axes == list(range(ndim)):
+        return call.args[0]
+    inner = known.call(call.args[0], "relax.permute_dims")
+    if inner is None:
+        return None
+    first = _permutation(inner, ndim)
+    return get_op("relax.permute_dims")(inner.args[0], [first[axis] for axis in axes])
+
+
+def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """A shape that a tensor has is not given to it; the last of several shapes counts."""
+    if op.name not in ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"):
+        return None
+    if same_type(call.args[0], call):
+        return call.args[0]
+    for name in ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"):
+        inner = known.call(call.args[0], name)
+        if inner is not None and isinstance(call.ty, TensorType) and call.ty.dims is not None:
+            x = inner.args[0]
+            if same_type(x, call):
+                return x
+            return get_op("relax.reshape")(x, ShapeExpr(call.ty.dims))
+    return None
+
+
+def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """Nothing is broadcast or summed to the shape that it has; one broadcast serves for two."""
+    if op.name not in ("relax.broadcast_to", "relax.collapse_sum_to", "relax.collapse_sum_like"):
+        return None
+    if same_type(call.args[0], call):
+        return call.args[0]
+    inner = known.call(call.args[0], "relax.broadcast_to")
+    if op.name == "relax.broadcast_to" and inner is not None:
+        return get_op("relax.broadcast_to")(inner.args[0], call.args[1])
+    return None
+
+
+def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """The sum of a broadcast tensor back to its own shape is a multiple of it."""
+    inner = known.call(call.args[0], "relax.broadcast_to") if call.args else None
+    if op.name != "relax.collapse_sum_to" or inner is None or not same_type(inner.args[0], call):
+        return None
+    count = count_ratio(call.args[0], call)
+    if count is None or not isinstance(call.ty, TensorType) or call.ty.dtype is None:
+        return None
+    return inner.args[0] * float(count) if count != 1 else inner.args[0]
+
+
+def _permutation(call: Call, ndim: int) -> list[int]:
+    axes = call.attrs["axes"]
+    return list(reversed(range(ndim))) if axes is None else [axis % ndim for axis in axes]
