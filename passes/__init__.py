@@ -30,6 +30,14 @@ from .kinds import Pass as Pass
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .notes import in_function as in_function
+from .operators.backward_fold_scale_axis import (
+    BackwardFoldScaleAxis as BackwardFoldScaleAxis,
+)
+from .operators.fold_batchnorm_to_conv2d import (
+    FoldBatchnormToConv2D as FoldBatchnormToConv2D,
+)
+from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
+from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
 from .partition.fuse_ops import FuseOps as FuseOps
 from .pipeline import PipelineError as PipelineError
