@@ -57,6 +57,11 @@ def check_well_formed(program: IRModule | Function) -> bool:
 
 def faults(program: IRModule | Function) -> list[Fault]:
     """Every fault of the program, in the order of the program."""
+    if not isinstance(program, IRModule | Function):
+        raise TypeError(
+            f"a module or a function can be checked, but `{program!r:.50}` of type "
+            f"{type(program).__name__} was given"
+        )
     if isinstance(program, Function):
         checker = _Checker(None)
         checker.top_function(program.global_symbol or "main", program)

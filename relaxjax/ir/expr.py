@@ -332,7 +332,9 @@ def _frozen_array(data: Any) -> np.ndarray[Any, Any]:
     else:
         array = np.array(data)
     if array.dtype.hasobject or array.dtype.kind in "SUMm" or array.dtype.names is not None:
-        raise TypeError(f"a constant is a tensor of numbers, found the dtype {array.dtype}")
+        raise TypeError(
+            f"a constant is a tensor of numbers that a dtype can hold, but `{data!r:.50}` was given"
+        )
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
     array.flags.writeable = False

@@ -10,17 +10,31 @@ class ScriptText(str):
 
     __slots__ = ()
 
-    def show(self) -> None:
+    def show(self, style: str = "ansi") -> None:
         """Print the text, in colour where the output is a terminal and pygments is installed."""
-        coloured = self.ansi() if sys.stdout.isatty() else None
+        coloured = self.ansi(style) if sys.stdout.isatty() else None
         print(self if coloured is None else coloured)
 
-    def ansi(self) -> str | None:
-        """The text with terminal colours, or None where pygments is not installed."""
+    def ansi(self, style: str = "ansi") -> str | None:
+        """The text with terminal colours, or None where pygments is not installed.
+
+        `style` is "ansi" for the colours that the terminal itself has, "light", "dark", or the
+        name of a style of pygments.
+        """
         pygments = _pygments()
         if pygments is None:
             return None
-        return _highlight(self, pygments.formatters.TerminalFormatter())
+        if style == "ansi":
+            return _highlight(self, pygments.formatters.TerminalFormatter())
+        name = _STYLES.get(style, style)
+        try:
+            formatter = pygments.formatters.Terminal256Formatter(style=name)
+        except pygments.util.ClassNotFound:
+            raise ValueError(
+                f'there is no style `{style}`: write "ansi", "light", "dark" or one of pygments\' '
+                f"own: {', '.join(pygments.styles.get_all_styles())}"
+            ) from None
+        return _highlight(self, formatter)
 
     def html(self) -> str:
         """The text as a piece of HTML that needs no style sheet."""
@@ -33,11 +47,16 @@ class ScriptText(str):
         return self.html()
 
 
+_STYLES = {"light": "friendly", "dark": "monokai"}
+
+
 def _pygments() -> Any:
     """The module pygments with its parts loaded, None where it is not installed."""
     try:
         import pygments.formatters
         import pygments.lexers
+        import pygments.styles
+        import pygments.util
     except ImportError:
         return None
     return pygments

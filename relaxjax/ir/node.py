@@ -19,12 +19,12 @@ class Node:
         """The node as script text; `PrintOptions` says what the options are."""
         return print_node(self, **options)
 
-    def show(self, **options: Any) -> None:
+    def show(self, style: str = "ansi", **options: Any) -> None:
         """Print the script, in colour on a terminal where pygments is installed.
 
         As in every view for the eye, big constants are left out unless `show_meta` asks for them.
         """
-        self.script(**{"show_meta": False, **options}).show()
+        self.script(**{"show_meta": False, **options}).show(style)
 
     def __str__(self) -> str:
         return str(self.script())

@@ -62,6 +62,8 @@ def load_json(text: str | bytes) -> Node:
 
 def _parsed(text: str | bytes) -> dict[str, Any]:
     """The document, with its head checked."""
+    if not isinstance(text, str | bytes):
+        raise TypeError(f"`load_json` takes JSON text, but `{text!r:.50}` was given")
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except RecursionError:

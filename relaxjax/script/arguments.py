@@ -13,8 +13,13 @@ def check_arguments(
     call: str, callee: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
 ) -> None:
     """Raise an error where Python could not call `callee`; the script knows it as `call`."""
-    parameters = inspect.signature(callee).parameters.values()
+    signature = inspect.signature(callee)
+    parameters = signature.parameters.values()
     if any(parameter.kind in _SEVERAL for parameter in parameters):
+        try:
+            signature.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{call}: {error}") from None
         return
     names = [parameter.name for parameter in parameters]
     required = [item.name for item in parameters if item.default is item.empty]

@@ -31,6 +31,7 @@ from .operators import (
     check_count,
     check_operands,
     check_size,
+    plain_numbers,
     subscript,
     truth,
 )
@@ -184,7 +185,7 @@ class Evaluator:
         return result
 
     def _binary(self, node: ast.BinOp) -> Any:
-        lhs, rhs = self.evaluate(node.left), self.evaluate(node.right)
+        lhs, rhs = plain_numbers(self.evaluate(node.left), self.evaluate(node.right))
         sign, function = BINARY[type(node.op)]
         check_operands(sign, lhs, rhs)
         if not self.trusted:
@@ -196,6 +197,7 @@ class Evaluator:
         if isinstance(node.op, ast.Not):
             return not truth(value)
         sign, function = UNARY[type(node.op)]
+        (value,) = plain_numbers(value)
         check_operands(sign, value)
         return self._placed(function(value), node)
 

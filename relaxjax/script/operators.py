@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.dims import SymbolicExpr
-from relaxjax.ir.expr import Expr, ShapeExpr, TupleGetItem
+from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, TupleGetItem
 from relaxjax.ir.span import Span
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
 
@@ -85,6 +85,13 @@ def check_operands(sign: str, *operands: Any) -> None:
             )
     if any(isinstance(operand, np.ndarray) for operand in operands):
         raise OperandError(f"an array of numpy is no operand of `{sign}`", "Write R.const(array).")
+
+
+def plain_numbers(*operands: Any) -> tuple[Any, ...]:
+    """The operands, and where all are numbers of the host, as Python's: `n + T.int64(2)`."""
+    if all(isinstance(operand, PrimExpr | SymbolicExpr | int | float) for operand in operands):
+        return tuple(item.value if isinstance(item, PrimExpr) else item for item in operands)
+    return operands
 
 
 def check_size(sign: str, lhs: Any, rhs: Any) -> None:

@@ -7,8 +7,6 @@ from relaxjax.ir.dims import SymbolicExpr, SymbolicVar
 from relaxjax.ir.expr import PrimExpr
 from relaxjax.ir.types import PrimType
 
-_PLAIN = ("int64", "float64", "bool")  # the dtypes that Python's own numbers have
-
 
 class Declaration(SymbolicVar):
     """What `T.int64()` gives: a symbolic dimension that takes its name from the assignment."""
@@ -30,8 +28,7 @@ class ScalarType:
             value = value.value
         if isinstance(value, SymbolicExpr):
             return value if self.dtype == "int64" else PrimExpr(value, self.dtype)
-        number = self._number(value)
-        return number if self.dtype in _PLAIN else PrimExpr(number, self.dtype)
+        return PrimExpr(self._number(value), self.dtype)
 
     @property
     def type(self) -> PrimType:

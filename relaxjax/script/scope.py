@@ -14,7 +14,10 @@ class UnknownNameError(NameError):
     def __init__(self, name: str, mend: str | None, known: Iterable[str]) -> None:
         hint = "" if mend else did_you_mean(name, [item for item in known if item[:1] != "_"])
         super().__init__(f"`{name}` is not defined{hint}")
-        self.mend = mend
+        dimension = (
+            f'A symbolic dimension is declared by `{name} = T.int64()`, or is text: "{name}".'
+        )
+        self.mend = mend or (None if hint else dimension)
 
 
 class Scope:

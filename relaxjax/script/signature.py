@@ -179,7 +179,7 @@ def dim_reader(evaluator: Evaluator, annotation: ast.AST) -> DimReader:
             value: Any = evaluator.evaluate(expression)
             return as_dim(value.value if isinstance(value, PrimExpr) else value)
         except ScriptError as error:
-            message, mend = error.msg, error.mend or "Declare it before, as in `n = T.int64()`."
+            message, mend = error.msg, error.mend
         except SyntaxError:
             message, mend = "it is no expression", None
         except TypeError as error:

@@ -244,3 +244,8 @@ def test_conditions_callees_tuples_and_results_are_leaves() -> None:
     assert (7, "a field of a tuple is a choice between branches: bind it to a variable first") in (
         found(chosen)
     )
+
+
+def test_only_programs_can_be_checked() -> None:
+    with pytest.raises(TypeError, match="a module or a function can be checked, but `3` of type"):
+        faults(3)  # type: ignore[arg-type]  # what is tested

@@ -45,6 +45,21 @@ def test_a_terminal_gets_the_plain_text_without_pygments(
     assert capsys.readouterr().out == f"{TEXT}\n"
 
 
+@pytest.mark.parametrize("style", ["light", "dark", "solarized-dark"])
+def test_a_style_chooses_the_colours(style: str) -> None:
+    pytest.importorskip("pygments")
+    coloured = TEXT.ansi(style)
+    assert coloured is not None
+    assert "\x1b[38;5;" in coloured
+    assert coloured != TEXT.ansi("ansi")
+
+
+def test_a_wrong_style_is_an_error() -> None:
+    pytest.importorskip("pygments")
+    with pytest.raises(ValueError, match=r'no style `shiny`: write "ansi", "light", .* monokai'):
+        TEXT.ansi("shiny")
+
+
 def test_html_carries_its_own_style() -> None:
     pytest.importorskip("pygments")
     html = TEXT.html()

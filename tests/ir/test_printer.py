@@ -342,6 +342,8 @@ def test_views_for_the_eye_leave_big_constants_out(capsys: pytest.CaptureFixture
     assert "1 constant is left out" in function._repr_html_()
     function.show(show_meta=True)
     assert "load_json" in capsys.readouterr().out
+    function.show(style="dark", black_format=True)
+    assert "1 constant is left out" in capsys.readouterr().out
 
 
 def test_options() -> None:

@@ -292,3 +292,8 @@ def test_changed_bytes_load_or_are_a_value_error(at: int, junk: bytes, cut: int)
 def test_a_truncated_document_is_a_value_error(share: float) -> None:
     with pytest.raises(ValueError, match="the text is no JSON, or cut off"):
         load_json(VALID[: int(len(VALID) * share)])
+
+
+def test_a_document_is_text() -> None:
+    with pytest.raises(TypeError, match="`load_json` takes JSON text, but `None` was given"):
+        load_json(None)  # type: ignore[arg-type]  # what is tested

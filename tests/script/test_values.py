@@ -201,3 +201,18 @@ def test_calls_of_parameters_and_their_results() -> None:
         "f: R.Callable((R.Tensor,), R.Callable((R.Tensor,), R.Tensor(ndim=1)))",
     )
     assert found.ret_ty == TensorType(None, None, 1)
+
+
+def test_a_number_of_the_host_keeps_its_kind() -> None:
+    """`T.int64(3)` is no tensor, and counts as a number beside others."""
+    found = function(
+        """
+        a = T.int64(3)
+        b = R.reshape(x, R.shape([T.int64(3) * 2]))
+        c = T.float64(-T.float64(1.5))
+        return (a, b, c)
+        """,
+        'x: R.Tensor((2, 3), "float32")',
+    )
+    first, _, last = values(found)
+    assert (first, last) == (PrimExpr(3), PrimExpr(-1.5))
