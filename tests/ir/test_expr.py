@@ -310,7 +310,7 @@ def test_a_constant_is_in_the_byte_order_of_the_machine() -> None:
     "data", ["text", np.array([object()]), np.array("2020", "datetime64"), 10**30]
 )
 def test_a_constant_holds_numbers(data: Any) -> None:
-    with pytest.raises(TypeError, match="is a tensor of numbers that a dtype can hold, but `.*`"):
+    with pytest.raises(TypeError, match=r"is a tensor of numbers that a dtype can hold, but `.*`"):
         Constant(data)
 
 
