@@ -15,7 +15,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.to_vdevice": [
         sample(floats(2, 5), "cuda:0"),
         sample(floats(), "llvm"),
-        sample(integers(0, 3), "cpu:1:global", smooth=False),
+        sample(integers(0, 3), "llvm:1:global", smooth=False),
     ],
     "relax.hint_on_device": [
         sample(floats(2, 5), "cuda:0"),

@@ -5,7 +5,7 @@ and minutes, and each axis of the result is made of some of these digits. So the
 whole tiles, reshaped to an axis for each digit, transposed, and reshaped to the result.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, Any
@@ -189,8 +189,18 @@ def _axes(call: Call, ndim: int) -> list[int] | None:
     return [axes.index(place) for place in outputs] if set(outputs) == set(axes) else None
 
 
+def _complete(x: Expr, pad_value: float | None, **rest: Any) -> Mapping[str, Any]:
+    """The padding as a number of the tensor's kind."""
+    dtype = x.ty.dtype if isinstance(x.ty, TensorType) else None
+    whole = pad_value is not None and pad_value % 1 == 0
+    if dtype is None or is_float(dtype) or not whole:
+        return {}
+    return {"pad_value": int(pad_value or 0)}
+
+
 @op(
     "relax.layout_transform",
+    complete=_complete,
     layout=renamed(_axes),
     lower=_layout_transform,
     gradient=_gradient,
