@@ -73,7 +73,7 @@ def obstacles(
     """Everything between `target` and the required variables that has no derivative.
 
     Branches are looked into, and the functions that are called; a line each, with its place.
-    Forward mode has its own rules, and takes recursive calls.
+    Forward mode has its own rules.
     """
     search = _Obstacles(mod, forward)
     search.sequence(target, bindings, required)
@@ -89,7 +89,6 @@ class _Obstacles:
         self.found: dict[str, None] = {}
         self.functions = module_functions(mod)
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
-        self.open: list[str] = []
 
     def sequence(self, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]) -> None:
         self.functions |= local_functions(bindings)
@@ -131,19 +130,13 @@ class _Obstacles:
             return
         if (CUSTOM_JVP if self.forward else CUSTOM_GRADIENT) in function.attrs:
             return
-        if callee.name in self.open:
-            if not self.forward:
-                self.report(binding, f"the recursive call of `{callee}`")
-            return
         places = active_params(function, call.args, active)
         key = (callee.name, tuple(places))
         if key not in self.seen:
             self.seen.add(key)
-            self.open.append(callee.name)
             body = inline_closures(function).body
             required = [function.params[index] for index in places]
             self.sequence(body.body, tuple(body.bindings()), required)
-            self.open.pop()
 
     def report(self, binding: Binding, what: str) -> None:
         where = f"\n{binding.span.excerpt()}" if binding.span else ""

@@ -31,6 +31,7 @@ from .checkpoints import Part, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
+from .recursion import is_recursive, pullback_of, pullback_type
 
 
 @dataclass
@@ -59,6 +60,7 @@ class Differentiator:
     calls: dict[tuple[str, tuple[int, ...]], tuple[GlobalVar, GlobalVar]] = field(
         default_factory=dict
     )
+    pullbacks: dict[tuple[str, tuple[int, ...]], GlobalVar] = field(default_factory=dict)
     functions: dict[Expr, Function] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -157,7 +159,12 @@ class Differentiator:
         function = self.module[call.op.name]
         places = active_params(function, call.args, active)
         if CUSTOM_GRADIENT in function.attrs:
-            return self._own_reverse(builder, binding, call, function, places)
+            able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
+            own = self.module.get_global_var(function.attrs[CUSTOM_GRADIENT])
+            return _by_pullback(builder, binding, call, own, places, able)
+        if is_recursive(self.module, call.op.name):
+            pullback = self._pullback(call.op.name, tuple(places))
+            return _by_pullback(builder, binding, call, pullback, places, places)
         forward, backward = self._parted(call.op.name, tuple(places))
         kept = builder.emit(Call(forward, call.args), f"{binding.var.name}_kept")
         builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
@@ -171,26 +178,17 @@ class Differentiator:
 
         return reverse
 
-    def _own_reverse(
-        self,
-        builder: BlockBuilder,
-        binding: Binding,
-        call: Call,
-        function: Function,
-        places: Sequence[int],
-    ) -> Reverse:
-        """The call as it is; the reverse calls the function that its attribute names."""
-        builder.emit_binding(binding)
-        backward = self.module.get_global_var(function.attrs[CUSTOM_GRADIENT])
-        able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
-
-        def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-            back = Call(backward, (*call.args, cotangent))
-            result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
-            for place in places:
-                adjoint.distribute(call.args[place], TupleGetItem(result, able.index(place)))
-
-        return reverse
+    def _pullback(self, name: str, places: tuple[int, ...]) -> GlobalVar:
+        """The function that goes back through a recursive one, which may be in the making."""
+        key = (name, places)
+        if key not in self.pullbacks:
+            function = self.module[name]
+            unique = Names([*self.module]).unique(f"{name}_pullback")
+            self.pullbacks[key] = GlobalVar(unique, ty=pullback_type(function, places))
+            self.module = self.module.with_function(unique, function)  # holds the name
+            pulled = pullback_of(function, places, self.halves)
+            self.module = self.module.with_function(unique, remove_all_unused(pulled))
+        return self.pullbacks[key]
 
     def _parted(self, name: str, places: tuple[int, ...]) -> tuple[GlobalVar, GlobalVar]:
         """The forward and the backward half of a function of the module, as functions of it."""
@@ -214,6 +212,26 @@ class Differentiator:
         unique = Names([*self.module]).unique(name)
         self.module = self.module.with_function(unique, function)
         return self.module.get_global_var(unique)
+
+
+def _by_pullback(
+    builder: BlockBuilder,
+    binding: Binding,
+    call: Call,
+    pullback: GlobalVar,
+    places: Sequence[int],
+    able: Sequence[int],
+) -> Reverse:
+    """The call as it is; the reverse calls a function that gives the gradients at `able`."""
+    builder.emit_binding(binding)
+
+    def reverse(adjoint: Adjoint, cotangent: Var) -> None:
+        back = Call(pullback, (*call.args, cotangent))
+        result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
+        for place in places:
+            adjoint.distribute(call.args[place], TupleGetItem(result, able.index(place)))
+
+    return reverse
 
 
 def _half(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:

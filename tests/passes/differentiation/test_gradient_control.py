@@ -252,21 +252,74 @@ def test_match_cast_passes_the_gradient_on() -> None:
     chex.assert_trees_all_close(gradients, (2 * array(4),))
 
 
-def test_a_recursive_function_is_refused() -> None:
+RECURSIVE = parse(
+    """
+    @R.function(private=True)
+    def odd(
+        k: R.Tensor((), "int32"), x: R.Tensor(("n",), "float32")
+    ) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        cls = Module
+        r = cls.power(R.subtract(k, R.const(1, "int32")), R.multiply(x, R.sin(x)))
+        return r
+
+    @R.function(private=True)
+    def power(
+        k: R.Tensor((), "int32"), x: R.Tensor(("n",), "float32")
+    ) -> R.Tensor(("n",), "float32"):
+        n = T.int64()
+        cls = Module
+        if R.greater(k, R.const(0, "int32")):
+            inner = cls.odd(k, x)
+            r = R.multiply(inner, x)
+        else:
+            r = R.exp(x)
+        return r
+
+    @R.function
+    def main(k: R.Tensor((), "int32"), x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
+        cls = Module
+        r = cls.power(k, x)
+        loss = R.sum(r)
+        return loss
+"""
+)
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3])
+def test_functions_that_call_one_another(depth: int) -> None:
+    """A pullback for each, which calls the other's; how deep it goes is known when it runs."""
+    adjoint = Gradient("main")(RECURSIVE)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    assert [name for name in adjoint if "pullback" in name] == ["power_pullback", "odd_pullback"]
+    x = array(3)
+
+    def plain(k: int, x: jax.Array) -> jax.Array:
+        return plain(k - 1, x * jnp.sin(x)) * x if k > 0 else jnp.exp(x)
+
+    value, (_, gradient) = to_jax(adjoint, "main_adjoint")(jnp.asarray(depth, jnp.int32), x)
+    expected = jax.value_and_grad(lambda x: jnp.sum(plain(depth, x)))(x)
+    chex.assert_trees_all_close((value, gradient), expected, rtol=1e-5)
+
+
+def test_a_function_that_calls_itself() -> None:
     module = parse(
         """
     @R.function
-    def main(c: R.Tensor((), "bool"), x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
+    def main(k: R.Tensor((), "int32"), x: R.Tensor((), "float32")) -> R.Tensor((), "float32"):
         cls = Module
-        if c:
-            r = cls.main(c, R.sin(x))
+        if R.greater(k, R.const(0, "int32")):
+            r = R.sin(cls.main(R.subtract(k, R.const(1, "int32")), x))
         else:
             r = R.exp(x)
         return r
 """
     )
-    with pytest.raises(GradientError, match="the recursive call of `main`"):
-        Gradient("main")(module)
+    adjoint = Gradient("main")(module)
+    _, (_, gradient) = to_jax(adjoint, "main_adjoint")(jnp.asarray(2, jnp.int32), jnp.float32(0.3))
+    expected = jax.grad(lambda x: jnp.sin(jnp.sin(jnp.exp(x))))(0.3)
+    chex.assert_trees_all_close(gradient, expected, rtol=1e-6)
 
 
 def test_a_function_without_a_body_is_refused() -> None:
