@@ -33,6 +33,12 @@ from .notes import in_function as in_function
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,
 )
+from .operators.combine_parallel_batch_matmul import (
+    CombineParallelBatchMatmul as CombineParallelBatchMatmul,
+)
+from .operators.combine_parallel_conv2d import CombineParallelConv2D as CombineParallelConv2D
+from .operators.combine_parallel_dense import CombineParallelDense as CombineParallelDense
+from .operators.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .operators.fold_batchnorm_to_conv2d import (
     FoldBatchnormToConv2D as FoldBatchnormToConv2D,
 )

@@ -1,0 +1,42 @@
+"""Combining products of stacks of matrices that share their left factor."""
+
+from collections.abc import Hashable
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.passes.base import pass_factory
+
+from .combine_parallel_matmul import product_key
+from .parallel import combined
+
+
+@pass_factory(opt_level=4, kind="function")
+def CombineParallelBatchMatmul(
+    function: Function, mod: IRModule, min_num_branches: int = 3
+) -> Function:
+    """Compute matmuls of stacks that share their left factor as one, where there are so many.
+
+    Before, of `x` (8, 32, 16) and `w`, `w1`, `w2` (8, 16, 4):
+
+        a = R.matmul(x, w)
+        b = R.matmul(x, w1)
+        c = R.matmul(x, w2)
+
+    After:
+
+        lv = R.concat((w, w1, w2), axis=2)
+        lv1 = R.matmul(x, lv)
+        lv2 = R.split(lv1, indices_or_sections=[4, 8], axis=2)
+        a = lv2[0]
+        b = lv2[1]
+        c = lv2[2]
+    """
+    return combined(function, _stack_key, min_num_branches)
+
+
+def _stack_key(call: Call) -> tuple[Hashable, int, int] | None:
+    found = product_key(call)
+    weight = call.args[1].ty if found is not None else None
+    return found if isinstance(weight, TensorType) and weight.ndim > 2 else None

@@ -1,0 +1,209 @@
+"""Combining calls that share their data: their weights side by side, one call, and a split."""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from relaxjax.ir.builder import Names
+from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import typed
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import all_vars, kept, rewrite, used_vars, uses
+
+from .tails import Stage, stages
+
+# Of a call that may be combined, what it must share with others, the data included; and the axis,
+# counted from the back, of its weight and of its result that grow. None for every other call.
+Key = Callable[[Call], "tuple[Hashable, int, int] | None"]
+# Whether to combine calls on some data, given their weights, the operands of their first common
+# operator behind, and what the variables of the block are bound to.
+Check = Callable[[Expr, list[Expr], list[Expr], dict[Var, Expr]], bool]
+
+
+def combined(function: Function, key: Key, least: int, check: Check | None = None) -> Function:
+    """`function` with calls of one key combined, wherever a dataflow block has `least` of them.
+
+    Elementwise operators that follow in all branches alike are combined too.
+    """
+    names = Names([var.name for var in all_vars(function)])
+    counts = uses(function)
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, SeqExpr):
+            return expr
+        blocks = (
+            _Block(block, counts, names).combined(key, least, check)
+            if isinstance(block, DataflowBlock)
+            else block
+            for block in expr.blocks
+        )
+        return replace(expr, blocks=kept(expr.blocks, blocks))
+
+    changed = rewrite(function, rule)
+    assert isinstance(changed, Function)
+    return changed
+
+
+@dataclass
+class _Group:
+    """Calls on one datum: those with distinct weights lead, and others share with one of them."""
+
+    weight_axis: int
+    axis: int
+    members: list[tuple[VarBinding, Call, int]]
+
+    @property
+    def leaders(self) -> list[tuple[VarBinding, Call]]:
+        found: dict[int, tuple[VarBinding, Call]] = {}
+        for binding, call, index in self.members:
+            found.setdefault(index, (binding, call))
+        return list(found.values())
+
+
+class _Block:
+    """One dataflow block, and what is combined in it."""
+
+    def __init__(self, block: DataflowBlock, counts: dict[Var, int], names: Names) -> None:
+        self.block = block
+        self.counts = counts
+        self.names = names
+        self.bound = {binding.var: binding for binding in block.bindings}
+        self.merged: dict[Var, list[Expr]] = {}
+        self.before: dict[Var, list[Binding]] = {}
+        self.instead: dict[Var, Binding | None] = {}
+
+    def combined(self, key: Key, least: int, check: Check | None) -> DataflowBlock:
+        if any(isinstance(binding, MatchCast) for binding in self.block.bindings):
+            return self.block  # bindings are moved, and what they define is no variable
+        for group in self._groups(key):
+            if len(group.leaders) >= least and not self._tangled(group):
+                self._combine(group, check)
+        if not self.instead:
+            return self.block
+        bindings: list[Binding] = []
+        for binding in self.block.bindings:
+            bindings += self.before.get(binding.var, [])
+            changed = self.instead.get(binding.var, binding)
+            bindings += [] if changed is None else [changed]
+        return replace(self.block, bindings=tuple(_in_order(bindings)))
+
+    def _groups(self, key: Key) -> Iterable[_Group]:
+        groups: dict[Hashable, _Group] = {}
+        for binding in self.block.bindings:
+            call = binding.value
+            found = key(call) if isinstance(call, Call) else None
+            if found is None or not isinstance(call, Call) or not isinstance(binding, VarBinding):
+                continue
+            shared, weight_axis, axis = found
+            group = groups.setdefault(shared, _Group(weight_axis, axis, []))
+            members = [member.var for member, _, _ in group.members]
+            if not self.depends([call.args[1]], members):
+                weights = [leader.args[1] for _, leader in group.leaders]
+                known = weights.index(call.args[1]) if call.args[1] in weights else len(weights)
+                group.members.append((binding, call, known))
+        return groups.values()
+
+    def _tangled(self, group: _Group) -> bool:
+        """Whether a member is computed from another one, through what was combined before."""
+        variables = [binding.var for binding, _, _ in group.members]
+        return self.depends([call.args[1] for _, call, _ in group.members], variables)
+
+    def depends(self, exprs: Iterable[Expr], targets: Sequence[Var]) -> bool:
+        """Whether expressions are computed from one of the variables."""
+        waiting = [var for expr in exprs for var in used_vars(expr)]
+        seen = set(waiting)
+        while waiting:
+            var = waiting.pop()
+            if var in targets:
+                return True
+            inner = self.bound.get(var)
+            sources = [] if inner is None else [inner.value, *self.merged.get(var, [])]
+            for used in (used for source in sources for used in used_vars(source)):
+                if used not in seen:
+                    seen.add(used)
+                    waiting.append(used)
+        return False
+
+    def _combine(self, group: _Group, check: Check | None) -> None:
+        leaders = group.leaders
+        alone = len(leaders) == len(group.members)
+        tail = stages([b for b, _ in leaders], group.axis, self) if alone else []
+        values = {var: binding.value for var, binding in self.bound.items()}
+        weights = [call.args[1] for _, call in leaders]
+        operands = next((stage.operands for stage in tail if stage.operands), [])
+        if check is not None and not check(leaders[0][1].args[0], weights, operands, values):
+            return
+        inputs = [*weights, *(operand for stage in tail for operand in stage.all_parts)]
+        first = leaders[0][0].var
+        out = self._emit_all(first, group, weights, tail)
+        widths = [_width(call, group.axis) for _, call in leaders]
+        cuts = [sum(widths[: place + 1]) for place in range(len(widths) - 1)]
+        ndim = leaders[0][1].ty.ndim if isinstance(leaders[0][1].ty, TensorType) else 0
+        pieces = self._emit(first, get_op("relax.split")(out, cuts, group.axis + ndim))
+        for binding, _, index in group.members:
+            chain = [binding, *(stage.bindings[index] for stage in tail)]
+            self.instead |= {item.var: None for item in chain}
+            self.merged |= {item.var: inputs for item in chain}
+            self.instead[chain[-1].var] = replace(chain[-1], value=TupleGetItem(pieces, index))
+
+    def _emit_all(
+        self, first: Var, group: _Group, weights: Sequence[Expr], tail: Sequence[Stage]
+    ) -> Var:
+        """The combined call, and the operators that follow it in all branches."""
+        call = group.leaders[0][1]
+        weight = self._emit(first, _side_by_side(weights, group.weight_axis))
+        attrs = call.attrs
+        if "out_dtype" in attrs and isinstance(call.ty, TensorType):
+            attrs = attrs.updated(out_dtype=call.ty.dtype)
+        whole = replace(call, args=(call.args[0], weight), attrs=attrs, ty=None)
+        out = self._emit(first, typed(whole))
+        for stage in tail:
+            args: list[Expr] = []
+            for place, operand in enumerate(stage.call.args):
+                parts = stage.parts.get(place)
+                if place == stage.place:
+                    args.append(out)
+                elif parts is None:
+                    args.append(operand)
+                else:
+                    args.append(self._emit(first, _side_by_side(parts, group.axis)))
+            out = self._emit(first, typed(replace(stage.call, args=tuple(args), ty=None)))
+        return out
+
+    def _emit(self, first: Var, value: Expr) -> Var:
+        var = DataflowVar(self.names.unique("lv"), value.ty, span=first.span)
+        self.before.setdefault(first, []).append(VarBinding(var, value, span=first.span))
+        return var
+
+
+def _side_by_side(parts: Sequence[Expr], axis: int) -> Expr:
+    ty = parts[0].ty
+    assert isinstance(ty, TensorType)
+    return get_op("relax.concat")(Tuple(tuple(parts)), axis + ty.ndim)
+
+
+def _width(call: Call, axis: int) -> int:
+    assert isinstance(call.ty, TensorType)
+    assert call.ty.dims is not None
+    width = call.ty.dims[axis]
+    assert isinstance(width, int)
+    return width
+
+
+def _in_order(bindings: Sequence[Binding]) -> list[Binding]:
+    """Bindings with what each needs before it, otherwise in the order in which they are."""
+    bound = {binding.var: binding for binding in bindings}
+    found: dict[Var, Binding] = {}
+    for binding in bindings:
+        waiting = [binding]
+        while waiting:
+            item = waiting[-1]
+            needs = (bound[v] for v in used_vars(item.value) if v in bound and v not in found)
+            missing = next(needs, None)
+            if missing is not None:
+                waiting.append(missing)
+            else:
+                found.setdefault(waiting.pop().var, item)
+    return list(found.values())
