@@ -55,8 +55,8 @@ def _keyed_var(mod: IRModule, name: str) -> GlobalVar:
     given = function.ret_ty
     if _is_private(function):
         return GlobalVar(name, ty=FuncType((*taken, KEY), given, function.pure))
-    is_listed = isinstance(function.body.body, Tuple) and isinstance(given, TupleType)
-    results = given.fields if is_listed else (given,)
+    is_listed = isinstance(function.body.body, Tuple)
+    results = given.fields if is_listed and isinstance(given, TupleType) else (given,)
     ty = FuncType((*taken, KEY), TupleType((*results, KEY)), function.pure)
     return GlobalVar(name, ty=ty)
 

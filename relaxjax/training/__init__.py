@@ -16,4 +16,5 @@ from .options import FitOptions as FitOptions
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
+from .tensorboard import TensorBoard as TensorBoard
 from .trainer import Trainer as Trainer

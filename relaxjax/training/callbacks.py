@@ -27,6 +27,9 @@ class Callback:
         """Whether to train no further, asked before each epoch with all reports so far."""
         return False
 
+    def close(self) -> None:
+        """The training is over, or an error ended it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Monitor:

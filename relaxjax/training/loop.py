@@ -62,10 +62,14 @@ def fit(
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
     position = plan.start()
     reports = list(position.reports)
-    while len(reports) < epochs and not plan.stops(reports):
-        reports.append(plan.epoch(data, eval_data, epochs, position))
-        position = Position(tuple(reports))
-        plan.finish_epoch(position)
+    try:
+        while len(reports) < epochs and not plan.stops(reports):
+            reports.append(plan.epoch(data, eval_data, epochs, position))
+            position = Position(tuple(reports))
+            plan.finish_epoch(position)
+    finally:
+        for callback in plan.callbacks:
+            callback.close()
     return reports
 
 

@@ -52,8 +52,9 @@ class Model:
         batch = [*_listed(inputs), *_listed(targets)]
         with self._dtypes():
             result = self._train_step(self.params, self.states, self.optimizer, *batch)
+        loss: jax.Array
         loss, self.params, self.states, self.optimizer = result
-        return loss  # type: ignore[no-any-return]  # what an artifact gives is not typed
+        return loss
 
     def save(self, path: str | os.PathLike[str] | None = None) -> None:
         """Write the state to a file, by default over the one it was read from."""
@@ -76,7 +77,10 @@ class Model:
 
     def _on_device(self, name: str, array: np.ndarray[Any, Any]) -> jax.Array:
         if name in self.facts["keys"]:
-            return jax.random.wrap_key_data(jnp.asarray(array), impl=self.facts["keys"][name])
+            key: jax.Array = jax.random.wrap_key_data(
+                jnp.array(array), impl=self.facts["keys"][name]
+            )
+            return key
         return jnp.array(array)
 
     def _dtypes(self) -> Any:

@@ -42,6 +42,20 @@ def test_callbacks_are_told_of_steps_and_epochs(steps_per_call: int) -> None:
     assert told.losses == pytest.approx([float(by_hand.update(*pair)) for pair in DATA * 2])
 
 
+def test_callbacks_are_told_of_the_end_even_if_it_is_an_error() -> None:
+    class Closing(Callback):
+        closed = 0
+
+        def close(self) -> None:
+            self.closed += 1
+
+    told = Closing()
+    classifier().fit(DATA, 1, reporter=QUIET, callbacks=[told])
+    with pytest.raises(ValueError, match="epoch 1 had no batches"):
+        classifier().fit([], 1, reporter=QUIET, callbacks=[told])
+    assert told.closed == 2
+
+
 def test_a_callback_may_end_the_training() -> None:
     class Two(Callback):
         def stops(self, reports: Sequence[EpochReport]) -> bool:
