@@ -6,11 +6,9 @@ With --show the model and its adjoint are printed side by side instead.
 """
 
 import argparse
-import math
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 from relaxjax.datasets import batches, digits
@@ -26,6 +24,7 @@ from relaxjax.training import Trainer
 
 from .columns import side_by_side
 from .failure import InputError, bad_input
+from .numbers import positive
 
 BATCH = 64
 SIDE = 28
@@ -61,9 +60,9 @@ class MLP:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epochs", type=_positive(int), default=15, help="default: 15")
+    parser.add_argument("--epochs", type=positive(int), default=15, help="default: 15")
     parser.add_argument(
-        "--lr", type=_positive(float), default=0.1, help="learning rate, default: 0.1"
+        "--lr", type=positive(float), default=0.1, help="learning rate, default: 0.1"
     )
     parser.add_argument(
         "--seed", type=int, default=0, help="decides all that is random, default: 0"
@@ -142,16 +141,3 @@ def trainable(lr: float, legalize: bool = True) -> IRModule:
     loss_args = [TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")]
     setup = SetupTrainer(CrossEntropyLoss(), SGD(lr, WEIGHT_DECAY), loss_args, legalize)
     return setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
-
-
-def _positive(kind: type[int] | type[float]) -> Callable[[str], float]:
-    """An argument that must be a number above zero."""
-
-    def number(text: str) -> float:
-        value = kind(text)
-        if not 0 < value < math.inf:
-            raise argparse.ArgumentTypeError(f"must be above zero, found {text}")
-        return value
-
-    number.__name__ = kind.__name__  # argparse names it where `text` is no number
-    return number

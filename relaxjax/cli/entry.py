@@ -19,6 +19,7 @@ COMMANDS = {
     "passes": "list the passes",
     "ops": "list the operators",
     "export": "write functions in a form that runs without relaxjax",
+    "train": "train a model that a script defines",
     "demo": "train a small network on handwritten digits",
 }
 

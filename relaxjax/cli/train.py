@@ -1,0 +1,220 @@
+"""Train a model that a script defines, and save it.
+
+The file holds a script: a module with a function `backbone`, or a single function. It is read,
+never executed. The model takes an input, then its parameters, then its states, and returns an
+output, then its new states.
+
+    relaxjax train model.py --data digits --loss cross_entropy --optim adamw --lr 0.001 \\
+        --epochs 10 --out run
+
+`run` holds the trained model in model.safetensors, a log in log.jsonl, and checkpoints. A training
+that was stopped goes on by the same command with --resume.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from relaxjax.datasets import batches
+from relaxjax.training import Callback, Checkpoints, EarlyStopping, JsonLines, TensorBoard, Trainer
+
+from .failure import InputError, bad_input
+from .files import read_module
+from .numbers import positive, share
+from .train_data import FORMS, Examples, held_out, read_examples
+from .train_setup import (
+    CLASSIFICATION,
+    LOSSES,
+    OPTIMIZERS,
+    SCHEDULES,
+    count_of,
+    input_types,
+    known,
+    make_trainer,
+    with_backbone,
+)
+
+DEFAULT_BATCH = 64
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawTextHelpFormatter
+    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("--data", metavar="DATA", required=True, help=f"what to train on:\n{FORMS}")
+    parser.add_argument(
+        "--loss", metavar="NAME", type=known("loss", LOSSES), default="cross_entropy",
+        help=f"{_listed(LOSSES)}\n(cross_entropy by default)",
+    )  # fmt: skip
+    parser.add_argument("--epochs", metavar="N", type=positive(int), default=10, help="default: 10")
+    parser.add_argument(
+        "--batch", metavar="N", type=positive(int),
+        help=f"the model's own batch size, or {DEFAULT_BATCH} where it takes any",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seed", metavar="N", type=int, default=0, help="decides all that is random"
+    )
+    parser.add_argument(
+        "--states", metavar="N", type=int, default=0,
+        help="how many arguments are states, where the script does not say (0)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--init", metavar="FILE", help="a saved model whose values the training starts from"
+    )
+    _add_optimizer(parser.add_argument_group("the optimizer"))
+    _add_results(parser.add_argument_group("evaluation and results"))
+
+
+def _add_optimizer(group: Any) -> None:
+    group.add_argument(
+        "--optim", metavar="NAME", type=known("optimizer", OPTIMIZERS), default="adamw",
+        help=f"{_listed(OPTIMIZERS)}\n(adamw by default)",
+    )  # fmt: skip
+    group.add_argument(
+        "--lr", metavar="X", type=positive(float), default=1e-3, help="default: 0.001"
+    )
+    group.add_argument("--weight-decay", metavar="X", type=positive(float))
+    group.add_argument(
+        "--schedule", choices=SCHEDULES, default="constant",
+        help="how the learning rate goes to zero until the end (it does not)",
+    )  # fmt: skip
+    group.add_argument(
+        "--warmup", metavar="N", type=positive(int), default=0,
+        help="updates in which the learning rate grows from zero",
+    )  # fmt: skip
+    group.add_argument(
+        "--clip", metavar="X", type=positive(float), help="the greatest norm of all gradients"
+    )
+    group.add_argument(
+        "--accumulate", metavar="N", type=positive(int), default=1,
+        help="steps whose gradients make one update",
+    )  # fmt: skip
+    group.add_argument(
+        "--loss-scale", metavar="X", type=_loss_scale,
+        help='for half precision: "dynamic", or a number',
+    )  # fmt: skip
+
+
+def _add_results(group: Any) -> None:
+    group.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="where to save")
+    group.add_argument("--resume", action="store_true", help="go on with the training in --out")
+    group.add_argument(
+        "--holdout", metavar="SHARE", type=share, default=0.0,
+        help="of the data to evaluate on, where it has no part for that",
+    )  # fmt: skip
+    group.add_argument(
+        "--patience", metavar="N", type=positive(int),
+        help="end the training after so many epochs without a better evaluation",
+    )  # fmt: skip
+    group.add_argument(
+        "--every", metavar="N", type=positive(int), help="checkpoints every so many steps too"
+    )
+    group.add_argument(
+        "--check-numerics",
+        action="store_true",
+        help="name the line where NaN or infinity comes from",
+    )
+    group.add_argument("--tensorboard", metavar="FOLDER", help="events for TensorBoard")
+    group.add_argument(
+        "--export", action="store_true",
+        help="also write OUT/exported, which runs without relaxjax",
+    )  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    with bad_input():
+        _check_out(args)
+        mod = with_backbone(read_module(args.file), 1, args.states)
+        (wanted,) = input_types(mod)
+        examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
+        size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))
+        steps = args.epochs * (len(examples.x) // size)
+        trainer = make_trainer(mod, args, examples.y, steps)
+        if args.init is not None:
+            trainer.load(args.init)
+    print(
+        f"{count_of(trainer):,} parameters, {len(examples.x)} examples in batches of {size}, "
+        f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on",
+        flush=True,
+    )
+    train(trainer, examples, size, args)
+    return 0
+
+
+def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namespace) -> None:
+    """Make the training, and save what came out of it."""
+    classifies = args.loss in CLASSIFICATION
+    evaluated = None
+    if examples.x_test is not None and examples.y_test is not None:
+        evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
+    args.out.mkdir(parents=True, exist_ok=True)
+    trainer.fit(
+        _epochs(examples, size, args.seed),
+        args.epochs,
+        evaluated,
+        metrics=["accuracy"] if classifies else [],
+        callbacks=list(_callbacks(args, evaluated is not None, classifies)),
+        checkpoints=Checkpoints(args.out / "checkpoints", args.every),
+        resume=args.resume,
+        check_numerics=args.check_numerics,
+    )
+    trainer.save(args.out / "model.safetensors")
+    if args.export:
+        trainer.export(args.out / "exported")
+    print(f"the model is saved in {(args.out / 'model.safetensors').resolve()}")
+
+
+def _epochs(examples: Examples, size: int, seed: int) -> Callable[[int], Any]:
+    def epoch(number: int) -> Any:
+        return list(batches(examples.x, examples.y, size, seed=seed, epoch=number))
+
+    return epoch
+
+
+def _callbacks(args: argparse.Namespace, evaluates: bool, classifies: bool) -> Iterator[Callback]:
+    yield JsonLines(args.out / "log.jsonl")
+    if args.tensorboard is not None:
+        yield TensorBoard(args.tensorboard)
+    if args.patience is not None:
+        monitor = "loss"
+        if evaluates:
+            monitor = "accuracy" if classifies else "eval_loss"
+        yield EarlyStopping(monitor, args.patience)
+
+
+def _check_out(args: argparse.Namespace) -> None:
+    """Raise before the training what would otherwise be raised after it."""
+    if args.out.exists() and not args.out.is_dir():
+        raise InputError(f"`{args.out}` is a file: give a folder by --out")
+    found = Checkpoints(args.out / "checkpoints").paths()
+    if found and not args.resume:
+        raise InputError(
+            f"`{args.out}` holds a training already: go on with it by --resume, or give another "
+            "folder by --out"
+        )
+    if args.resume and not found:
+        raise InputError(f"there is no training in `{args.out}` to resume")
+
+
+def _batch_size(args: argparse.Namespace, own: Any, examples: int) -> int:
+    fixed = own if isinstance(own, int) else None
+    if fixed is not None and args.batch not in (None, fixed):
+        raise InputError(f"the model takes batches of {fixed}, not of {args.batch}")
+    size: int = fixed or args.batch or DEFAULT_BATCH
+    if examples < size:
+        raise InputError(f"{examples} examples do not fill a single batch of {size}")
+    return size
+
+
+def _loss_scale(text: str) -> Any:
+    return text if text == "dynamic" else positive(float)(text)
+
+
+def _listed(names: Any) -> str:
+    """Names in lines that a terminal has room for."""
+    lines = [""]
+    for name in names:
+        if len(lines[-1]) + len(name) > 56:
+            lines.append("")
+        lines[-1] += f"{name}, "
+    return "\n".join(lines).rstrip(", ")

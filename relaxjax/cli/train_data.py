@@ -1,0 +1,137 @@
+"""What `relaxjax train` trains on: examples and targets, for training and for evaluation."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load_file
+
+from relaxjax.datasets import Dataset, digits, fashion_mnist
+from relaxjax.ir.types import TensorType
+
+from .failure import InputError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+FORMS = """\
+digits               the handwritten digits that ship with the package
+a folder             Fashion-MNIST as torchvision keeps it: FOLDER/FashionMNIST/raw
+a file .npz          with arrays x and y, and x_test and y_test to evaluate on
+a file .safetensors  the same"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Inputs and targets to train on, and to evaluate on if there are any."""
+
+    x: Array
+    y: Array
+    x_test: Array | None = None
+    y_test: Array | None = None
+
+
+def read_examples(name: str, wanted: TensorType) -> Examples:
+    """The data of a name, each example in the shape that the model takes."""
+    path = Path(name)
+    if name == "digits":
+        found = _of_images(lambda: digits(_side(wanted)))
+    elif path.is_dir():
+        found = _of_images(lambda: fashion_mnist(path))
+    elif path.suffix == ".npz":
+        found = _of_arrays(name, _npz(path))
+    elif path.suffix == ".safetensors":
+        found = _of_arrays(name, _safetensors(path))
+    else:
+        raise InputError(f"`{name}` is no data: give one of\n{FORMS}")
+    return Examples(
+        _shaped(name, found.x, wanted),
+        _narrow(found.y),
+        None if found.x_test is None else _shaped(name, found.x_test, wanted),
+        None if found.y_test is None else _narrow(found.y_test),
+    )
+
+
+def held_out(examples: Examples, share: float, seed: int) -> Examples:
+    """The examples with a share of them, which the seed decides, kept for evaluation."""
+    if examples.x_test is not None or not share:
+        return examples
+    order = np.random.default_rng(seed).permutation(len(examples.x))
+    count = max(1, round(share * len(order)))
+    test, train = order[:count], order[count:]
+    return Examples(examples.x[train], examples.y[train], examples.x[test], examples.y[test])
+
+
+def _of_images(read: Callable[[], Dataset]) -> Examples:
+    try:
+        data = read()
+    except (FileNotFoundError, ValueError) as error:
+        raise InputError(str(error)) from error
+    return Examples(data.train_images, data.train_labels, data.test_images, data.test_labels)
+
+
+def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
+    for key in ("x", "y"):
+        if key not in arrays:
+            held = ", ".join(f"`{known}`" for known in sorted(arrays)) or "nothing"
+            raise InputError(f"`{name}` must hold arrays `x` and `y`, but it holds {held}")
+    test = [arrays.get(key) for key in ("x_test", "y_test")]
+    if (test[0] is None) != (test[1] is None):
+        raise InputError(f"`{name}` must hold both `x_test` and `y_test`, or neither")
+    for x, y, suffix in ((arrays["x"], arrays["y"], ""), (*test, "_test")):
+        if x is not None and y is not None and len(x) != len(y):
+            raise InputError(
+                f"`{name}`: there are {len(x)} examples in `x{suffix}`, but {len(y)} targets in "
+                f"`y{suffix}`"
+            )
+    return Examples(arrays["x"], arrays["y"], *test)
+
+
+def _npz(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except FileNotFoundError:
+        raise InputError(f"there is no file `{path}`") from None
+    except Exception as error:  # a damaged archive raises errors of many kinds
+        raise InputError(f"`{path}` cannot be read as an .npz file: {error}") from error
+
+
+def _safetensors(path: Path) -> dict[str, Array]:
+    try:
+        return load_file(path)
+    except FileNotFoundError:
+        raise InputError(f"there is no file `{path}`") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"`{path}` cannot be read as a safetensors file: {error}") from error
+
+
+def _shaped(name: str, x: Array, wanted: TensorType) -> Array:
+    """Examples in the shape of the model's input, flattened or not."""
+    dims = (wanted.dims or ())[1:]
+    sizes = tuple(int(dim) for dim in dims if isinstance(dim, int))
+    is_known = wanted.dims is not None and len(sizes) == len(dims)
+    if not is_known or x.shape[1:] == sizes:
+        return _narrow(x)
+    if math.prod(x.shape[1:]) != math.prod(sizes):
+        raise InputError(
+            f"the model takes examples of shape {sizes}, but those of `{name}` are of shape "
+            f"{x.shape[1:]}"
+        )
+    return _narrow(x.reshape(len(x), *sizes))
+
+
+def _narrow(array: Array) -> Array:
+    """64-bit numbers as 32-bit ones, which models are written in."""
+    narrow = {"float64": "float32", "int64": "int32", "uint64": "int32"}
+    return array.astype(narrow.get(str(array.dtype), array.dtype))
+
+
+def _side(wanted: TensorType) -> int | None:
+    """The side of the square images that the model takes; None where it takes others."""
+    sizes = [dim for dim in (wanted.dims or ())[1:] if isinstance(dim, int)]
+    side = math.isqrt(math.prod(sizes))
+    return side if side * side == math.prod(sizes) and side >= 8 else None

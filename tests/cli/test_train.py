@@ -1,0 +1,298 @@
+"""`relaxjax train`: a script and data in, a trained model out, and errors for people."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from relaxjax.cli import main
+from relaxjax.cli.train_setup import OPTIMIZERS, optimizer
+from relaxjax.datasets import idx
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType
+
+MODEL = """
+from relaxjax.script import ir as I, relax as R
+
+BATCH = 16
+
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 2, "state_num": 0})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((BATCH, 64), "float32"),
+        w: R.Tensor((64, 10), "float32"),
+        b: R.Tensor((10,), "float32"),
+    ):
+        with R.dataflow():
+            out = R.add(R.matmul(x, w), b)
+            R.output(out)
+        return out
+"""
+
+LINE = """
+@R.function
+def line(x: R.Tensor(("n", 2), "float32"), w: R.Tensor((2, 1), "float32")):
+    with R.dataflow():
+        out = R.matmul(x, w)
+        R.output(out)
+    return out
+"""
+
+Capture = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+@pytest.fixture
+def line(tmp_path: Path) -> Path:
+    path = tmp_path / "line.py"
+    path.write_text(LINE)
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    np.savez(tmp_path / "line.npz", x=x, y=x @ np.array([[2.0], [-1.0]]))
+    return path
+
+
+def train(model: Path, data: object, *options: object) -> int:
+    out = ["--out", str(model.parent / "run")]
+    return main(["train", str(model), "--data", str(data), *out, *map(str, options)])
+
+
+def log(model: Path) -> list[dict[str, Any]]:
+    lines = (model.parent / "run" / "log.jsonl").read_text().splitlines()
+    return [json.loads(text) for text in lines]
+
+
+def weights(model: Path) -> Any:
+    return load_file(model.parent / "run" / "model.safetensors")
+
+
+def test_digits_in_a_process_of_its_own(model: Path) -> None:
+    command = [sys.executable, "-m", "relaxjax", "train", str(model), "--data", "digits"]
+    options = ["--lr", "0.01", "--epochs", "2", "--out", str(model.parent / "run"), "--export"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == "650 parameters, 1442 examples in batches of 16, 355 to evaluate on"
+    assert lines[1].startswith("epoch 1/2  loss ")
+    assert lines[3].endswith("model.safetensors")
+    assert log(model)[-1]["accuracy"] > 0.8
+    assert (model.parent / "run" / "exported" / "predict.jax_export").exists()
+
+
+def test_a_single_function_learns_a_line(line: Path, capsys: Capture) -> None:
+    options = ["--loss", "mse", "--optim", "sgd", "--lr", "0.1", "--epochs", "40", "--batch", "8"]
+    assert train(line, line.parent / "line.npz", *options, "--holdout", "0.2") == 0
+    assert "2 parameters, 32 examples in batches of 8, 8 to eval" in capsys.readouterr().out
+    np.testing.assert_allclose(weights(line)["params/w"], [[2], [-1]], atol=1e-3)
+    assert log(line)[-1]["eval_loss"] < 1e-5
+    assert "accuracy" not in log(line)[-1]
+
+
+def test_a_training_goes_on_where_it_was(line: Path) -> None:
+    data = line.parent / "line.npz"
+    options = ["--loss", "mse", "--batch", "8", "--every", "2"]
+    whole, parts = line.parent / "whole", line.parent / "run"
+    assert main(["train", str(line), "--data", str(data), *options, "--epochs", "3",
+                 "--out", str(whole)]) == 0  # fmt: skip
+    assert train(line, data, *options, "--epochs", "1") == 0
+    assert train(line, data, *options, "--epochs", "3", "--resume") == 0
+    np.testing.assert_array_equal(
+        load_file(parts / "model.safetensors")["params/w"],
+        load_file(whole / "model.safetensors")["params/w"],
+    )
+
+
+def test_safetensors_with_a_part_to_evaluate_on(line: Path) -> None:
+    with np.load(line.parent / "line.npz") as arrays:
+        x, y = (arrays[name].astype("float32") for name in ("x", "y"))
+    data = line.parent / "line.safetensors"
+    save_file({"x": x, "y": y, "x_test": x[:8], "y_test": y[:8]}, data)
+    assert train(line, data, "--loss", "mse", "--batch", "8", "--epochs", "1") == 0
+    assert "eval_loss" in log(line)[0]
+
+
+def test_a_saved_model_is_where_another_training_starts(line: Path) -> None:
+    options = [line.parent / "line.npz", "--loss", "mse", "--batch", "8", "--epochs", "1"]
+    assert train(line, *options) == 0
+    first = line.parent / "first"
+    (line.parent / "run").rename(first)
+    saved = first / "model.safetensors"
+    assert train(line, *options, "--init", saved, "--lr", "1e-12") == 0
+    np.testing.assert_allclose(weights(line)["params/w"], load_file(saved)["params/w"], rtol=1e-5)
+
+
+def test_fashion_mnist_in_a_folder(model: Path) -> None:
+    folder = model.parent / "data" / "FashionMNIST" / "raw"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for part, count in (("train", 32), ("t10k", 16)):
+        pixels = rng.integers(0, 256, (count, 28, 28)).astype("uint8")
+        idx.write(folder / f"{part}-images-idx3-ubyte", pixels)
+        idx.write(folder / f"{part}-labels-idx1-ubyte", (np.arange(count) % 10).astype("uint8"))
+    model.write_text(MODEL.replace("64", "784"))
+    assert train(model, model.parent / "data", "--epochs", "1", "--loss-scale", "dynamic") == 0
+
+
+def options(**changed: Any) -> Any:
+    import argparse
+
+    given = {
+        "optim": "adamw", "lr": 0.1, "weight_decay": None, "schedule": "constant", "warmup": 0,
+        "clip": None, "accumulate": 1,
+    }  # fmt: skip
+    return argparse.Namespace(**{**given, **changed})
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_optimizer_makes_its_function(name: str) -> None:
+    made = optimizer(options(optim=name, weight_decay=0.1), 100)
+    weight = Var("w", TensorType((3, 2), "float32"))
+    assert made.init([weight]).get_function().params[0].name == "params"
+
+
+def test_what_stands_around_an_optimizer() -> None:
+    """Each leaves its mark in the state or in the program."""
+    weight = Var("w", TensorType((3, 2), "float32"))
+    plain = optimizer(options(optim="sgd"), 100).init([weight])
+    assert len(plain.state) == 0
+    clipped = optimizer(options(optim="sgd", clip=1.0), 100).init([weight])
+    assert "sqrt" in clipped.get_function().script()
+    scheduled = optimizer(options(optim="sgd", schedule="cosine", warmup=3), 100).init([weight])
+    assert len(scheduled.state) == 1
+    assert "cos" in scheduled.get_function().script()
+    gathered = optimizer(options(optim="sgd", schedule="linear", accumulate=4), 100).init([weight])
+    assert len(gathered.state) > 2
+
+
+def test_help_tells_enough_to_begin(capsys: Capture) -> None:
+    with pytest.raises(SystemExit):
+        main(["train", "--help"])
+    text = capsys.readouterr().out
+    assert "relaxjax train model.py --data digits --loss cross_entropy --optim adamw" in text
+    for word in ("--resume", "a file .npz", "cross_entropy, ", "rmsprop", "--schedule"):
+        assert word in text
+
+
+# Errors
+
+
+def refused(capsys: Capture) -> str:
+    error = capsys.readouterr().err
+    assert error.startswith("relaxjax: error: ")
+    assert not list(Path().glob("run"))
+    return error.removeprefix("relaxjax: error: ").strip()
+
+
+def test_wrong_data(model: Path, line: Path, capsys: Capture) -> None:
+    folder = model.parent
+    cases: dict[object, str] = {
+        "numbers": "`numbers` is no data: give one of\ndigits ",
+        folder / "none.npz": "there is no file `",
+        folder / "none.safetensors": "there is no file `",
+        line.parent / "line.npz": "the model takes examples of shape (64,), but those of `",
+        folder: "there is no train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, ",
+    }
+    for data, message in cases.items():
+        assert train(model, data) == 2
+        assert refused(capsys).startswith(message)
+
+
+def test_damaged_data(model: Path, capsys: Capture) -> None:
+    for suffix in ("npz", "safetensors"):
+        path = model.parent / f"damaged.{suffix}"
+        path.write_bytes(b"no such thing")
+        assert train(model, path) == 2
+        assert f"cannot be read as a{'n .npz' if suffix == 'npz' else ' safetensors'} file" in (
+            refused(capsys)
+        )
+
+
+def test_arrays_that_do_not_belong_together(line: Path, capsys: Capture) -> None:
+    x, y = np.zeros((6, 2), "float32"), np.zeros((5, 1), "float32")
+    data = line.parent / "odd.npz"
+    np.savez(data, x=x)
+    assert train(line, data) == 2
+    assert "must hold arrays `x` and `y`, but it holds `x`" in refused(capsys)
+    np.savez(data, x=x, y=y)
+    assert train(line, data) == 2
+    assert "there are 6 examples in `x`, but 5 targets in `y`" in refused(capsys)
+    np.savez(data, x=x[:5], y=y, x_test=x)
+    assert train(line, data) == 2
+    assert "must hold both `x_test` and `y_test`, or neither" in refused(capsys)
+    np.savez(data, x=x[:5], y=y)
+    assert train(line, data) == 2
+    assert "5 examples do not fill a single batch of 64" in refused(capsys)
+
+
+def test_models_that_cannot_be_trained(model: Path, capsys: Capture) -> None:
+    one = MODEL.replace("backbone", "one")
+    model.write_text(one + one[one.index("    @R.function") :].replace("one", "two"))
+    assert train(model, "digits") == 2
+    assert (
+        "must be a function called `backbone`, or the only public one; the script has `one`, `two`"
+        in (refused(capsys))
+    )
+    model.write_text(MODEL.replace('"param_num": 2', '"param_num": 1'))
+    assert train(model, "digits") == 2
+    assert "trains models of one input, a tensor, but `backbone` takes 2" in refused(capsys)
+    model.write_text(LINE)
+    assert train(model, "digits", "--states", "1") == 2
+    assert "with 1 inputs and 1 states no parameter is left to train" in refused(capsys)
+    model.write_text(MODEL.replace("return out", "return ((out, out), out)"))
+    assert train(model, "digits") == 2
+    assert "the model's first output must be a tensor, but it is of type R.Tuple(" in (
+        refused(capsys)
+    )
+
+
+def test_folders_that_are_in_the_way(model: Path, line: Path, capsys: Capture) -> None:
+    data, options = line.parent / "line.npz", ["--loss", "mse", "--batch", "8", "--epochs", "1"]
+    assert train(line, data, *options, "--resume") == 2
+    assert "there is no training in `" in capsys.readouterr().err
+    assert train(line, data, *options) == 0
+    capsys.readouterr()
+    assert train(line, data, *options) == 2
+    assert "holds a training already: go on with it by --resume, or give" in capsys.readouterr().err
+    assert main(["train", str(line), "--data", str(data), "--out", str(line)]) == 2
+    assert "is a file: give a folder by --out" in capsys.readouterr().err
+
+
+def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:
+    assert train(model, "digits", "--batch", "8") == 2
+    assert refused(capsys) == "the model takes batches of 16, not of 8"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        (
+            "--loss",
+            "cross_entropi",
+            "there is no loss `cross_entropi`; did you mean `cross_entropy`",
+        ),
+        ("--optim", "adamW", "there is no optimizer `adamW`"),
+        ("--lr", "-1", "must be above zero, found -1"),
+        ("--holdout", "1", "must be at least 0 and below 1, found 1"),
+        ("--loss-scale", "big", "argument --loss-scale"),
+        ("--schedule", "sine", "invalid choice: 'sine'"),
+    ],
+)
+def test_options_that_make_no_sense(
+    option: str, value: str, message: str, model: Path, capsys: Capture
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        train(model, "digits", option, value)
+    assert message in capsys.readouterr().err
