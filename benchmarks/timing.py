@@ -2,7 +2,8 @@
 
 Other programs on the machine disturb all contestants of a round alike, so their ratio within a
 round says more than their times do. The CPU time of the process is given beside the clock: waiting
-for a turn on a busy core does not count there.
+for a turn on a busy core does not count there. That of the thread is what the caller itself spends,
+without what the device's threads do for it.
 """
 
 import statistics
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Measure = Literal["clock", "cpu"]
+Measure = Literal["clock", "cpu", "thread"]
 Contestants = Mapping[str, Callable[[], object]]
 
 
@@ -19,8 +20,9 @@ Contestants = Mapping[str, Callable[[], object]]
 class Times:
     """What each round took, in seconds."""
 
-    clock: tuple[float, ...]
-    cpu: tuple[float, ...]
+    clock: tuple[float, ...] = ()
+    cpu: tuple[float, ...] = ()
+    thread: tuple[float, ...] = ()
 
     def median(self, measure: Measure = "clock") -> float:
         return float(statistics.median(getattr(self, measure)))
@@ -46,12 +48,13 @@ def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
     """
     for run in contestants.values():
         run()
-    order, found = list(contestants), {name: Times((), ()) for name in contestants}
+    order, found = list(contestants), {name: Times() for name in contestants}
     for _ in range(rounds):
         order.append(order.pop(0))
         for name in order:
-            clock, cpu = seconds(contestants[name])
-            found[name] = Times((*found[name].clock, clock), (*found[name].cpu, cpu))
+            clock, cpu, thread = seconds(contestants[name])
+            old = found[name]
+            found[name] = Times((*old.clock, clock), (*old.cpu, cpu), (*old.thread, thread))
     return found
 
 
@@ -71,11 +74,11 @@ def repeated(run: Callable[[], object], shortest: float = 0.01) -> tuple[Callabl
     return several, count
 
 
-def seconds(run: Callable[[], object]) -> tuple[float, float]:
-    """How long a call takes by the clock, and of the CPU time of this process."""
-    clock, cpu = time.perf_counter(), time.process_time()
+def seconds(run: Callable[[], object]) -> tuple[float, float, float]:
+    """How long a call takes by the clock, and of the CPU time of this process and this thread."""
+    clock, cpu, thread = time.perf_counter(), time.process_time(), time.thread_time()
     run()
-    return time.perf_counter() - clock, time.process_time() - cpu
+    return time.perf_counter() - clock, time.process_time() - cpu, time.thread_time() - thread
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
