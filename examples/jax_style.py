@@ -61,7 +61,7 @@ def main(epochs: int) -> float:
         return optax.apply_updates(params, updates), state, value
 
     data, params = digits(), initial_params(seed=0)
-    state, accuracy = tx.init(params), 0.0
+    state, value, accuracy = tx.init(params), 0.0, 0.0
     for epoch in range(epochs):
         for images, labels in batches(data.train_images, data.train_labels, 32, seed=epoch):
             params, state, value = step(params, state, images, labels)
