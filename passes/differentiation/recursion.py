@@ -11,7 +11,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import FuncType, TupleType
+from relaxjax.ir.types import FuncType, ObjectType, TupleType
 from relaxjax.ir.walk import bound_vars, global_vars
 
 from .inlining import inline_closures
@@ -34,7 +34,7 @@ def is_recursive(mod: IRModule, name: str) -> bool:
 
 def pullback_type(function: Function, places: Sequence[int]) -> FuncType:
     """The type of a function from parameters and the adjoint of the result to gradients."""
-    params = tuple(param.ty for param in function.params)
+    params = [param.ty or ObjectType() for param in function.params]
     gradients = TupleType(tuple(params[place] for place in places))
     return FuncType((*params, function.ret_ty), gradients, function.pure)
 

@@ -18,11 +18,10 @@ from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, is_flo
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
+from relaxjax.lowering.trial import difference, spread_like
 from relaxjax.ops.lax import evaluate_attrs
 from relaxjax.ops.tangent import has_tangent_rule, without_tangent
 from relaxjax.passes import Gradient, Jvp
-
-from .arguments import difference, spread_like
 
 
 def faulty_rules(mod: IRModule, name: str, args: Sequence[Any]) -> list[str]:

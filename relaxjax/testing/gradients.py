@@ -14,10 +14,16 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.lowering import to_jax
-from relaxjax.ops.lax import x64_enabled
+from relaxjax.lowering.trial import (
+    TOLERANCE,
+    difference,
+    inner,
+    random_arguments,
+    spread_like,
+    wide_enough_for,
+)
 from relaxjax.passes import Gradient, Jvp
 
-from .arguments import TOLERANCE, difference, inner, random_arguments, spread_like
 from .blame import faulty_rules
 
 
@@ -44,7 +50,7 @@ def check_gradients(
         raise ValueError(f"`order` must be 1 or 2, found {order}")
     function = mod[func]
     given = random_arguments(function.params, seed) if args is None else tuple(args)
-    with jax.enable_x64(x64_enabled() or _is_wide(given)):
+    with wide_enough_for(given):
         check = _Check(mod, func, function, given)
         steps = [check.against_jax, check.against_differences, check.against_tangent]
         problems = [problem for step in steps if (problem := step()) is not None]
@@ -188,10 +194,6 @@ def _all_float(ty: Type | None) -> bool:
 
 def _dtypes(tree: Any) -> list[str]:
     return [str(leaf.dtype) for leaf in jax.tree.leaves(tree)] or ["float32"]
-
-
-def _is_wide(args: Any) -> bool:
-    return any(np.dtype(name).itemsize == 8 for name in _dtypes(args) if name.endswith("64"))
 
 
 def _epsilon(dtype: str) -> float:

@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Expr, ExternFunc
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Expr, ExternFunc, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
+from relaxjax.ops.jax_functions import call_jax
 from relaxjax.passes import CustomGradient, Gradient, GradientError, Jvp
 from relaxjax.script import from_source
 from relaxjax.testing import GradientCheckError, check_gradients
@@ -98,6 +103,7 @@ def _smooth(g: Expr, y: Expr, x: Expr) -> Expr:
 
 def test_an_operator_declared_elsewhere() -> None:
     module = CustomGradient("relax.round", gradient=_smooth, jvp=ZERO_GRADIENT)(MODULE)
+    assert module["clipped"] is not MODULE["clipped"]
     _, (dx,) = to_jax(Gradient("main", "x")(module), "main_adjoint")(X, K, S)
     np.testing.assert_allclose(dx, 2 * jnp.round(jnp.exp(X)) * jnp.exp(X), rtol=1e-6)
     _, (plain,) = to_jax(Gradient("main", "x")(MODULE), "main_adjoint")(X, K, S)
@@ -125,8 +131,8 @@ def test_the_body_of_a_function_with_its_own_derivative_is_not_differentiated() 
         ),
         (
             "clipped",
-            {"jvp": _smooth},
-            "the `jvp` of the function `clipped` must be the name of a function of the module",
+            {"jvp": 3},
+            "must be the name of a function of the module, or a function in JAX, found 3",
         ),
         (
             "clipped",
@@ -187,3 +193,70 @@ def test_what_is_no_relax_function() -> None:
     message = "`outside` is no Relax function: it cannot be the gradient of `main`"
     with pytest.raises(GradientError, match=message):
         CustomGradient("main", gradient="outside")(module)
+
+
+def doubled(x: Any, k: Any, g: Any) -> Any:
+    """Twice the true gradient, so that it is seen which one is taken."""
+    return 2 * jnp.exp(x) * g
+
+
+def doubled_tangent(x: Any, k: Any, t: Any) -> Any:
+    return jnp.exp(x), 2 * jnp.exp(x) * t
+
+
+@pytest.fixture
+def called() -> IRModule:
+    """A function of the module that does what a function in JAX does."""
+    builder = BlockBuilder()
+    n = SymbolicVar("n")
+    x, k = Var("x", TensorType((n,), "float32")), Var("k", TensorType((), "int32"))
+    with builder.function("swish", [x, k], private=True):
+        builder.emit_func_output(builder.emit(call_jax(lambda x: jnp.exp(x), x)))
+    x, k = Var("x", TensorType((3,), "float32")), Var("k", TensorType((), "int32"))
+    with builder.function("main", [x, k]):
+        y = builder.emit(builder.get().get_global_var("swish")(x, k))
+        builder.emit_func_output(builder.emit(get_op("relax.sum")(y * y)))
+    return builder.get()
+
+
+def test_rules_in_jax_for_a_function_in_jax(called: IRModule) -> None:
+    module = CustomGradient("swish", gradient=doubled, jvp=doubled_tangent)(called)
+    assert_structural_equal(from_source(module.script()), module)
+    assert {"swish_gradient", "swish_jvp"} <= set(module)
+    adjoint, pushed = Gradient("main", "x")(module), Jvp("main", wrt="x")(module)
+    well_formed(adjoint)
+    _, (gradient,) = to_jax(adjoint, "main_adjoint")(X, K)
+    np.testing.assert_allclose(gradient, 4 * jnp.exp(2 * X), rtol=1e-6)
+    _, tangent = to_jax(pushed, "main_jvp")(X, K, jnp.ones(3))
+    np.testing.assert_allclose(tangent, jnp.sum(4 * jnp.exp(2 * X)), rtol=1e-6)
+
+
+def test_one_rule_after_the_other(called: IRModule) -> None:
+    """They are compared when the second comes."""
+    module = CustomGradient("swish", gradient=doubled)(called)
+    assert "swish_gradient" in CustomGradient("swish", jvp=doubled_tangent)(module)
+    message = (
+        "the gradient `swish_gradient` and the jvp `swish_jvp` of `swish` do not belong together: "
+        "for a cotangent u and a tangent v, <u, Jv> is "
+    )
+    with pytest.raises(GradientError, match=message):
+        CustomGradient("swish", jvp=lambda x, k, t: (jnp.exp(x), jnp.exp(x) * t))(module)
+    message = "the jvp `swish_jvp` of `swish` gives another result than it: found "
+    with pytest.raises(GradientError, match=message):
+        CustomGradient("swish", jvp=lambda x, k, t: (x, 2 * jnp.exp(x) * t))(module)
+    unchecked = CustomGradient("swish", jvp=lambda x, k, t: (x, t), check=False)(module)
+    assert "swish_jvp" in unchecked
+
+
+def test_rules_of_an_operator_are_compared_where_it_is_called() -> None:
+    def tangent(tangents: Any, y: Expr, x: Expr) -> Any:
+        return tangents[0] * y
+
+    def other(tangents: Any, y: Expr, x: Expr) -> Any:
+        return tangents[0] * y * 2.0
+
+    assert "main" in CustomGradient("relax.round", gradient=_smooth, jvp=tangent)(MODULE)
+    message = r"the gradient and the jvp of relax.round in `R.round\(x\)` do not belong together"
+    with pytest.raises(GradientError, match=message):
+        CustomGradient("relax.round", gradient=_smooth, jvp=other)(MODULE)
+    assert "main" in CustomGradient("relax.round", _smooth, other, check=False)(MODULE)

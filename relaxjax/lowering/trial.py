@@ -1,6 +1,7 @@
-"""Random arguments for a function, and numbers compared: what gradient checks share."""
+"""Trying functions out: random arguments for them, and the numbers that come out compared."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -9,7 +10,7 @@ import numpy as np
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
-from relaxjax.ops.lax import evaluate_dim
+from relaxjax.ops.lax import evaluate_dim, x64_enabled
 
 # How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
@@ -76,6 +77,14 @@ def inner(lhs: Any, rhs: Any) -> float:
     """The inner product of two trees of arrays, over their floats."""
     pairs = zip(jax.tree.leaves(lhs), jax.tree.leaves(rhs), strict=True)
     return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
+
+
+def wide_enough_for(args: Any) -> AbstractContextManager[Any]:
+    """The context in which JAX keeps the dtypes of all arrays among `args`."""
+    dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(args)}
+    wide = not dtypes.isdisjoint(("float64", "int64", "uint64", "complex128"))
+    context: AbstractContextManager[Any] = jax.enable_x64(x64_enabled() or wide)
+    return context
 
 
 def _wide(array: Any) -> Any:
