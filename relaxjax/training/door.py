@@ -1,5 +1,6 @@
 """What comes in from outside: arrays checked against a variable's type, and put on the device."""
 
+from functools import cache
 from typing import Any
 
 import jax
@@ -8,6 +9,7 @@ from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.lax import x64_enabled
 
 from .random_state import as_key, is_key
 
@@ -77,8 +79,14 @@ def static_shape(kind: str, var: Var) -> tuple[int, ...]:
 
 def device_dtype(var: Var) -> np.dtype[Any]:
     """The dtype in which the device holds a variable: 64 bits only where JAX has them enabled."""
-    dtype: np.dtype[Any] = canonicalize_dtype(np_dtype(tensor_type(var).dtype or "float32"))
-    return dtype
+    return _canonical(tensor_type(var).dtype or "float32", x64_enabled())
+
+
+@cache  # each step asks for the same few
+def _canonical(dtype: str, x64: bool) -> np.dtype[Any]:
+    """The dtype as JAX has it with 64 bits enabled or not, which is how it stands."""
+    found: np.dtype[Any] = canonicalize_dtype(np_dtype(dtype))
+    return found
 
 
 def tensor_type(var: Var) -> TensorType:

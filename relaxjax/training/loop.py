@@ -169,8 +169,7 @@ class _Plan:
         """The position with the losses of its last steps read from the device, and found sound."""
         if self.guard is not None:
             self.guard.read()
-        arrays = [np.asarray(x, "float64") for x in jax.device_get(list(unread))]
-        total = position.loss_sum + float(sum(array.sum() for array in arrays))
+        total = position.loss_sum + sum(map(_sum, _on_host(unread)))
         return Position(position.reports, position.steps, total)
 
     def finish_epoch(self, position: Position) -> None:
@@ -183,6 +182,17 @@ class _Plan:
 
 def _batches(data: Data, epoch: int) -> Iterable[Batch]:
     return data(epoch) if callable(data) else data
+
+
+def _on_host(arrays: Sequence[Any]) -> list[Any]:
+    """The arrays in the host's memory. A device is asked for all at once; the CPU need not be."""
+    if arrays and {device.platform for device in arrays[0].devices()} == {"cpu"}:
+        return [np.asarray(array) for array in arrays]
+    return list(jax.device_get(list(arrays)))
+
+
+def _sum(losses: Any) -> float:
+    return float(losses.sum(dtype="float64") if losses.ndim else losses)
 
 
 def _check_options(options: FitOptions) -> None:
