@@ -45,6 +45,7 @@ from .operators.fold_batchnorm_to_conv2d import (
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
+from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .partition.fuse_ops import FuseOps as FuseOps
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline

@@ -43,6 +43,9 @@ _CHANNELS_LAST = {
     for spatial in ("W", "HW", "DHW")
 }
 SAMPLES: dict[str, Sample] = {
+    "CombineParallelBatchMatmul": lambda case: FACTORIES["CombineParallelBatchMatmul"](2),
+    "CombineParallelConv2D": lambda case: FACTORIES["CombineParallelConv2D"](2),
+    "CombineParallelDense": lambda case: FACTORIES["CombineParallelDense"](2),
     "ConvertLayout": lambda case: FACTORIES["ConvertLayout"](_CHANNELS_LAST),
 }
 
