@@ -60,7 +60,7 @@ def x64_for(*parts: Any) -> AbstractContextManager[Any]:
 
 def x64_enabled() -> bool:
     """Whether JAX knows 64-bit dtypes now."""
-    return str(jax.dtypes.canonicalize_dtype("int64")) == "int64"
+    return bool(jax.config.jax_enable_x64)
 
 
 def is_wide(*parts: Any) -> bool:
