@@ -60,7 +60,7 @@ def x64_for(*parts: Any) -> AbstractContextManager[Any]:
 
 def x64_enabled() -> bool:
     """Whether JAX knows 64-bit dtypes now."""
-    return bool(jax.config.jax_enable_x64)
+    return bool(jax.config.read("jax_enable_x64"))
 
 
 def is_wide(*parts: Any) -> bool:
