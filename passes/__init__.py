@@ -58,19 +58,31 @@ from .simplification.eliminate_common_subexpr import (
     EliminateCommonSubexpr as EliminateCommonSubexpr,
 )
 from .simplification.fold_constant import FoldConstant as FoldConstant
+from .simplification.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
 from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
 from .structure.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
+from .structure.bind_params import BindParams as BindParams
+from .structure.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
+from .structure.bundle_model_params import BundleModelParams as BundleModelParams
 from .structure.convert_to_dataflow import ConvertToDataflow as ConvertToDataflow
+from .structure.eta_expand import EtaExpand as EtaExpand
+from .structure.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
 from .structure.infer_type import InferType as InferType
+from .structure.inline import Inline as Inline
+from .structure.inline import InlinePrivateFunctions as InlinePrivateFunctions
+from .structure.lambda_lift import LambdaLift as LambdaLift
+from .structure.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .structure.normalize import Normalize as Normalize
 from .structure.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
 from .structure.print_ir import PrintIR as PrintIR
 from .structure.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
-from .structure.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
+from .structure.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
+from .structure.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
 from .structure.to_a_normal_form import ToANormalForm as ToANormalForm
 from .structure.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .structure.topological_sort import TopologicalSort as TopologicalSort
+from .structure.update_param_type import UpdateParamType as UpdateParamType
 from .training.append_loss import AppendLoss as AppendLoss
 from .training.decompose_ops import DecomposeOps as DecomposeOps
 from .training.decompose_ops import DecomposeOpsForInference as DecomposeOpsForInference

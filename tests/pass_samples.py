@@ -4,13 +4,28 @@ A pass that can be made without options needs no entry here: it is tried with it
 """
 
 import inspect
+import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import relaxjax.passes  # noqa: F401  # declares the passes
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Var
+from relaxjax.ir.infer import unify
 from relaxjax.ir.module import IRModule
-from relaxjax.passes import Pass
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.walk import substitute_type
+from relaxjax.passes import (
+    BindParams,
+    BindSymbolicVars,
+    ConvertToDataflow,
+    EtaExpand,
+    Inline,
+    Pass,
+    PrintIR,
+    TopologicalSort,
+    UpdateParamType,
+)
 from relaxjax.passes.registry import FACTORIES
 
 
@@ -23,7 +38,8 @@ class Case:
     args: tuple[Any, ...]
 
 
-Sample = Callable[[Case], Pass]
+# The pass, and where it changes what the function takes, the arguments for that.
+Sample = Callable[[Case], Pass | tuple[Pass, tuple[Any, ...]]]
 
 # Passes whose very purpose is another function or another result: their own tests run them.
 OTHER_RESULTS = {
@@ -37,27 +53,74 @@ OTHER_RESULTS = {
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
 }
 
-# Options for passes that have some without a default, or that do nothing without them.
+
+def _last_param_bound(case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    """The last parameter fixed to the argument for it, if that is a tensor."""
+    *_, param = case.module[case.entry].params
+    if not isinstance(param.ty, TensorType):
+        return BindParams(case.entry, {}), case.args
+    return BindParams(case.entry, {param: case.args[-1]}), case.args[:-1]
+
+
+def _dims(case: Case) -> dict[SymbolicVar, int]:
+    """The symbolic dimensions of the function that is run, with their sizes."""
+    sizes: dict[SymbolicVar, Any] = {}
+    for param, arg in zip(case.module[case.entry].params, case.args, strict=True):
+        if param.ty is not None:
+            unify(param.ty, _type_of(arg), sizes)
+    return sizes
+
+
+def _type_of(arg: Any) -> Type:
+    if isinstance(arg, tuple):
+        return TupleType(tuple(map(_type_of, arg)))
+    return TensorType(arg.shape, str(arg.dtype))
+
+
+def _dims_bound(case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    return BindSymbolicVars(_dims(case), case.entry), case.args
+
+
+def _params_retyped(case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    """Every parameter of the function that is run told the sizes of its dimensions."""
+    sizes, params = _dims(case), case.module[case.entry].params
+
+    def told(param: Var) -> Type | None:
+        ty = param.ty if param in params else None
+        return None if ty is None else substitute_type(ty, sizes)
+
+    return UpdateParamType(told), case.args
+
+
 _CHANNELS_LAST = {
     f"relax.nn.conv{len(spatial)}d": [f"N{spatial}C", f"{spatial}IO"]
     for spatial in ("W", "HW", "DHW")
 }
+
+# Options for passes that have some without a default, or that do nothing without them.
 SAMPLES: dict[str, Sample] = {
+    "BindParams": _last_param_bound,
+    "BindSymbolicVars": _dims_bound,
     "CombineParallelBatchMatmul": lambda case: FACTORIES["CombineParallelBatchMatmul"](2),
     "CombineParallelConv2D": lambda case: FACTORIES["CombineParallelConv2D"](2),
     "CombineParallelDense": lambda case: FACTORIES["CombineParallelDense"](2),
     "ConvertLayout": lambda case: FACTORIES["ConvertLayout"](_CHANNELS_LAST),
+    "ConvertToDataflow": lambda case: ConvertToDataflow(1),
+    "EtaExpand": lambda case: EtaExpand(expand_constructor=True, expand_global_var=True),
+    "Inline": lambda case: Inline(cost_model=3),
+    "PrintIR": lambda case: PrintIR(file=io.StringIO()),
+    "TopologicalSort": lambda case: TopologicalSort("breadth-first", "from-outputs"),
+    "UpdateParamType": _params_retyped,
 }
 
 # How far from the results of other passes a pass may come, relative to the largest number.
 TOLERANCES: dict[str, float] = {}
 
 
-def sample(name: str, case: Case) -> Pass:
-    """The sample of the pass called `name` for a case."""
-    if name in SAMPLES:
-        return SAMPLES[name](case)
-    return FACTORIES[name]()
+def sample(name: str, case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    """The sample of the pass called `name` for a case, and the arguments after it."""
+    made = SAMPLES[name](case) if name in SAMPLES else FACTORIES[name]()
+    return made if isinstance(made, tuple) else (made, case.args)
 
 
 def preserving() -> list[str]:

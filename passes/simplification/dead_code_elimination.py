@@ -8,10 +8,8 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
-from relaxjax.passes.structure.remove_unused_functions import (
-    entry_names,
-    without_unused_functions,
-)
+
+from .remove_unused_functions import entry_names, without_unused_functions
 
 
 @pass_factory(opt_level=1)

@@ -1,12 +1,8 @@
 """Dataflow blocks as ordinary ones."""
 
-from relaxjax.ir.blocks import tidy_blocks
-from relaxjax.ir.expr import DataflowVar, Expr, Var
-from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.dataflow import without_dataflow
+from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.node import replace
-from relaxjax.ir.renew import with_vars
-from relaxjax.ir.walk import all_vars, rewrite
 from relaxjax.passes.base import pass_factory
 
 
@@ -33,24 +29,3 @@ def ToNonDataflow(function: Function, mod: IRModule) -> Function:
             return z
     """
     return without_dataflow(function)
-
-
-def without_dataflow(function: Function) -> Function:
-    """`function` without dataflow blocks, in branches and closures too."""
-    visible = {
-        var: Var(var.name, var.ty, span=var.span)
-        for var in all_vars(function)
-        if isinstance(var, DataflowVar)
-    }
-    plain = rewrite(with_vars(function, visible), _plain_blocks)
-    assert isinstance(plain, Function)
-    return plain
-
-
-def _plain_blocks(expr: Expr) -> Expr:
-    if not isinstance(expr, SeqExpr):
-        return expr
-    if not any(isinstance(block, DataflowBlock) for block in expr.blocks):
-        return expr
-    plain = tuple(BindingBlock(block.bindings, span=block.span) for block in expr.blocks)
-    return replace(expr, blocks=tidy_blocks(plain))

@@ -10,6 +10,8 @@ from .aliases import StructInfo as StructInfo
 from .aliases import TensorStructInfo as TensorStructInfo
 from .aliases import TupleStructInfo as TupleStructInfo
 from .attrs import Attrs as Attrs
+from .bind import bind_params as bind_params
+from .bind import bind_symbolic_vars as bind_symbolic_vars
 from .builder import BlockBuilder as BlockBuilder
 from .check import check_well_formed as check_well_formed
 from .check import well_formed as well_formed
@@ -37,6 +39,7 @@ from .function import If as If
 from .function import MatchCast as MatchCast
 from .function import SeqExpr as SeqExpr
 from .function import VarBinding as VarBinding
+from .inline import inline_functions as inline_functions
 from .module import IRModule as IRModule
 from .op import Op as Op
 from .serialize import load_json as load_json

@@ -1,12 +1,13 @@
 """Bindings, blocks and functions: the parts that have an order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .attrs import Attrs, as_attrs
 from .expr import Call, Expr, Var
 from .node import Node, replace
+from .registry import FUNCTION_METHODS
 from .types import FuncType, ObjectType, Type
 
 
@@ -118,3 +119,21 @@ class Function(Expr):
 
     def without_attr(self, name: str) -> "Function":
         return replace(self, attrs=self.attrs.without(name)) if name in self.attrs else self
+
+    def bind_params(self, binding_map: Mapping[Any, Any]) -> "Function":
+        """The function with parameters fixed, by name or variable, to expressions or arrays."""
+        return _method("bind_params", self, binding_map)
+
+    def bind_symbolic_vars(self, binding_map: Mapping[Any, Any]) -> "Function":
+        """The function with symbolic dimensions replaced, by name or by the dimension itself."""
+        return _method("bind_symbolic_vars", self, binding_map)
+
+    def inline_functions(self, function_map: Mapping[Any, "Function"]) -> "Function":
+        """The function with the bodies of others, by name, in the place of their calls."""
+        return _method("inline_functions", self, function_map)
+
+
+def _method(name: str, function: Function, given: Mapping[Any, Any]) -> Function:
+    result = FUNCTION_METHODS[name](function, given)
+    assert isinstance(result, Function)
+    return result

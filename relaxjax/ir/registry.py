@@ -1,12 +1,18 @@
-"""The table of operators by name. Floors above fill it; everything may look things up."""
+"""The tables of operators and of methods by name: modules above fill them, and all may look."""
 
 import difflib
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .op import Op
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 OPS: "dict[str, Op]" = {}
+
+# What a function can do beyond telling its parts, by the names of the methods.
+FUNCTION_METHODS: dict[str, Callable[..., Any]] = {}
 
 
 def get_op(name: str) -> "Op":
@@ -14,6 +20,16 @@ def get_op(name: str) -> "Op":
     if name in OPS:
         return OPS[name]
     raise KeyError(f"there is no operator `{name}`{did_you_mean(name, OPS)}")
+
+
+def function_method(name: str) -> Callable[[F], F]:
+    """Let a method of functions do what is written in a module above theirs."""
+
+    def enter(method: F) -> F:
+        FUNCTION_METHODS[name] = method
+        return method
+
+    return enter
 
 
 def did_you_mean(name: str, known: "dict[str, Op] | list[str]") -> str:

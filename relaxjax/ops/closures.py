@@ -1,6 +1,6 @@
 """Closures as values: a function with some of its arguments, to be called with the others later."""
 
-import functools
+from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.expr import Expr, GlobalVar
@@ -18,15 +18,13 @@ _RULES: dict[str, Any] = {
 }
 
 
-@op(
-    "relax.make_closure",
-    layout=OPAQUE,
-    lower=lambda func, args: functools.partial(func, *args),
-    **_RULES,
-    cost=VIEWS,
-)
+def _make_closure(func: Any, args: Any) -> Callable[..., Any]:
+    return lambda *first: func(*first, *args)
+
+
+@op("relax.make_closure", layout=OPAQUE, lower=_make_closure, **_RULES, cost=VIEWS)
 def make_closure(func: Expr, args: TupleType) -> ObjectType:
-    """`func` with its first arguments given: calling it later takes the others."""
+    """`func` with its last arguments given: calling it later takes the others."""
     if not isinstance(func, GlobalVar) and not isinstance(func.ty, FuncType | ObjectType):
         raise OpError(f"`func` must be a function, but `{func}` is of type {func.ty}")
     return ObjectType()

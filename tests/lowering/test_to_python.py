@@ -644,10 +644,10 @@ def test_closures_as_values() -> None:
     text = text_of(mod)
     assert (
         """\
-    closure = partial(affine, x, x)
+    closure = lambda *first: affine(*first, x, x)
     y = closure(x)
     z = closure(*rest)
-    whole = partial(affine, y, z, x)
+    whole = lambda *first: affine(*first, y, z, x)
     total = whole()
 """
         in text

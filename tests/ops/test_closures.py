@@ -17,7 +17,7 @@ PROGRAM = """
 @I.ir_module
 class Module:
     @R.function(private=True)
-    def scaled(a: R.Tensor((), "float32"), x: R.Tensor(("n",), "float32")):
+    def scaled(x: R.Tensor(("n",), "float32"), a: R.Tensor((), "float32")):
         n = T.int64()
         y: R.Tensor((n,), "float32") = R.multiply(a, x)
         return y

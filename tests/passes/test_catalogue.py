@@ -79,10 +79,17 @@ class Checked:
 
     def check(self, names: list[str]) -> None:
         """Run passes one after another: the results and the text must stand the test."""
+        try:
+            self.run(names)
+        except Exception as error:
+            error.add_note(f"after {', '.join(names)} on `{self.case.entry}`")
+            raise
+
+    def run(self, names: list[str]) -> None:
         case = self.case
         for name in names:
-            pass_ = sample(name, case)
-            case = Case(pass_(case.module), case.entry, case.args)
+            made, args = sample(name, case)
+            case = Case(made(case.module), case.entry, args)
         key = structural_hash(case.module)
         if key in self.seen:
             return

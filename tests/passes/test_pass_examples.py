@@ -1,10 +1,12 @@
 """The scripts in the docstrings of passes are true, and every pass that rewrites has some."""
 
+import numpy as np
 import pytest
 from parsing import parse_functions
 
 import relaxjax.passes
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
 from relaxjax.passes import pass_factory
 from relaxjax.passes.examples import Example, examples
 from relaxjax.passes.registry import FACTORIES
@@ -19,7 +21,7 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_pass_makes_of_one_script_the_other(name: str) -> None:
     example = EXAMPLES[name]
-    made = eval(example.made, vars(relaxjax.passes))
+    made = eval(example.made, {**vars(relaxjax.passes), "np": np, "TensorType": TensorType})
     changed = made(parse_functions(example.before))
     assert_structural_equal(changed, parse_functions(example.after))
 

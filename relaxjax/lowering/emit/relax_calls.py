@@ -35,7 +35,7 @@ def _spread(text: str) -> list[str]:
 
 def _make_closure(writing: Writing) -> str:
     function, args = writing.texts
-    return call("partial", function, *_spread(args))
+    return f"lambda *first: {call(function, '*first', *_spread(args))}"
 
 
 def _invoke_closure(writing: Writing) -> str:

@@ -197,7 +197,7 @@ with R.dataflow():
 return w
 """)
     for order in ("depth-first", "breadth-first"):
-        check_kept(TopologicalSort(order, "from-outputs"), text)  # type: ignore[arg-type]  # both
+        check_kept(TopologicalSort(order, "from-outputs"), text)
 
 
 def test_the_order_and_the_direction_are_two_words_each() -> None:

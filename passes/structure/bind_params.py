@@ -1,0 +1,53 @@
+"""Parameters fixed to constants."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from relaxjax.ir.expr import GlobalVar
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import global_vars
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
+
+
+@pass_factory(opt_level=0)
+def BindParams(mod: IRModule, func_name: str | GlobalVar, params: Mapping[Any, Any]) -> IRModule:
+    """Fix parameters of a function to constants: they are parameters no more.
+
+    Symbolic dimensions that a constant tells become numbers, and types are inferred anew.
+
+    Args:
+        func_name: the function, which no other function of the module may call.
+        params: an array for each parameter to be fixed, by its name or by the variable itself.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor(("n", 2), "float32"), w: R.Tensor((2,), "float32")
+        ) -> R.Tensor(("n", 2), "float32"):
+            n = T.int64()
+            y: R.Tensor((n, 2), "float32") = R.add(x, w)
+            return y
+
+    After `BindParams("main", {"w": np.ones(2, "float32")})`:
+
+        @R.function
+        def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor(("n", 2), "float32"):
+            n = T.int64()
+            y: R.Tensor((n, 2), "float32") = R.add(x, R.const([1.0, 1.0], "float32"))
+            return y
+    """
+    name = mod.get_global_var(
+        func_name.name if isinstance(func_name, GlobalVar) else func_name
+    ).name
+    if not params:
+        return mod
+    for caller, function in mod.relax_functions().items():
+        if any(var.name == name for var in global_vars(function)):
+            raise ValueError(
+                f"`{caller}` calls `{name}`: only a function that no other one calls can lose "
+                "parameters; run Inline first, or bind the parameters of the caller"
+            )
+    with in_function(name, mod[name]):
+        return mod.with_function(name, mod[name].bind_params(params))

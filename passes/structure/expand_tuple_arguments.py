@@ -1,0 +1,110 @@
+"""Tuples that functions take, as parameters of their own."""
+
+from collections.abc import Iterator
+
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import BindingBlock, Function, VarBinding
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import TupleType
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+
+from .callers import called_only
+
+
+@pass_factory(opt_level=0)
+def ExpandTupleArguments(mod: IRModule) -> IRModule:
+    """Let private functions take the fields of a tuple instead of the tuple.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+            z = Module.total((x, y))
+            return z
+
+        @R.function(private=True)
+        def total(
+            t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))
+        ) -> R.Tensor((3,), "float32"):
+            a = t[0]
+            b = t[1]
+            c = R.add(a, b)
+            return c
+
+    After `ExpandTupleArguments()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
+            z = Module.total(x, y)
+            return z
+
+        @R.function(private=True)
+        def total(
+            t_0: R.Tensor((3,), "float32"), t_1: R.Tensor((3,), "float32")
+        ) -> R.Tensor((3,), "float32"):
+            c = R.add(t_0, t_1)
+            return c
+    """
+    expanded: dict[str, Function] = {}
+    for name in called_only(mod):
+        function = mod[name]
+        if any(isinstance(param.ty, TupleType) for param in function.params):
+            expanded[name] = _expanded(function)
+    if not expanded:
+        return mod
+
+    def with_fields(call: Call) -> Expr | None:
+        if not isinstance(call.op, GlobalVar) or call.op.name not in expanded:
+            return None
+        args = tuple(field for arg in call.args for field in _fields(arg))
+        return replace(call, op=replace(call.op, ty=expanded[call.op.name].ty), args=args)
+
+    functions = {**mod.relax_functions(), **expanded}
+    changed = {name: expand_calls(function, with_fields) for name, function in functions.items()}
+    return mod.with_functions(
+        {n: f if f is functions[n] else canonical_bindings(f) for n, f in changed.items()}
+    )
+
+
+def _expanded(function: Function) -> Function:
+    """The function with a parameter for each field, of which it makes the tuples that it uses."""
+    bindings: list[VarBinding] = []
+    params: list[Var] = []
+    for param in function.params:
+        if isinstance(param.ty, TupleType):
+            value, fields = _parameters(param)
+            bindings.append(VarBinding(param, value))
+            params += fields
+        else:
+            params.append(param)
+    blocks = (BindingBlock(tuple(bindings)), *function.body.blocks)
+    body = replace(function.body, blocks=blocks)
+    return remove_all_unused(canonical_bindings(replace(function, params=tuple(params), body=body)))
+
+
+def _parameters(param: Var) -> tuple[Tuple, list[Var]]:
+    """A parameter as a tuple of others, nested where its type is, and those others."""
+    assert isinstance(param.ty, TupleType)
+    values: list[Expr] = []
+    params: list[Var] = []
+    for index, ty in enumerate(param.ty.fields):
+        field = Var(f"{param.name}_{index}", ty, span=param.span)
+        value, inner = _parameters(field) if isinstance(ty, TupleType) else (field, [field])
+        values.append(value)
+        params += inner
+    return Tuple(tuple(values)), params
+
+
+def _fields(arg: Expr) -> Iterator[Expr]:
+    """What is passed in the place of an argument: the fields of a tuple, of inner ones too."""
+    if not isinstance(arg.ty, TupleType):
+        yield arg
+        return
+    for index in range(len(arg.ty.fields)):
+        yield from _fields(
+            arg.fields[index] if isinstance(arg, Tuple) else TupleGetItem(arg, index)
+        )

@@ -1,0 +1,124 @@
+"""Bodies of functions in the place of their calls."""
+
+from collections import Counter
+from collections.abc import Callable
+
+from relaxjax.ir.expr import Call, GlobalVar
+from relaxjax.ir.function import Function
+from relaxjax.ir.inline import inline_functions, reached
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import global_vars, nested_sequences, post_order
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
+
+# Given a function and the number of its calls: whether inlining it pays.
+CostModel = Callable[[Function, int], bool]
+
+
+@pass_factory(opt_level=1)
+def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule:
+    """Put the bodies of functions with the attribute `inline` in the place of their calls.
+
+    Functions that call themselves stay. A private function that nothing calls any more goes.
+
+    Args:
+        cost_model: says of every other function, and of how often it is called, whether to inline
+            it too. A number n stands for: what is called once, or holds at most n bindings.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = Module.double(x)
+            return y
+
+        @R.function(private=True)
+        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"inline": True})
+            y = R.add(x, x)
+            return y
+
+    After `Inline()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            return y
+    """
+    calls = _calls(mod)
+    model = _model(cost_model)
+    chosen = [
+        name
+        for name, function in mod.relax_functions().items()
+        if function.attrs.get("inline") or (calls[name] and model(function, calls[name]))
+    ]
+    return inlined(mod, chosen)
+
+
+@pass_factory(opt_level=0)
+def InlinePrivateFunctions(mod: IRModule) -> IRModule:
+    """Put the bodies of private functions in the place of their calls.
+
+    Functions that call themselves stay.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = Module.double(x)
+            z = Module.double(y)
+            return z
+
+        @R.function(private=True)
+        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            return y
+
+    After `InlinePrivateFunctions()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            z = R.add(y, y)
+            return z
+    """
+    private = [name for name, f in mod.relax_functions().items() if f.global_symbol is None]
+    return inlined(mod, private)
+
+
+def inlined(mod: IRModule, names: list[str]) -> IRModule:
+    """`mod` with some functions inlined, and without those of them that nothing uses any more."""
+    functions = mod.relax_functions()
+    candidates = {name: functions[name] for name in names}
+    chosen = {n: f for n, f in candidates.items() if n not in reached(n, functions)}
+    changed: dict[str, Function] = {}
+    for name, function in functions.items():
+        with in_function(name, function):
+            changed[name] = inline_functions(function, chosen)
+    result = mod.with_functions(changed)
+    used = {var.name for f in result.relax_functions().values() for var in global_vars(f)}
+    called = {var.name for f in functions.values() for var in global_vars(f)}
+    gone = [n for n, f in chosen.items() if not f.global_symbol and n in called - used]
+    return result.without_functions(*gone)
+
+
+def _calls(mod: IRModule) -> Counter[str]:
+    """How often each function of the module is called."""
+    found = Counter[str]()
+    for function in mod.relax_functions().values():
+        for expr in post_order(function):
+            if isinstance(expr, Call) and isinstance(expr.op, GlobalVar):
+                found[expr.op.name] += 1
+    return found
+
+
+def _model(given: CostModel | int | None) -> CostModel:
+    if given is None:
+        return lambda function, calls: False
+    if isinstance(given, int):
+        return lambda function, calls: calls == 1 or _size(function) <= given
+    return given
+
+
+def _size(function: Function) -> int:
+    return sum(len(list(seq.bindings())) for seq in nested_sequences(function))

@@ -1,0 +1,156 @@
+"""Results of a function that nobody uses."""
+
+from collections.abc import Container
+
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.renew import with_vars
+from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.walk import children, nested_sequences, rewrite
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+
+from .callers import called_only
+
+
+@pass_factory(opt_level=0)
+def RemoveUnusedOutputs(mod: IRModule) -> IRModule:
+    """Take from the tuple that a private function returns the fields that no caller uses.
+
+    A single field that is left is returned as it is, and nothing computes the others any more.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            pair = Module.both(x)
+            y = pair[0]
+            return y
+
+        @R.function(private=True)
+        def both(
+            x: R.Tensor((3,), "float32")
+        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32")):
+            y = R.exp(x)
+            z = R.sin(x)
+            return (y, z)
+
+    After `RemoveUnusedOutputs()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = Module.both(x)
+            return y
+
+        @R.function(private=True)
+        def both(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.exp(x)
+            return y
+    """
+    while True:
+        changed = _without_one_round(mod)
+        if changed is mod:
+            return mod
+        mod = changed
+
+
+def _without_one_round(mod: IRModule) -> IRModule:
+    """What one function passes on of another's results counts as used until it passes on less."""
+    fields = {
+        name: sorted(used)
+        for name, used in _used_fields(mod).items()
+        if len(used) < len(mod[name].body.body.fields)
+    }
+    if not fields:
+        return mod
+    shorter = {name: _returning(mod[name], kept) for name, kept in fields.items()}
+    functions = {**mod.relax_functions(), **shorter}
+    types = {name: function.ty for name, function in shorter.items()}
+    return mod.with_functions({n: _caller(f, fields, types) for n, f in functions.items()})
+
+
+def _used_fields(mod: IRModule) -> dict[str, set[int]]:
+    """The fields that are used of what private functions return, where nothing uses the whole."""
+    used: dict[str, set[int]] = {
+        name: set() for name in called_only(mod) if isinstance(mod[name].body.body, Tuple)
+    }
+    whole: set[str] = set()
+    for function in mod.relax_functions().values():
+        results = _results(function, used)
+        whole.update(name for var, name in results.items() if not isinstance(var.ty, TupleType))
+
+        def read(expr: Expr, results: dict[Var, str] = results) -> None:
+            value = expr.tuple_value if isinstance(expr, TupleGetItem) else expr
+            name = results.get(value) if isinstance(value, Var) else None
+            if name is not None and isinstance(expr, TupleGetItem):
+                used[name].add(expr.index)
+                return
+            if name is not None:
+                whole.add(name)
+            for child in children(expr):
+                read(child)
+
+        read(function)
+    return {name: fields for name, fields in used.items() if name not in whole}
+
+
+def _results(function: Function, names: Container[str]) -> dict[Var, str]:
+    """The variables of a function that are bound to calls of some others."""
+    bindings = (b for seq in nested_sequences(function) for b in seq.bindings())
+    return {b.var: name for b in bindings if (name := _callee(b.value)) in names and name}
+
+
+def _callee(value: Expr) -> str | None:
+    match value:
+        case Call(op=GlobalVar(name=name)):
+            return name
+        case _:
+            return None
+
+
+def _returning(function: Function, fields: list[int]) -> Function:
+    """The function with some fields of its result only."""
+    body = function.body.body
+    assert isinstance(body, Tuple)
+    ty = _chosen_type(function.ret_ty, fields)
+    chosen = [body.fields[index] for index in fields]
+    result = chosen[0] if len(chosen) == 1 else Tuple(tuple(chosen))
+    seq = replace(function.body, body=result, ty=None)
+    return remove_all_unused(replace(function, body=seq, ret_ty=ty))
+
+
+def _chosen_type(ty: Type | None, fields: list[int]) -> Type:
+    assert isinstance(ty, TupleType)
+    chosen = tuple(ty.fields[index] for index in fields)
+    return chosen[0] if len(chosen) == 1 else TupleType(chosen)
+
+
+def _caller(
+    function: Function, fields: dict[str, list[int]], types: dict[str, Type | None]
+) -> Function:
+    """A function in terms of the shorter results of those that it calls."""
+    results = _results(function, fields)
+    if not results:
+        return function
+    new = {
+        var: type(var)(var.name, _chosen_type(var.ty, fields[name]), span=var.span)
+        for var, name in results.items()
+    }
+
+    def rule(expr: Expr) -> Expr:
+        match expr:
+            case TupleGetItem(tuple_value=Var() as var, index=index) if var in new:
+                kept = fields[results[var]]
+                return new[var] if len(kept) == 1 else TupleGetItem(new[var], kept.index(index))
+            case Call(op=GlobalVar(name=name) as op) if name in fields:
+                ty = _chosen_type(expr.ty, fields[name])
+                return replace(expr, op=replace(op, ty=types[name]), ty=ty)
+            case _:
+                return expr
+
+    changed = with_vars(rewrite(function, rule), new)
+    assert isinstance(changed, Function)
+    return canonical_bindings(changed)

@@ -1,0 +1,48 @@
+"""Other types for parameters."""
+
+from collections.abc import Callable
+
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import Type
+from relaxjax.passes.base import pass_factory
+
+from .callers import with_callers
+
+
+@pass_factory(opt_level=1)
+def UpdateParamType(mod: IRModule, ty_func: Callable[[Var], Type | None]) -> IRModule:
+    """Give parameters the types that a function says, and infer all others anew.
+
+    Symbolic dimensions that a new type tells are replaced in the whole function; callers follow.
+
+    Args:
+        ty_func: called with each parameter of each function; the type that it gets, or None for
+            one that keeps its own.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor(("n", 2), "float32"):
+            n = T.int64()
+            y: R.Tensor((n, 2), "float32") = R.exp(x)
+            return y
+
+    After `UpdateParamType(lambda param: TensorType((4, 2), "float32"))`:
+
+        @R.function
+        def main(x: R.Tensor((4, 2), "float32")) -> R.Tensor((4, 2), "float32"):
+            y: R.Tensor((4, 2), "float32") = R.exp(x)
+            return y
+    """
+
+    def retyped_params(function: Function) -> dict[Var, Expr]:
+        types = {param: ty_func(param) for param in function.params}
+        return {
+            param: Var(param.name, ty, span=param.span)
+            for param, ty in types.items()
+            if ty is not None and ty != param.ty
+        }
+
+    return with_callers(mod, {}, retyped_params)

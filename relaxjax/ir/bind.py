@@ -1,0 +1,88 @@
+"""Fixing some of what a function takes: parameters, and symbolic dimensions."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .dims import Dim, SymbolicVar, as_dim
+from .expr import Expr, PrimExpr, Var, const
+from .function import Function
+from .registry import function_method
+from .renew import substitute_symbols
+from .retype import check_value, retyped
+from .types import PrimType
+from .walk import definable_symbols, expr_symbols
+
+
+@function_method("bind_params")
+def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Function:
+    """`function` with parameters fixed: what stands for them is an expression or an array."""
+    values: dict[Var, Expr] = {}
+    for key, given in binding_map.items():
+        param = _param(function, key)
+        values[param] = _as_expr(param, given)
+        check_value(param, values[param])
+    return retyped(function, values) if values else function
+
+
+@function_method("bind_symbolic_vars")
+def bind_symbolic_vars(
+    function: Function, binding_map: Mapping[str | SymbolicVar, Dim]
+) -> Function:
+    """`function` with symbolic dimensions replaced by numbers or other dimensions."""
+    mapping: dict[SymbolicVar, Dim] = {}
+    for key, value in binding_map.items():
+        found = symbols_called(function, key)
+        if not found:
+            raise ValueError(
+                f"the function has no symbolic dimension `{key}`{_known(_symbol_names(function))}"
+            )
+        mapping |= dict.fromkeys(found, as_dim(value))
+    changed = substitute_symbols(function, mapping)
+    assert isinstance(changed, Function)
+    return changed
+
+
+def symbols_called(function: Function, key: str | SymbolicVar) -> list[SymbolicVar]:
+    """The symbolic dimensions of a function's parameters that a key means: one, or none."""
+    own = _symbols(function)
+    found = [s for s in own if s is key or (isinstance(key, str) and s.name == key)]
+    if len(found) > 1:
+        raise ValueError(
+            f"the function has {len(found)} symbolic dimensions called `{key}`: "
+            "give the dimension itself"
+        )
+    return found
+
+
+def _symbols(function: Function) -> list[SymbolicVar]:
+    """The symbolic dimensions that the parameters tell, else those inside, each once."""
+    told = dict.fromkeys(s for param in function.params for s in definable_symbols(param.ty))
+    return list(dict.fromkeys((*told, *expr_symbols(function))))
+
+
+def _symbol_names(function: Function) -> list[str]:
+    return [symbol.name for symbol in _symbols(function)]
+
+
+def _param(function: Function, key: str | Var) -> Var:
+    found = [p for p in function.params if p is key or (isinstance(key, str) and p.name == key)]
+    if len(found) == 1:
+        return found[0]
+    name = key.name if isinstance(key, Var) else key
+    names = [param.name for param in function.params]
+    if not found:
+        raise ValueError(f"the function has no parameter `{name}`{_known(names)}")
+    raise ValueError(
+        f"the function has {len(found)} parameters called `{name}`: give the variable itself"
+    )
+
+
+def _known(names: list[str]) -> str:
+    """Which names there are, for the end of a message about one that there is not."""
+    return f"; it has {', '.join(f'`{n}`' for n in names)}" if names else ""
+
+
+def _as_expr(param: Var, value: Any) -> Expr:
+    if isinstance(value, Expr):
+        return value
+    return PrimExpr(value) if isinstance(param.ty, PrimType) else const(value)

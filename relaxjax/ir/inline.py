@@ -1,0 +1,117 @@
+"""Putting the bodies of functions in the place of their calls."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .blocks import tidy_blocks
+from .builder import BlockBuilder
+from .dataflow import without_dataflow
+from .dims import Dim, SymbolicVar
+from .expand import expand_bindings
+from .expr import Call, Expr, GlobalVar, Var
+from .function import Binding, DataflowBlock, Function, If, SeqExpr, VarBinding
+from .infer import is_pure_call, unify
+from .node import replace
+from .registry import function_method
+from .renew import renew, substitute_symbols
+from .walk import free_vars, global_vars, rewrite, substitute, type_symbols, uses
+
+Functions = Mapping[str, Function]
+
+
+@function_method("inline_functions")
+def inline_functions(function: Function, function_map: Mapping[Any, Function]) -> Function:
+    """`function` with the bodies of others, by name or GlobalVar, in the place of their calls.
+
+    What is called there is inlined too, if it is in the map. A function that calls itself, on
+    whatever way, is an error. A dataflow block into which a body does not fit becomes an ordinary
+    block.
+    """
+    named = {k.name if isinstance(k, GlobalVar) else k: f for k, f in function_map.items()}
+    for name in named:
+        if name in reached(name, named):
+            raise ValueError(f"the function `{name}` calls itself: it cannot be inlined")
+    return _inlined(function, named)
+
+
+def reached(name: str, functions: Functions) -> set[str]:
+    """The names of the functions that one of them calls, and that are called from there on."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        called = {var.name for var in global_vars(functions[waiting.pop()])}
+        waiting += [new for new in called - found if new in functions]
+        found |= called
+    return found
+
+
+def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
+    """The body of a function in terms of the arguments of one call."""
+    copy, _ = renew(function)
+    symbols: dict[SymbolicVar, Dim] = {}
+    for param, arg in zip(copy.params, args, strict=True):
+        if param.ty is not None:
+            unify(param.ty, arg.ty, symbols)
+    outer = {symbol for var in free_vars(copy) for symbol in type_symbols(var.ty)}
+    own = {symbol: dim for symbol, dim in symbols.items() if symbol not in outer}
+    copy_of_call = substitute_symbols(copy, own)
+    assert isinstance(copy_of_call, Function)
+    given = dict(zip(copy_of_call.params, args, strict=True))
+    body = substitute(copy_of_call.body, given)
+    assert isinstance(body, SeqExpr)
+    return body
+
+
+def _inlined(function: Function, functions: Functions) -> Function:
+    """`function` with calls of other functions, none of which calls itself, opened."""
+    bodies: dict[str, Function] = {}
+
+    def body_of(name: str) -> Function:
+        if name not in bodies:
+            bodies[name] = _inlined(functions[name], functions)
+        return bodies[name]
+
+    def callee(value: Expr) -> Function | None:
+        match value:
+            case Call(op=GlobalVar(name=name)) if name in functions:
+                return body_of(name)
+            case _:
+                return None
+
+    def too_narrow(block: DataflowBlock) -> bool:
+        callees = (callee(binding.value) for binding in block.bindings)
+        return any(f is not None and not _fits_dataflow(f.body) for f in callees)
+
+    def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
+        body = callee(binding.value)
+        if body is None:
+            return None
+        assert isinstance(binding.value, Call)
+        return _ending_in_value(opened(body, binding.value.args))
+
+    inlined = rewrite(expand_bindings(without_dataflow(function, too_narrow), rule), _tidy)
+    assert isinstance(inlined, Function)
+    return inlined
+
+
+def _tidy(expr: Expr) -> Expr:
+    return replace(expr, blocks=tidy_blocks(expr.blocks)) if isinstance(expr, SeqExpr) else expr
+
+
+def _fits_dataflow(seq: SeqExpr) -> bool:
+    """Whether bindings may stand in a dataflow block."""
+    values = [binding.value for binding in seq.bindings()]
+    calls = [value for value in values if isinstance(value, Call)]
+    return not any(isinstance(value, If) for value in values) and all(map(is_pure_call, calls))
+
+
+def _ending_in_value(seq: SeqExpr) -> SeqExpr:
+    """A sequence whose result is the value of its last variable, where nothing else uses that."""
+    if not seq.blocks or not seq.blocks[-1].bindings or not isinstance(seq.body, Var):
+        return seq
+    *others, last = seq.blocks
+    *bindings, result = last.bindings
+    if result.var is not seq.body or not isinstance(result, VarBinding) or uses(seq)[seq.body] > 1:
+        return seq
+    blocks = (*others, replace(last, bindings=tuple(bindings))) if bindings else tuple(others)
+    return replace(seq, blocks=blocks, body=result.value, ty=None)

@@ -1,0 +1,124 @@
+"""Inline, InlinePrivateFunctions and `Function.inline_functions`."""
+
+import pytest
+from parsing import parse_functions
+from rewriting import check_kept, check_rewrite
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes import Inline, InlinePrivateFunctions
+
+HELPER = """
+@R.function(private=True)
+def helper(x: R.Tensor(("n",), "float32")) -> R.Tensor(("n",), "float32"):
+    n = T.int64()
+    a: R.Tensor((n,), "float32") = R.exp(x)
+    c: R.Tensor((n,), "float32") = R.sin(a)
+    return c
+"""
+CALLS = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    with R.dataflow():
+        a: R.Tensor((3,), "float32") = Module.helper(x)
+        b: R.Tensor((3,), "float32") = Module.helper(a)
+        R.output(b)
+    return b
+"""
+OPENED = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    with R.dataflow():
+        a = R.exp(x)
+        c = R.sin(a)
+        d = R.exp(c)
+        b = R.sin(d)
+        R.output(b)
+    return b
+"""
+INLINE = HELPER.replace("    n = T", '    R.func_attr({"inline": True})\n    n = T')
+
+
+def test_private_functions_are_inlined_and_go() -> None:
+    check_rewrite(InlinePrivateFunctions(), CALLS + HELPER, OPENED)
+
+
+def test_functions_that_ask_for_it_are_inlined() -> None:
+    check_rewrite(Inline(), CALLS + INLINE, OPENED)
+    check_kept(Inline(), CALLS + HELPER)
+
+
+def test_a_public_function_stays_in_the_module() -> None:
+    public = INLINE.replace("(private=True)", "")
+    check_rewrite(Inline(), CALLS + public, OPENED + public)
+
+
+def test_a_cost_model_says_what_pays() -> None:
+    check_rewrite(Inline(cost_model=2), CALLS + HELPER, OPENED)
+    check_kept(Inline(cost_model=1), CALLS + HELPER)
+    asked: list[tuple[int, int]] = []
+
+    def model(function: Function, calls: int) -> bool:
+        asked.append((len(function.params), calls))
+        return True
+
+    check_rewrite(Inline(model), CALLS + HELPER, OPENED, again=False)
+    assert asked == [(1, 2)]
+
+
+def test_what_is_called_once_is_always_small_enough() -> None:
+    once = CALLS.replace("Module.helper(a)", "R.exp(a)")
+    assert list(Inline(cost_model=0)(parse_functions(once + HELPER))) == ["main"]
+
+
+def test_a_body_that_does_not_fit_ends_the_dataflow_block() -> None:
+    choice = """
+@R.function(private=True)
+def helper(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    if R.const(True, "bool"):
+        y = R.exp(x)
+    else:
+        y = R.sin(x)
+    return y
+"""
+    once = CALLS.replace("Module.helper(a)", "R.exp(a)")
+    check_rewrite(
+        InlinePrivateFunctions(),
+        once + choice,
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    if R.const(True, "bool"):
+        a = R.exp(x)
+    else:
+        a = R.sin(x)
+    b = R.exp(a)
+    return b
+""",
+    )
+
+
+def test_recursion_stays() -> None:
+    text = """
+@R.function(private=True)
+def odd(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    y: R.Tensor((3,), "float32") = Module.even(x)
+    return y
+@R.function(private=True)
+def even(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    y: R.Tensor((3,), "float32") = Module.odd(x)
+    return y
+"""
+    check_kept(InlinePrivateFunctions(), CALLS.replace("helper", "odd") + text)
+    functions = parse_functions(CALLS.replace("helper", "odd") + text).relax_functions()
+    with pytest.raises(ValueError, match="the function `odd` calls itself: it cannot be inlined"):
+        functions["main"].inline_functions({"odd": functions["odd"], "even": functions["even"]})
+
+
+def test_a_function_inlines_others_by_name() -> None:
+    module = parse_functions(CALLS + HELPER)
+    opened = module["main"].inline_functions({"helper": module["helper"]})
+    assert_structural_equal(opened, parse_functions(OPENED)["main"])
+    by_var = module["main"].inline_functions({module.get_global_var("helper"): module["helper"]})
+    assert_structural_equal(by_var, opened)
+    assert module["main"].inline_functions({}) is module["main"]
