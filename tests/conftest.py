@@ -4,6 +4,7 @@ import os
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"  # a test leaves nothing in the user's folders
 
 import hypothesis
 import jax

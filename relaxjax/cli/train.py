@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from relaxjax.datasets import batches
-from relaxjax.training import Callback, Checkpoints, EarlyStopping, JsonLines, TensorBoard, Trainer
+from relaxjax.training import (
+    Callback,
+    Checkpoints,
+    EarlyStopping,
+    JsonLines,
+    TensorBoard,
+    Trainer,
+    keep_freed_memory,
+)
 
 from .failure import InputError, bad_input
 from .files import read_module
@@ -114,6 +122,10 @@ def _add_results(group: Any) -> None:
         action="store_true",
         help="name the line where NaN or infinity comes from",
     )
+    group.add_argument(
+        "--keep-memory", action="store_true",
+        help="keep freed memory: faster on a CPU where steps need much (glibc)",
+    )  # fmt: skip
     group.add_argument("--tensorboard", metavar="FOLDER", help="events for TensorBoard")
     group.add_argument(
         "--export", action="store_true",
@@ -123,6 +135,8 @@ def _add_results(group: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with bad_input():
+        if args.keep_memory:
+            keep_freed_memory()
         _check_out(args)
         mod = with_backbone(read_module(args.file), 1, args.states)
         (wanted,) = input_types(mod)

@@ -1,5 +1,6 @@
 """Training: a module's parameters and states on the device, steps, epochs, checkpoints."""
 
+from .allocator import keep_freed_memory as keep_freed_memory
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import JsonLines as JsonLines

@@ -15,6 +15,7 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
+from .compilation_cache import use_compilation_cache
 from .door import tensor_type, to_device, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
@@ -39,7 +40,8 @@ class Trainer:
     Parameters, model states and the optimizer's state live on the device. `update` hands them to
     one executable, which reuses their memory for their new values; it returns before the device is
     done, and only whoever reads the loss waits. Results are jax arrays: `float(loss)`,
-    `np.asarray(scores)`.
+    `np.asarray(scores)`. Programs that take long to compile are kept for the next run of the
+    process, unless the variable RELAXJAX_COMPILATION_CACHE is "off".
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Trainer:
                 f"a trainer runs a VirtualMachine, but `vm` is of type {type(vm).__name__}: "
                 "write VirtualMachine(build(train_mod))"
             )
+        use_compilation_cache()
         self.layout = Layout.of(train_mod)
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm

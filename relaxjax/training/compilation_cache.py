@@ -1,0 +1,44 @@
+"""Compiled programs kept from one run to the next, in the user's own cache folder."""
+
+import os
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
+
+VARIABLE = "RELAXJAX_COMPILATION_CACHE"
+OFF = ("0", "off", "no", "false")
+
+
+def use_compilation_cache() -> None:
+    """Let JAX keep what takes long to compile, unless it does so already or is told not to.
+
+    The folder is relaxjax/compiled in the user's cache folder, or the one that the variable
+    RELAXJAX_COMPILATION_CACHE names; "off" keeps nothing.
+    """
+    wanted = os.environ.get(VARIABLE, "").strip()
+    is_set = jax.config.jax_compilation_cache_dir is not None
+    if is_set or wanted.lower() in OFF or not jax.config.jax_enable_compilation_cache:
+        return
+    folder = Path(wanted) if wanted else _default_folder()
+    if _is_ready(folder):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        reset_cache()  # it is looked for once, by the first program that is compiled
+
+
+def _default_folder() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
+    return base / "relaxjax" / "compiled"
+
+
+def _is_ready(folder: Path) -> bool:
+    """Whether the folder can be used: nobody else may put programs there for us to run."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return False
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+        return False
+    return os.access(folder, os.W_OK)
