@@ -17,6 +17,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.trial import (
+    all_float,
     difference,
     inner,
     random_arguments,
@@ -84,7 +85,7 @@ def _calls(mod: IRModule, operator: Op) -> Iterator[Call]:
     seen: set[Any] = set()
     for function in mod.relax_functions().values():
         for expr in post_order(function):
-            if isinstance(expr, Call) and expr.op is operator and _all_float(expr.ty):
+            if isinstance(expr, Call) and expr.op is operator and all_float(expr.ty):
                 key = tuple(arg.ty for arg in expr.args), expr.attrs
                 if key not in seen:
                     seen.add(key)
@@ -110,9 +111,3 @@ def _is_known(ty: Type | None) -> bool:
     if isinstance(ty, TupleType):
         return all(map(_is_known, ty.fields))
     return isinstance(ty, TensorType) and ty.dims is not None and ty.dtype is not None
-
-
-def _all_float(ty: Type | None) -> bool:
-    if isinstance(ty, TupleType):
-        return bool(ty.fields) and all(map(_all_float, ty.fields))
-    return isinstance(ty, TensorType) and ty.dtype is not None and carries_gradient(ty)

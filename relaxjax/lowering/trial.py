@@ -79,6 +79,13 @@ def inner(lhs: Any, rhs: Any) -> float:
     return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
 
 
+def all_float(ty: Type | None) -> bool:
+    """Whether values of a type are tensors of floats, or tuples of such."""
+    if isinstance(ty, TupleType):
+        return bool(ty.fields) and all(map(all_float, ty.fields))
+    return isinstance(ty, TensorType) and is_float(ty.dtype)
+
+
 def wide_enough_for(args: Any) -> AbstractContextManager[Any]:
     """The context in which JAX keeps the dtypes of all arrays among `args`."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(args)}

@@ -24,14 +24,12 @@ from relaxjax.ops.tangent import has_tangent_rule, without_tangent
 from relaxjax.passes import Gradient, Jvp
 
 
-def faulty_rules(mod: IRModule, name: str, args: Sequence[Any]) -> list[str]:
+def faults_of_calls(mod: IRModule, name: str, args: Sequence[Any]) -> Iterator[str]:
     """A line for each operator whose gradient or tangent is wrong where the function calls it."""
     watcher = _Watcher(mod)
     watcher.run(mod[name], list(map(as_jax, args)), name, None)
-    found = [line for seen in watcher.seen for line in _faults(seen)]
-    if not found:
-        return ["each operator's own rule is right here: what puts them together is at fault"]
-    return list(dict.fromkeys(found))
+    for seen in watcher.seen:
+        yield from _faults(seen)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ import numpy as np
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.types import is_float
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.trial import (
     TOLERANCE,
+    all_float,
     difference,
     inner,
     random_arguments,
@@ -24,7 +25,7 @@ from relaxjax.lowering.trial import (
 )
 from relaxjax.passes import Gradient, Jvp
 
-from .blame import faulty_rules
+from .bisection import faulty_rules
 
 
 class GradientCheckError(AssertionError):
@@ -74,7 +75,7 @@ class _Check:
     @cached_property
     def places(self) -> list[int]:
         """The parameters that can move."""
-        return [i for i, param in enumerate(self.function.params) if _all_float(param.ty)]
+        return [i for i, param in enumerate(self.function.params) if all_float(param.ty)]
 
     @cached_property
     def targets(self) -> list[int] | None:
@@ -82,7 +83,7 @@ class _Check:
         result = self.function.body.body
         if not isinstance(result, Tuple):
             return None
-        return [i for i, field in enumerate(result.fields) if _all_float(field.ty)]
+        return [i for i, field in enumerate(result.fields) if all_float(field.ty)]
 
     def forward(self, *floats: Any) -> Any:
         """The targets, as a function of the parameters that can move."""
@@ -184,12 +185,6 @@ class _Check:
         _, expected = jax.jvp(self.by_jax, self.floats, self.v)
         wrong = difference(list(tangent[1]), expected)
         return wrong and f"the second derivative of `{self.name}` is not that of JAX: {wrong}"
-
-
-def _all_float(ty: Type | None) -> bool:
-    if isinstance(ty, TupleType):
-        return bool(ty.fields) and all(map(_all_float, ty.fields))
-    return isinstance(ty, TensorType) and is_float(ty.dtype)
 
 
 def _dtypes(tree: Any) -> list[str]:
