@@ -19,11 +19,12 @@ from relaxjax.ir.expr import (
     Tuple,
     TupleGetItem,
     Var,
+    np_dtype,
 )
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
-from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import kept, substitute
 
 # Lengths that stand for symbolic dimensions in the symbolic run of a sample.
@@ -60,6 +61,37 @@ def call_of(
                 return arg
 
     return op(*map(expr, sample.args), **sample.attrs), arrays
+
+
+def lowered(call: Call, values: Mapping[Var, Any]) -> Any:
+    """What a call's operator makes of the values of its variables."""
+    assert isinstance(call.op, Op)
+    assert call.op.lower is not None
+    args, attrs = arguments(call)
+    return call.op.lower(*(None if a is None else evaluate(a, values) for a in args), **attrs)
+
+
+def lowered_shapes(call: Call, arrays: Mapping[Var, Array]) -> Any:
+    """The shapes and dtypes of what a call gives, for arrays like these."""
+    values = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in arrays.values()]
+    return jax.eval_shape(lambda *xs: lowered(call, dict(zip(arrays, xs, strict=True))), *values)
+
+
+def of_type(ty: Type | None, result: Any) -> bool:
+    """Whether a type is that of a value; what it leaves unknown may be anything."""
+    match ty:
+        case TupleType(fields=fields):
+            return len(fields) == len(result) and all(map(of_type, fields, result))
+        case TensorType():
+            return (
+                ty.dtype in (None, str(result.dtype))
+                and ty.ndim in (-1, result.ndim)
+                and ty.dims in (None, result.shape)
+            )
+        case ShapeType():
+            return ty.ndim in (-1, len(result))  # the integers themselves are traced here
+        case _:
+            return True
 
 
 def evaluate(expr: Expr, env: Mapping[Var, Any], memo: dict[int, Any] | None = None) -> Any:

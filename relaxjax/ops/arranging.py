@@ -15,11 +15,7 @@ from .cost_rules import MOVES
 from .declare import Axes, Ints, OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
 from .shape_layouts import PERMUTED
-from .shapes import (
-    element_count,
-    normalize_axes,
-    normalize_axis,
-)
+from .shapes import element_count, normalize_axes, normalize_axis, require_sizes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}
 
@@ -77,6 +73,7 @@ def _tile_gradient(g: Expr, y: Expr, data: Expr, repeats: Any) -> Expr:
 )
 def tile(data: TensorType, repeats: Ints) -> TensorType:
     """`data` laid side by side, `repeats[i]` times along axis i; axes are counted from the back."""
+    require_sizes("repeats", repeats)
     if data.dims is None:
         ndim = -1 if data.ndim < 0 else max(data.ndim, len(repeats))
         return TensorType(None, data.dtype, ndim, data.vdevice)
@@ -102,6 +99,7 @@ def _repeat_gradient(g: Expr, y: Expr, data: Expr, repeats: Dim, axis: int | Non
 )
 def repeat(data: TensorType, repeats: int, axis: int | None = None) -> TensorType:
     """Each element `repeats` times, along `axis`, or of the flattened tensor."""
+    require_sizes("repeats", (repeats,))
     if axis is None:
         count = None if data.dims is None else (element_count(data.dims) * repeats,)
         return TensorType(count, data.dtype, 1, data.vdevice)

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.layout import OPAQUE, LayoutRule
 from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
@@ -18,6 +19,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
 from .declare import OpError
 from .lowered_cost import LOWERED
+from .shapes import listed, require_adjoint
 from .traced import traced_gradient
 
 
@@ -63,7 +65,7 @@ def backward_of(
         Op(
             name=name,
             params=(output_grad, *forward.params),
-            infer=lambda call: _inferred(call, places),
+            infer=lambda call: _inferred(forward, call, places),
             doc=f"The adjoints of {_listed(active)} in {forward.name.removeprefix('relax.')}.",
             complete=_completed(forward),
             lower=lower or _pulled_back(forward, places),
@@ -93,13 +95,22 @@ def _has_slope(expr: Expr | None) -> bool:
     return expr is not None and isinstance(expr.ty, TensorType) and is_float(expr.ty.dtype)
 
 
-def _inferred(call: Call, places: Sequence[int]) -> Type:
-    (_, *args), _ = arguments(call)
+def _inferred(forward: Op, call: Call, places: Sequence[int]) -> Type:
+    (output_grad, *args), attrs = arguments(call)
+    assert isinstance(call.op, Op)
+    try:
+        given = tuple(arg for arg in args if arg is not None)
+        result = forward.infer(Call(forward, given, Attrs(attrs)))
+        if output_grad is not None and isinstance(output_grad.ty, TensorType):
+            require_adjoint(output_grad.ty, result)
+    except OpError as error:
+        what = str(error).removeprefix(f"{forward.name}: ")
+        raise OpError(f"{call.op.name}: {what}") from None
     found = [args[place] for place in places]
     types = tuple(arg.ty for arg in found if arg is not None and _has_slope(arg) and arg.ty)
     if not types:
-        assert isinstance(call.op, Op)
-        raise OpError(f"{call.op.name}: no argument has a float dtype, so there is no adjoint")
+        names = listed(forward.params[place].name for place in places)
+        raise OpError(f"{call.op.name}: {names} must have a float dtype to have an adjoint")
     return types[0] if len(types) == 1 else TupleType(types)
 
 

@@ -173,7 +173,10 @@ def _inference(
                     f"{name}: `{param}` must be {NOUNS[kind]}, but `{arg}` is of type {arg.ty}"
                 )
             seen.append(arg.ty)
-        found = body(*seen, **attrs)
+        try:
+            found = body(*seen, **attrs)
+        except ValueError as error:  # of a type that cannot be, such as one of negative size
+            raise OpError(f"{name}: {error}") from None
         return _stated(call.ty_args) if isinstance(found, ObjectType) and call.ty_args else found
 
     return infer

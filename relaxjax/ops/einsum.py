@@ -51,7 +51,7 @@ def _letter_dims(letters: str, dims: Sequence[Dim]) -> tuple[dict[str, Dim], tup
     named = len(letters) - letters.count(".")
     if len(dims) < named or ("." not in letters and len(dims) > named):
         raise OpError(
-            f'the operand "{letters.replace(".", "...")}" has {named} letters '
+            f'in `subscripts` the operand "{letters.replace(".", "...")}" has {named} letters '
             f"for a tensor of shape {dims_text(dims)}"
         )
     before = letters.index(".") if "." in letters else named
@@ -60,7 +60,7 @@ def _letter_dims(letters: str, dims: Sequence[Dim]) -> tuple[dict[str, Dim], tup
     sizes: dict[str, Dim] = {}
     for letter, place in zip(letters.replace(".", ""), places, strict=True):
         if can_prove_different(sizes.setdefault(letter, dims[place]), dims[place]):
-            raise OpError(f"`{letter}` is both {sizes[letter]} and {dims[place]}")
+            raise OpError(f"in `operands` {letter} is both {sizes[letter]} and {dims[place]}")
     return sizes, tuple(rest)
 
 
@@ -113,7 +113,7 @@ def einsum(operands: TupleType, subscripts: str) -> TensorType:
     A letter that is missing in the result is summed over; without `->` the result has the letters
     that occur once, in alphabetical order.
     """
-    types = tensors_of(operands)
+    types = tensors_of(operands, "operands")
     dtype = common_dtype(**{f"operands[{i}]": ty for i, ty in enumerate(types)})
     notation = parse(subscripts, len(types))
     sizes: dict[str, Dim] = {}
@@ -124,8 +124,8 @@ def einsum(operands: TupleType, subscripts: str) -> TensorType:
         found, extra = _letter_dims(letters, ty.dims)
         for letter, size in found.items():
             if can_prove_different(sizes.setdefault(letter, size), size):
-                raise OpError(f"`{letter}` is both {sizes[letter]} and {size}")
-        rest = broadcast_dims(rest, extra)
+                raise OpError(f"in `operands` {letter} is both {sizes[letter]} and {size}")
+        rest = broadcast_dims(rest, extra, ("`operands`", "one more of them"))
     if rest is None:
         return TensorType(None, dtype, vdevice=types[0].vdevice)
     dims = [dim for c in notation.result for dim in (rest if c == "." else (sizes[c],))]

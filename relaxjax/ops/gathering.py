@@ -265,7 +265,7 @@ def _common_places(types: Sequence[TensorType]) -> tuple[Dim, ...] | None:
     for ty in types:
         if ty.dims is None or places is None:
             return None
-        places = broadcast_dims(places, ty.dims)
+        places = broadcast_dims(places, ty.dims, ("`indices`", "one more of them"))
     return places
 
 
@@ -333,8 +333,20 @@ def index_put(
     common_dtype(data=data, values=values)
     if 0 <= data.ndim < len(types):
         raise OpError(f"`indices` may be at most {data.ndim} tensors, found {len(types)}")
-    _common_places(types)
+    places = _common_places(types)
+    if places is not None and data.dims is not None and values.dims is not None:
+        _require_values(values.dims, (*places, *data.dims[len(types) :]))
     return data
+
+
+def _require_values(found: Sequence[Dim], wanted: Sequence[Dim]) -> None:
+    """What is written must broadcast to the shape of the places where it is written."""
+    pairs = zip(reversed(found), reversed(wanted), strict=False)
+    if len(found) > len(wanted) or any(f != 1 and can_prove_different(f, w) for f, w in pairs):
+        raise OpError(
+            f"`values` must broadcast to {dims_text(wanted)}, the shape of what index_tensor reads "
+            f"from `data` at `indices`, found {dims_text(found)}"
+        )
 
 
 def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int) -> Any:

@@ -13,8 +13,9 @@ from relaxjax.ir.types import TensorType, Type
 from .cost_rules import MOVES, VIEWS
 from .declare import op
 from .emit import call
-from .index import gather_slices
+from .index import gather_slices, taken_type
 from .rearranging import LIKE_DATA
+from .shapes import require_adjoint
 from .sugar import sugar
 
 
@@ -77,6 +78,7 @@ def take_backward(
     output_grad: TensorType, x: TensorType, indices: Expr, axis: int | None = None
 ) -> TensorType:
     """The adjoint of `x` in take: slices of `output_grad` added up at `indices` along `axis`."""
+    require_adjoint(output_grad, taken_type(x, indices, axis))
     return x
 
 

@@ -74,6 +74,11 @@ def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fas
     """
     if mode not in _MODES:
         raise OpError(f"`mode` must be one of {', '.join(_MODES)}, found {mode}")
+    return taken_type(x, indices, axis)
+
+
+def taken_type(x: TensorType, indices: Expr, axis: int | None) -> TensorType:
+    """The type of the slices at `indices` along `axis`."""
     places = _places_type(indices)
     if axis is None and x.ndim not in (-1, 1):
         raise OpError(f"`axis` may be left out for a vector only, but `x` has {x.ndim} dimensions")

@@ -21,15 +21,16 @@ from .shapes import (
     dims_text,
     normalize_axis,
     positive_part,
+    require_sizes,
     same_dims,
 )
 
 
-def tensors_of(tensors: TupleType) -> list[TensorType]:
+def tensors_of(tensors: TupleType, name: str = "tensors") -> list[TensorType]:
     """The types of the tensors of a tuple; an empty tuple and anything but a tensor are errors."""
     found = [ty for ty in tensors.fields if isinstance(ty, TensorType)]
     if not found or len(found) < len(tensors.fields):
-        raise OpError(f"`tensors` must be one or more tensors, but its type is {tensors}")
+        raise OpError(f"`{name}` must be one or more tensors, but its type is {tensors}")
     return found
 
 
@@ -168,6 +169,8 @@ def split(x: TensorType, indices_or_sections: Sections, axis: int = 0) -> Type:
     sections = indices_or_sections
     if isinstance(sections, int) and sections < 1:
         raise OpError(f"`indices_or_sections` must be positive, found {sections}")
+    if isinstance(sections, tuple):
+        require_sizes("indices_or_sections", sections)
     pieces = len(sections) + 1 if isinstance(sections, tuple) else sections
     along = normalize_axis(axis, x.ndim) if x.ndim >= 0 else axis
     if x.dims is None:

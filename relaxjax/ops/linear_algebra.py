@@ -111,7 +111,7 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
             f"the last dimension of `x1` must be the one before the last of `x2`, "
             f"but {inner} and {other} are summed over"
         )
-    batch = broadcast_dims(x1[:-2], x2[:-2])
+    batch = broadcast_dims(x1[:-2], x2[:-2], ("the stack `x1`", "the stack `x2`"))
     return None if batch is None else (*batch, *x1[-2:-1], *(x2[-1:] if len(x2) > 1 else ()))
 
 

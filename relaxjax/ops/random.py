@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
-from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float
@@ -120,6 +120,9 @@ def fold_in(key: TensorType, data: Expr) -> TensorType:
     """A new key out of a key and an integer, such as the number of a step."""
     _require_key(key)
     ty = _require_number("data", data, floating=False)
+    number = data.value if isinstance(data, PrimExpr) else 0
+    if isinstance(number, int) and not 0 <= number < 2**32:
+        raise OpError(f"`data` must be in [0, 2**32), found {number}")
     if ty.ndim not in (-1, 0):
         raise OpError(f"`data` must be one integer, found {ty.ndim} dimensions")
     return TensorType((), key.dtype)

@@ -50,7 +50,7 @@ def _resolved(dims: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...]:
         # In a tensor without elements a 0 that copies nothing fitting is a 0.
         return tuple(wanted) if total == 0 and known != 0 else tuple(kept)
     if isinstance(total, int) and isinstance(known, int) and known and total % known:
-        raise OpError(f"the -1 in {dims_text(kept)} has no value for {total} elements")
+        raise OpError(f"in `shape` the -1 of {dims_text(kept)} has no value for {total} elements")
     left = 0 if known == 0 else floordiv(total, known)
     return tuple(left if dim == -1 else dim for dim in kept)
 

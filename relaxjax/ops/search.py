@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim
@@ -39,7 +40,8 @@ def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     if condition.dtype not in (None, "bool"):
         raise OpError(f"`condition` must have dtype bool, found {condition.dtype}")
     dtype = common_dtype(x1=x1, x2=x2)
-    return broadcast(condition, broadcast(x1, x2, dtype), dtype)
+    both = broadcast(x1, x2, dtype)
+    return broadcast(condition, both, dtype, ("`condition`", "`x1` with `x2`"))
 
 
 @op(
@@ -71,7 +73,8 @@ def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
 
 
 def _bucketize(input_tensor: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:
-    found = jnp.searchsorted(boundaries, input_tensor, side="right" if right else "left")
+    with jax.numpy_dtype_promotion("standard"):  # they may be of different dtypes
+        found = jnp.searchsorted(boundaries, input_tensor, side="right" if right else "left")
     return cast(found, "int32" if out_int32 else "int64")
 
 

@@ -1,6 +1,6 @@
 """What the type inference of many operators shares: axes, broadcasting, dtypes."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from relaxjax.ir.dims import (
     Dim,
@@ -11,7 +11,7 @@ from relaxjax.ir.dims import (
     dim_max,
     dim_min,
 )
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, Type
 
 from .declare import OpError
 
@@ -40,6 +40,18 @@ def require_ndim(name: str, ty: TensorType, ndim: int) -> None:
         raise OpError(f"`{name}` must have {ndim} {noun}, found {ty.ndim}")
 
 
+def require_numbers(name: str, ty: TensorType) -> None:
+    """A tensor of bools is an error."""
+    if ty.dtype == "bool":
+        raise OpError(f"`{name}` must have a dtype of numbers, found bool")
+
+
+def require_sizes(name: str, sizes: Sequence[Dim]) -> None:
+    """A negative size is an error; a symbolic one is not."""
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        raise OpError(f"`{name}` must not be negative, found {dims_text(sizes)}")
+
+
 def common_dtype(**tensors: TensorType) -> str | None:
     """The dtype that the tensors share; two different ones are an error, an unknown one is None."""
     known = {name: ty.dtype for name, ty in tensors.items() if ty.dtype is not None}
@@ -57,8 +69,13 @@ def common_vdevice(*tensors: TensorType) -> str | None:
     return next(iter(found), None)
 
 
-def broadcast_dims(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """The shape that both broadcast to; None where it depends on symbolic dimensions."""
+def broadcast_dims(
+    lhs: Sequence[Dim], rhs: Sequence[Dim], names: tuple[str, str]
+) -> tuple[Dim, ...] | None:
+    """The shape that both broadcast to; None where it depends on symbolic dimensions.
+
+    `names` is what an error calls them: "`x1`", "`x2`".
+    """
     ndim = max(len(lhs), len(rhs))
     result: list[Dim] = []
     for left, right in zip(_padded(lhs, ndim), _padded(rhs, ndim), strict=True):
@@ -68,19 +85,24 @@ def broadcast_dims(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | 
             result.append(left)
         elif can_prove_different(left, right):
             raise OpError(
-                f"the shapes {dims_text(lhs)} and {dims_text(rhs)} do not broadcast: "
-                f"{left} against {right}"
+                f"the shapes {dims_text(lhs)} of {names[0]} and {dims_text(rhs)} of {names[1]} "
+                f"do not broadcast: {left} against {right}"
             )
         else:
             return None
     return tuple(result)
 
 
-def broadcast(lhs: TensorType, rhs: TensorType, dtype: str | None) -> TensorType:
-    """The type that two tensors broadcast to."""
+def broadcast(
+    lhs: TensorType,
+    rhs: TensorType,
+    dtype: str | None,
+    names: tuple[str, str] = ("`x1`", "`x2`"),
+) -> TensorType:
+    """The type that two tensors broadcast to; `names` is what an error calls them."""
     vdevice = common_vdevice(lhs, rhs)
     if lhs.dims is not None and rhs.dims is not None:
-        dims = broadcast_dims(lhs.dims, rhs.dims)
+        dims = broadcast_dims(lhs.dims, rhs.dims, names)
         if dims is not None:
             return TensorType(dims, dtype, vdevice=vdevice)
     elif lhs.shape is not None and lhs.shape is rhs.shape:
@@ -95,12 +117,12 @@ def one_type(**tensors: TensorType) -> TensorType:
     dtype, vdevice = common_dtype(**tensors), common_vdevice(*types)
     ranks = {ty.ndim for ty in types} - {-1}
     if len(ranks) > 1:
-        raise OpError(f"the tensors must have the same rank, found {sorted(ranks)}")
+        raise OpError(f"{listed(tensors)} must have the same rank, found {sorted(ranks)}")
     shapes = [ty.dims for ty in types if ty.dims is not None]
     for shape in shapes[1:]:
         if any(map(can_prove_different, shapes[0], shape)):
             raise OpError(
-                f"the tensors must have one shape, found {dims_text(shapes[0])} and "
+                f"{listed(tensors)} must have one shape, found {dims_text(shapes[0])} and "
                 f"{dims_text(shape)}"
             )
     known = len(shapes) == len(types) and all(same_dims(shapes[0], shape) for shape in shapes)
@@ -151,6 +173,25 @@ def element_count(dims: Sequence[Dim]) -> Dim:
 
 def _padded(dims: Sequence[Dim], ndim: int) -> tuple[Dim, ...]:
     return (1,) * (ndim - len(dims)) + tuple(dims)
+
+
+def require_adjoint(output_grad: TensorType, result: Type) -> None:
+    """The adjoint of a result that is not of its type is an error, as far as both are known."""
+    assert isinstance(result, TensorType)
+    found, wanted = output_grad.dims, result.dims
+    known = -1 not in (output_grad.ndim, result.ndim)
+    different = known and output_grad.ndim != result.ndim
+    if different or any(map(can_prove_different, found or (), wanted or ())):
+        raise OpError(
+            f"`output_grad` must be of the type of the result, {result}, found {output_grad}"
+        )
+    common_dtype(output_grad=output_grad, result=result)
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of arguments as messages show them: `a`, `b` and `c`."""
+    *first, last = (f"`{name}`" for name in names)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def dims_text(dims: Sequence[Dim]) -> str:

@@ -264,15 +264,16 @@ def slice_scatter(
         raise OpError(f"`step` must be positive, found {stride}")
     if isinstance(first, int) and isinstance(last, int) and not 0 <= first <= last:
         raise OpError(f"`start` must be in [0, `end`], found {first} and {last}")
-    if input_tensor.dims is None or src.dims is None or None in (first, last, stride):
-        return input_tensor
-    count = _ceil_divide(last - first, stride)  # type: ignore[operator]  # none of them is None here
-    _require_source(input_tensor.dims, src.dims, along, count)
+    if input_tensor.dims is not None and src.dims is not None:
+        known = first is not None and last is not None and stride is not None
+        count = _ceil_divide(last - first, stride) if known else None  # type: ignore[operator]  # as known says
+        _require_source(input_tensor.dims, src.dims, along, count)
     return input_tensor
 
 
-def _require_source(dims: Sequence[Dim], src: Sequence[Dim], along: int, count: Dim) -> None:
+def _require_source(dims: Sequence[Dim], src: Sequence[Dim], along: int, count: Dim | None) -> None:
+    """The slices must be as long as what they replace; their number may be unknown."""
     for axis, (dim, found) in enumerate(zip(dims, src, strict=True)):
         wanted = count if axis == along else dim
-        if can_prove_different(wanted, found):
+        if wanted is not None and can_prove_different(wanted, found):
             raise OpError(f"`src` must be of length {wanted} along axis {axis}, found {found}")

@@ -21,6 +21,7 @@ from .declare import DType, OpError, op
 from .emit import call
 from .index import require_integers
 from .shapes import normalize_axis, with_dtype
+from .unary import require_float
 
 
 def _sort(data: Any, axis: int, descending: bool) -> Any:
@@ -260,8 +261,14 @@ def multinomial_from_uniform(
         if ty.ndim not in (-1, 2):
             raise OpError(f"`{name}` must have 2 dimensions, found {ty.ndim}")
     require_integers(sample_indices, "sample_indices")
+    require_float(prob, "prob")
+    require_float(uniform_sample, "uniform_sample")
     if uniform_sample.dims is None or sample_indices.dims is None:
         return TensorType(None, dtype, 2, prob.vdevice)
+    for name in ("uniform_sample", "sample_indices"):
+        columns = (parts[name].dims or (0, 1))[1]
+        if can_prove_different(columns, 1):
+            raise OpError(f"`{name}` must have one column, found {columns}")
     draws = uniform_sample.dims[0]
     if can_prove_different(draws, sample_indices.dims[0]):
         raise OpError(

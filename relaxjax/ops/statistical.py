@@ -16,7 +16,7 @@ from .axis_layouts import REDUCED
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import Axes, op
 from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
-from .shapes import element_count, normalize_axes, normalize_axis, with_dtype
+from .shapes import element_count, normalize_axes, normalize_axis, require_numbers, with_dtype
 
 
 def reduced_type(
@@ -44,10 +44,13 @@ def reduction(
     doc: str,
     gradient: Callable[..., Expr],
     cost: CostRule = REDUCES,
+    of_numbers: bool = False,
 ) -> Op:
     """An operator that makes one element out of all those along `axis`, of the same dtype."""
 
     def infer(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
+        if of_numbers:
+            require_numbers("x", x)
         return reduced_type(x, axis, keepdims, x.dtype)
 
     infer.__doc__ = doc
@@ -171,6 +174,7 @@ variance = reduction(
     "Variance along `axis`: mean((x - mean(x)) ** 2), divided by N.",
     _variance_gradient,
     per_input(4),
+    of_numbers=True,
 )
 std = reduction(
     "std",
@@ -178,6 +182,7 @@ std = reduction(
     "Standard deviation along `axis`: the square root of the variance.",
     _std_gradient,
     per_input(4),
+    of_numbers=True,
 )
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)

@@ -137,7 +137,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: nn("conv2d", IMAGE, KERNEL, dilation=3, padding=(0, 1)),
-            "the kernel does not fit along H: it reaches over 7 elements of 5, padded by 0 and 0",
+            "the kernel does not fit into `data` along H: it reaches over 7 elements of 5, padded",
         ),
         (
             lambda: nn("conv2d_transpose", IMAGE, t(4, 6, 3, 3), strides=2, output_padding=2),
@@ -153,7 +153,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: nn("max_pool2d", IMAGE, 6),
-            "the window does not fit along H: it reaches over 6 elements of 5, padded by 0 and 0",
+            "the window does not fit into `data` along H: it reaches over 6 elements of 5, padded",
         ),
     ],
     "padding": [

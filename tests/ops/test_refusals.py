@@ -74,7 +74,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("add", t(2, 3), t(2, 4)),
-            "relax.add: the shapes (2, 3) and (2, 4) do not broadcast: 3 against 4",
+            "relax.add: the shapes (2, 3) of `x1` and (2, 4) of `x2` do not broadcast: 3 against 4",
         ),
         (
             lambda: call("add", *(Var("x", TensorType((2,), "float32", vdevice=d)) for d in "ab")),
@@ -96,11 +96,11 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("ewise_fma", t(2), t(2), t(1, 2)),
-            "relax.ewise_fma: the tensors must have the same rank, found [1, 2]",
+            "relax.ewise_fma: `x1`, `x2` and `x3` must have the same rank, found [1, 2]",
         ),
         (
             lambda: call("ewise_fma", t(2), t(3), t(2)),
-            "relax.ewise_fma: the tensors must have one shape, found (2) and (3)",
+            "relax.ewise_fma: `x1`, `x2` and `x3` must have one shape, found (2) and (3)",
         ),
         (
             lambda: call("where", t(2), t(2), t(2)),
@@ -140,7 +140,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             "relax.reshape: `shape` has a dimension to infer (-1 or 0), but the shape of `x`",
         ),
         (lambda: call("reshape", t(4), (-1, -1)), "`shape` may have one -1, found (-1, -1)"),
-        (lambda: call("reshape", t(4), (3, -1)), "the -1 in (3, -1) has no value for 4 elements"),
+        (lambda: call("reshape", t(4), (3, -1)), "in `shape` the -1 of (3, -1) has no value for 4"),
         (
             lambda: call("reshape", t(4), (4, 0)),
             "relax.reshape: the 0 at 1 in `shape` has no dimension to copy: `x` is (4)",
@@ -237,10 +237,13 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: call("einsum", [t(2)], "ij->i"),
-            'relax.einsum: the operand "ij" has 2 letters for a tensor of shape (2)',
+            'relax.einsum: in `subscripts` the operand "ij" has 2 letters for a tensor',
         ),
-        (lambda: call("einsum", [t(2, 3)], "ii"), "relax.einsum: `i` is both 2 and 3"),
-        (lambda: call("einsum", [t(2), t(3)], "i,i"), "relax.einsum: `i` is both 2 and 3"),
+        (lambda: call("einsum", [t(2, 3)], "ii"), "relax.einsum: in `operands` i is both 2 and 3"),
+        (
+            lambda: call("einsum", [t(2), t(3)], "i,i"),
+            "relax.einsum: in `operands` i is both 2 and 3",
+        ),
     ],
     "indexing": [
         (

@@ -14,7 +14,7 @@ from relaxjax.ops.arrays import cast, widened
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of, number, scalar
 from relaxjax.ops.lowered_cost import LOWERED
-from relaxjax.ops.shapes import dims_text, require_ndim
+from relaxjax.ops.shapes import dims_text, require_ndim, require_sizes
 from relaxjax.ops.unary import require_float
 
 
@@ -89,6 +89,7 @@ def affine_grid(data: TensorType, size: ShapeType, align_corners: bool = True) -
     count = size.ndim
     if count not in (-1, 2, 3):
         raise OpError(f"`size` must have 2 or 3 dimensions, found {count}")
+    require_sizes("size", size.values or ())
     if data.dims is not None and count > 0:
         wanted = (data.dims[0], count, count + 1)
         if any(map(can_prove_different, data.dims, wanted)):

@@ -22,7 +22,7 @@ from relaxjax.ops.declare import DType, Floats, OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
-from relaxjax.ops.shapes import require_ndim
+from relaxjax.ops.shapes import require_ndim, require_sizes
 
 from .interpolation import (
     METHODS,
@@ -218,6 +218,7 @@ def _resized_type(
     require_ndim("data", data, len(_axes(layout)))
     if size.ndim not in (-1, len(letters)):
         raise OpError(f"`size` must have {len(letters)} dimensions, found {size.ndim}")
+    require_sizes("size", size.values or ())
     dtype = out_dtype or data.dtype
     if data.dims is None or size.values is None:
         return TensorType(None, dtype, len(_axes(layout)), data.vdevice)

@@ -12,6 +12,7 @@ from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.shapes import require_sizes
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -72,6 +73,7 @@ def adaptive_pooling(count: int) -> Op:
     ) -> TensorType:
         target = out_layout or layout
         require_rank("data", data, layout)
+        require_sizes("output_size", output_size or ())
         if data.dims is None:
             return TensorType(None, data.dtype, len(target), data.vdevice)
         image = by_letter(data.dims, layout)

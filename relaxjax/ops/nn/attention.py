@@ -33,8 +33,11 @@ def _require_mask(causal_mask: str | None, window_size: int | None) -> None:
         raise OpError(f"`window_size` must be positive, found {window_size}")
 
 
-def _attention_type(query: TensorType, key: TensorType, value: TensorType) -> TensorType:
-    parts = {"query": query, "key": key, "value": value}
+def _attention_type(
+    query: TensorType, key: TensorType, value: TensorType, plural: bool = False
+) -> TensorType:
+    names = ("queries", "keys", "values") if plural else ("query", "key", "value")
+    parts = dict(zip(names, (query, key, value), strict=True))
     dtype = common_dtype(**parts)
     for name, ty in parts.items():
         if ty.ndim not in (-1, 4):
@@ -44,15 +47,16 @@ def _attention_type(query: TensorType, key: TensorType, value: TensorType) -> Te
             )
     if query.dims is None or key.dims is None or value.dims is None:
         return TensorType(None, dtype, 4, query.vdevice)
-    _require_same("key", "batch", query.dims[0], key.dims[0])
-    _require_same("value", "batch", query.dims[0], value.dims[0])
-    _require_same("value", "sequence", key.dims[1], value.dims[1])
-    _require_same("value", "number of heads", key.dims[2], value.dims[2])
-    _require_same("key", "head dimension", query.dims[3], key.dims[3])
+    queries, keys, values = names
+    _require_same(keys, "batch", query.dims[0], key.dims[0])
+    _require_same(values, "batch", query.dims[0], value.dims[0])
+    _require_same(values, "sequence", key.dims[1], value.dims[1])
+    _require_same(values, "number of heads", key.dims[2], value.dims[2])
+    _require_same(keys, "head dimension", query.dims[3], key.dims[3])
     heads, key_heads = query.dims[2], key.dims[2]
     if isinstance(heads, int) and isinstance(key_heads, int) and heads % key_heads:
         raise OpError(
-            f"`query` must have a multiple of the {key_heads} heads of `key`, found {heads}"
+            f"`{queries}` must have a multiple of the {key_heads} heads of `{keys}`, found {heads}"
         )
     return TensorType((*query.dims[:3], value.dims[3]), dtype, vdevice=query.vdevice)
 
@@ -248,7 +252,13 @@ def attention_var_len(
             require_integers(starts, name)
             if starts.ndim not in (-1, 1):
                 raise OpError(f"`{name}` must have 1 dimension, found {starts.ndim}")
-    return _attention_type(queries, keys, values)
+    if seqstart_k is not None and seqstart_q.dims and seqstart_k.dims:
+        sequences, found = seqstart_q.dims[0], seqstart_k.dims[0]
+        if can_prove_different(sequences, found):
+            raise OpError(
+                f"`seqstart_k` must have {sequences} elements, as `seqstart_q`, found {found}"
+            )
+    return _attention_type(queries, keys, values, plural=True)
 
 
 attention_var_len_backward = backward_of(attention_var_len, "queries", "keys", "values")

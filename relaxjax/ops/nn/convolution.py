@@ -104,7 +104,7 @@ def _convolution_type(
         room = image[letter] + low + high - window_span(kernel[letter], dilation[axis])
         if isinstance(room, int) and room < 0:
             raise OpError(
-                f"the kernel does not fit along {letter}: it reaches over "
+                f"the kernel does not fit into `data` along {letter}: it reaches over "
                 f"{window_span(kernel[letter], dilation[axis])} elements of {image[letter]}, "
                 f"padded by {low} and {high}"
             )

@@ -15,7 +15,13 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, number, scalar, where
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
-from relaxjax.ops.shapes import common_dtype, common_vdevice, dims_text
+from relaxjax.ops.shapes import (
+    common_dtype,
+    common_vdevice,
+    dims_text,
+    require_adjoint,
+    require_numbers,
+)
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -147,8 +153,15 @@ def nll_loss(
     `predictions` are log-probabilities of shape (N, C, ...) or (C,), `targets` of shape (N, ...)
     or (). The mean is over the weights of the samples that count; `ignore_index` does not count.
     """
+    return _loss_type(predictions, targets, weights, reduction)
+
+
+def _loss_type(
+    predictions: TensorType, targets: TensorType, weights: TensorType | None, reduction: str
+) -> TensorType:
     if reduction not in _REDUCTIONS:
         raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    require_numbers("predictions", predictions)
     require_integers(targets, "targets")
     losses = _losses_dims(predictions, targets)
     _require_classes(predictions, weights)
@@ -252,4 +265,5 @@ def nll_loss_backward(
     ignore_index: int = -100,
 ) -> TensorType:
     """The adjoint of the predictions of nll_loss: -w[t] * g at each sample's class t, else 0."""
+    require_adjoint(output_grad, _loss_type(predictions, targets, weights, reduction))
     return predictions

@@ -14,7 +14,7 @@ from relaxjax.ops.cost_rules import MOVES, VIEWS
 from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, shape_of
 from relaxjax.ops.shape_layouts import RESHAPED
-from relaxjax.ops.shapes import element_count
+from relaxjax.ops.shapes import dims_text, element_count
 from relaxjax.ops.traced import traced_gradient
 
 # As TVM names the modes, and numpy.
@@ -70,6 +70,11 @@ def pad(
     if data.dims is None:
         return data
     dims = [dim + low + high for dim, (low, high) in zip(data.dims, _pairs(pad_width), strict=True)]
+    if any(map(_is_negative, dims)):
+        raise OpError(
+            f"`pad_width` must not cut off more than there is, found {list(pad_width)} for `data` "
+            f"of shape {dims_text(data.dims)}"
+        )
     return TensorType(dims, data.dtype, vdevice=data.vdevice)
 
 

@@ -25,7 +25,7 @@ from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.scaling import pooled
-from relaxjax.ops.shapes import element_count
+from relaxjax.ops.shapes import element_count, require_adjoint
 from relaxjax.ops.traced import traced_gradient
 
 from .layouts import (
@@ -90,8 +90,8 @@ def _pooled_type(
         room = _end_room(image[letter], span, strides[axis], *pads, ceil_mode)
         if isinstance(room, int) and room < 0:
             raise OpError(
-                f"the window does not fit along {letter}: it reaches over {span} elements "
-                f"of {image[letter]}, padded by {pads[0]} and {pads[1]}"
+                f"the window does not fit into `data` along {letter}: it reaches over {span} "
+                f"elements of {image[letter]}, padded by {pads[0]} and {pads[1]}"
             )
         image[letter] = floordiv(room, strides[axis]) + 1
     return TensorType(in_layout(image, target), data.dtype, vdevice=data.vdevice)
@@ -267,6 +267,8 @@ def pooling_backward(
         layout: str = f"NC{SPATIAL[count]}",
         out_layout: str | None = None,
     ) -> TensorType:
+        given = (pool_size, strides, padding, dilation, ceil_mode, layout, out_layout)
+        require_adjoint(output_grad, _pooled_type(data, *given))
         return data
 
     infer.__doc__ = f"The adjoint of the data of {kind}_pool{count}d."

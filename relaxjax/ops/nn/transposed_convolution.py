@@ -74,7 +74,13 @@ def _transposed_type(
         zip(SPATIAL[len(strides)], pad_pairs(padding), strict=True)
     ):
         reach = (image[letter] - 1) * strides[axis] + window_span(kernel[letter], dilation[axis])
-        out[letter] = reach - low - high + output_padding[axis]
+        left = reach - low - high + output_padding[axis]
+        if isinstance(left, int) and left < 0:
+            raise OpError(
+                f"`padding` must leave something, but along {letter} it takes {low} and {high} "
+                f"from {reach} elements"
+            )
+        out[letter] = left
     return TensorType(in_layout(out, out_layout), dtype, vdevice=vdevice)
 
 

@@ -16,6 +16,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import dims_text, element_count, require_ndim
 from relaxjax.ops.traced import traced_gradient
+from relaxjax.ops.unary import require_float
 
 from .selection import overlap, select
 
@@ -133,6 +134,8 @@ def all_class_non_max_suppression(
         )
     require_ndim("boxes", boxes, 3)
     require_ndim("scores", scores, 3)
+    require_float(boxes, "boxes")
+    require_float(scores, "scores")
     _require_number("max_output_boxes_per_class", max_output_boxes_per_class)
     _require_number("iou_threshold", iou_threshold)
     _require_number("score_threshold", score_threshold)

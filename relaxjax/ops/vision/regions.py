@@ -10,7 +10,7 @@ from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import OpError, as_ints
-from relaxjax.ops.shapes import require_ndim
+from relaxjax.ops.shapes import require_ndim, require_numbers, require_sizes
 
 # Regions that are worked on at once: each of them needs a good part of an image in between.
 _AT_ONCE = 16
@@ -49,6 +49,8 @@ def regions_type(
     """The type of what is pooled over the regions, after the checks of both tensors."""
     require_ndim("data", data, 4)
     require_ndim("rois", rois, 2)
+    require_numbers("data", data)
+    require_sizes("pooled_size", pooled_size)
     if rois.dims is not None and can_prove_different(rois.dims[1], 5):
         raise OpError(
             "`rois` must have shape (regions, 5), the image and the corners x1, y1, x2, y2 of "

@@ -15,6 +15,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import dims_text, require_ndim
 from relaxjax.ops.traced import traced_gradient
+from relaxjax.ops.unary import require_float
 
 from .selection import overlap, select, where_rows
 from .valid_counts import require_column
@@ -140,6 +141,7 @@ def _non_max_suppression(
 
 def _require_images(data: TensorType, valid_count: TensorType, indices: TensorType) -> None:
     """Shapes and dtypes that do not belong together are an error."""
+    require_float(data, "data")
     for name, ty, ndim in (
         ("data", data, 3),
         ("valid_count", valid_count, 1),

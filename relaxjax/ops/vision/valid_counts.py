@@ -11,6 +11,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_ndim
 from relaxjax.ops.traced import traced_gradient
+from relaxjax.ops.unary import require_float
 
 from .selection import front, where_rows
 
@@ -55,6 +56,7 @@ def get_valid_counts(
     they stood, -1 behind.
     """
     require_ndim("data", data, 3)
+    require_float(data, "data")
     require_column("score_index", score_index, data)
     require_column("id_index", id_index, data, -1)
     known, vdevice = data.dims is not None, data.vdevice

@@ -1,0 +1,183 @@
+"""Sizes that do not belong together, and adjoints that are not of the result's type."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ops import OpError, op
+
+
+def t(*shape: Any, dtype: str = "float32") -> Var:
+    """A tensor variable."""
+    return Var("x", TensorType(shape, dtype))
+
+
+def i(*shape: Any) -> Var:
+    """A variable of integers."""
+    return t(*shape, dtype="int64")
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Expr:
+    return get_op(f"relax.{name}")(*args, **attrs)
+
+
+n = SymbolicVar("n")
+CASES: dict[str, tuple[Callable[[], Any], str]] = {
+    "tile": (lambda: call("tile", t(2), (-1,)), "`repeats` must not be negative, found (-1)"),
+    "repeat": (lambda: call("repeat", t(2), -2), "`repeats` must not be negative, found (-2)"),
+    "split": (
+        lambda: call("split", t(4), [-1, 2]),
+        "relax.split: `indices_or_sections` must not be negative, found (-1, 2)",
+    ),
+    "pad": (
+        lambda: call("nn.pad", t(4), (-3, -2)),
+        "`pad_width` must not cut off more than there is, found [-3, -2] for `data` of shape (4)",
+    ),
+    "adaptive pooling": (
+        lambda: call("nn.adaptive_avg_pool1d", t(1, 2, 4), -1),
+        "relax.nn.adaptive_avg_pool1d: `output_size` must not be negative, found (-1)",
+    ),
+    "resize": (
+        lambda: call("image.resize2d", t(1, 2, 4, 4), (-2, 3)),
+        "relax.image.resize2d: `size` must not be negative, found (-2, 3)",
+    ),
+    "grid": (
+        lambda: call("image.affine_grid", t(1, 2, 3), (-2, 3)),
+        "relax.image.affine_grid: `size` must not be negative, found (-2, 3)",
+    ),
+    "regions": (
+        lambda: call("vision.roi_pool", t(1, 2, 4, 4), t(3, 5), (-2, 2), 1.0),
+        "relax.vision.roi_pool: `pooled_size` must not be negative, found (-2, 2)",
+    ),
+    "transposed convolution": (
+        lambda: call("nn.conv1d_transpose", t(1, 2, 4), t(2, 3, 3), padding=5),
+        "`padding` must leave something, but along W it takes 5 and 5 from 6 elements",
+    ),
+    "written values": (
+        lambda: call("index_put", t(4, 3), [i(2)], t(2, 4)),
+        "`values` must broadcast to (2, 3), the shape of what index_tensor reads from `data` at",
+    ),
+    "more written values": (
+        lambda: call("index_put", t(4), [i(2)], t(1, 2)),
+        "relax.index_put: `values` must broadcast to (2), the shape of what",
+    ),
+    "indices": (
+        lambda: call("index_tensor", t(4, 3), [i(2), i(3)]),
+        "the shapes (2) of `indices` and (3) of one more of them do not broadcast: 2 against 3",
+    ),
+    "slices": (
+        lambda: call("slice_scatter", t(4, 1), t(2, 3), 0, Var("k", TensorType((), "int64")), 1),
+        "relax.slice_scatter: `src` must be of length 1 along axis 1, found 3",
+    ),
+    "draws": (
+        lambda: call("multinomial_from_uniform", t(3, 4), t(2, 2), i(2, 1)),
+        "relax.multinomial_from_uniform: `uniform_sample` must have one column, found 2",
+    ),
+    "packed sequences": (
+        lambda: call(
+            "nn.attention_var_len",
+            *(t(1, 6, 2, 4) for _ in range(3)),
+            *(i(3), i(), i(4), i()),
+        ),
+        "`seqstart_k` must have 3 elements, as `seqstart_q`, found 4",
+    ),
+    "packed queries": (
+        lambda: call("nn.attention_var_len", t(1, 6, 2), t(1, 6, 2, 4), t(1, 6, 2, 4), i(3), i()),
+        "`queries` must have 4 dimensions, which are the batch, the sequence, the heads",
+    ),
+    "stacks": (
+        lambda: call("matmul", t(2, 3, 4), t(5, 4, 3)),
+        "the shapes (2) of the stack `x1` and (5) of the stack `x2` do not broadcast: 2 against 5",
+    ),
+    "condition": (
+        lambda: call("where", t(3, dtype="bool"), t(2), t(2)),
+        "the shapes (3) of `condition` and (2) of `x1` with `x2` do not broadcast: 3 against 2",
+    ),
+    "more letters": (
+        lambda: call("einsum", [t(2, 3), t(4, 3)], "...i,...i->..."),
+        "the shapes (2) of `operands` and (4) of one more of them do not broadcast",
+    ),
+    "bools": (
+        lambda: call("variance", t(3, dtype="bool")),
+        "relax.variance: `x` must have a dtype of numbers, found bool",
+    ),
+    "losses of bools": (
+        lambda: call("nn.nll_loss", t(3, 2, dtype="bool"), i(3)),
+        "relax.nn.nll_loss: `predictions` must have a dtype of numbers, found bool",
+    ),
+    "regions of bools": (
+        lambda: call("vision.roi_pool", t(1, 2, 4, 4, dtype="bool"), t(3, 5), (2, 2), 1.0),
+        "relax.vision.roi_pool: `data` must have a dtype of numbers, found bool",
+    ),
+    "a seed": (
+        lambda: call("random.fold_in", t(dtype="key<fry>"), -1),
+        "relax.random.fold_in: `data` must be in [0, 2**32), found -1",
+    ),
+    "adjoint of slices": (
+        lambda: call("grad.take_backward", t(2, 4), t(5, 3), i(2), axis=0),
+        "`output_grad` must be of the type of the result, R.Tensor((2, 3), dtype=",
+    ),
+    "adjoint of windows": (
+        lambda: call("grad.max_pool1d_backward", t(1, 2), t(1, 2, 4), 2, 2),
+        "relax.grad.max_pool1d_backward: `output_grad` must be of the type of the result",
+    ),
+    "adjoint of a loss": (
+        lambda: call("grad.nll_loss_backward", t(3), t(3, 2), i(3)),
+        "relax.grad.nll_loss_backward: `output_grad` must be of the type of the result",
+    ),
+    "adjoint of another dtype": (
+        lambda: call("grad.take_backward", t(2, dtype="float64"), t(5), i(2)),
+        "the dtypes must be the same, but `output_grad` is float64 and `result` is float32",
+    ),
+    "adjoint of attention": (
+        lambda: call("grad.attention_backward", t(1, 4, 2, 8), *(t(1, 4, 2, 3) for _ in range(3))),
+        "relax.grad.attention_backward: `output_grad` must be of the type of the result",
+    ),
+    "what attention refuses, its backward operator does": (
+        lambda: call(
+            "grad.attention_backward",
+            t(1, 4, 2, 3),
+            t(1, 4, 2, 3),
+            t(1, 4, 2, 5),
+            t(1, 4, 2, 3),
+        ),
+        "relax.grad.attention_backward: `key` must have a head dimension of 3, found 5",
+    ),
+    "no adjoint": (
+        lambda: call("grad.resize2d_backward", *(t(1, 2, 4, 4, dtype="int32"),) * 2, (4, 4)),
+        "relax.grad.resize2d_backward: `data` must have a float dtype to have an adjoint",
+    ),
+}
+
+
+@pytest.mark.parametrize("title", CASES)
+def test_what_is_refused_is_told(title: str) -> None:
+    build, message = CASES[title]
+    with pytest.raises((OpError, ValueError), match=re.escape(message)):
+        build()
+
+
+def test_a_type_that_cannot_be_is_an_error_of_the_operator() -> None:
+    @op("relax.test.shorter")
+    def shorter(x: TensorType) -> TensorType:
+        """Two elements less."""
+        assert x.dims is not None
+        return TensorType((x.dims[0] - 2,), x.dtype)
+
+    try:
+        with pytest.raises(OpError, match=r"relax.test.shorter: a dimension must not be negative"):
+            shorter(t(1))
+    finally:
+        del OPS["relax.test.shorter"]
+
+
+def test_symbolic_sizes_may_be_right() -> None:
+    call("index_put", t(4, 3), [i(2)], t(2, n))
+    call("grad.take_backward", t(n, 3), t(5, 3), i(2), axis=0)
+    call("grad.take_backward", Var("g", TensorType(None, "float32")), t(5, 3), i(2), axis=0)
