@@ -33,18 +33,23 @@ from .notes import in_function as in_function
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,
 )
+from .operators.block_sparse import SparseWeights as SparseWeights
+from .operators.block_sparse import process_params as process_params
 from .operators.combine_parallel_batch_matmul import (
     CombineParallelBatchMatmul as CombineParallelBatchMatmul,
 )
 from .operators.combine_parallel_conv2d import CombineParallelConv2D as CombineParallelConv2D
 from .operators.combine_parallel_dense import CombineParallelDense as CombineParallelDense
 from .operators.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
+from .operators.dense_to_sparse import DenseToSparse as DenseToSparse
 from .operators.fold_batchnorm_to_conv2d import (
     FoldBatchnormToConv2D as FoldBatchnormToConv2D,
 )
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
+from .operators.simplify_fc_transpose import SimplifyFCTranspose as SimplifyFCTranspose
+from .operators.simplify_fc_transpose import search_fc_transpose as search_fc_transpose
 from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .partition.fuse_ops import FuseOps as FuseOps
 from .pipeline import PipelineError as PipelineError

@@ -18,6 +18,16 @@ def sigmoid(x: Any) -> Any:
     return 1 / (1 + np.exp(-x))
 
 
+def sparse_dense(x: Any, blocks: Any, columns: Any, starts: Any) -> Any:
+    height, width = blocks.shape[1:]
+    weight = np.zeros(((len(starts) - 1) * height, x.shape[-1]))
+    for row in range(len(starts) - 1):
+        for place in range(starts[row], starts[row + 1]):
+            left = columns[place] * width
+            weight[row * height : (row + 1) * height, left : left + width] = blocks[place]
+    return x @ weight.T
+
+
 def nll_loss(
     x: Any, t: Any, w: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> Any:
@@ -247,6 +257,7 @@ NETWORK: dict[str, Callable[..., Any]] = {
     "relax.nn.selu": lambda x: (
         1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1))
     ),
+    "relax.nn.sparse_dense": sparse_dense,
     "relax.nn.softplus": lambda x, beta=1.0, threshold=20.0: np.where(
         beta * x > threshold, x, np.log1p(np.exp(beta * x)) / beta
     ),

@@ -79,6 +79,17 @@ for _name in ["relu", "silu", "gelu", "gelu_tanh", "selu", "leakyrelu", "softplu
 SAMPLES["relax.nn.relu"] += [sample(integers(5, low=-2), smooth=False)]
 SAMPLES["relax.nn.leakyrelu"] += [sample(floats(3), 0.2)]
 SAMPLES["relax.nn.softplus"] += [sample(floats(3), beta=2.0, threshold=1.5)]
+# Blocks of 2 x 3 and of 16 x 16 of a matrix of 3 rows of blocks, the second of which is empty.
+_BLOCKS = (exactly([1, 0, 1], "int32"), exactly([0, 2, 2, 3], "int32"))
+SAMPLES["relax.nn.sparse_dense"] = [
+    sample(floats(5, 6), floats(3, 2, 3), *_BLOCKS),
+    sample(floats(2, 5, 6), floats(3, 2, 3), *_BLOCKS, second_order=False),
+    sample(floats(2, 32), floats(3, 16, 16), *_BLOCKS, second_order=False),
+    sample(floats(6), floats(0, 2, 3), exactly([], "int32"), exactly([0, 0], "int32")),
+]
+SAMPLES["relax.grad.sparse_dense_backward"] = [
+    sample(floats(5, 6), floats(5, 6), floats(3, 2, 3), *_BLOCKS),
+]
 SAMPLES["relax.nn.prelu"] = [
     sample(floats(2, 5), floats(5)),
     sample(floats(2, 5, 3), floats(1)),

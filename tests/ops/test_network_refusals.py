@@ -36,6 +36,20 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: nn("prelu", t(2, 3), t(2)), "`alpha` must have 3 elements or 1, found 2"),
         (lambda: nn("dropout", t(2), 1.0), "relax.nn.dropout: `rate` must be in [0, 1), found 1.0"),
     ],
+    "sparse": [
+        (
+            lambda: nn("sparse_dense", t(2, 7), t(3, 2, 3), i(3), i(4)),
+            "last dimension of `data` must be a whole number of blocks of 3 columns, found 7",
+        ),
+        (
+            lambda: nn("sparse_dense", t(2, 6), t(3, 2), i(3), i(4)),
+            "`weight_data` must have 3 dimensions, found 2",
+        ),
+        (
+            lambda: nn("sparse_dense", t(), t(3, 2, 3), i(3), i(4)),
+            "`data` must have at least 1 dimension, found a scalar",
+        ),
+    ],
     "loss": [
         (
             lambda: nn("cross_entropy_with_logits", t(2, 3), t(3)),

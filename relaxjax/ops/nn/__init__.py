@@ -10,4 +10,5 @@ from . import loss as loss
 from . import normalization as normalization
 from . import padding as padding
 from . import pooling as pooling
+from . import sparse as sparse
 from . import transposed_convolution as transposed_convolution

@@ -1,0 +1,214 @@
+"""Weights of dense layers handed in otherwise: transposed already, or as their blocks."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parsing import parse_functions
+from same_results import drawn_arguments, results
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes import (
+    DenseToSparse,
+    Gradient,
+    SimplifyFCTranspose,
+    process_params,
+    search_fc_transpose,
+)
+
+DENSE = parse_functions(
+    """
+    @R.function
+    def main(
+        x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32"),
+        v: R.Tensor((4, 4), "float32"),
+    ):
+        with R.dataflow():
+            w1 = R.permute_dims(w)
+            a = R.matmul(x, w1)
+            v1 = R.permute_dims(v, axes=[1, 0])
+            gv = R.add(R.matmul(a, v1), R.matmul(a, v))
+            R.output(gv)
+        return gv
+    """
+)
+
+
+def test_a_weight_is_taken_transposed() -> None:
+    after = parse_functions(
+        """
+        @R.function
+        def main(
+            x: R.Tensor((2, 6), "float32"), w_t: R.Tensor((6, 4), "float32"),
+            v: R.Tensor((4, 4), "float32"),
+        ):
+            with R.dataflow():
+                a = R.matmul(x, w_t)
+                v1 = R.permute_dims(v, axes=[1, 0])
+                gv = R.add(R.matmul(a, v1), R.matmul(a, v))
+                R.output(gv)
+            return gv
+        """
+    )
+    names = search_fc_transpose(DENSE["main"])
+    assert names == ["w"]
+    found = SimplifyFCTranspose(names)(DENSE)
+    assert_structural_equal(found, after)
+    assert [param.name for param in found["main"].params] == ["x", "w_t", "v"]
+    assert SimplifyFCTranspose(names)(found) is found
+    x, w, v = drawn_arguments(DENSE["main"])
+    expected = results(DENSE, "main", [x, w, v])
+    np.testing.assert_allclose(results(found, "main", [x, w.T, v]), expected, rtol=1e-5)
+
+
+def test_a_weight_that_is_read_otherwise_too_is_left_alone() -> None:
+    assert SimplifyFCTranspose(["v", "x"])(DENSE) is DENSE
+    assert SimplifyFCTranspose()(DENSE) is DENSE
+
+
+def test_the_adjoint_of_a_transposed_weight_is_transposed() -> None:
+    scalar = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((2, 6), "float32"), w: R.Tensor((4, 6), "float32")):
+            with R.dataflow():
+                gv = R.sum(R.exp(R.matmul(x, R.permute_dims(w))))
+                R.output(gv)
+            return gv
+        """
+    )
+    x, w = drawn_arguments(scalar["main"])
+    _, (_, expected) = results(Gradient("main")(scalar), "main_adjoint", [x, w])
+    after = Gradient("main")(SimplifyFCTranspose(["w"])(scalar))
+    _, (_, found) = results(after, "main_adjoint", [x, w.T])
+    np.testing.assert_allclose(found.T, expected, rtol=1e-5)
+
+
+def mostly_zero(rows: int, columns: int, block: tuple[int, int], seed: int = 0) -> Any:
+    """A matrix of which one block in eight is not zero."""
+    random = np.random.default_rng(seed)
+    grid = (rows // block[0], block[0], columns // block[1], block[1])
+    used = np.zeros(grid[::2], bool)
+    used.flat[random.permutation(used.size)[: used.size // 8]] = True
+    values = random.normal(size=grid) * used[:, None, :, None]
+    return values.reshape(rows, columns).astype("float32")
+
+
+PAIR = parse_functions(
+    """
+    @R.function
+    def main(
+        x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32"),
+        v: R.Tensor((64, 32), "float32"), u: R.Tensor((64, 8), "float32"),
+    ):
+        with R.dataflow():
+            a = R.nn.relu(R.matmul(x, w))
+            v1 = R.permute_dims(v)
+            b = R.matmul(a, v1)
+            gv = R.matmul(b, u)
+            R.output(gv)
+        return gv
+    """
+)
+
+
+@pytest.mark.parametrize("block", [(16, 16), (4, 2)])
+def test_sparse_weights(block: tuple[int, int]) -> None:
+    """Of weights as they are and transposed; a dense one stays."""
+    random = np.random.default_rng(1)
+    x, u = (random.normal(size=shape).astype("float32") for shape in ((3, 64), (64, 8)))
+    params = {"w": mostly_zero(32, 64, block).T, "v": mostly_zero(64, 32, block), "u": u}
+    sparse = process_params(PAIR["main"], params, block)
+    assert sparse.weight_name == ["w", "v"]
+    module = DenseToSparse(sparse.weight_name, sparse.weight_shape)(PAIR)
+    names = [param.name for param in module["main"].params]
+    assert names == ["x", *(f"{w}_{p}" for w in "wv" for p in ("data", "indices", "indptr")), "u"]
+    expected = results(PAIR, "main", [x, *params.values()])
+    found = results(module, "main", [x, *sparse.params.values()])
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    options = sparse.weight_name, sparse.weight_shape
+    assert DenseToSparse(*options)(module) is module
+
+
+def test_the_text_of_a_sparse_layer() -> None:
+    before = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((8, 64), "float32"), w: R.Tensor((64, 32), "float32")):
+            y = R.matmul(x, w)
+            return y
+        """
+    )
+    after = parse_functions(
+        """
+        @R.function
+        def main(
+            x: R.Tensor((8, 64), "float32"), d: R.Tensor((2, 16, 16), "float32"),
+            i: R.Tensor((2,), "int32"), p: R.Tensor((3,), "int32"),
+        ):
+            y = R.nn.sparse_dense(x, d, i, p)
+            return y
+        """
+    )
+    shapes = [[(2, 16, 16), (2,), (3,)]]
+    assert_structural_equal(DenseToSparse(["w"], shapes)(before), after)
+    assert DenseToSparse()(before) is before
+
+
+def test_sparse_layers_are_trained_in_their_blocks() -> None:
+    """The adjoint of the blocks is that of the weight, at the places of the blocks."""
+    scalar = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 32), "float32")):
+            with R.dataflow():
+                gv = R.sum(R.sin(R.matmul(x, w)))
+                R.output(gv)
+            return gv
+        """
+    )
+    x = drawn_arguments(scalar["main"])[0]
+    weight = mostly_zero(32, 64, (16, 16)).T
+    sparse = process_params(scalar["main"], {"w": weight}, (16, 16))
+    module = DenseToSparse(sparse.weight_name, sparse.weight_shape)(scalar)
+    dense = results(Gradient("main")(scalar), "main_adjoint", [x, weight])
+    require = module["main"].params[:2]
+    adjoint = Gradient("main", require)(module)
+    found = results(adjoint, "main_adjoint", [x, *sparse.params.values()])
+    np.testing.assert_allclose(found[0], dense[0], rtol=1e-4)
+    np.testing.assert_allclose(found[1][0], dense[1][0], rtol=1e-4, atol=1e-4)
+    used = mostly_zero(32, 64, (16, 16)) != 0
+    at_blocks = np.asarray(dense[1][1]).T[used]
+    np.testing.assert_allclose(
+        np.sort(np.ravel(found[1][1])), np.sort(at_blocks), rtol=1e-3, atol=1e-4
+    )
+
+
+def test_what_is_not_sparse_enough_stays() -> None:
+    random = np.random.default_rng(0)
+    params = {"w": random.normal(size=(64, 32)).astype("float32")}
+    sparse = process_params(PAIR["main"], params, (16, 16))
+    assert sparse.weight_name == []
+    assert list(sparse.params) == ["w"]
+    odd = process_params(PAIR["main"], {"w": np.zeros((64, 32), "float32")}, (5, 16))
+    assert odd.weight_name == []
+
+
+def test_a_weight_that_is_read_otherwise_stays() -> None:
+    module: IRModule = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((3, 64), "float32"), w: R.Tensor((64, 64), "float32")):
+            y = R.matmul(R.matmul(x, w), R.exp(w))
+            return y
+        """
+    )
+    assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
+
+
+def test_options_that_do_not_fit() -> None:
+    with pytest.raises(ValueError, match="of each of the 1 weights in `weight_name`, found 0"):
+        DenseToSparse(["w"])(PAIR)
+    with pytest.raises(ValueError, match="must have three shapes for `w`, of its blocks"):
+        DenseToSparse(["w"], [[(2, 16, 16)]])(PAIR)
