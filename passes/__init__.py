@@ -1,5 +1,7 @@
 """Passes: pure functions from module to module, each in its own file, and what runs them."""
 
+from relaxjax.backends import get_patterns_with_prefix as get_patterns_with_prefix
+
 from .base import PassFactory as PassFactory
 from .base import pass_factory as pass_factory
 from .config import register_config as register_config
@@ -48,10 +50,17 @@ from .operators.fold_batchnorm_to_conv2d import (
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
+from .partition.annotate_target import AnnotateTarget as AnnotateTarget
 from .operators.simplify_fc_transpose import SimplifyFCTranspose as SimplifyFCTranspose
 from .operators.simplify_fc_transpose import search_fc_transpose as search_fc_transpose
 from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .partition.fuse_ops import FuseOps as FuseOps
+from .partition.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern
+from .partition.merge_compiler_regions import MergeCompilerRegions as MergeCompilerRegions
+from .partition.merge_composite import MergeComposite as MergeComposite
+from .partition.merge_composite_functions import MergeCompositeFunctions as MergeCompositeFunctions
+from .partition.partition_graph import PartitionGraph as PartitionGraph
+from .partition.run_codegen import RunCodegen as RunCodegen
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from partition_samples import PARTITION_SAMPLES
+
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.infer import unify
@@ -109,6 +111,7 @@ SAMPLES: dict[str, Sample] = {
     "EtaExpand": lambda case: EtaExpand(expand_constructor=True, expand_global_var=True),
     "Inline": lambda case: Inline(cost_model=3),
     "PrintIR": lambda case: PrintIR(file=io.StringIO()),
+    **PARTITION_SAMPLES,
     "TopologicalSort": lambda case: TopologicalSort("breadth-first", "from-outputs"),
     "UpdateParamType": _params_retyped,
 }

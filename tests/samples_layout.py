@@ -1,4 +1,4 @@
-"""Samples of operators that bring tensors into other layouts, or onto other devices."""
+"""Samples of operators that bring tensors into other layouts, or to other devices or compilers."""
 
 from operator_samples import Sample, floats, integers, sample
 
@@ -16,6 +16,14 @@ SAMPLES: dict[str, list[Sample]] = {
         sample(floats(2, 5), "cuda:0"),
         sample(floats(), "llvm"),
         sample(integers(0, 3), "llvm:1:global", smooth=False),
+    ],
+    "relax.compiler_begin": [
+        sample(floats(2, 5), "numpy"),
+        sample(integers(0, 3), "pallas", smooth=False),
+    ],
+    "relax.compiler_end": [
+        sample(floats(2, 5), "numpy"),
+        sample(floats(), "mine"),
     ],
     "relax.hint_on_device": [
         sample(floats(2, 5), "cuda:0"),

@@ -8,6 +8,7 @@ from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import Names, make_function
 from relaxjax.ir.expr import (
     Call,
+    Constant,
     DataflowVar,
     Expr,
     GlobalVar,
@@ -53,14 +54,15 @@ NAMED_OPERATORS = 6
 class Group:
     """Bindings of one block, in order, and what the function that they become is called.
 
-    `finish` may change that function, which takes what the group needs and returns what others
-    need of it; a function with a global symbol is public.
+    That function takes what the group needs and returns what others need of it; `finish` may change
+    it. With `lift_constants` it takes the constants in it, too.
     """
 
     bindings: tuple[Binding, ...]
     name: str
     attrs: Mapping[str, Any] = field(default_factory=dict)
     finish: Callable[[Function, str], Function] = lambda function, name: function
+    lift_constants: bool = False
 
     def variables(self) -> set[Var]:
         return {binding.var for binding in self.bindings}
@@ -154,7 +156,9 @@ class _Outlining:
         outputs = [b.var for b in group.bindings if totals.get(b.var, 0) > inner.get(b.var, 0)] or [
             group.bindings[-1].var
         ]
-        function, args = region_function(group.bindings, outputs, group.attrs)
+        bindings, constants = _lifted(group) if group.lift_constants else (group.bindings, {})
+        function, args = region_function(bindings, outputs, group.attrs)
+        args = tuple(constants.get(arg, arg) for arg in args)
         name = self.names.unique(group.name)
         self.mod = self.mod.with_function(name, group.finish(function, name))
         call = infer(Call(self.mod.get_global_var(name), args))
@@ -167,6 +171,20 @@ class _Outlining:
             for index, var in enumerate(outputs)
         ]
         return [VarBinding(pair, call, span=last.span), *parts]
+
+
+def _lifted(group: Group) -> tuple[Sequence[Binding], dict[Expr, Expr]]:
+    """The bindings of a group with variables for their constants, and those constants."""
+    constants: dict[Expr, Expr] = {}
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, Constant):
+            return expr
+        param = Var(f"param_{len(constants)}", expr.ty)
+        constants[param] = expr
+        return param
+
+    return [replace(b, value=rewrite(b.value, rule)) for b in group.bindings], constants
 
 
 def region_function(

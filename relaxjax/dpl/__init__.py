@@ -1,6 +1,10 @@
 """The dataflow pattern language: what programs look like, found and rewritten."""
 
 from .context import PatternContext as PatternContext
+from .fusion import FusionPattern as FusionPattern
+from .fusion import PatternCheckContext as PatternCheckContext
+from .fusion import PatternEntry as PatternEntry
+from .fusion import as_fusion_pattern as as_fusion_pattern
 from .leaves import ConstantPattern as ConstantPattern
 from .leaves import DataflowVarPattern as DataflowVarPattern
 from .leaves import ExprPattern as ExprPattern
@@ -9,6 +13,7 @@ from .leaves import GlobalVarPattern as GlobalVarPattern
 from .leaves import PrimArrPattern as PrimArrPattern
 from .leaves import VarPattern as VarPattern
 from .leaves import WildcardPattern as WildcardPattern
+from .matching import Matching as Matching
 from .pattern import AndPattern as AndPattern
 from .pattern import AttrPattern as AttrPattern
 from .pattern import CallPattern as CallPattern

@@ -8,6 +8,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
+from relaxjax.ops.packed import TRACEABLE
 
 from .interpreter import holds_tensors
 
@@ -48,9 +49,13 @@ def calls_itself(mod: IRModule, name: str) -> bool:
 
 
 def needs_values(function: Function) -> bool:
-    """Whether a function calls a Python function, or an operator that must see values."""
+    """Whether a function calls a Python function, or an operator that must see values.
+
+    A Python function that is registered as traceable is as good as an operator.
+    """
     return any(
-        isinstance(expr, ExternFunc) or (isinstance(expr, Op) and "data_dependent" in expr.facts)
+        (isinstance(expr, ExternFunc) and expr.symbol not in TRACEABLE)
+        or (isinstance(expr, Op) and "data_dependent" in expr.facts)
         for expr in post_order(function)
     )
 

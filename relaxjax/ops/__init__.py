@@ -1,5 +1,6 @@
 """Every operator, its whole story in one place."""
 
+from . import annotation as annotation
 from . import arranging as arranging
 from . import binary as binary
 from . import checkpointing as checkpointing

@@ -8,10 +8,14 @@ from relaxjax.ir.registry import did_you_mean
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKED: dict[str, Callable[..., Any]] = {}
+TRACEABLE: set[str] = set()
 
 
-def register_packed(name: str, override: bool = False) -> Callable[[F], F]:
-    """Register a function of arrays under a name, as `tvm.register_global_func` does."""
+def register_packed(name: str, override: bool = False, traceable: bool = False) -> Callable[[F], F]:
+    """Register a function of arrays under a name, as `tvm.register_global_func` does.
+
+    A `traceable` one is a JAX function, which compiles into the programs that call it.
+    """
 
     def register(function: F) -> F:
         if name in PACKED and not override:
@@ -20,6 +24,7 @@ def register_packed(name: str, override: bool = False) -> Callable[[F], F]:
                 "pass override=True to replace it"
             )
         PACKED[name] = function
+        (TRACEABLE.add if traceable else TRACEABLE.discard)(name)
         return function
 
     return register

@@ -273,6 +273,8 @@ class Body:
         operands = list(map(self.operand, expr.args))
         if expr.op.name.startswith("lax."):
             return call_text(expr, operands, self.symbol)
+        if "placement" in expr.op.facts:
+            return operands[0].text  # plain JAX runs where its arrays are
         form = RELAX_FORMS.get(expr.op.name)
         if form is None:
             raise LoweringError(

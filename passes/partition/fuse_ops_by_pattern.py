@@ -1,0 +1,178 @@
+"""Fusing what patterns fit into functions that a backend may take."""
+
+from collections.abc import Mapping, Sequence
+
+from relaxjax.dpl import (
+    CallPattern,
+    DFPattern,
+    FusionPattern,
+    Matching,
+    PatternCheckContext,
+    PatternEntry,
+    TupleGetItemPattern,
+    TuplePattern,
+    as_fusion_pattern,
+    get_var2val,
+)
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    VarBinding,
+)
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import nested_sequences, used_vars
+from relaxjax.passes.base import pass_factory
+
+from .composites import backend_of, wrapped
+from .grouping import Group, group_name, outlined
+from .regions import can_be_ordered
+
+# The kinds of patterns that spell out what they fit; all others only say something about it.
+_SPELT_OUT = (CallPattern, TuplePattern, TupleGetItemPattern)
+
+
+@pass_factory(opt_level=0)
+def FuseOpsByPattern(
+    mod: IRModule,
+    patterns: Sequence[PatternEntry],
+    bind_constants: bool = True,
+    annotate_codegen: bool = False,
+    entry_functions: Sequence[str] | None = None,
+) -> IRModule:
+    """Group what patterns fit in dataflow blocks into private functions, named as the pattern is.
+
+    Of an inner value that something outside the group needs as well, the group gives both. A match
+    that would need itself by way of something outside stays as it is.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+            with R.dataflow():
+                product = R.matmul(x, w)
+                result = R.nn.relu(product)
+                R.output(result)
+            return result
+
+    After `FuseOpsByPattern(get_patterns_with_prefix("pallas.matmul"))`:
+
+        @R.function(private=True)
+        def fused_relax_matmul_relax_nn_relu(
+            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
+        ):
+            R.func_attr({"Composite": "pallas.matmul_relu", "Primitive": True})
+            with R.dataflow():
+                product = R.matmul(x, w)
+                result = R.nn.relu(product)
+                R.output(result)
+            return result
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+            cls = Module
+            with R.dataflow():
+                result = cls.fused_relax_matmul_relax_nn_relu(x, w)
+                R.output(result)
+            return result
+
+    Args:
+        patterns: `FusionPattern`s, or tuples of their fields: name, pattern, annotations, check,
+            attributes. An earlier one goes first.
+        bind_constants: whether constants stay inside the groups, or are handed to them.
+        annotate_codegen: whether each group becomes a region for the backend that the first part
+            of the pattern's name tells, as MergeCompositeFunctions makes of several.
+        entry_functions: names of the functions to look at, all by default.
+    """
+    for pattern in map(as_fusion_pattern, patterns):
+        search = _Search(pattern, bind_constants, annotate_codegen)
+        mod = outlined(mod, search.groups, entry_functions or ())
+    return mod
+
+
+class _Search:
+    """The matches of one pattern, function by function."""
+
+    def __init__(self, pattern: FusionPattern, bind_constants: bool, codegen: bool) -> None:
+        self.pattern = pattern
+        self.bind_constants = bind_constants
+        self.codegen = codegen
+
+    def groups(self, function: Function) -> list[Group]:
+        values = get_var2val(function)
+        users: dict[Var, list[Var]] = {var: [] for var in (*function.params, *values)}
+        for var, value in values.items():
+            for used in used_vars(value):
+                users.setdefault(used, []).append(var)
+        return [
+            group
+            for seq in nested_sequences(function)
+            for block in seq.blocks
+            if isinstance(block, DataflowBlock)
+            for group in self._in_block(block, values, users)
+        ]
+
+    def _in_block(
+        self, block: BindingBlock, values: Mapping[Var, Expr], users: Mapping[Var, Sequence[Var]]
+    ) -> list[Group]:
+        taken: dict[Var, int] = {}
+        groups: list[Group] = []
+        for binding in block.bindings:
+            if not isinstance(binding, VarBinding) or binding.var in taken:
+                continue
+            found = next(self.pattern.pattern.search(binding.value, Matching(values)), None)
+            if found is None:
+                continue
+            members = _members(binding, found, block)
+            marked = {**taken, **{member.var: len(groups) for member in members}}
+            apart = all(member.var not in taken for member in members)
+            if not apart or not can_be_ordered(block.bindings, marked):
+                continue
+            annotated = self._annotated(binding.value, found)
+            if self._accepted(binding, members, annotated, values, users):
+                taken = marked
+                groups.append(self._group(members, annotated))
+        return groups
+
+    def _annotated(self, root: Expr, found: Matching) -> dict[str, Expr]:
+        named: dict[DFPattern, Expr] = {**found.values(), self.pattern.pattern: root}
+        patterns = self.pattern.annotation_patterns
+        return {name: named[part] for name, part in patterns.items() if part in named}
+
+    def _accepted(
+        self,
+        root: VarBinding,
+        members: Sequence[Binding],
+        annotated: Mapping[str, Expr],
+        values: Mapping[Var, Expr],
+        users: Mapping[Var, Sequence[Var]],
+    ) -> bool:
+        if self.pattern.check is None:
+            return True
+        bound = {member.var: member.value for member in members}
+        known = {value: var for var, value in values.items()}
+        return self.pattern.check(PatternCheckContext(root.value, annotated, bound, users, known))
+
+    def _group(self, members: Sequence[Binding], annotated: dict[str, Expr]) -> Group:
+        getter = self.pattern.attrs_getter
+        more = dict(getter(annotated)) if getter is not None else {}
+        attrs = {"Composite": self.pattern.name, **more}
+        if self.codegen:
+            name = f"{group_name(members)}_{backend_of(self.pattern.name)}"
+            return Group(tuple(members), name, attrs, wrapped, not self.bind_constants)
+        attrs["Primitive"] = True
+        return Group(
+            tuple(members), group_name(members), attrs, lift_constants=not self.bind_constants
+        )
+
+
+def _members(root: Binding, found: Matching, block: BindingBlock) -> list[Binding]:
+    """The bindings of the values that a match spells out, in order."""
+    spelt = {
+        expr
+        for pattern, expr in found.found.items()
+        if isinstance(pattern, _SPELT_OUT) and isinstance(expr, Var)
+    }
+    return [b for b in block.bindings if b.var in spelt or b is root]

@@ -1,0 +1,100 @@
+"""Gathering composite functions into the regions that a backend compiles."""
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import nested_sequences
+from relaxjax.passes.base import pass_factory
+
+from .composites import (
+    backend_of,
+    codegen_function,
+    composite_called,
+    without_uncalled_composites,
+)
+from .grouping import Group, group_name, outlined
+from .regions import connected_regions
+
+
+@pass_factory(opt_level=0)
+def MergeCompositeFunctions(mod: IRModule) -> IRModule:
+    """Gather neighbouring calls of composite functions for one backend into one region.
+
+    The region is a public function with the attribute `Codegen`, in which the composite functions
+    are closures. Regions are as big as they can be without one needing itself by way of something
+    outside of it.
+
+    Before:
+
+        @R.function(private=True)
+        def fused_relax_exp(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"Composite": "mine.exp", "Primitive": True})
+            with R.dataflow():
+                a = R.exp(x)
+                R.output(a)
+            return a
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            cls = Module
+            with R.dataflow():
+                a = cls.fused_relax_exp(x)
+                b = R.sin(a)
+                R.output(b)
+            return b
+
+    After `MergeCompositeFunctions()`:
+
+        @R.function
+        def fused_relax_exp_mine(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"Codegen": "mine"})
+
+            @R.function
+            def local(x1: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+                R.func_attr({"Composite": "mine.exp"})
+                with R.dataflow():
+                    a = R.exp(x1)
+                    R.output(a)
+                return a
+
+            a = local(x)
+            return a
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            cls = Module
+            with R.dataflow():
+                a = cls.fused_relax_exp_mine(x)
+                b = R.sin(a)
+                R.output(b)
+            return b
+    """
+    merged = outlined(mod, lambda function: _groups(mod, function))
+    return mod if merged is mod else without_uncalled_composites(merged)
+
+
+def _groups(mod: IRModule, function: Function) -> list[Group]:
+    return [
+        group
+        for seq in nested_sequences(function)
+        for block in seq.blocks
+        if isinstance(block, DataflowBlock)
+        for group in _in_block(mod, block)
+    ]
+
+
+def _in_block(mod: IRModule, block: BindingBlock) -> list[Group]:
+    labels: dict[Var, str] = {}
+    for binding in block.bindings:
+        composite = composite_called(mod, binding.value)
+        if composite is not None:
+            labels[binding.var] = backend_of(composite.attrs["Composite"])
+    groups = []
+    for region in connected_regions(block.bindings, labels):
+        backend = labels[region[0].var]
+
+        def finish(function: Function, name: str, backend: str = backend) -> Function:
+            return codegen_function(mod, function, name, backend)
+
+        groups.append(Group(region, f"{group_name(region)}_{backend}", finish=finish))
+    return groups

@@ -1,0 +1,111 @@
+"""Taking marked regions out of a program, into functions for their backends."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.walk import kept, rewrite
+from relaxjax.passes.base import pass_factory
+
+from .composites import codegen_function, without_uncalled_composites
+from .grouping import Group, group_name, outlined
+from .marks import BEGIN, END, Unmarked, mark_of, without_marks
+
+
+@pass_factory(opt_level=0)
+def PartitionGraph(mod: IRModule) -> IRModule:
+    """Take each marked region out, into a public function with the attribute `Codegen`.
+
+    Composite functions that a region calls become closures inside it. A region with several
+    results that are needed outside gives a tuple.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            with R.dataflow():
+                lv = R.compiler_begin(x, "numpy")
+                lv1 = R.exp(lv)
+                lv2 = R.sin(lv1)
+                y = R.compiler_end(lv2, "numpy")
+                z = R.cos(y)
+                R.output(z)
+            return z
+
+    After `PartitionGraph()`:
+
+        @R.function
+        def fused_relax_exp_relax_sin_numpy(x: R.Tensor((3,), "float32")):
+            R.func_attr({"Codegen": "numpy"})
+            lv1 = R.exp(x)
+            y = R.sin(lv1)
+            return y
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            cls = Module
+            with R.dataflow():
+                y = cls.fused_relax_exp_relax_sin_numpy(x)
+                z = R.cos(y)
+                R.output(z)
+            return z
+    """
+    plain: list[Unmarked] = []
+
+    def unmark(block: BindingBlock) -> BindingBlock:
+        marks = any(mark_of(b.value, BEGIN, END) is not None for b in block.bindings)
+        if not marks or not isinstance(block, DataflowBlock):
+            return block
+        plain.append(without_marks(block))
+        return replace(block, bindings=plain[-1].bindings)
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, SeqExpr):
+            return expr
+        return replace(expr, blocks=kept(expr.blocks, map(unmark, expr.blocks)))
+
+    functions = mod.relax_functions()
+    unmarked = mod.with_functions({n: _function(rewrite(f, rule)) for n, f in functions.items()})
+    if unmarked is mod:
+        return mod
+    regions = {region[0].var: (item, region) for item in plain for region in _regions(item)}
+
+    def groups_of(function: Function) -> Sequence[Group]:
+        own = {binding.var for binding in function.body.bindings()}
+        return [_group(unmarked, *regions[var]) for var in regions if var in own]
+
+    return without_uncalled_composites(outlined(unmarked, groups_of))
+
+
+def _function(expr: Expr) -> Function:
+    assert isinstance(expr, Function)
+    return expr
+
+
+def _group(mod: IRModule, plain: Unmarked, region: Sequence[Binding]) -> Group:
+    compiler = plain.compilers[region[0].var]
+
+    def finish(function: Function, name: str) -> Function:
+        return codegen_function(mod, function, name, compiler)
+
+    return Group(tuple(region), f"{group_name(region)}_{compiler}", finish=finish)
+
+
+def _regions(plain: Unmarked) -> list[list[Binding]]:
+    """The marked values of a block, those together that take each other without a mark."""
+    leader: dict[Var, Var] = {var: var for var in plain.compilers}
+
+    def lead(var: Var) -> Var:
+        while leader[var] is not var:
+            var = leader[var]
+        return var
+
+    for one, other in plain.joined:
+        leader[lead(other)] = lead(one)
+    regions: dict[Var, list[Binding]] = {}
+    for binding in plain.bindings:
+        if binding.var in leader:
+            regions.setdefault(lead(binding.var), []).append(binding)
+    return list(regions.values())

@@ -1,0 +1,82 @@
+"""Regions of a block: which bindings may become one without needing themselves."""
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Binding
+from relaxjax.ir.walk import used_vars
+
+
+def can_be_ordered(bindings: Sequence[Binding], region: Mapping[Var, Hashable]) -> bool:
+    """Whether a block can be put in order such that the variables of each region come together.
+
+    `region` names the region of some variables; all others stand alone.
+    """
+    names = {binding.var: region.get(binding.var, binding.var) for binding in bindings}
+    needs: dict[Hashable, set[Hashable]] = {name: set() for name in names.values()}
+    for binding in bindings:
+        name = names[binding.var]
+        needs[name] |= {names[var] for var in used_vars(binding.value) if var in names} - {name}
+    waiting = dict(needs)
+    while waiting:
+        ready = [name for name, needed in waiting.items() if not needed & waiting.keys()]
+        if not ready:
+            return False
+        for name in ready:
+            del waiting[name]
+    return True
+
+
+def connected_regions(
+    bindings: Sequence[Binding], labels: Mapping[Var, str]
+) -> list[tuple[Binding, ...]]:
+    """Bindings of one label in regions as big as they can be, each in order.
+
+    A binding joins the regions of what it uses, unless something between them, outside of both,
+    would then need the region and be needed by it.
+    """
+    graph = _Regions()
+    for binding in bindings:
+        parents = graph.add(binding.var, used_vars(binding.value))
+        for parent in parents:
+            if binding.var in labels and labels.get(parent) == labels[binding.var]:
+                graph.join(binding.var, parent)
+    regions: dict[Var, list[Binding]] = {}
+    for binding in bindings:
+        if binding.var in labels:
+            regions.setdefault(graph.leader(binding.var), []).append(binding)
+    return [tuple(region) for region in regions.values()]
+
+
+class _Regions:
+    """Variables in regions, each named by a leader, and all that each region depends on."""
+
+    def __init__(self) -> None:
+        self.leaders: dict[Var, Var] = {}
+        self.needs: dict[Var, set[Var]] = {}
+
+    def leader(self, var: Var) -> Var:
+        while self.leaders[var] is not var:
+            var = self.leaders[var]
+        return var
+
+    def add(self, var: Var, used: Sequence[Var]) -> list[Var]:
+        """Add a region of one variable; the leaders of those that it uses."""
+        parents = list(dict.fromkeys(self.leader(v) for v in used if v in self.leaders))
+        self.leaders[var] = var
+        self.needs[var] = set(parents).union(*(self.needs[parent] for parent in parents))
+        return parents
+
+    def join(self, var: Var, parent: Var) -> None:
+        """Make the region of a variable and one that it uses the same, if nothing is in between."""
+        own, parent = self.leader(var), self.leader(parent)
+        if own is parent or any(parent in self.needs[other] for other in self.needs[own]):
+            return
+        self.leaders[own] = parent
+        joined = (self.needs[parent] | self.needs.pop(own)) - {own, parent}
+        self.needs[parent] = joined
+        for needs in self.needs.values():
+            if own in needs or parent in needs:
+                needs.discard(own)
+                needs.add(parent)
+                needs |= joined

@@ -1,0 +1,106 @@
+"""Handing regions to the backends that compile them."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from relaxjax.backends import get_backend
+from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar
+from relaxjax.ir.function import Function
+from relaxjax.ir.infer import infer
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.structural import structural_hash
+from relaxjax.ir.types import FuncType
+from relaxjax.ir.walk import global_vars, rewrite
+from relaxjax.ops.packed import register_packed
+from relaxjax.passes.base import pass_factory
+
+
+@pass_factory(opt_level=0)
+def RunCodegen(
+    mod: IRModule,
+    target_options: Mapping[str, Mapping[str, Any]] | None = None,
+    entry_functions: Sequence[str] | None = None,
+) -> IRModule:
+    """Let backends compile the regions made for them: a call of one becomes a call of the outcome.
+
+    What the backend gives is a JAX function, which is registered under a name that tells the
+    region and its content. The module finds it there in this process; a module that is written to
+    a file is written before this pass. Nobody can differentiate through such a call unless JAX can:
+    take gradients first.
+
+    Before:
+
+        @R.function
+        def fused_relax_exp_numpy(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"Codegen": "numpy"})
+            y = R.exp(x)
+            return y
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            cls = Module
+            with R.dataflow():
+                y = cls.fused_relax_exp_numpy(x)
+                R.output(y)
+            return y
+
+    After `RunCodegen()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            with R.dataflow():
+                y = R.call_pure_packed(
+                    "numpy.fused_relax_exp_numpy.959657",
+                    x,
+                    ty_args=R.Tensor((3,), "float32"),
+                )
+                R.output(y)
+            return y
+
+    Args:
+        target_options: options for backends, by their names.
+        entry_functions: names of the functions whose regions are compiled, all by default.
+    """
+    options = target_options or {}
+    for name in options:
+        get_backend(name)
+    regions = {n: f for n, f in mod.relax_functions().items() if "Codegen" in f.attrs}
+    compiled: dict[str, ExternFunc] = {}
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, Call) or not isinstance(expr.op, GlobalVar):
+            return expr
+        name = expr.op.name
+        if name not in regions:
+            return expr
+        if name not in compiled:
+            compiled[name] = _compiled(regions[name], name, options)
+        ty_args = (expr.ty,) if expr.ty is not None else ()
+        return infer(replace(expr, op=compiled[name], ty_args=ty_args))
+
+    changed = {}
+    for name, function in mod.relax_functions().items():
+        if name not in regions and (not entry_functions or name in entry_functions):
+            result = rewrite(function, rule)
+            assert isinstance(result, Function)
+            changed[name] = result
+    outcome = mod.with_functions(changed)
+    functions = outcome.relax_functions().values()
+    called = {var.name for function in functions for var in global_vars(function)}
+    return outcome.without_functions(*(name for name in compiled if name not in called))
+
+
+def _compiled(
+    region: Function, name: str, target_options: Mapping[str, Mapping[str, Any]]
+) -> ExternFunc:
+    """The outcome of a backend for a region, registered."""
+    backend = get_backend(region.attrs["Codegen"])
+    options = target_options.get(backend.name, {})
+    content = repr((structural_hash(region), sorted(options.items(), key=lambda item: item[0])))
+    digest = hashlib.sha256(content.encode()).hexdigest()[:6]
+    symbol = f"{backend.name}.{name}.{digest}"
+    function = backend.compile(region, **options)
+    register_packed(symbol, override=True, traceable=True)(function)
+    return ExternFunc(symbol, ty=FuncType(pure=True))

@@ -1,0 +1,80 @@
+"""The backend "numpy": a region computed on the host, operator by operator, to be looked into."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.expr import Call, np_dtype
+from relaxjax.ir.function import Function
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType, TupleType, Type
+
+from .evaluation import Evaluation, Observer, operator_calls
+from .numpy_operators import NUMPY
+
+
+def numpy_supports(call: Call) -> bool:
+    """Whether NumPy knows an operator, and its result is one tensor."""
+    known = isinstance(call.op, Op) and call.op.name in NUMPY
+    return known and isinstance(call.ty, TensorType) and call.ty.dtype is not None
+
+
+def compile_numpy(region: Function, on_value: Observer | None = None) -> Callable[..., Any]:
+    """A region as a callback to the host, where NumPy computes it.
+
+    `on_value(variable, array)` is called with each value: print it, stop a debugger there, or
+    raise where it is not finite.
+    """
+    for call in operator_calls(region):
+        if not numpy_supports(call):
+            raise NotImplementedError(f"the backend `numpy` cannot compute {call.op}")
+
+    def run(*args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, jax.Array)]
+
+        def host(*arrays: Any) -> Any:
+            values = list(leaves)
+            for place, array in zip(places, arrays, strict=True):
+                values[place] = np.asarray(array)
+            given = jax.tree.unflatten(structure, values)
+            result = evaluate_numpy(region, given, on_value)
+            return jax.tree.map(lambda shape, item: np.asarray(item, shape.dtype), shapes, result)
+
+        shapes = _result_shapes(region, args)
+        arrays = [leaves[place] for place in places]
+        return jax.pure_callback(host, shapes, *arrays, vmap_method="sequential")
+
+    return run
+
+
+def evaluate_numpy(region: Function, args: Sequence[Any], on_value: Observer | None = None) -> Any:
+    """The value of a region at some arrays, by NumPy alone."""
+    return Evaluation(_operator, on_value).run(region, args)
+
+
+def _operator(call: Call, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
+    assert isinstance(call.op, Op)
+    given = [arg for arg in args if arg is not None]
+    with np.errstate(all="ignore"):
+        value = NUMPY[call.op.name](*given, **attrs)
+    assert isinstance(call.ty, TensorType)
+    return np.asarray(value).astype(np_dtype(call.ty.dtype))
+
+
+def _result_shapes(region: Function, args: Sequence[Any]) -> Any:
+    """The shapes and dtypes of the results of a region for some arguments."""
+    sizes = Evaluation(_operator)
+    sizes.bind(region, args)
+
+    def shape(ty: Type | None) -> Any:
+        if isinstance(ty, TupleType):
+            return tuple(map(shape, ty.fields))
+        assert isinstance(ty, TensorType)
+        assert ty.dims is not None
+        dtype = jax.dtypes.canonicalize_dtype(np_dtype(ty.dtype))
+        return jax.ShapeDtypeStruct(tuple(map(sizes.dim, ty.dims)), dtype)
+
+    return shape(region.ret_ty)

@@ -1,0 +1,39 @@
+"""Marks around what another compiler is to take: where its region begins, and where it ends."""
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import Type
+
+from .cost_rules import VIEWS
+from .declare import op
+from .emit import call
+
+
+def _mark(name: str, doc: str) -> Op:
+    """An operator whose value is its argument, of any type."""
+
+    def infer(data: Expr, compiler: str) -> Type:
+        assert data.ty is not None
+        return data.ty
+
+    infer.__doc__ = doc
+    return op(
+        f"relax.{name}",
+        layout=OPAQUE,
+        lower=lambda data, compiler: data,
+        gradient=lambda g, y, data, compiler: call(name, g, compiler),
+        jvp=lambda tangents, y, data, compiler: call(name, tangents[0], compiler),
+        precision="follow",
+        fusion="opaque",
+        facts={"placement": True},
+        cost=VIEWS,
+    )(infer)
+
+
+compiler_begin = _mark(
+    "compiler_begin", "`data`, where it goes into a region for the backend `compiler`."
+)
+compiler_end = _mark(
+    "compiler_end", "`data`, where it comes out of a region for the backend `compiler`."
+)

@@ -1,0 +1,161 @@
+"""The backend "numpy": each operator against its lowering, and what it is for: looking inside."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy_evaluation import run
+from operator_evaluation import call_of, lowered
+from operator_sample_table import SAMPLES
+from parsing import parse_function, parse_functions
+
+from relaxjax.backends import compile_numpy, evaluate_numpy, numpy_supports
+from relaxjax.backends.numpy_operators import NUMPY
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType, is_float
+from relaxjax.lowering import build
+from relaxjax.passes import (
+    AnnotateTarget,
+    MergeCompilerRegions,
+    PartitionGraph,
+    RunCodegen,
+    Sequential,
+)
+
+EACH = 3  # samples of one operator
+
+
+@pytest.mark.parametrize("name", sorted(NUMPY))
+def test_numpy_computes_what_the_lowering_does(name: str) -> None:
+    op = get_op(name)
+    assert SAMPLES[name]
+    for index, sample in enumerate(SAMPLES[name][:EACH]):
+        call, arrays = call_of(op, sample)
+        if not numpy_supports(call):
+            continue
+        assert isinstance(call.ty, TensorType)
+        builder = BlockBuilder()
+        with builder.function("region", list(arrays)):
+            builder.emit_func_output(builder.emit(call))
+        values = [array.value(sample.seed(index + i)) for i, array in enumerate(arrays.values())]
+
+        def wanted(*given: Any, call: Call = call, arrays: Any = tuple(arrays)) -> Any:
+            return lowered(call, dict(zip(arrays, given, strict=True)))
+
+        with jax.enable_x64(True):
+            expected = np.asarray(run(wanted, *values))
+        found = evaluate_numpy(builder.get()["region"], values)
+        assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+        tight = call.ty.dtype == "float64" or not is_float(call.ty.dtype or "")
+        tolerance = 1e-9 if tight else 2e-2
+        np.testing.assert_allclose(
+            np.asarray(found, "float64"),
+            np.asarray(expected, "float64"),
+            rtol=tolerance,
+            atol=tolerance,
+        )
+
+
+REGION = parse_function(
+    """
+    @R.function
+    def region(x: R.Tensor(("n", 2), "float32"), dims: R.Shape(["m"])):
+        n = T.int64()
+        m = T.int64()
+        R.func_attr({"Codegen": "numpy"})
+        a = R.broadcast_to(x, R.shape([m, n, 2]))
+        b = R.sum(a, axis=0)
+        return (a, b)
+    """
+)
+
+
+def test_symbolic_dimensions_and_shapes_come_with_the_arguments() -> None:
+    x = np.arange(6, dtype="float32").reshape(3, 2)
+    wide, total = compile_numpy(REGION)(jnp.asarray(x), (4,))
+    chex.assert_trees_all_close((wide, total), (np.broadcast_to(x, (4, 3, 2)), 4 * x))
+
+
+def test_each_value_can_be_looked_at() -> None:
+    seen: dict[str, tuple[int, ...]] = {}
+
+    def look(var: Var, value: np.ndarray) -> None:
+        seen[var.name] = value.shape
+
+    x = jnp.zeros((3, 2), "float32")
+    jax.block_until_ready(compile_numpy(REGION, on_value=look)(x, (4,)))
+    assert seen == {"a": (4, 3, 2), "b": (3, 2)}
+
+
+def test_a_partitioned_program_reports_its_values_while_it_runs() -> None:
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+            with R.dataflow():
+                a = R.log(x)
+                b = R.square(a)
+                R.output(b)
+            return b
+        """
+    )
+    infinite: list[str] = []
+
+    def look(var: Var, value: np.ndarray) -> None:
+        if not np.all(np.isfinite(value)):
+            infinite.append(var.name)
+
+    passes = Sequential([AnnotateTarget("numpy"), MergeCompilerRegions(), PartitionGraph()])
+    compiled = RunCodegen({"numpy": {"on_value": look}})(passes(mod))
+    executable = build(compiled)
+    jax.block_until_ready(executable["main"](np.array([1, 2], "float32")))
+    assert infinite == []
+    jax.block_until_ready(executable["main"](np.array([1, 0], "float32")))
+    assert infinite == ["lv1", "b"]
+
+
+def test_under_vmap_and_in_64_bits() -> None:
+    region = parse_function(
+        """
+        @R.function
+        def region(x: R.Tensor((2,), "float64")) -> R.Tensor((2,), "float64"):
+            y = R.exp(x)
+            return y
+        """
+    )
+    x = np.array([[0.5, 1.0], [1.5, 2.0]])
+    with jax.enable_x64(True):
+        result = jax.vmap(compile_numpy(region))(jnp.asarray(x))
+        assert result.dtype == "float64"
+    np.testing.assert_allclose(result, np.exp(x), rtol=1e-15)
+
+
+def test_what_numpy_cannot_compute() -> None:
+    region = parse_function(
+        """
+        @R.function
+        def region(x: R.Tensor((2,), "float32")):
+            y = R.linear_recurrence(x, x)
+            return y
+        """
+    )
+    with pytest.raises(NotImplementedError, match=r"`numpy` cannot compute relax\.linear_recurr"):
+        compile_numpy(region)
+    nested = parse_function(
+        """
+        @R.function
+        def region(x: R.Tensor((2,), "float32"), flag: R.Tensor((), "bool")):
+            if flag:
+                y = x
+            else:
+                y = x
+            return y
+        """
+    )
+    with pytest.raises(NotImplementedError, match="a region may not hold `if flag"):
+        evaluate_numpy(nested, [np.zeros(2, "float32"), np.array(True)])
