@@ -31,6 +31,8 @@ from .kinds import ModulePass as ModulePass
 from .kinds import Pass as Pass
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.convert_layout import ConvertLayout as ConvertLayout
+from .memory.program import MemoryPlanError as MemoryPlanError
+from .memory.rematerialize import Rematerialize as Rematerialize
 from .notes import in_function as in_function
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,

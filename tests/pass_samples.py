@@ -52,6 +52,7 @@ OTHER_RESULTS = {
     "HessianVectorProduct": "adds a function",
     "Jvp": "adds a function",
     "MutateOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
+    "Rematerialize": "is for adjoints only",
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
 }
 

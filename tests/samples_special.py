@@ -1,6 +1,6 @@
 """Samples of the functions beyond those of TVM."""
 
-from operator_samples import Sample, floats, inner, positive, sample
+from operator_samples import Sample, floats, inner, integers, positive, sample
 
 SAMPLES: dict[str, list[Sample]] = {}
 
@@ -41,4 +41,10 @@ SAMPLES["relax.logsumexp"] = [
     sample(floats(2, 5, 3), axis=[0, -1], keepdims=True),
     sample(floats()),
     sample(floats(5, 2, dtype="bfloat16"), axis=0, smooth=False),
+]
+SAMPLES["relax.grad.delay"] = [
+    sample(floats(2, 5), floats(3)),
+    sample(floats(), floats(2, 2)),
+    sample(integers(4), floats(), smooth=False),
+    sample(floats(3, dtype="bfloat16"), floats(1, dtype="float16"), smooth=False),
 ]

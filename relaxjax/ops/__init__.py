@@ -25,6 +25,7 @@ from . import quantization as quantization
 from . import random as random
 from . import recurrence as recurrence
 from . import reshaping as reshaping
+from . import scheduling as scheduling
 from . import search as search
 from . import slicing as slicing
 from . import sorting as sorting

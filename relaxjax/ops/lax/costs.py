@@ -167,21 +167,24 @@ def _group(rule: CostRule, names: str) -> dict[str, CostRule]:
     return dict.fromkeys(names.split(), rule)
 
 
+_ARITHMETIC = (
+    "abs add add_any and_ ceil clz complex conj convert_element_type div eq eq_to floor ge gt "
+    "imag is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not_ or_ "
+    "population_count real reduce_precision rem round select_n shift_left "
+    "shift_right_arithmetic shift_right_logical sign square sub xor"
+)
+_SMOOTH = (
+    "acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt cos cosh digamma erf "
+    "erf_inv erfc exp exp2 expm1 igamma igamma_grad_a igammac lgamma log log1p log2 logistic "
+    "polygamma pow random_gamma regularized_incomplete_beta rsqrt sin sinh sqrt tan tanh zeta"
+)
+_SHORT = "clamp one_minus_square"
+ELEMENTWISE_NAMES = frozenset(f"{_ARITHMETIC} {_SMOOTH} {_SHORT} integer_pow".split())
+
 _RULES: dict[str, CostRule] = {
-    **_group(
-        ELEMENTWISE,
-        "abs add add_any and_ ceil clz complex conj convert_element_type div eq eq_to floor ge gt "
-        "imag is_finite le le_to lt lt_to max min mul mulhi ne neg nextafter not_ or_ "
-        "population_count real reduce_precision rem round select_n shift_left "
-        "shift_right_arithmetic shift_right_logical sign square sub xor psum pmax pmin",
-    ),
-    **_group(per_element(2), "clamp one_minus_square"),
-    **_group(
-        TRANSCENDENTAL,
-        "acos acosh asin asinh atan atan2 atanh bessel_i0e bessel_i1e cbrt cos cosh digamma erf "
-        "erf_inv erfc exp exp2 expm1 igamma igamma_grad_a igammac lgamma log log1p log2 logistic "
-        "polygamma pow random_gamma regularized_incomplete_beta rsqrt sin sinh sqrt tan tanh zeta",
-    ),
+    **_group(ELEMENTWISE, f"{_ARITHMETIC} psum pmax pmin"),
+    **_group(per_element(2), _SHORT),
+    **_group(TRANSCENDENTAL, _SMOOTH),
     **_group(
         REDUCES,
         "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min "

@@ -9,6 +9,7 @@ from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, register, typed
 from relaxjax.ir.types import Type
 
 from .costs import cost_of_primitive
+from .fusion import fusion_of_primitive
 
 
 class LaxOp(Op):
@@ -43,6 +44,7 @@ def declare(
         lower=lower,
         gradient=gradient,
         cost=cost_of_primitive(name),
+        fusion=fusion_of_primitive(name),
     )
     register(operator)
     return operator

@@ -1,0 +1,155 @@
+"""A backward program as its planner sees it: steps in order, what each needs, takes and costs."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.span import Span
+from relaxjax.ir.types import Type
+from relaxjax.ir.walk import free_vars, used_vars
+from relaxjax.ops.cost import cost_of
+from relaxjax.ops.cost_rules import VIEWS, UnknownCostError, byte_count, elements
+
+
+class MemoryPlanError(ValueError):
+    """A program whose memory cannot be planned, or not within a budget."""
+
+
+_POINTWISE = frozenset({"elementwise", "broadcast", "injective"})
+_FUSIBLE = _POINTWISE | {"reduction"}
+# The flops an element of what XLA computes in each of several consumers.
+_DEAREST_COPIED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One binding. Its value has `numbers` in `size` bytes, and computing it costs `flops`."""
+
+    var: Var
+    inputs: tuple[Var, ...]
+    numbers: int
+    size: int
+    flops: int
+    binding: Binding
+    op: Op | None
+    pure: bool
+
+    @property
+    def is_view(self) -> bool:
+        """Whether the value is another name, or another view, of the bytes of its inputs."""
+        if self.op is not None:
+            return self.op.cost is VIEWS
+        return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
+
+    @property
+    def pointwise(self) -> bool:
+        """Whether XLA computes it inside what consumes it, if all of that is fusible."""
+        return self.op is not None and self.op.fusion in _POINTWISE
+
+    @property
+    def expensive(self) -> bool:
+        """Whether XLA would rather store a pointwise value than compute it in several places."""
+        return self.flops > _DEAREST_COPIED * self.numbers
+
+    @property
+    def fusible(self) -> bool:
+        """Whether XLA computes inside it the pointwise values that it consumes."""
+        return self.op is not None and self.op.fusion in _FUSIBLE
+
+    @property
+    def span(self) -> Span | None:
+        return self.binding.span or self.binding.value.span
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps of an adjoint function, of which the first `split` are the forward program."""
+
+    function: Function
+    steps: tuple[Step, ...]
+    split: int
+
+    @staticmethod
+    def of(function: Function, mod: IRModule, name: str) -> "Program":
+        """Read an adjoint: what the function it is of returns, then a tuple of the gradients."""
+        body = function.body.body
+        if not (isinstance(body, Tuple) and len(body.fields) >= 2):
+            raise MemoryPlanError(
+                f"`{name}` returns {body.ty}, which is not what an adjoint returns: a result and a "
+                "tuple of gradients; give the name of a function that Gradient has written"
+            )
+        steps = tuple(_read(binding, mod, name) for binding in function.body.bindings())
+        results = {var for field in body.fields[:-1] for var in used_vars(field)}
+        last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
+        return Program(function, steps, last + 1)
+
+    @property
+    def forward(self) -> tuple[Step, ...]:
+        return self.steps[: self.split]
+
+    @property
+    def backward(self) -> tuple[Step, ...]:
+        return self.steps[self.split :]
+
+    @cached_property
+    def step_of(self) -> dict[Var, Step]:
+        return {step.var: step for step in self.steps}
+
+    @cached_property
+    def results(self) -> frozenset[Var]:
+        """The variables that the function returns: their bytes are the caller's."""
+        return frozenset(used_vars(self.function.body.body))
+
+    @cached_property
+    def residuals(self) -> tuple[Step, ...]:
+        """The forward values that the backward program uses."""
+        late = {var for step in self.backward for var in step.inputs}
+        return tuple(step for step in self.forward if step.var in late)
+
+
+def _read(binding: Binding, mod: IRModule, name: str) -> Step:
+    value = binding.value
+    call = value if isinstance(value, Call) else None
+    cost = None if call is None else cost_of(call, mod)
+    flops = 0 if cost is None else _known(cost.flops, binding, name)
+    return Step(
+        binding.var,
+        free_vars(value),
+        _counted(elements, binding, name),
+        _counted(byte_count, binding, name),
+        flops,
+        binding,
+        call.op if call is not None and isinstance(call.op, Op) else None,
+        isinstance(value, _PLAIN) or (call is not None and is_pure_call(call)),
+    )
+
+
+_PLAIN = (Var, Tuple, TupleGetItem, Constant, ShapeExpr)
+
+
+def _counted(count: Callable[[Type | None], Dim], binding: Binding, name: str) -> int:
+    """Something that is counted of the value of a binding."""
+    try:
+        return _known(count(binding.var.ty), binding, name)
+    except UnknownCostError:
+        raise _unknown(binding, name) from None
+
+
+def _known(count: object, binding: Binding, name: str) -> int:
+    if not isinstance(count, int):
+        raise _unknown(binding, name)
+    return count
+
+
+def _unknown(binding: Binding, name: str) -> MemoryPlanError:
+    return MemoryPlanError(
+        f"in `{name}`, the size of `{binding.var.name}` of type {binding.var.ty} is not known: "
+        "memory is planned for one shape, so give symbolic dimensions their values before, by "
+        "BindSymbolicVars"
+    )

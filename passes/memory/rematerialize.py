@@ -1,0 +1,99 @@
+"""Backward programs that compute forward values again rather than keep them."""
+
+from collections.abc import Collection, Sequence
+
+from relaxjax.ir.expr import GlobalVar, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import did_you_mean
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.differentiation.gradient import function_of
+
+from .planning import Plan, Planner
+from .program import MemoryPlanError, Program
+from .recompute import recomputed
+
+POLICIES = ("none", "free", "balanced", "minimal")
+# How often a plan is corrected by what XLA says of it.
+_CORRECTIONS = 6
+
+
+@pass_factory(opt_level=0)
+def Rematerialize(
+    mod: IRModule,
+    func_name: str | GlobalVar,
+    budget_bytes: int | None = None,
+    policy: str | None = None,
+    must_keep: Sequence[str] = (),
+    must_recompute: Sequence[str] = (),
+) -> IRModule:
+    """Compute forward values of an adjoint again where they are used, so that it needs less memory.
+
+    `func_name` is a function that Gradient has written. With `budget_bytes`, it needs at most so
+    much beside its arguments and results, by XLA's own count, or a MemoryPlanError says what the
+    least is. Else `policy` says what is computed again: "free" (the default) what costs about as
+    much as reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory,
+    "none" nothing. Variables in `must_keep` and `must_recompute` are decided by their names.
+
+    Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
+    shows what is really kept.
+    """
+    name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    if budget_bytes is not None and policy is not None:
+        raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
+    program = Program.of(function_of(mod, name), mod, name)
+    keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
+    planner = Planner(program, keep, again)
+    if budget_bytes is not None:
+        return _within_budget(mod, name, planner, budget_bytes)
+    chosen = _by_policy(planner, policy or "free")
+    return _written(mod, name, chosen)
+
+
+def _by_policy(planner: Planner, policy: str) -> Plan:
+    if policy not in POLICIES:
+        raise ValueError(
+            f"Rematerialize: there is no policy `{policy}`{did_you_mean(policy, list(POLICIES))}; "
+            f"the policies are {', '.join(POLICIES)}"
+        )
+    plan: Plan = getattr(planner, policy)
+    return plan
+
+
+def _named(program: Program, names: Collection[str], function: str) -> frozenset[Var]:
+    """The forward values of some names."""
+    known = {step.var.name: step.var for step in program.forward}
+    for name in names:
+        if name not in known:
+            raise MemoryPlanError(
+                f"`{function}` has no forward value `{name}`{did_you_mean(name, list(known))}"
+            )
+    return frozenset(known[name] for name in names)
+
+
+def _written(mod: IRModule, name: str, plan: Plan) -> IRModule:
+    if not plan.computes_again:
+        return mod
+    return mod.with_function(name, recomputed(plan.program, plan.kept))
+
+
+def _within_budget(mod: IRModule, name: str, planner: Planner, budget: int) -> IRModule:
+    """The module whose function keeps the budget when it is compiled.
+
+    What XLA stores differs from what is planned for, so the plan is made for less until it fits.
+    """
+    target, least = budget, planner.none.peak
+    for _ in range(_CORRECTIONS):
+        plan = planner.within(target) or planner.minimal
+        found = _written(mod, name, plan)
+        used = temporary_bytes(found, name)
+        if used <= budget:
+            return found
+        least = min(least, used)
+        if plan is planner.minimal:
+            break
+        target = min(target, plan.peak) - max(used - budget, budget // 64)
+    raise MemoryPlanError(
+        f"`{name}` cannot be computed within {budget:,} bytes: the least that was found is "
+        f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
+    )

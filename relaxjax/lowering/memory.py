@@ -1,0 +1,37 @@
+"""How much memory a compiled program takes, as XLA tells it."""
+
+from typing import Any
+
+import jax
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TupleType, Type
+from relaxjax.ops.lax import JaxSymbols
+from relaxjax.ops.lax.avals import aval_of
+
+from .interpreter import LoweringError
+from .to_jax import to_jax
+from .traits import needs_x64
+
+
+def temporary_bytes(mod: IRModule, name: str) -> int:
+    """The bytes that a function needs beside its arguments and results, compiled for this machine.
+
+    Raises a LoweringError where a parameter has no fixed shape.
+    """
+    with jax.enable_x64(needs_x64(mod, name)):
+        args = [_abstract(param.ty, name, param.name) for param in mod[name].params]
+        compiled = jax.jit(to_jax(mod, name)).lower(*args).compile()
+        return int(compiled.memory_analysis().temp_size_in_bytes)
+
+
+def _abstract(ty: Type | None, name: str, param: str) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(_abstract(field, name, param) for field in ty.fields)
+    value = aval_of(ty, JaxSymbols())
+    if value is None or not all(isinstance(dim, int) for dim in value.shape):
+        raise LoweringError(
+            f"`{name}`: the parameter `{param}` is of type {ty}, but memory is known of tensors of "
+            "fixed shape only: give symbolic dimensions their values before, by BindSymbolicVars"
+        )
+    return value

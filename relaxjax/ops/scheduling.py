@@ -1,0 +1,52 @@
+"""When values are computed: what keeps a program from computing a value early."""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.types import TensorType, is_float
+
+from .cost_rules import VIEWS
+from .declare import OpError, op
+from .emit import call
+
+
+def _delay(x: Any, moment: Any) -> Any:
+    """A barrier, but on CPU a choice: there XLA drops barriers before it orders the program."""
+    return lax.platform_dependent(
+        x, moment, cpu=_chosen, default=lambda x, moment: lax.optimization_barrier((x, moment))[0]
+    )
+
+
+def _chosen(x: Any, moment: Any) -> Any:
+    """`x`, unless one number is both very large and very small, which XLA does not rule out."""
+    number = lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim).reshape(())
+    number = number.astype(jnp.float32)
+    never = (number > 3e38) & (number < -3e38)
+    return lax.select(jnp.broadcast_to(never, x.shape), jnp.zeros_like(x), x)
+
+
+@op(
+    "relax.grad.delay",
+    layout=OPAQUE,
+    lower=_delay,
+    gradient=lambda g, y, x, moment: (g, None),
+    jvp=lambda tangents, y, x, moment: (
+        call("zeros_like", x) if tangents[0] is None else tangents[0]
+    ),
+    precision="follow",
+    fusion="opaque",
+    cost=VIEWS,
+)
+def delay(x: TensorType, moment: TensorType) -> TensorType:
+    """`x`, which whatever uses it cannot have before `moment` is computed: y = x.
+
+    What is computed of it a second time is so neither computed early, nor merged with the first.
+    """
+    if moment.dtype is not None and not is_float(moment.dtype):
+        raise OpError(f"`moment` must be of floating-point dtype, found {moment.dtype}")
+    if moment.dims is not None and 0 in moment.dims:
+        raise OpError("`moment` must have an element")
+    return x

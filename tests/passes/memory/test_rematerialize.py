@@ -1,0 +1,234 @@
+"""Backward programs that need less memory: the same numbers, a budget kept, and what is refused."""
+
+import os
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+from differentiable_programs import Program as RandomProgram
+from differentiable_programs import programs
+from hypothesis import HealthCheck, Phase, given, reject, settings
+from hypothesis import strategies as st
+from numpy_evaluation import run
+from parsing import parse_functions
+from pass_samples import Case, sample
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    Rematerialize,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.program import MemoryPlanError
+from relaxjax.script import relax as R
+
+ADJOINT = "main_adjoint"
+LAYERS, ROWS, WIDTH = 16, 256, 64
+
+
+def layers() -> IRModule:
+    """The adjoint of a chain of layers with a GELU each."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((ROWS, WIDTH), "float32"))
+    weights = [Var(f"w{i}", TensorType((WIDTH, WIDTH), "float32")) for i in range(LAYERS)]
+    with builder.function("main", [x, *weights]):
+        with builder.dataflow():
+            y = x
+            for i, weight in enumerate(weights):
+                z = builder.emit(R.matmul(y, weight), f"z{i}")
+                y = builder.emit(R.nn.gelu(z), f"y{i}")
+            loss = builder.emit_output(R.sum(y * y))
+        builder.emit_func_output(loss)
+    return prepared(builder.get())
+
+
+def prepared(mod: IRModule, **options: Any) -> IRModule:
+    with_adjoint = Gradient("main", **options)(mod)
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        with_adjoint = one(with_adjoint)
+    return CanonicalizeBindings()(with_adjoint)
+
+
+@pytest.fixture(scope="module")
+def deep() -> IRModule:
+    return layers()
+
+
+@pytest.fixture(scope="module")
+def everything_kept(deep: IRModule) -> int:
+    return temporary_bytes(deep, ADJOINT)
+
+
+def arguments() -> list[Any]:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(ROWS, WIDTH)).astype("float32")
+    return [x, *(random.normal(size=(LAYERS, WIDTH, WIDTH)) / 8).astype("float32")]
+
+
+def test_what_is_cheap_is_computed_again() -> None:
+    mod = parse_functions(
+        """
+        @R.function
+        def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                b = R.tanh(a)
+                c = R.matmul(b, w)
+                d = R.tanh(c)
+                loss = R.sum(d)
+                e = R.matmul(R.full((2, 3), loss), w)
+                g = R.multiply(e, b)
+                w_adjoint = R.matmul(R.permute_dims(b, [1, 0]), g)
+                R.output(loss, w_adjoint)
+            return (loss, (w_adjoint,))
+        """
+    )
+    expected = parse_functions(
+        """
+        @R.function
+        def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                b = R.tanh(a)
+                c = R.matmul(b, w)
+                d = R.tanh(c)
+                loss = R.sum(d)
+                lv = R.full((2, 3), loss)
+                e = R.matmul(lv, w)
+                a_late = R.grad.delay(a, e)
+                b_again = R.tanh(a_late)
+                g = R.multiply(e, b_again)
+                lv1 = R.permute_dims(b_again, [1, 0])
+                w_adjoint = R.matmul(lv1, g)
+                R.output(loss, w_adjoint)
+            return (loss, (w_adjoint,))
+        """
+    )
+    found = Rematerialize(ADJOINT, must_recompute=["b"], policy="none")(mod)
+    assert_structural_equal(found, expected, map_free_vars=True)
+
+
+@pytest.mark.parametrize(
+    ("policy", "most"), [("none", 1.0), ("free", 0.5), ("balanced", 0.4), ("minimal", 0.4)]
+)
+def test_a_policy_saves_memory_and_keeps_every_number(
+    deep: IRModule, everything_kept: int, policy: str, most: float
+) -> None:
+    found = Rematerialize(ADJOINT, policy=policy)(deep)
+    assert temporary_bytes(found, ADJOINT) <= most * everything_kept
+    args = arguments()
+    one, other = (jax.jit(to_jax(mod, ADJOINT))(*args) for mod in (found, deep))
+    chex.assert_trees_all_equal(one, other)
+
+
+def test_nothing_changes_where_everything_may_be_kept(deep: IRModule) -> None:
+    assert Rematerialize(ADJOINT, policy="none")(deep) is deep
+    assert Rematerialize(ADJOINT, budget_bytes=2**40)(deep) is deep
+
+
+@pytest.mark.parametrize("share", [0.8, 0.6, 0.4])
+def test_a_budget_holds(deep: IRModule, everything_kept: int, share: float) -> None:
+    budget = int(share * everything_kept)
+    found = Rematerialize(ADJOINT, budget_bytes=budget)(deep)
+    assert temporary_bytes(found, ADJOINT) <= budget
+
+
+def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule) -> None:
+    with pytest.raises(MemoryPlanError, match=r"within 1,000 bytes: the least .* is [\d,]+ bytes"):
+        Rematerialize(ADJOINT, budget_bytes=1000)(deep)
+
+
+def test_random_numbers_are_drawn_alike() -> None:
+    """What a dropout drew for the forward part is drawn again, bit for bit."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((64, 64), "float32")):
+            with R.dataflow():
+                y = R.tanh(x)
+                noise = R.random.uniform(R.random.key(7), (64, 64))
+                z = R.multiply(y, noise)
+                gv = R.sum(R.exp(z))
+                R.output(gv)
+            return gv
+        """
+    )
+    kept = prepared(mod)
+    found = Rematerialize(ADJOINT, policy="minimal")(kept)
+    assert "_again" in found.script()
+    x = np.linspace(-1, 1, 4096, dtype="float32").reshape(64, 64)
+    one, other = (jax.jit(to_jax(m, ADJOINT))(x) for m in (found, kept))
+    chex.assert_trees_all_equal(one, other)
+
+
+def test_names_decide(deep: IRModule) -> None:
+    found = Rematerialize(ADJOINT, policy="free", must_keep=["y3"])(deep)
+    assert "y3_again" not in found.script()
+    assert "y4_again" in found.script()
+    with pytest.raises(MemoryPlanError, match="no forward value `y99`; did you mean `y9`"):
+        Rematerialize(ADJOINT, must_keep=["y99"])(deep)
+
+
+def test_one_wish_at_a_time(deep: IRModule) -> None:
+    with pytest.raises(ValueError, match="give `budget_bytes` or `policy`, not both"):
+        Rematerialize(ADJOINT, budget_bytes=10, policy="free")(deep)
+    with pytest.raises(ValueError, match="no policy `fre`; did you mean `free`"):
+        Rematerialize(ADJOINT, policy="fre")(deep)
+
+
+def test_only_an_adjoint_has_a_backward_part() -> None:
+    mod = parse_functions("@R.function\ndef main(x: R.Tensor((2,), 'float32')):\n    return x")
+    with pytest.raises(MemoryPlanError, match="not what an adjoint returns: a result and a tuple"):
+        Rematerialize("main")(mod)
+
+
+def test_one_shape_is_planned_for() -> None:
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor(("n",), "float32")):
+            with R.dataflow():
+                gv = R.sum(R.exp(x))
+                R.output(gv)
+            return gv
+        """
+    )
+    with pytest.raises(MemoryPlanError, match=r"type .* is not known: .* by BindSymbolicVars"):
+        Rematerialize(ADJOINT)(Gradient("main")(mod))
+
+
+def test_random_programs_keep_their_results() -> None:
+    """Whatever can be computed again is, branches and loops being kept."""
+
+    @settings(
+        phases=[Phase.explicit, Phase.generate],
+        max_examples=int(os.environ.get("RELAXJAX_PROGRAMS", "25")),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(programs(["float64"]), st.sampled_from(["free", "minimal"]))
+    def one(program: RandomProgram, policy: str) -> None:
+        index, cotangent = program.target_index, program.cotangent
+        if cotangent:
+            return
+        with jax.enable_x64(True):
+            fixed = sample("BindSymbolicVars", Case(program.module, "main", program.args))[0]
+            adjoint = Gradient("main", target_index=index)(fixed(program.module))
+            try:
+                found = Rematerialize(ADJOINT, policy=policy)(adjoint)
+            except MemoryPlanError:
+                reject()  # a value's shape depends on what a match_cast finds
+            expected = run(to_jax(adjoint, ADJOINT), *program.args)
+            chex.assert_trees_all_equal(run(to_jax(found, ADJOINT), *program.args), expected)
+
+    one()
