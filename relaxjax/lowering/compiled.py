@@ -10,9 +10,11 @@ import numpy as np
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ops.platform import lowering_for
 
 from .arguments import ArgumentError, admit, as_jax
 from .interpreter import Interpreter
+from .target import platform_of
 from .traits import compiles, needs_x64
 
 
@@ -100,7 +102,8 @@ class CompiledFunction:
 
     def _run(self, *args: Any) -> Any:
         values = list(map(as_jax, args))
-        return Interpreter(self.mod).run(self.function, values, self.name, None)
+        with lowering_for(platform_of(self.place)):
+            return Interpreter(self.mod).run(self.function, values, self.name, None)
 
     def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
         return self._placed(self._jitted(args))

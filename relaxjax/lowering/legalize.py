@@ -14,6 +14,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import uses
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
+from relaxjax.ops.platform import platform
 
 from .interpreter import LoweringError, holds_tensors
 from .target import Target, platform_of
@@ -34,7 +35,8 @@ def legalize(
 
     Args:
         mod: the module.
-        target: where it will run; what differs by platform is decided for it.
+        target: where it will run; what differs by platform is decided for it. Unless it is given,
+            lowerings that differ are those for where JAX runs by default.
         customize_map: other lowerings by operator name: JAX functions with the parameters of the
             operator.
         skip_ops: names of operators that stay as they are.
@@ -55,8 +57,9 @@ class _Legalization:
     ) -> None:
         for name in (*customize_map, *skip_ops):
             get_op(name)
-        platform = None if target is None else platform_of(target)
-        self.platform = None if platform == "gpu" else platform  # of whose make, nobody said
+        named = None if target is None else platform_of(target)
+        self.platform = None if named == "gpu" else named  # of whose make, nobody said
+        self.lowered_for = named or platform()
         self.customize_map = customize_map
         self.skipped = frozenset(skip_ops)
 
@@ -82,7 +85,7 @@ class _Legalization:
         self, call: Call, lower: Lowering, name: str, builder: BlockBuilder
     ) -> SeqExpr | None:
         """The bindings that a call becomes, in a sequence of their own."""
-        traced = trace_call(call, lower)
+        traced = trace_call(call, lower, self.lowered_for)
         if traced is None:
             return None
         dataflow = builder.current_block_is_dataflow()

@@ -21,6 +21,7 @@ from relaxjax.ops.lax.tracing import (
     filled,
     symbols_of,
 )
+from relaxjax.ops.platform import lowering_for
 
 Lowering: TypeAlias = Callable[..., Any]
 
@@ -34,13 +35,16 @@ class Traced:
     symbols: JaxSymbols
 
 
-def trace_call(call: Call, lower: Lowering) -> Traced | None:
-    """The lowering of a call as a program; None where JAX needs more than its types to trace it."""
+def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
+    """The lowering of a call as a program; None where JAX needs more than its types to trace it.
+
+    Where the lowering differs by platform, it is that of `platform`.
+    """
     args, _ = arguments(call)
     try:
         template, tensors = arranged(args)
         types = tuple(tensor.ty for tensor in tensors)
-        program, symbols = _traced(lower, template, types, call.attrs, call.ty)
+        program, symbols = _traced(lower, template, types, call.attrs, call.ty, platform)
     except NotTraceableError:
         return None
     return Traced(program, tensors, symbols)
@@ -53,6 +57,7 @@ def _traced(
     types: tuple[Type | None, ...],
     attrs: Attrs,
     result: Type | None,
+    platform: str,
 ) -> tuple[Any, JaxSymbols]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)
@@ -62,7 +67,7 @@ def _traced(
         return lower(*args, **evaluate_attrs(attrs, symbols.to_jax))
 
     try:
-        with x64_for(result, attrs, *types):
+        with x64_for(result, attrs, *types), lowering_for(platform):
             return jax.make_jaxpr(run)(*avals), symbols
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values

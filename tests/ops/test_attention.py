@@ -199,17 +199,17 @@ def test_narrow_dtypes() -> None:
 
 def test_chunks() -> None:
     """A chunk has the keys that one of its queries sees, and a program not more than eight."""
-    causal = scope_of(300, 300, "TopLeft", None)
+    causal = scope_of(300, 300, "TopLeft", None, True)
     assert list(causal.chunks(300, 300)) == [
         Chunk(0, 128, 0, 128),
         Chunk(128, 256, 0, 256),
         Chunk(256, 300, 0, 300),
     ]
-    local = scope_of(300, 300, "TopLeft", 10)
+    local = scope_of(300, 300, "TopLeft", 10, True)
     assert list(local.chunks(300, 300))[1] == Chunk(128, 256, 119, 256)
-    assert list(Scope(False, 0, None).chunks(4000, 4000)) == [Chunk(0, 4000, 0, 4000)]
+    assert list(Scope(False, 0, None, True).chunks(4000, 4000)) == [Chunk(0, 4000, 0, 4000)]
     assert len(list(causal.chunks(100_000, 100_000))) == 8
-    behind = scope_of(300, 100, "TopLeft", 10)
+    behind = scope_of(300, 100, "TopLeft", 10, True)
     assert list(behind.chunks(300, 100))[2] == Chunk(256, 300, 99, 100)
 
 

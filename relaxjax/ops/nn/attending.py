@@ -2,7 +2,9 @@
 
 A query under a causal mask sees the keys up to its own place, so a chunk of queries is multiplied
 by the keys that one of them sees, and by no others: half of the work, and of the memory for the
-products, is left out. On a CPU that takes 0.6 of the time for 256 queries and half for 1024.
+products, is left out. On a CPU that takes 0.6 of the time for 256 queries and half for 1024
+(`benchmarks/operators.py`); elsewhere, where more and smaller programs may cost more, all queries
+are one chunk.
 """
 
 import math
@@ -34,6 +36,7 @@ class Scope:
     causal: bool
     ahead: Any
     window: int | None
+    chunked: bool
 
     @property
     def whole(self) -> bool:
@@ -49,7 +52,7 @@ class Scope:
         """All queries in chunks, those of a sequence of unknown length in one."""
         known = all(isinstance(length, int) for length in (queries, keys, self.ahead))
         length = max(_SHORTEST, -(-queries // _MOST)) if known else queries
-        if self.whole or not known or queries <= length:
+        if self.whole or not self.chunked or not known or queries <= length:
             yield Chunk(0, queries, 0, keys)
             return
         for start in range(0, queries, length):
@@ -70,13 +73,15 @@ class Scope:
         return seen if self.window is None else seen & (distance < self.window)
 
 
-def scope_of(queries: Any, keys: Any, causal_mask: str | None, window_size: int | None) -> Scope:
+def scope_of(
+    queries: Any, keys: Any, causal_mask: str | None, window_size: int | None, chunked: bool
+) -> Scope:
     """The keys that a query sees by a mask, aligned at the first of both or the last."""
     extra: Any = 0
     if causal_mask == "BottomRight":
         extra = keys - queries
         extra = abs(extra) if isinstance(extra, int) else jnp.abs(jnp.asarray(extra, jnp.int32))
-    return Scope(causal_mask is not None, extra, window_size)
+    return Scope(causal_mask is not None, extra, window_size, chunked)
 
 
 def scale_of(query: Any, scale: float | None) -> float:
@@ -190,9 +195,10 @@ def attention(
     scale: float | None,
     causal_mask: str | None,
     window_size: int | None,
+    chunked: bool,
 ) -> Any:
     """softmax(scale * query @ key^T + bias) @ value, for each batch and head."""
-    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size)
+    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size, chunked)
     heads, factor, parts = key.shape[2], scale_of(query, scale), []
     q, k, v = _rows(query, heads), _by_heads(key), _by_heads(value)
     groups = q.shape[2]
@@ -223,12 +229,13 @@ def attention_backward(
     scale: float | None,
     causal_mask: str | None,
     window_size: int | None,
+    chunked: bool,
 ) -> tuple[Any, ...]:
     """The adjoints of query, key, value, and of the bias if it is one of floats.
 
     The weights are computed again: nothing of their size outlives the forward program.
     """
-    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size)
+    scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size, chunked)
     heads, factor = key.shape[2], scale_of(query, scale)
     wide = _wide(query.dtype)
     q, g, k, v = _rows(query, heads), _rows(output_grad, heads), _by_heads(key), _by_heads(value)

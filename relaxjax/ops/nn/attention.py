@@ -1,6 +1,7 @@
 """Scaled dot-product attention on tensors of shape (batch, sequence, heads, head dimension)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -15,6 +16,7 @@ from relaxjax.ops.cost_rules import TRANSCENDENTAL_FLOPS, counting, dims_at
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.shapes import common_dtype, dims_text
 from relaxjax.ops.sugar import sugar
 
@@ -24,6 +26,11 @@ from .attending import attention_where as attend_where
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
+
+
+def _on_each_platform(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """A lowering that takes queries in chunks on a CPU, and all of them at once elsewhere."""
+    return by_platform(partial(lower, chunked=False), cpu=partial(lower, chunked=True))
 
 
 def _require_mask(causal_mask: str | None, window_size: int | None) -> None:
@@ -91,7 +98,9 @@ def _attended(call: Call) -> Dim:
 @op(
     "relax.nn.attention",
     layout=OPAQUE,
-    lower=lambda query, key, value, **attrs: attend(query, key, value, None, **attrs),
+    lower=_on_each_platform(
+        lambda query, key, value, **attrs: attend(query, key, value, None, **attrs)
+    ),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
     cost=counting(_attended),
@@ -118,7 +127,7 @@ def plain_attention(
 @op(
     "relax.nn.attention_bias",
     layout=OPAQUE,
-    lower=attend,
+    lower=_on_each_platform(attend),
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
     **_RULES,
     cost=counting(_attended),
@@ -143,12 +152,17 @@ attention_backward = backward_of(
     "query",
     "key",
     "value",
-    lower=lambda g, query, key, value, **attrs: attend_backward(
-        g, query, key, value, None, **attrs
+    lower=_on_each_platform(
+        lambda g, query, key, value, **attrs: attend_backward(g, query, key, value, None, **attrs)
     ),
 )
 attention_bias_backward = backward_of(
-    biased_attention, "query", "key", "value", "bias", lower=attend_backward
+    biased_attention,
+    "query",
+    "key",
+    "value",
+    "bias",
+    lower=_on_each_platform(attend_backward),
 )
 
 

@@ -4,7 +4,7 @@ The gradients are convolutions again: that of the data a transposed one, that of
 the data with the adjoint as its kernel, in which strides and dilation change places.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relaxjax.ir.dims import Dim, can_prove_different, floordiv
@@ -16,6 +16,7 @@ from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dims_of, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
@@ -120,23 +121,29 @@ def in_one_dtype(data: Any, weight: Any, out_dtype: str | None) -> tuple[Any, An
     return data, weight, target if target.itemsize >= data.dtype.itemsize else data.dtype
 
 
-def _convolve(
-    data: Any,
-    weight: Any,
-    strides: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    data, weight, wide = in_one_dtype(data, weight, out_dtype)
-    pads = tuple(pad_pairs(padding))
-    layouts = (data_layout, kernel_layout, out_layout)
-    out = Convolution(strides, pads, dilation, groups, *layouts).apply(data, weight, wide)
-    return cast(out, out_dtype or out.dtype)
+def _lowering(apply: Callable[[Convolution, Any, Any, Any], Any]) -> Callable[..., Any]:
+    """A lowering that computes a convolution by one of its forms."""
+
+    def lower(
+        data: Any,
+        weight: Any,
+        strides: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+        data_layout: str,
+        kernel_layout: str,
+        out_layout: str,
+        out_dtype: str | None,
+    ) -> Any:
+        data, weight, wide = in_one_dtype(data, weight, out_dtype)
+        pads = tuple(pad_pairs(padding))
+        layouts = (data_layout, kernel_layout, out_layout)
+        form = Convolution(strides, pads, dilation, groups, *layouts)
+        out = apply(form, data, weight, wide)
+        return cast(out, out_dtype or out.dtype)
+
+    return lower
 
 
 def swapped_kernel(layout: str) -> str:
@@ -198,10 +205,13 @@ def weight_adjoint(
     """The adjoint of a kernel, from what it was applied to and from the adjoint of what came out.
 
     A convolution in which channels are the batch and the batch is summed over. What strides left
-    over at the end of `image` shows as places behind the kernel's, which are cut off.
+    over at the end of `image` is taken off the padding; where its length is unknown, it shows as
+    places behind the kernel's, which are cut off.
     """
     strides, padding, dilation, groups = window
     image_layout, feature_layout, kernel_layout = layouts
+    image_dims = by_letter(dims_of(image), image_layout)
+    kernel_dims = by_letter(dims_of(weight), kernel_layout)
     out_dtype = dtype_of(weight)
     mixed = not dtype_of(image) == dtype_of(features) == out_dtype
     adjoint = call(
@@ -209,7 +219,7 @@ def weight_adjoint(
         _groups_in_batch(image, image_layout, groups),
         features,
         dilation,
-        padding,
+        _without_rest(image_dims, kernel_dims, strides, padding, dilation),
         strides,
         groups,
         relabelled(image_layout, N="C", C="N"),
@@ -222,6 +232,24 @@ def weight_adjoint(
         return adjoint
     axes = list(range(len(dims)))
     return call("strided_slice", adjoint, axes, [0] * len(axes), dims)
+
+
+def _without_rest(
+    image: Mapping[str, Dim],
+    kernel: Mapping[str, Dim],
+    strides: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+) -> list[int]:
+    """The padding without what no window reaches, as far as that is known."""
+    lows, highs = [], []
+    for letter, stride, (low, high), step in zip(
+        SPATIAL[len(strides)], strides, pad_pairs(padding), dilation, strict=True
+    ):
+        rest = (image[letter] + low + high - window_span(kernel[letter], step)) % stride
+        lows.append(low)
+        highs.append(high - rest if isinstance(rest, int) else high)
+    return [*lows, *highs]
 
 
 def _groups_in_batch(x: Expr, layout: str, groups: int) -> Expr:
@@ -270,7 +298,7 @@ def convolution(count: int) -> Op:
         layout=convolution_layout(f"N{spatial}C", f"{spatial}IO"),
         scaling=convolution_scaling(transposed=False),
         complete=complete_convolution,
-        lower=_convolve,
+        lower=by_platform(_lowering(Convolution.by_xla), cpu=_lowering(Convolution.on_cpu)),
         gradient=_convolution_gradient,
         **_RULES,
     )(infer)

@@ -1,15 +1,15 @@
-"""How convolutions are computed: by XLA's own, or by a faster exact form where one applies.
+"""How convolutions are computed: by XLA's own, or on a CPU by a faster exact form.
 
-A kernel of one element is a matrix, and a product with it beats the convolution. One kernel for
-each channel (a depthwise convolution) is a sum of shifted tensors, each times a vector. A kernel
-about as large as the data, such as the adjoint that a weight's gradient slides over it, has few
-results, and each is one product.
+XLA's own is the right one on a GPU, whose library it calls. On a CPU some convolutions are products
+of matrices: those of one element, those of few windows, and all in three dimensions. A kernel for
+each input channel by itself is a sum of shifted tensors. `benchmarks/operators.py` compares them,
+and `docs/performance.md` says which form is taken where.
 """
 
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -18,7 +18,13 @@ from jax import lax
 from .layouts import SPATIAL, by_letter, permutation, window_span
 from .windows import Windows
 
-_MANY_PLACES = 49
+# Shifted tensors and slices are programs of their own: there are not more of them than this.
+MANY_PLACES = 64
+# A kernel for one channel pays up to so many outputs of it, and elements.
+_MANY_OUTPUTS, _LARGE_KERNEL = 16, 25
+# From so many rows and columns on, several products are as fast as a larger one.
+_WIDE, _LONG = 128, 1024
+FEW = 4  # channels, of which XLA's own convolution is slow
 
 
 @dataclass(frozen=True)
@@ -42,15 +48,8 @@ class Convolution:
         """The spatial axes of the data."""
         return tuple(self.data_layout.index(letter) for letter in self.spatial)
 
-    def apply(self, data: Any, weight: Any, dtype: Any) -> Any:
-        """The result, added up in `dtype`."""
-        if self.is_pointwise(weight) and not any(map(any, self.pads)):
-            return self.product(data, weight, dtype)
-        if self.is_depthwise(weight):
-            return self._shifts(data, weight, dtype)
-        windows = self.windows(data.shape, weight)
-        if self._has_few_results(data, weight, windows):
-            return self._one_by_one(data, weight, windows, dtype)
+    def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The result, added up in `dtype`, by XLA's own convolution."""
         return lax.conv_general_dilated(
             data,
             weight,
@@ -62,46 +61,77 @@ class Convolution:
             preferred_element_type=dtype,
         )
 
+    def on_cpu(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The result, added up in `dtype`, by the form that is fast on a CPU."""
+        if self.is_pointwise(weight) and not any(map(any, self.pads)):
+            return self.product(data, weight, dtype)
+        if self.is_sum_of_shifts(weight):
+            return self._shifts(data, weight, dtype)
+        windows = self.windows(data.shape, weight)
+        work = Work.of(self, data, weight, windows)
+        if work is None:
+            return self.by_xla(data, weight, dtype)
+        if work.is_one_by_one:
+            return self._one_by_one(data, weight, windows, dtype)
+        if work.is_patches:
+            return self._patches(data, weight, windows, dtype)
+        return self.by_xla(data, weight, dtype)
+
     def is_pointwise(self, weight: Any) -> bool:
         """Whether the kernel is of one element for each pair of channels."""
         sizes = by_letter(weight.shape, self.kernel_layout)
         return self.groups == 1 and all(sizes[letter] == 1 for letter in self.spatial)
 
-    def is_depthwise(self, weight: Any) -> bool:
-        """Whether each channel has one kernel, of few elements, and the windows can be counted."""
+    @property
+    def is_slow_in_xla(self) -> bool:
+        """Whether XLA's CPU backend computes such windows without products of matrices."""
+        if len(self.strides) == 1:
+            return any(step != 1 for step in (*self.strides, *self.dilation))
+        return len(self.strides) == 3
+
+    def is_sum_of_shifts(self, weight: Any) -> bool:
+        """Whether each kernel is for one channel, of few elements, and windows can be counted."""
         sizes = by_letter(weight.shape, self.kernel_layout)
         places = [sizes[letter] for letter in self.spatial]
-        single = self.groups > 1 and sizes["I"] == 1 and sizes["O"] == self.groups
-        known = all(isinstance(place, int) for place in places)
-        return single and known and math.prod(places) <= _MANY_PLACES
-
-    def _has_few_results(self, data: Any, weight: Any, windows: Windows) -> bool:
-        """Whether the kernel is as large as the data, or has one result a group in a few places."""
-        if not all(isinstance(n, int) for n in (*windows.counts, *windows.size)):
+        if sizes["I"] != 1 or not all(isinstance(place, int) for place in places):
             return False
-        results, places = math.prod(windows.counts), math.prod(windows.size)
-        batch = by_letter(data.shape, self.data_layout)["N"]
-        outputs = by_letter(weight.shape, self.kernel_layout)["O"]
-        single = self.groups > 1 and batch == 1 and outputs == self.groups
-        return bool(0 < results < places and results <= (_MANY_PLACES if single else 1))
+        if self.groups > 1:
+            return math.prod(places) <= MANY_PLACES
+        outputs = sizes["O"]
+        few = isinstance(outputs, int) and outputs <= _MANY_OUTPUTS
+        return bool(few and math.prod(places) <= _LARGE_KERNEL)
 
     def _one_by_one(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
         """Each result as a product of the kernel with the window of the data that it covers."""
-        padded = jnp.transpose(
-            windows.padded(data, 0), permutation(self.data_layout, f"NC{self.spatial}")
-        )
+        if self.groups == 1:
+            return self._columns(data, weight, windows, dtype)
+        order = f"NC{self.spatial}"
+        padded = jnp.transpose(windows.padded(data, 0), permutation(self.data_layout, order))
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
-        axes = tuple(range(2, data.ndim))
-        # The windows, each whole, at one place of the result after the other: roles are swapped.
-        swapped = Windows(
-            axes, windows.counts, self.dilation, windows.pads, self.strides, windows.size
-        )
+        whole = windows.swapped(range(2, data.ndim))
         parts = [
-            self._grouped_product(swapped.at(padded, place), kernel, dtype)
-            for place in swapped.places()
+            self._grouped_product(whole.at(padded, place), kernel, dtype)
+            for place in whole.places()
         ]
         out = lax.reshape(jnp.stack(parts, -1), (*parts[0].shape, *windows.counts))
-        return jnp.transpose(out, permutation(f"NC{self.spatial}", self.out_layout))
+        return jnp.transpose(out, permutation(order, self.out_layout))
+
+    def _columns(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+        """For each result the kernel, its outputs as rows, times the images' windows as columns."""
+        padded = jnp.transpose(
+            windows.padded(data, 0), permutation(self.data_layout, f"C{self.spatial}N")
+        )
+        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
+        rows = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
+        whole = windows.swapped(range(1, data.ndim - 1))
+
+        def product(place: tuple[int, ...]) -> Any:
+            window = lax.reshape(whole.at(padded, place), (rows.shape[1], padded.shape[-1]))
+            return jnp.matmul(rows, window, preferred_element_type=dtype)
+
+        out = jnp.stack([product(place) for place in whole.places()], -1)
+        shaped = lax.reshape(out, (*out.shape[:-1], *windows.counts))
+        return jnp.transpose(shaped, permutation(f"CN{self.spatial}", self.out_layout))
 
     def _grouped_product(self, window: Any, kernel: Any, dtype: Any) -> Any:
         """The sum over channels and places of one window times the kernel, for each group."""
@@ -111,13 +141,27 @@ class Convolution:
         outputs = lax.reshape(
             kernel, (self.groups, kernel.shape[0] // self.groups, *kernel.shape[1:])
         )
-        if self.groups > 1 and inputs.shape[0] == 1 and outputs.shape[1] == 1:
-            products = inputs[0].astype(dtype) * outputs[:, 0].astype(dtype)
-            return jnp.sum(products, tuple(range(1, products.ndim)))[None]
+        if self.groups > 1 and inputs.shape[0] == 1:
+            products = jnp.swapaxes(inputs, 0, 1).astype(dtype) * outputs.astype(dtype)
+            sums = jnp.sum(products, tuple(range(2, products.ndim)))
+            return lax.reshape(sums, (1, kernel.shape[0]))
         rows = lax.reshape(inputs, (*inputs.shape[:2], math.prod(inputs.shape[2:])))
         columns = lax.reshape(outputs, (*outputs.shape[:2], math.prod(outputs.shape[2:])))
         product = jnp.einsum("ngk,gok->ngo", rows, columns, preferred_element_type=dtype)
         return lax.reshape(product, (product.shape[0], kernel.shape[0]))
+
+    def _patches(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+        """All windows side by side as the rows of a matrix, times the kernel as another."""
+        last = f"N{self.spatial}C"
+        windows = replace(windows, axes=tuple(range(1, data.ndim - 1)))
+        padded = windows.padded(jnp.transpose(data, permutation(self.data_layout, last)), 0)
+        patches = jnp.concatenate([windows.at(padded, place) for place in windows.places()], -1)
+        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"O{self.spatial}I"))
+        columns = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
+        rows = lax.reshape(patches, (math.prod(patches.shape[:-1]), patches.shape[-1]))
+        product = jnp.matmul(rows, columns.T, preferred_element_type=dtype)
+        shaped = lax.reshape(product, (*patches.shape[:-1], kernel.shape[0]))
+        return jnp.transpose(shaped, permutation(last, self.out_layout))
 
     def product(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The result for a kernel of one element: a product of matrices."""
@@ -138,9 +182,16 @@ class Convolution:
     def _shifts(self, data: Any, weight: Any, dtype: Any) -> Any:
         windows = self.windows(data.shape, weight)
         padded, vectors = windows.padded(data, 0).astype(dtype), self.vectors(weight, dtype)
+        padded = self.repeated(padded, weight)
         parts = (windows.at(padded, place) * vectors[place] for place in windows.places())
         out = functools.reduce(jnp.add, parts)
         return jnp.transpose(out, permutation(self.data_layout, self.out_layout))
+
+    def repeated(self, data: Any, weight: Any) -> Any:
+        """The data with each channel as often as there are kernels for it."""
+        axis, outputs = self.data_layout.index("C"), weight.shape[self.kernel_layout.index("O")]
+        times = outputs // self.groups
+        return data if times == 1 else jnp.repeat(data, times, axis, total_repeat_length=outputs)
 
     def windows(self, shape: Sequence[Any], weight: Any) -> Windows:
         """The windows of the kernel over data of a shape."""
@@ -155,7 +206,55 @@ class Convolution:
         return Windows(self.axes, size, self.strides, self.pads, self.dilation, counts)
 
     def vectors(self, weight: Any, dtype: Any) -> Any:
-        """A depthwise kernel: at each place its elements for the channels, as they broadcast."""
+        """Kernels of one channel: at each place their elements, as they broadcast to the result."""
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"{self.spatial}OI"))
-        channels = [self.groups if letter == "C" else 1 for letter in self.data_layout]
+        channels = [kernel.shape[-2] if letter == "C" else 1 for letter in self.data_layout]
         return lax.reshape(kernel.astype(dtype), (*kernel.shape[:-2], *channels))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How much there is to do: what decides between the forms that are products of matrices."""
+
+    form: Convolution
+    batch: int
+    outputs: int
+    inputs: int  # of each group
+    elements: int  # of an image
+    places: int  # of a window
+    results: int  # of an image
+
+    @staticmethod
+    def of(form: Convolution, data: Any, weight: Any, windows: Windows) -> "Work | None":
+        """None where a length is not known before the program runs, or nothing is to be done."""
+        image = by_letter(data.shape, form.data_layout)
+        kernel = by_letter(weight.shape, form.kernel_layout)
+        lengths = tuple(image[letter] for letter in form.spatial)
+        known = (*data.shape, *weight.shape, *windows.counts)
+        if not all(isinstance(length, int) and length > 0 for length in known):
+            return None
+        counts = map(math.prod, (lengths, windows.size, windows.counts))
+        return Work(form, image["N"], kernel["O"], kernel["I"], *counts)
+
+    @property
+    def is_one_by_one(self) -> bool:
+        """Whether results are few: each is one product, with all of its window."""
+        if self.form.groups > 1:
+            single = self.batch == 1 and self.outputs <= self.form.groups * FEW
+            return self.results < self.places and self.results <= (MANY_PLACES if single else 1)
+        if self.results == 1 < self.places:
+            return True
+        if self.form.is_slow_in_xla and self.results < self.places:
+            return self.results <= MANY_PLACES
+        wide = min(self.batch, self.outputs) >= _WIDE
+        return wide and self.results <= 9 and self.inputs * self.places <= _LONG
+
+    @property
+    def is_patches(self) -> bool:
+        """Whether windows are few, or XLA has no good program: their elements are copied out."""
+        if self.form.groups > 1 or self.places > MANY_PLACES:
+            return False
+        small = self.results < self.places and self.batch * self.results <= self.outputs
+        # XLA takes such a kernel for the data, and has then only its slowest program.
+        larger = self.places > self.elements
+        return small or larger or self.form.is_slow_in_xla

@@ -1,7 +1,8 @@
 """Pooling in one to three dimensions: the largest element, or the mean, of each window.
 
-Forward and backward go over the places of the window, not of the tensor. XLA's own window reduction
-is slower, and its adjoint much slower; only for windows of many places it is the shorter program.
+On a CPU forward and backward go over the places of the window, not of the tensor. XLA's own window
+reduction is slower there, and its adjoint much slower; only for windows of many places it is the
+shorter program. `benchmarks/operators.py` compares them.
 """
 
 import functools
@@ -24,6 +25,7 @@ from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import pooled
 from relaxjax.ops.shapes import element_count, require_adjoint
 from relaxjax.ops.traced import traced_gradient
@@ -105,6 +107,7 @@ def _windows(
     padding: Any,
     dilation: Any,
     ceil_mode: Any,
+    sliced: bool,
 ) -> Windows:
     axes = tuple(layout.index(letter) for letter in SPATIAL[len(strides)])
     counts, pads = [], []
@@ -118,7 +121,7 @@ def _windows(
         counts.append(room // stride + 1)
         end = (counts[-1] - 1) * stride + span - length - low if ceil_mode else high
         pads.append((low, high if isinstance(end, int) and end < high else end))
-    return Windows(axes, pool_size, strides, tuple(pads), dilation, tuple(counts))
+    return Windows(axes, pool_size, strides, tuple(pads), dilation, tuple(counts), sliced)
 
 
 def _arranged(x: Any, source: str, target: str) -> Any:
@@ -158,14 +161,25 @@ def _max_pool_backward(
         (adjoint,) = jax.vjp(lambda x: _largest(x, windows), data)[1](g)
         return adjoint
     padded = windows.padded(data, _lowest(data.dtype))
-    parts = [windows.at(padded, place) for place in windows.places()]
-    largest = functools.reduce(jnp.maximum, parts)
-    free, total = jnp.ones(largest.shape, bool), jnp.zeros_like(padded)
-    for place, part in zip(windows.places(), parts, strict=True):
-        hit = free & (part == largest)
-        free = free & ~hit
-        total = total + windows.back(jnp.where(hit, g, jnp.zeros_like(g)), place, padded.shape)
+    first = windows.spread(_first_largest(padded, windows), -1)
+    spread, total = windows.spread(g, 0), jnp.zeros_like(padded)
+    for number, place in enumerate(windows.places()):
+        part = jnp.where(first == number, spread, jnp.zeros_like(spread))
+        total = total + windows.moved(part, place, padded.shape)
     return windows.unpadded(total)
+
+
+def _first_largest(padded: Any, windows: Windows) -> Any:
+    """The number of the first place in each window that has its largest element."""
+    start, *others = windows.places()
+    largest = windows.at(padded, start)
+    number = jnp.zeros(largest.shape, jnp.int8)
+    for index, place in enumerate(others, 1):
+        part = windows.at(padded, place)
+        larger = part > largest
+        largest = jnp.where(larger, part, largest)
+        number = jnp.where(larger, jnp.int8(index), number)
+    return number
 
 
 def _window_sum(x: Any, windows: Windows) -> Any:
@@ -205,9 +219,16 @@ def _avg_pool_backward(
         like = jax.ShapeDtypeStruct(data.shape, g.dtype)
         (adjoint,) = jax.linear_transpose(lambda x: _window_sum(x, windows), like)(g)
         return adjoint.astype(data.dtype)
-    shape = windows.padded_shape(data.shape)
-    parts = (windows.back(g, place, shape) for place in windows.places())
+    shape, spread = windows.padded_shape(data.shape), windows.spread(g, 0)
+    parts = (windows.moved(spread, place, shape) for place in windows.places())
     return windows.unpadded(functools.reduce(jnp.add, parts)).astype(data.dtype)
+
+
+def _on_each_platform(lower: Callable[..., Any]) -> Callable[..., Any]:
+    """A lowering that takes slices on a CPU, and leaves windows to XLA elsewhere."""
+    return by_platform(
+        functools.partial(lower, sliced=False), cpu=functools.partial(lower, sliced=True)
+    )
 
 
 def _pooled(call: Call) -> Dim:
@@ -242,7 +263,7 @@ def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[
         layout=lettered(),
         scaling=pooled(nonnegative=kind == "max"),
         complete=complete_pooling,
-        lower=lower,
+        lower=_on_each_platform(lower),
         gradient=gradient,
         precision="follow",
         fusion="reduction",
@@ -276,7 +297,7 @@ def pooling_backward(
         f"relax.grad.{kind}_pool{count}d_backward",
         layout=lettered(data=1, like_result=0),
         complete=complete_pooling,
-        lower=lower,
+        lower=_on_each_platform(lower),
         gradient=gradient,
         precision="follow",
         fusion="opaque",

@@ -1,12 +1,7 @@
 """Transposed convolutions: each input is spread over a window of the output, times the kernel."""
 
-import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import jax.numpy as jnp
-import numpy as np
-from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
@@ -17,6 +12,7 @@ from relaxjax.ops.declare import DType, Ints, OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_vdevice
 
@@ -29,16 +25,8 @@ from .convolution import (
     weight_adjoint,
 )
 from .convolution_forms import Convolution
-from .layouts import (
-    SPATIAL,
-    by_letter,
-    in_layout,
-    pad_pairs,
-    permutation,
-    require_rank,
-    window_span,
-)
-from .windows import Windows
+from .layouts import SPATIAL, in_layout, pad_pairs, require_rank, window_span
+from .transposed_forms import TransposedConvolution
 
 
 def _transposed_type(
@@ -84,93 +72,29 @@ def _transposed_type(
     return TensorType(in_layout(out, out_layout), dtype, vdevice=vdevice)
 
 
-def _convolve_transposed(
-    data: Any,
-    weight: Any,
-    strides: Any,
-    padding: Any,
-    output_padding: Any,
-    dilation: Any,
-    groups: int,
-    data_layout: str,
-    kernel_layout: str,
-    out_layout: str,
-    out_dtype: str | None,
-) -> Any:
-    """By XLA's own, or as a sum over the places of the kernel, where that is few products.
+def _lowering(apply: Callable[[TransposedConvolution, Any, Any, Any], Any]) -> Callable[..., Any]:
+    """A lowering that computes a transposed convolution by one of its forms."""
 
-    The layouts are those of the convolution that this one is the transpose of.
-    """
-    data, weight, wide = in_one_dtype(data, weight, out_dtype)
-    pads, swapped = tuple(pad_pairs(padding)), swapped_kernel(kernel_layout)
-    layouts = (data_layout, swapped, out_layout)
-    form = Convolution(strides, pads, dilation, groups, *layouts)
-    if form.is_pointwise(weight):
-        plain = _plain_convolution(len(strides), data_layout, kernel_layout)
-        parts = {(0,) * len(strides): plain.product(data, weight, wide)}
-    elif form.is_depthwise(weight):
-        vectors = form.vectors(weight, wide)
-        size = vectors.shape[: len(strides)]
-        parts = {place: data.astype(wide) * vectors[place] for place in np.ndindex(size)}
-    else:
-        out = _spread_out(data, weight, form, output_padding, wide)
+    def lower(
+        data: Any,
+        weight: Any,
+        strides: Any,
+        padding: Any,
+        output_padding: Any,
+        dilation: Any,
+        groups: int,
+        data_layout: str,
+        kernel_layout: str,
+        out_layout: str,
+        out_dtype: str | None,
+    ) -> Any:
+        data, weight, wide = in_one_dtype(data, weight, out_dtype)
+        layouts = (data_layout, swapped_kernel(kernel_layout), out_layout)
+        form = Convolution(strides, tuple(pad_pairs(padding)), dilation, groups, *layouts)
+        out = apply(TransposedConvolution(form, output_padding), data, weight, wide)
         return cast(out, out_dtype or out.dtype)
-    out = _put_back(parts, weight, form, output_padding)
-    out = jnp.transpose(out, permutation(data_layout, out_layout))
-    return cast(out, out_dtype or out.dtype)
 
-
-def _plain_convolution(count: int, data_layout: str, kernel_layout: str) -> Convolution:
-    """A convolution with no strides, padding or dilation, that keeps the layout."""
-    one, none = (1,) * count, ((0, 0),) * count
-    return Convolution(one, none, one, 1, data_layout, kernel_layout, data_layout)
-
-
-def _put_back(
-    parts: Mapping[tuple[int, ...], Any], weight: Any, form: Convolution, extra: Sequence[Any]
-) -> Any:
-    """The sum of tensors, each spread by the strides and moved to a place of the windows."""
-    shape = list(next(iter(parts.values())).shape)
-    sizes = by_letter(weight.shape, form.kernel_layout)
-    size = tuple(sizes[letter] for letter in form.spatial)
-    counts = tuple(shape[axis] for axis in form.axes)
-    windows = Windows(form.axes, size, form.strides, form.pads, form.dilation, counts)
-    for i, axis in enumerate(form.axes):
-        span = window_span(size[i], form.dilation[i])
-        shape[axis] = (counts[i] - 1) * form.strides[i] + span + extra[i]
-    moved = (windows.back(part, place, shape) for place, part in parts.items())
-    return windows.unpadded(functools.reduce(jnp.add, moved))
-
-
-def _spread_out(data: Any, weight: Any, form: Convolution, extra: Sequence[Any], dtype: Any) -> Any:
-    """A convolution of the data, spread out by the strides, with the kernel turned round."""
-    sizes = by_letter(weight.shape, form.kernel_layout)
-    spans = [window_span(sizes[c], d) for c, d in zip(form.spatial, form.dilation, strict=True)]
-    pads = [
-        (span - 1 - low, span - 1 - high + more)
-        for span, (low, high), more in zip(spans, form.pads, extra, strict=True)
-    ]
-    kernel = _turned_round(weight, swapped_kernel(form.kernel_layout), form.spatial, form.groups)
-    return lax.conv_general_dilated(
-        data,
-        kernel,
-        (1,) * len(spans),
-        pads,
-        lhs_dilation=form.strides,
-        rhs_dilation=form.dilation,
-        dimension_numbers=(form.data_layout, f"OI{form.spatial}", form.out_layout),
-        feature_group_count=form.groups,
-        preferred_element_type=dtype,
-    )
-
-
-def _turned_round(weight: Any, layout: str, spatial: str, groups: int) -> Any:
-    """The kernel flipped along its spatial axes, with its input and output channels swapped."""
-    kernel = jnp.transpose(weight, permutation(layout, f"IO{spatial}"))
-    kernel = lax.rev(kernel, range(2, kernel.ndim))
-    inputs, outputs, *window = kernel.shape
-    apart = lax.reshape(kernel, (groups, inputs // groups, outputs, *window))
-    return lax.reshape(jnp.swapaxes(apart, 1, 2), (groups * outputs, inputs // groups, *window))
+    return lower
 
 
 def _gradient(
@@ -242,7 +166,9 @@ def transposed_convolution(count: int) -> Op:
         layout=convolution_layout(f"N{spatial}C", f"{spatial}OI"),
         scaling=convolution_scaling(transposed=True),
         complete=complete_convolution,
-        lower=_convolve_transposed,
+        lower=by_platform(
+            _lowering(TransposedConvolution.by_xla), cpu=_lowering(TransposedConvolution.on_cpu)
+        ),
         gradient=_gradient,
         precision="always",
         fusion="out_fusable",

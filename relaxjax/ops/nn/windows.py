@@ -28,11 +28,16 @@ class Windows:
     pads: tuple[tuple[int, int], ...]
     dilation: tuple[int, ...]
     counts: tuple[Any, ...]
+    sliced: bool = True  # else everything about them is left to XLA
 
     def along(self, ndim: int, values: Sequence[Any], other: Any) -> list[Any]:
         """Values for the axes of the windows, and `other` for the other axes."""
         given = dict(zip(self.axes, values, strict=True))
         return [given.get(axis, other) for axis in range(ndim)]
+
+    def swapped(self, axes: Sequence[int]) -> "Windows":
+        """The windows whole, at one place of the result after the other: roles are swapped."""
+        return Windows(tuple(axes), self.counts, self.dilation, self.pads, self.strides, self.size)
 
     def padded(self, x: Any, value: Any) -> Any:
         sides = [(low, high, 0) for low, high in self.pads]
@@ -48,9 +53,9 @@ class Windows:
 
     @property
     def left_to_xla(self) -> bool:
-        """Whether the places are many, or windows counted by a symbol, which no slice can be."""
+        """Whether slices are not wanted, or many, or of windows that a symbol counts."""
         known = all(isinstance(count, int) for count in self.counts)
-        return not known or math.prod(self.size) > _MANY_PLACES
+        return not self.sliced or not known or math.prod(self.size) > _MANY_PLACES
 
     def places(self) -> list[tuple[int, ...]]:
         """The places inside a window, row by row."""
@@ -73,14 +78,21 @@ class Windows:
 
     def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
         """Values, one for each window, at one place of them in zeros of the padded shape."""
+        return self.moved(self.spread(values, 0), place, shape)
+
+    def spread(self, values: Any, filling: Any) -> Any:
+        """Values, one for each window, as far apart as the windows, with a filling in between."""
+        sides = self.along(values.ndim, [(0, 0, stride - 1) for stride in self.strides], (0, 0, 0))
+        return lax.pad(values, jnp.asarray(filling, values.dtype), sides)
+
+    def moved(self, spread: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
+        """What `spread` gave, at one place of the windows in zeros of the padded shape."""
         sides = []
-        for axis, inside, count, stride, dilation in zip(
-            self.axes, place, self.counts, self.strides, self.dilation, strict=True
-        ):
+        for axis, inside, dilation in zip(self.axes, place, self.dilation, strict=True):
             start = inside * dilation
-            sides.append((start, shape[axis] - start - (count - 1) * stride - 1, stride - 1))
+            sides.append((start, shape[axis] - start - spread.shape[axis], 0))
         return lax.pad(
-            values, jnp.zeros((), values.dtype), self.along(values.ndim, sides, (0, 0, 0))
+            spread, jnp.zeros((), spread.dtype), self.along(spread.ndim, sides, (0, 0, 0))
         )
 
     def reduced(self, x: Any, start: Any, combine: Callable[[Any, Any], Any], one: Any) -> Any:

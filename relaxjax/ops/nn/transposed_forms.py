@@ -1,0 +1,151 @@
+"""How transposed convolutions are computed: by XLA's own, or on a CPU as products put back.
+
+XLA's own is a convolution of data spread out by the strides: most of what it multiplies is zeros.
+Where that is slow, the data is multiplied by the whole kernel at once, and each place of the kernel
+is added where it belongs. `docs/performance.md` says which form is taken where.
+"""
+
+import functools
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .convolution_forms import FEW, MANY_PLACES, Convolution
+from .layouts import by_letter, permutation, relabelled, window_span
+from .windows import Windows
+
+# From so many places on, a window that reaches over the border is mostly outside of the data.
+_LARGE = 25
+
+
+@dataclass(frozen=True)
+class TransposedConvolution:
+    """The transpose of a convolution, whose layouts are those of the data and the result here."""
+
+    of: Convolution
+    more: tuple[Any, ...]  # elements at the end of each axis of the result
+
+    def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """A convolution of the data, spread out by the strides, with the kernel turned round."""
+        pads = [
+            (span - 1 - low, span - 1 - high + extra)
+            for span, (low, high), extra in zip(
+                self._spans(weight), self.of.pads, self.more, strict=True
+            )
+        ]
+        kernel, layout = self._turned_round(weight)
+        return lax.conv_general_dilated(
+            data,
+            kernel,
+            (1,) * len(pads),
+            pads,
+            lhs_dilation=self.of.strides,
+            rhs_dilation=self.of.dilation,
+            dimension_numbers=(self.of.data_layout, layout, self.of.out_layout),
+            feature_group_count=self.of.groups,
+            preferred_element_type=dtype,
+        )
+
+    def on_cpu(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """A sum over the places of the kernel, where that is fast on a CPU, else by XLA."""
+        if self.of.groups > 1 and self.of.is_sum_of_shifts(weight):
+            return self._put_back(self._by_channel(data, weight, dtype), weight)
+        if self._is_product(data, weight):
+            last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
+            rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
+            return last._put_back(last._by_product(rows, weight, dtype), weight)
+        return self.by_xla(data, weight, dtype)
+
+    def _is_product(self, data: Any, weight: Any) -> bool:
+        """Whether XLA computes much for nothing, or without products of matrices."""
+        sizes = by_letter(weight.shape, self.of.kernel_layout)
+        window = [sizes[letter] for letter in self.of.spatial]
+        if self.of.is_pointwise(weight):
+            return True
+        if self.of.groups > 1 or not all(isinstance(n, int) for n in (*data.shape, *weight.shape)):
+            return False
+        lengths = [data.shape[axis] for axis in self.of.axes]
+        places, elements = math.prod(window), math.prod(lengths)
+        if places > MANY_PLACES or 0 in data.shape:
+            return False
+        if self.of.is_slow_in_xla or places > elements:
+            return True
+        if any(stride != 1 for stride in self.of.strides):
+            return bool(len(window) == 2 and sizes["I"] <= FEW and places < _LARGE)
+        results = math.prod(self._lengths(lengths, weight))
+        outside = places >= _LARGE and 2 * results >= 3 * elements
+        return bool(sizes["I"] <= FEW or outside)
+
+    def _spans(self, weight: Any) -> list[Any]:
+        sizes = by_letter(weight.shape, self.of.kernel_layout)
+        return [
+            window_span(sizes[letter], dilation)
+            for letter, dilation in zip(self.of.spatial, self.of.dilation, strict=True)
+        ]
+
+    def _lengths(self, lengths: Any, weight: Any) -> list[Any]:
+        """The spatial lengths of the result, without what `padding` cuts off."""
+        return [
+            (length - 1) * stride + span + extra
+            for length, stride, span, extra in zip(
+                lengths, self.of.strides, self._spans(weight), self.more, strict=True
+            )
+        ]
+
+    def _turned_round(self, weight: Any) -> tuple[Any, str]:
+        """The kernel flipped along its spatial axes, with input and output channels swapped."""
+        layout = relabelled(self.of.kernel_layout, O="I", I="O")
+        kernel = lax.rev(weight, [layout.index(letter) for letter in self.of.spatial])
+        if self.of.groups == 1:
+            return kernel, layout
+        kernel = jnp.transpose(kernel, permutation(layout, f"IO{self.of.spatial}"))
+        (inputs, outputs, *window), groups = kernel.shape, self.of.groups
+        apart = jnp.swapaxes(
+            lax.reshape(kernel, (groups, inputs // groups, outputs, *window)), 1, 2
+        )
+        shape = (groups * outputs, inputs // groups, *window)
+        return lax.reshape(apart, shape), f"OI{self.of.spatial}"
+
+    def _by_channel(self, data: Any, weight: Any, dtype: Any) -> Mapping[tuple[int, ...], Any]:
+        """The data times the kernel at each of its places, where a group has one channel of both.
+
+        Several channels of the data in a group are added up.
+        """
+        vectors = self.of.vectors(weight, dtype)
+        size, channel = vectors.shape[: len(self.of.strides)], self.of.data_layout.index("C")
+        apart = [*data.shape[:channel], self.of.groups, -1, *data.shape[channel + 1 :]]
+        single = data.shape[channel] == self.of.groups
+
+        def part(place: tuple[int, ...]) -> Any:
+            products = data.astype(dtype) * vectors[place]
+            return products if single else jnp.sum(products.reshape(apart), channel + 1)
+
+        return {place: part(place) for place in np.ndindex(size)}
+
+    def _by_product(self, data: Any, weight: Any, dtype: Any) -> Mapping[tuple[int, ...], Any]:
+        """The data, its channels last, times the whole kernel as one matrix."""
+        kernel = jnp.transpose(weight, permutation(self.of.kernel_layout, f"O{self.of.spatial}I"))
+        inputs, *window, outputs = kernel.shape
+        rows = lax.reshape(data, (data.size // inputs, inputs))
+        columns = lax.reshape(kernel, (inputs, math.prod(window) * outputs))
+        product = jnp.matmul(rows, columns, preferred_element_type=dtype)
+        shaped = lax.reshape(product, (*data.shape[:-1], *window, outputs))
+        return {place: shaped[(..., *place, slice(None))] for place in np.ndindex(tuple(window))}
+
+    def _put_back(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
+        """The sum of tensors, each spread by the strides and moved to a place of the windows."""
+        of, shape = self.of, list(next(iter(parts.values())).shape)
+        sizes = by_letter(weight.shape, of.kernel_layout)
+        size = tuple(sizes[letter] for letter in of.spatial)
+        counts = tuple(shape[axis] for axis in of.axes)
+        windows = Windows(of.axes, size, of.strides, of.pads, of.dilation, counts)
+        for axis, length in zip(of.axes, self._lengths(counts, weight), strict=True):
+            shape[axis] = length
+        moved = (windows.back(part, place, shape) for place, part in parts.items())
+        out = windows.unpadded(functools.reduce(jnp.add, moved))
+        return jnp.transpose(out, permutation(of.data_layout, of.out_layout))

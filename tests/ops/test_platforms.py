@@ -1,0 +1,209 @@
+"""Which form of an operator is chosen for which platform, seen in the legalised program."""
+
+from collections import Counter
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import post_order
+from relaxjax.lowering import to_jax
+from relaxjax.ops.platform import by_platform, lowering_for, platform
+from relaxjax.passes import LegalizeOps
+
+CONVOLUTION, PRODUCT = "conv_general_dilated", "dot_general"
+
+
+def module_of(name: str, shapes: list[Any], **attrs: Any) -> IRModule:
+    """A module that calls one operator on float32 tensors."""
+    params = [Var(f"x{i}", TensorType(shape, "float32")) for i, shape in enumerate(shapes)]
+    builder = BlockBuilder()
+    with builder.scope([param.name for param in params]):
+        body = builder.sequence(builder.emit(get_op(name)(*params, **attrs)))
+    return IRModule({"main": make_function(params, body)})
+
+
+def primitives(mod: IRModule) -> Counter[str]:
+    """How often a module calls each primitive."""
+    calls = [expr for expr in post_order(mod["main"]) if isinstance(expr, Call)]
+    return Counter(call.op.name.partition(".")[2] for call in calls if isinstance(call.op, Op))
+
+
+def chosen(target: str, name: str, *shapes: Any, **attrs: Any) -> Counter[str]:
+    return primitives(LegalizeOps(target)(module_of(name, list(shapes), **attrs)))
+
+
+def both_agree(name: str, *shapes: Any, **attrs: Any) -> None:
+    """The forms for a CPU and for a GPU compute the same."""
+    mod = module_of(name, list(shapes), **attrs)
+    random = np.random.default_rng(0)
+    args = [random.normal(size=shape).astype("float32") for shape in shapes]
+    found = [jax.jit(to_jax(LegalizeOps(target)(mod), "main"))(*args) for target in ("cpu", "cuda")]
+    chex.assert_trees_all_close(*found, rtol=1e-4, atol=1e-4)
+
+
+# What a CPU computes by products: the operator, shapes, attributes, and how many products.
+PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
+    "one element": ("relax.nn.conv2d", [(2, 3, 4, 4), (5, 3, 1, 1)], {"strides": 2}, 1),
+    "a kernel larger than the data": (
+        "relax.nn.conv2d",
+        [(2, 8, 2, 2), (8, 8, 3, 3)],
+        {"padding": 1},
+        1,
+    ),
+    "few windows beside the outputs": (
+        "relax.nn.conv2d",
+        [(2, 8, 4, 4), (16, 8, 3, 3)],
+        {"padding": 1, "strides": 2},
+        1,
+    ),
+    "one result": ("relax.nn.conv2d", [(2, 3, 5, 5), (4, 3, 5, 5)], {}, 1),
+    "wide products for few results": (
+        "relax.nn.conv2d",
+        [(128, 8, 4, 4), (128, 8, 4, 4)],
+        {"padding": 1},
+        9,
+    ),
+    "strides in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"strides": 2}, 1),
+    "three dimensions": ("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)], {}, 1),
+    "put back, three dimensions": (
+        "relax.nn.conv3d_transpose",
+        [(1, 2, 3, 3, 3), (2, 3, 2, 2, 2)],
+        {"strides": 2},
+        1,
+    ),
+    "put back, strides in one dimension": (
+        "relax.nn.conv1d_transpose",
+        [(2, 3, 16), (3, 8, 4)],
+        {"strides": 2},
+        1,
+    ),
+    "put back, few channels": (
+        "relax.nn.conv2d_transpose",
+        [(2, 8, 6, 6), (8, 3, 3, 3)],
+        {"strides": 2, "padding": 1, "output_padding": 1},
+        1,
+    ),
+    "put back, a window mostly outside": (
+        "relax.nn.conv2d_transpose",
+        [(2, 6, 10, 10), (6, 16, 5, 5)],
+        {},
+        1,
+    ),
+    "put back, a kernel larger than the data": (
+        "relax.nn.conv2d_transpose",
+        [(2, 8, 2, 2), (8, 8, 3, 3)],
+        {"padding": 1, "strides": 2},
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "shapes", "attrs", "count"), PRODUCTS.values(), ids=PRODUCTS)
+def test_convolutions_that_a_cpu_computes_by_products(
+    name: str, shapes: list[Any], attrs: dict[str, Any], count: int
+) -> None:
+    on_cpu, on_gpu = (chosen(target, name, *shapes, **attrs) for target in ("cpu", "cuda"))
+    assert (on_cpu[CONVOLUTION], on_cpu[PRODUCT]) == (0, count)
+    assert (on_gpu[CONVOLUTION], on_gpu[PRODUCT]) == (1, 0)
+    both_agree(name, *shapes, **attrs)
+
+
+# Kernels of one input channel: a CPU adds up shifted tensors.
+SHIFTS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
+    "depthwise": ("relax.nn.conv2d", [(2, 4, 5, 5), (4, 1, 3, 3)], {"groups": 4, "padding": 1}),
+    "several kernels a channel": ("relax.nn.conv2d", [(2, 3, 5, 5), (6, 1, 3, 3)], {"groups": 3}),
+    "one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (6, 1, 5, 5)], {"padding": 2}),
+    "put back": (
+        "relax.nn.conv2d_transpose",
+        [(2, 4, 5, 5), (4, 1, 3, 3)],
+        {"groups": 4, "strides": 2},
+    ),
+    "put back, several kernels a channel": (
+        "relax.nn.conv2d_transpose",
+        [(2, 6, 5, 5), (6, 1, 3, 3)],
+        {"groups": 3, "strides": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "shapes", "attrs"), SHIFTS.values(), ids=SHIFTS)
+def test_convolutions_that_a_cpu_computes_by_shifts(
+    name: str, shapes: list[Any], attrs: dict[str, Any]
+) -> None:
+    on_cpu, on_gpu = (chosen(target, name, *shapes, **attrs) for target in ("cpu", "cuda"))
+    assert on_cpu[CONVOLUTION] == on_cpu[PRODUCT] == 0
+    assert (on_gpu[CONVOLUTION], on_gpu[PRODUCT]) == (1, 0)
+    both_agree(name, *shapes, **attrs)
+
+
+# What stays a convolution on a CPU too, where the other forms were measured slower.
+LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
+    "usual": ("relax.nn.conv2d", [(2, 8, 8, 8), (8, 8, 3, 3)], {"padding": 1}),
+    "many rows": ("relax.nn.conv2d", [(16, 8, 4, 4), (8, 8, 3, 3)], {"padding": 1, "strides": 2}),
+    "in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"padding": 2}),
+    "many outputs of one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (64, 1, 3, 3)], {}),
+    "a large kernel": ("relax.nn.conv2d", [(2, 1, 16, 16), (6, 1, 7, 7)], {}),
+    "groups": ("relax.nn.conv2d", [(2, 8, 5, 5), (8, 4, 3, 3)], {"groups": 2}),
+    "put back": (
+        "relax.nn.conv2d_transpose",
+        [(2, 8, 8, 8), (8, 8, 3, 3)],
+        {"padding": 1, "strides": 2},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "shapes", "attrs"), LEFT.values(), ids=LEFT)
+def test_convolutions_that_are_left_to_xla(
+    name: str, shapes: list[Any], attrs: dict[str, Any]
+) -> None:
+    for target in ("cpu", "cuda"):
+        found = chosen(target, name, *shapes, **attrs)
+        assert (found[CONVOLUTION], found[PRODUCT]) == (1, 0)
+    both_agree(name, *shapes, **attrs)
+
+
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_pooling_takes_slices_on_a_cpu_and_windows_elsewhere(kind: str) -> None:
+    window = {"pool_size": (3, 3), "strides": (2, 2), "padding": (1, 1)}
+    forward, backward = f"relax.nn.{kind}_pool2d", f"relax.grad.{kind}_pool2d_backward"
+    for name, shapes in ((forward, [(2, 3, 8, 8)]), (backward, [(2, 3, 4, 4), (2, 3, 8, 8)])):
+        on_cpu, on_gpu = (chosen(target, name, *shapes, **window) for target in ("cpu", "cuda"))
+        reduced = [key for key in on_gpu if key.startswith(("reduce_window", "select_and"))]
+        assert reduced
+        assert not any(on_cpu[key] for key in reduced)
+        both_agree(name, *shapes, **window)
+
+
+def test_attention_takes_chunks_of_queries_on_a_cpu() -> None:
+    shapes = [(1, 300, 2, 4)] * 3
+    counts = [
+        chosen(target, "relax.nn.attention", *shapes, causal_mask="TopLeft")[PRODUCT]
+        for target in ("cpu", "cuda")
+    ]
+    assert counts == [6, 2]
+    both_agree("relax.nn.attention", *shapes, causal_mask="TopLeft")
+
+
+def test_without_a_target_the_form_is_that_of_where_jax_runs() -> None:
+    mod = module_of("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)])
+    assert primitives(LegalizeOps()(mod)) == primitives(LegalizeOps(jax.default_backend())(mod))
+
+
+def test_by_platform() -> None:
+    lower = by_platform(lambda x: ("any", x), cpu=lambda x: ("cpu", x))
+    with lowering_for("cuda"):
+        assert (platform(), lower(1)) == ("cuda", ("any", 1))
+        with lowering_for("cpu"):
+            assert lower(2) == ("cpu", 2)
+        assert lower(3) == ("any", 3)
+    with jax.default_device(jax.devices("cpu")[0]):
+        assert platform() == "cpu"
