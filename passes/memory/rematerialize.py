@@ -37,6 +37,22 @@ def Rematerialize(
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept.
+
+    Before:
+
+        b = R.tanh(a)
+        c = R.matmul(b, w)
+        ...
+        w_adjoint = R.matmul(R.permute_dims(b, [1, 0]), g)
+
+    After:
+
+        b = R.tanh(a)
+        c = R.matmul(b, w)
+        ...
+        a_late = R.grad.delay(a, g)
+        b_again = R.tanh(a_late)
+        w_adjoint = R.matmul(R.permute_dims(b_again, [1, 0]), g)
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     if budget_bytes is not None and policy is not None:
