@@ -35,7 +35,8 @@ def run(args: argparse.Namespace) -> int:
         print(signature(op))
         print(f"    {summary(op)}")
         print(f"    {rules_text(op)}")
-        print(f"    cost: {rules(op)['cost']}")
+        if op.cost is not None:
+            print(f"    cost: {rules(op)['cost']}")
         if op.facts:
             print(f"    facts: {facts_text(op)}")
     counted = sum(op.gradient is not None for op in found)

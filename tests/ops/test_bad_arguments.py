@@ -11,8 +11,11 @@ import pytest
 from bad_arguments import spoilt
 from operator_evaluation import call_of, lowered_shapes, of_type
 from operator_sample_table import SAMPLES
+from operator_samples import Array, Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
+from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.op import Op
 from relaxjax.ir.registry import OPS, get_op
 
 # Shapes that depend on values cannot be traced, and effects are not to happen here.
@@ -30,14 +33,18 @@ def test_spoilt_calls(name: str) -> None:
     op = get_op(name)
     names = tuple(f"`{param.name}" for param in op.params)
     for title, sample in spoilt(op, SAMPLES[name][0]):
-        told = ""
-        try:
-            call, arrays = call_of(op, sample)
-        except (TypeError, ValueError) as error:
-            told = str(error)
-        if told:
+        told, made = _made(op, sample)
+        if made is None:
             assert told.startswith(f"{name}: "), f"{title}: {told}"
             assert any(part in told for part in names), f"{title}: {told}"
         elif name not in UNTRACED:
-            result = lowered_shapes(call, arrays)
-            assert of_type(call.ty, result), f"{title}: {call.ty} inferred, {result} returned"
+            result = lowered_shapes(*made)
+            assert of_type(made[0].ty, result), f"{title}: {made[0].ty}, but {result} returned"
+
+
+def _made(op: Op, sample: Sample) -> tuple[str, tuple[Call, dict[Var, Array]] | None]:
+    """The call of a sample, or what the operator says against it."""
+    try:
+        return "", call_of(op, sample)
+    except (TypeError, ValueError) as error:
+        return str(error), None
