@@ -11,17 +11,18 @@ from relaxjax.ir.types import TensorType, is_float
 from .cost_rules import VIEWS
 from .declare import OpError, op
 from .emit import call
+from .platform import by_platform
 
 
-def _delay(x: Any, moment: Any) -> Any:
-    """A barrier, but on CPU a choice: there XLA drops barriers before it orders the program."""
-    return lax.platform_dependent(
-        x, moment, cpu=_chosen, default=lambda x, moment: lax.optimization_barrier((x, moment))[0]
-    )
+def _barrier(x: Any, moment: Any) -> Any:
+    return lax.optimization_barrier((x, moment))[0]
 
 
 def _chosen(x: Any, moment: Any) -> Any:
-    """`x`, unless one number is both very large and very small, which XLA does not rule out."""
+    """`x`, unless one number is both very large and very small, which XLA does not rule out.
+
+    A CPU has no use for a barrier: XLA drops those before it orders the program.
+    """
     number = lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim).reshape(())
     number = number.astype(jnp.float32)
     never = (number > 3e38) & (number < -3e38)
@@ -31,7 +32,7 @@ def _chosen(x: Any, moment: Any) -> Any:
 @op(
     "relax.grad.delay",
     layout=OPAQUE,
-    lower=_delay,
+    lower=by_platform(_barrier, cpu=_chosen),
     gradient=lambda g, y, x, moment: (g, None),
     jvp=lambda tangents, y, x, moment: (
         call("zeros_like", x) if tangents[0] is None else tangents[0]

@@ -207,3 +207,10 @@ def test_by_platform() -> None:
         assert lower(3) == ("any", 3)
     with jax.default_device(jax.devices("cpu")[0]):
         assert platform() == "cpu"
+
+
+def test_what_waits_does_so_by_a_barrier_where_that_holds() -> None:
+    shapes = [(2, 3), (4,)]
+    assert chosen("cuda", "relax.grad.delay", *shapes)["optimization_barrier"] == 1
+    assert chosen("cpu", "relax.grad.delay", *shapes)["optimization_barrier"] == 0
+    both_agree("relax.grad.delay", *shapes)
