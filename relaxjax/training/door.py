@@ -47,12 +47,16 @@ def admit(kind: str, var: Var, value: Any, device: Any) -> jax.Array:
 
 def to_device(array: Any, device: Any) -> jax.Array:
     """A copy on the device, which may be donated without harm to whoever holds `array`."""
-    if not isinstance(array, jax.Array):
-        array = np.array(
-            array
-        )  # of host memory, JAX may keep the very buffer in spite of `may_alias`
-    copy: jax.Array = jax.device_put(array, device, may_alias=False)
+    (copy,) = all_to_device((array,), device)
     return copy
+
+
+def all_to_device(arrays: tuple[Any, ...], device: Any) -> tuple[jax.Array, ...]:
+    """Copies of arrays on the device, which are sent together."""
+    # Of host memory JAX may keep the very buffer, in spite of `may_alias`.
+    own = tuple(x if isinstance(x, jax.Array) else np.array(x) for x in arrays)
+    copies: tuple[jax.Array, ...] = jax.device_put(own, device, may_alias=False)
+    return copies
 
 
 def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:

@@ -11,20 +11,24 @@ Batch: TypeAlias = tuple[Any, Any]
 Call: TypeAlias = tuple[int, Batch]  # how many steps, and their batch; stacked where several
 
 
-def calls(batches: Iterable[Batch], size: int, skip: int = 0) -> Iterator[Call]:
-    """The batches as calls of up to `size` steps, without the first `skip` batches.
+def calls(
+    batches: Iterable[Batch], size: int | Callable[[Batch], int], skip: int = 0
+) -> Iterator[Call]:
+    """The batches as calls of up to so many steps, without the first `skip` batches.
 
     Only batches of equal shapes share a call, and a call that would not be full is made of single
-    steps: so two programs serve all.
+    steps: so two programs serve all. `size` may be a function of the first batch.
     """
     group: list[Batch] = []
+    most = size if isinstance(size, int) else 0
     for batch in islice(batches, skip, None):
+        most = size(batch) if callable(size) and not most else most
         if group and _shapes(batch) != _shapes(group[0]):
             yield from _singly(group)
             group = []
         group.append(batch)
-        if len(group) == size:
-            yield (size, _stacked(group)) if size > 1 else (1, batch)
+        if len(group) == most:
+            yield (most, _stacked(group)) if most > 1 else (1, batch)
             group = []
     yield from _singly(group)
 

@@ -25,8 +25,7 @@ Data: TypeAlias = Iterable[Batch] | Callable[[int], Iterable[Batch]]
 class Trainable(Evaluator, Checkable, Protocol):
     """What the loop asks of a trainer."""
 
-    @property
-    def best_steps_per_call(self) -> int: ...
+    def best_steps_per_call(self, batch: Batch) -> int: ...
 
     def update(self, inputs: Any, targets: Any) -> jax.Array: ...
 
@@ -145,13 +144,15 @@ class _Plan:
 
     def losses(self, batches: Iterable[Batch], position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
-        size = self.steps_per_call
-        steps = self.trainer.best_steps_per_call if size == "auto" else size
-        planned = calls(batches, steps, position.steps)
+        planned = calls(batches, self.size_of_call, position.steps)
         made = position.total_steps
         for count, batch in ahead(planned, self.prefetch, self.trainer.place):
             yield count, self.update(made, count, batch)
             made += count
+
+    def size_of_call(self, batch: Batch) -> int:
+        size = self.steps_per_call
+        return self.trainer.best_steps_per_call(batch) if size == "auto" else size
 
     def update(self, before: int, count: int, batch: Batch) -> Any:
         if self.guard is not None:

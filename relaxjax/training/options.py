@@ -21,7 +21,8 @@ class FitOptions(TypedDict, total=False):
     resume: go on from the last of the checkpoints. `data` must give the same batches again; the
         weights are then, bit for bit, those of a training that was never interrupted.
     steps_per_call: how many steps one call of the device makes, for small models whose steps are
-        shorter than a call; "auto" decides by the size of the model.
+        shorter than a call; "auto" decides by what a step computes. Other groupings of steps round
+        differently, so keep it the same to repeat a training.
     prefetch: how many calls ahead batches are copied to the device.
     check_numerics: raise a `NumericsError` once a loss or a gradient is NaN or infinite. It names
         the first bad binding, and the trainer keeps the state of before that step.

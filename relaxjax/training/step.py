@@ -16,6 +16,10 @@ from .group import Arrays
 from .layout import LOSS_SCALE, TRAIN_STEP
 from .numerics import all_finite, with_gradients
 
+# Measured on CPUs: what a call costs is a good part of smaller steps, and little of larger ones.
+_SMALL_STEP = 1e8  # floating-point operations
+_STEPS_PER_CALL = 16
+
 _STEPS: WeakKeyDictionary[Executable, "TrainStep"] = WeakKeyDictionary()
 
 
@@ -48,6 +52,7 @@ class TrainStep:
         self._train_step = with_gradients(mod, TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
+        self._counts: dict[tuple[Any, ...], int] = {}
         self._one = jax.jit(self._run, donate_argnums=0)
         self._many = jax.jit(self._run_many, donate_argnums=0)
         self._one_checked = jax.jit(self._run_checked, donate_argnums=0)
@@ -77,6 +82,19 @@ class TrainStep:
         run = self._many_checked if many else self._one_checked
         losses, flags, new_state = run(state, is_sound, inputs, targets)
         return losses, flags, new_state
+
+    def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
+        """How many steps one call had better make, by what a step computes.
+
+        A convolution inside of the loop over steps is many times slower on CPUs.
+        """
+        shapes = tuple(array.shape for array in (*inputs, *targets))
+        if shapes not in self._counts:
+            lowered = self._one.lower(state, inputs, targets)
+            flops = (lowered.cost_analysis() or {}).get("flops", _SMALL_STEP)
+            is_small = flops < _SMALL_STEP and "convolution" not in lowered.as_text()
+            self._counts[shapes] = _STEPS_PER_CALL if is_small else 1
+        return self._counts[shapes]
 
     def dtypes(self) -> AbstractContextManager[Any]:
         """The context in which JAX knows the dtypes of the program."""

@@ -16,7 +16,7 @@ from relaxjax.lowering.target import placement
 
 from . import checkpoint
 from .compilation_cache import use_compilation_cache
-from .door import tensor_type, to_device, with_dtype
+from .door import all_to_device, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
@@ -190,18 +190,20 @@ class Trainer:
         """The factor by which the loss is scaled at present; None where it is not."""
         return float(self._state.optimizer[0]) if LOSS_SCALE in self.mod.attrs else None
 
-    @property
-    def best_steps_per_call(self) -> int:
-        return 1
+    def best_steps_per_call(self, batch: tuple[Any, Any]) -> int:
+        """How many steps one call had better make on batches like this one.
+
+        It goes by the program and not by the clock, so the same training repeats itself.
+        """
+        with self._step.dtypes():
+            return self._step.best_count(self._state, *self._batch(*batch))
 
     def place(self, batch: tuple[Any, Any]) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
             inputs, targets = self._batch(*batch)
-            return (
-                tuple(to_device(array, self.device) for array in inputs),
-                tuple(to_device(array, self.device) for array in targets),
-            )
+            placed = all_to_device((*inputs, *targets), self.device)
+            return placed[: len(inputs)], placed[len(inputs) :]
 
     def fit(
         self,

@@ -17,6 +17,18 @@ def shape(call: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     return steps, inputs.shape, targets.shape
 
 
+def test_the_first_batch_may_say_how_many_steps_a_call_makes() -> None:
+    asked = []
+
+    def size(batch: Any) -> int:
+        asked.append(batch)
+        return 2
+
+    given = batches(4, 4, 4)
+    assert [steps for steps, _ in calls(given, size)] == [2, 1]
+    assert asked == [given[0]]
+
+
 def test_single_steps_are_the_batches_themselves() -> None:
     given = batches(4, 4)
     found = list(calls(given, 1))

@@ -7,11 +7,17 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, batch, classifier, counting
 
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
 from relaxjax.training import (
     EarlyStopping,
     EpochReport,
     Lines,
+    Trainer,
     accuracy,
     evaluate_with_loss,
     fit,
@@ -60,7 +66,10 @@ def test_the_loop_makes_the_steps_that_update_makes() -> None:
     np.testing.assert_array_equal(ours.export_params()["w1"], by_hand.export_params()["w1"])
 
 
-@pytest.mark.parametrize("options", [{"steps_per_call": 2}, {"steps_per_call": 3}, {"prefetch": 2}])
+@pytest.mark.parametrize(
+    "options",
+    [{"steps_per_call": 2}, {"steps_per_call": 3}, {"steps_per_call": "auto"}, {"prefetch": 2}],
+)
 def test_calls_of_several_steps_and_prefetching_train_the_same(options: dict[str, Any]) -> None:
     plain, other = classifier(), classifier()
     expected, found = plain.fit(DATA, 2, reporter=Told()), Told()
@@ -72,6 +81,37 @@ def test_calls_of_several_steps_and_prefetching_train_the_same(options: dict[str
     np.testing.assert_allclose(
         other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-5, atol=1e-6
     )
+
+
+def test_small_steps_share_calls_where_that_is_left_to_the_program(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trainer = classifier()
+    assert trainer.best_steps_per_call(DATA[0]) == 16
+    monkeypatch.setattr("relaxjax.training.step._SMALL_STEP", 100.0)
+    trainer._step._counts.clear()
+    assert trainer.best_steps_per_call(DATA[0]) == 1
+    trainer._step._counts.clear()
+
+
+def test_steps_with_convolutions_do_not_share_calls() -> None:
+    backbone: Any = from_source("""
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 1, "state_num": 0})
+
+    @R.function
+    def backbone(x: R.Tensor((2, 3, 5, 5), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")):
+        with R.dataflow():
+            out = R.nn.conv2d(x, w)
+            R.output(out)
+        return out
+""")
+    scores = TensorType((2, 4, 3, 3), "float32")
+    mod = SetupTrainer(MSELoss(), SGD(0.1), [scores, scores])(backbone)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    batch = np.zeros((2, 3, 5, 5), "float32"), np.zeros((2, 4, 3, 3), "float32")
+    assert trainer.best_steps_per_call(batch) == 1
 
 
 def test_two_trainings_of_one_seed_are_the_same_bit_for_bit() -> None:
