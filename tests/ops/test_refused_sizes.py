@@ -91,6 +91,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: call("nn.attention_var_len", t(1, 6, 2), t(1, 6, 2, 4), t(1, 6, 2, 4), i(3), i()),
         "`queries` must have 4 dimensions, which are the batch, the sequence, the heads",
     ),
+    "blocks": (
+        lambda: call("nn.sparse_dense", t(2, 4), t(3, 2, 2), i(4), i(3)),
+        "`weight_indices` must have 3 elements, one for each block of `weight_data`, found 4",
+    ),
+    "rows of blocks": (
+        lambda: call("nn.sparse_dense", t(2, 4), t(3, 2, 2), i(3), i(1)),
+        "`weight_indptr` must have an element for each row of blocks, and one more, found 1",
+    ),
     "stacks": (
         lambda: call("matmul", t(2, 3, 4), t(5, 4, 3)),
         "the shapes (2) of the stack `x1` and (5) of the stack `x2` do not broadcast: 2 against 5",

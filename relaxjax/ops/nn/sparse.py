@@ -105,6 +105,17 @@ def sparse_dense(
     blocks, starts = weight_data.dims, weight_indptr.dims
     if data.dims is None or blocks is None or starts is None:
         return TensorType(None, dtype, data.ndim, data.vdevice)
+    if isinstance(starts[0], int) and starts[0] < 2:
+        raise OpError(
+            "`weight_indptr` must have an element for each row of blocks, and one more, "
+            f"found {starts[0]}"
+        )
+    columns = (weight_indices.dims or blocks)[0]
+    if can_prove_different(columns, blocks[0]):
+        raise OpError(
+            f"`weight_indices` must have {blocks[0]} elements, one for each block of "
+            f"`weight_data`, found {columns}"
+        )
     if can_prove_different(data.dims[-1] % blocks[2], 0):
         raise OpError(
             f"the last dimension of `data` must be a whole number of blocks of {blocks[2]} columns,"
