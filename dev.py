@@ -30,10 +30,6 @@ if sys.version_info < (3, 11):  # noqa: UP036  # an older Python is just who mus
 
 import tomllib  # only from Python 3.11 on
 
-try:
-    import fcntl
-except ImportError:  # on Windows
-    fcntl = None
 
 Command = Sequence[str | Path]
 
@@ -149,9 +145,11 @@ def up_to_date(groups: Sequence[str]) -> Path:
 @contextmanager
 def one_at_a_time(lock: Path) -> Iterator[None]:
     """Wait while another dev.py installs into the same environment, where the system has locks."""
-    if fcntl is None:
+    if find_spec("fcntl") is None:  # on Windows
         yield
         return
+    import fcntl
+
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         try:

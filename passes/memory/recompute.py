@@ -1,5 +1,6 @@
 """Writing a plan into its program: what is computed again, and what keeps it from being early."""
 
+import sys
 from collections.abc import Collection
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
@@ -58,7 +59,7 @@ class _Writer:
         names = dict(self.copies)
         tensors = [var for var, _ in task.inputs if _can_be_late(var)]
         if tensors and moment is not None and not any(again for _, again in task.inputs):
-            smallest = min(tensors, key=lambda var: byte_count(var.ty))
+            smallest = min(tensors, key=self._size)
             names[smallest] = self._delayed(smallest, moment, binding)
         copy = self._new(f"{binding.var.name}_again", binding.var)
         self.bindings.append(replace(binding, var=copy, value=substitute(binding.value, names)))
@@ -83,6 +84,10 @@ class _Writer:
             self.bindings.append(VarBinding(late, call, span=binding.span))
             self.late[var, moment] = late
         return self.late[var, moment]
+
+    def _size(self, var: Var) -> int:
+        size = byte_count(var.ty)
+        return size if isinstance(size, int) else sys.maxsize
 
     def _new(self, name: str, like: Var) -> Var:
         return (DataflowVar if self.kind is DataflowBlock else Var)(name, like.ty)

@@ -22,7 +22,10 @@ def temporary_bytes(mod: IRModule, name: str) -> int:
     with jax.enable_x64(needs_x64(mod, name)):
         args = [_abstract(param.ty, name, param.name) for param in mod[name].params]
         compiled = jax.jit(to_jax(mod, name)).lower(*args).compile()
-        return int(compiled.memory_analysis().temp_size_in_bytes)
+        found = compiled.memory_analysis()
+    if found is None:
+        raise LoweringError(f"this platform does not tell how much memory `{name}` takes")
+    return int(found.temp_size_in_bytes)
 
 
 def _abstract(ty: Type | None, name: str, param: str) -> Any:

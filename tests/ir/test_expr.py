@@ -339,6 +339,6 @@ def test_a_variable_shows_its_name() -> None:
 def test_python_cannot_branch_on_a_value() -> None:
     """`x < y` is a tensor: taken for true, it would choose a branch without a word."""
     x = Var("x", TensorType((), "float32"))
-    for value in (x, x < x, Tuple([]), PrimExpr(1)):
+    for value in (x, x < x, Tuple(()), PrimExpr(1)):
         with pytest.raises(TypeError, match="Python cannot branch on it: write `if` inside"):
             bool(value)
