@@ -3,8 +3,6 @@
 from collections.abc import Callable, Collection
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from relaxjax.ir.expr import Var
 
@@ -45,6 +43,10 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
 
 def _reached(edges: dict[tuple[int, int], int], source: int, sink: int) -> Collection[int]:
     """The nodes on the source's side of the cheapest cut."""
+    # Here, because they take long to import, and few programs plan memory.
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
     if not edges:
         return frozenset()
     starts, ends = np.array(list(edges)).T
