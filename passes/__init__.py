@@ -34,11 +34,13 @@ from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .memory.program import MemoryPlanError as MemoryPlanError
 from .memory.rematerialize import Rematerialize as Rematerialize
 from .notes import in_function as in_function
+from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,
 )
 from .operators.block_sparse import SparseWeights as SparseWeights
 from .operators.block_sparse import process_params as process_params
+from .operators.canonicalize_ops import CanonicalizeOps as CanonicalizeOps
 from .operators.combine_parallel_batch_matmul import (
     CombineParallelBatchMatmul as CombineParallelBatchMatmul,
 )
@@ -46,16 +48,25 @@ from .operators.combine_parallel_conv2d import CombineParallelConv2D as CombineP
 from .operators.combine_parallel_dense import CombineParallelDense as CombineParallelDense
 from .operators.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .operators.dense_to_sparse import DenseToSparse as DenseToSparse
+from .operators.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .operators.fold_batchnorm_to_conv2d import (
     FoldBatchnormToConv2D as FoldBatchnormToConv2D,
 )
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
+from .operators.legalize import Legalize as Legalize
+from .operators.legalize import register_legalize as register_legalize
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
-from .partition.annotate_target import AnnotateTarget as AnnotateTarget
+from .operators.remove_redundant_reshape import RemoveRedundantReshape as RemoveRedundantReshape
+from .operators.reorder_permute_dims_after_concat import (
+    ReorderPermuteDimsAfterConcat as ReorderPermuteDimsAfterConcat,
+)
+from .operators.reorder_take_after_matmul import ReorderTakeAfterMatmul as ReorderTakeAfterMatmul
 from .operators.simplify_fc_transpose import SimplifyFCTranspose as SimplifyFCTranspose
 from .operators.simplify_fc_transpose import search_fc_transpose as search_fc_transpose
+from .operators.simplify_inference import SimplifyInference as SimplifyInference
 from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
+from .partition.annotate_target import AnnotateTarget as AnnotateTarget
 from .partition.fuse_ops import FuseOps as FuseOps
 from .partition.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern
 from .partition.merge_compiler_regions import MergeCompilerRegions as MergeCompilerRegions
@@ -69,6 +80,7 @@ from .pipeline import pipeline_text as pipeline_text
 from .registry import get_pass as get_pass
 from .sequential import Sequential as Sequential
 from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
+from .simplification.canonicalize_cast import CanonicalizeCast as CanonicalizeCast
 from .simplification.dead_code_elimination import DeadCodeElimination as DeadCodeElimination
 from .simplification.eliminate_common_subexpr import (
     EliminateCommonSubexpr as EliminateCommonSubexpr,

@@ -95,6 +95,13 @@ SAMPLES["relax.nn.prelu"] = [
     sample(floats(2, 5, 3), floats(1)),
     sample(floats(5, 3, 2), floats(2), axis=-1),
 ]
+SAMPLES["relax.nn.bias_add"] = [
+    sample(floats(2, 5), floats(5)),
+    sample(floats(2, 5, 3), floats(5)),
+    sample(floats(5, 3, 2), floats(2), axis=-1),
+    sample(floats(0, 3), floats(3)),
+    sample(integers(2, 3), integers(3), smooth=False),
+]
 for _name in ["softmax", "log_softmax"]:
     SAMPLES[f"relax.nn.{_name}"] = [
         sample(floats(2, 5)),

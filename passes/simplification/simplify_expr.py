@@ -1,16 +1,11 @@
 """Making expressions simpler by the laws of algebra."""
 
-from functools import partial
-
-from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.base import pass_factory
 
 from .algebra import simpler
-from .canonicalize_bindings import canonical_bindings
-from .definitions import Definitions
+from .rewriting import rewritten
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -18,9 +13,20 @@ def SimplifyExpr(function: Function, mod: IRModule) -> Function:
     """Apply the laws of algebra until none applies: x * 1 = x, x + 0 = x, -(-x) = x and so on.
 
     `passes/simplification/algebra.py` is the table of them. They hold for finite numbers.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.multiply(x, R.const(1.0, "float32"))
+            z = R.negative(y)
+            w = R.negative(z)
+            return w
+
+    After `SimplifyExpr()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            return x
     """
-    while True:
-        expanded = expand_calls(function, partial(simpler, known=Definitions.of(function)))
-        if expanded is function:
-            return function
-        function = remove_all_unused(canonical_bindings(expanded))
+    return rewritten(function, simpler)

@@ -54,7 +54,8 @@ class Op(Expr):
     A rule that is None is missing, and whoever needs it says so in an error. `complete` takes what
     the user wrote, by parameter, and gives what must change before the call keeps it: defaults that
     depend on other parameters, the dimension behind a -1. `training_form` gives None for a call
-    that behaves in training as it stands.
+    that behaves in training as it stands. `inference` spells the operator out as it behaves in
+    inference, where `decompose` does not; `canonical` gives the basic operators it is short for.
     """
 
     name: str
@@ -67,6 +68,8 @@ class Op(Expr):
     jvp: Callable[..., Any] | NoGradient | None = None
     training_form: Callable[..., Expr | None] | None = None
     decompose: Callable[..., Expr] | None = None
+    inference: Callable[..., Expr] | None = None
+    canonical: Callable[..., Expr | None] | None = None
     layout: LayoutRule | None = None
     scaling: ScalingRule | None = None
     precision: str | None = None

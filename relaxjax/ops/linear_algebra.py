@@ -120,6 +120,7 @@ def _product_dims(x1: tuple[Dim, ...], x2: tuple[Dim, ...]) -> tuple[Dim, ...] |
     layout=OPAQUE,
     lower=lambda x1, x2: lax.expand_dims(x1, [1]) * lax.expand_dims(x2, [0]),
     gradient=lambda g, z, x, y: (call("matmul", g, y), call("matmul", x, g)),
+    canonical=lambda x1, x2: call("expand_dims", x1, [1]) * call("expand_dims", x2, [0]),
     precision="follow",
     fusion="broadcast",
     cost=ELEMENTWISE,

@@ -213,6 +213,7 @@ def collapse_sum_to(data: TensorType, shape: ShapeExpr) -> TensorType:
     layout=COLLAPSED_LIKE,
     lower=lambda data, collapse_target: _collapse(data, collapse_target.shape),
     gradient=lambda g, y, data, target: (call("broadcast_to", g, shape_of(data)), None),
+    canonical=lambda data, target: call("collapse_sum_to", data, shape_of(target)),
     precision="never",
     fusion="reduction",
     cost=REDUCES,

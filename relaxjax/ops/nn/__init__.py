@@ -4,6 +4,7 @@ from . import activation as activation
 from . import adaptive_pooling as adaptive_pooling
 from . import attention as attention
 from . import batch_norm as batch_norm
+from . import bias as bias
 from . import convolution as convolution
 from . import dropout as dropout
 from . import loss as loss

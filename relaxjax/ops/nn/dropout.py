@@ -27,6 +27,7 @@ def _training_form(data: Expr, rate: float, key: Expr) -> Expr:
     lower=lambda data, rate: (data, jnp.ones_like(data)),
     gradient=_dropout_gradient,
     training_form=_training_form,
+    inference=lambda data, rate: Tuple((data, call("ones_like", data))),
     precision="follow",
     fusion="elementwise",
     cost=MOVES,

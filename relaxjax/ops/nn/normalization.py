@@ -156,6 +156,7 @@ def _layer_norm_gradient(
     lower=_layer_norm,
     gradient=_layer_norm_gradient,
     training_form=_layer_norm_spelt_out,
+    inference=_layer_norm_spelt_out,
     **_RULES,
     cost=per_input(8),
 )
@@ -287,6 +288,23 @@ def _instance_norm(
     return affine(normalized(data, places, epsilon), gamma, beta, scale, center, data.dtype)
 
 
+def _instance_norm_spelt_out(
+    data: Expr,
+    gamma: Expr,
+    beta: Expr,
+    channel_axis: int,
+    axes: Any,
+    epsilon: float,
+    center: bool,
+    scale: bool,
+) -> Expr:
+    ndim = ndim_of(data)
+    channel = normalize_axis(channel_axis, ndim)
+    values, _ = standardized(data, normalize_axes(axes, ndim, "axes"), epsilon)
+    out: Expr = values * spread(gamma, [channel], ndim) if scale else values
+    return out + spread(beta, [channel], ndim) if center else out
+
+
 def _instance_norm_gradient(
     g: Expr,
     y: Expr,
@@ -316,6 +334,7 @@ def _instance_norm_gradient(
     layout=axis_rule("channel_axis", "axes"),
     lower=_instance_norm,
     gradient=_instance_norm_gradient,
+    inference=_instance_norm_spelt_out,
     **_RULES,
     cost=per_input(8),
 )
@@ -345,6 +364,13 @@ def _rms_norm(data: Any, weight: Any, axes: Any, epsilon: float) -> Any:
     return (values * factor).astype(data.dtype)
 
 
+def _rms_norm_spelt_out(data: Expr, weight: Expr, axes: Any, epsilon: float) -> Expr:
+    ndim = ndim_of(data)
+    places = normalize_axes(axes, ndim, "axes")
+    square = call("mean", data * data, places, keepdims=True)
+    return data * call("rsqrt", square + scalar(epsilon, data)) * spread(weight, places, ndim)
+
+
 def _rms_norm_gradient(
     g: Expr, y: Expr, data: Expr, weight: Expr, axes: Any, epsilon: float
 ) -> tuple[Expr, Expr]:
@@ -363,6 +389,7 @@ def _rms_norm_gradient(
     layout=axis_rule("axes"),
     lower=_rms_norm,
     gradient=_rms_norm_gradient,
+    inference=_rms_norm_spelt_out,
     **_RULES,
     cost=per_input(4),
 )

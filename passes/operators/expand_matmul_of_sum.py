@@ -1,0 +1,79 @@
+"""A product with a sum as a sum of products."""
+
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import free_vars
+from relaxjax.ops.shapes import same_dims
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.rewriting import rewritten
+
+
+@pass_factory(opt_level=1, kind="function")
+def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
+    """Compute x (A + B) as x A + x B.
+
+    This takes more multiplications, unless B is itself a product that AdjustMatmulOrder takes apart
+    then, as the adapted weights of a model are. A sum that is used elsewhere too stays, and so does
+    one of weights alone: the parameters behind the first `num_input` ones, an attribute of the
+    function.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            a: R.Tensor((3, 8), "float32"),
+            b: R.Tensor((3, 8), "float32"),
+        ) -> R.Tensor((2, 8), "float32"):
+            w = R.add(a, b)
+            y = R.matmul(x, w)
+            return y
+
+    After `ExpandMatmulOfSum()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            a: R.Tensor((3, 8), "float32"),
+            b: R.Tensor((3, 8), "float32"),
+        ) -> R.Tensor((2, 8), "float32"):
+            p = R.matmul(x, a)
+            q = R.matmul(x, b)
+            y = R.add(p, q)
+            return y
+    """
+    count = function.attrs.get("num_input")
+    weights = set() if count is None else set(function.params[int(count) :])
+
+    def law(call: Call, known: Definitions) -> Expr | None:
+        if call.op is not get_op("relax.matmul"):
+            return None
+        x, total = call.args
+        added = known.call(total, "relax.add")
+        if added is None or not isinstance(total, Var) or known.uses.get(total) != 1:
+            return None
+        a, b = added.args
+        if not _alike(a, b) or (_is_fixed(a, weights, known) and _is_fixed(b, weights, known)):
+            return None
+        matmul, dtype = get_op("relax.matmul"), call.attrs["out_dtype"]
+        return matmul(x, a, dtype) + matmul(x, b, dtype)
+
+    return rewritten(function, law)
+
+
+def _alike(a: Expr, b: Expr) -> bool:
+    """Whether neither of two terms is broadcast."""
+    types = isinstance(a.ty, TensorType) and isinstance(b.ty, TensorType)
+    return types and same_dims(a.ty.dims, b.ty.dims)
+
+
+def _is_fixed(value: Expr, weights: set[Var], known: Definitions) -> bool:
+    """Whether a value depends on nothing but weights."""
+    return bool(weights) and all(
+        var in weights or (var in known.values and _is_fixed(known.values[var], weights, known))
+        for var in free_vars(value)
+    )

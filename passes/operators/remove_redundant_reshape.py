@@ -1,0 +1,42 @@
+"""Shapes that a tensor has already, or that it soon loses again."""
+
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.definitions import Definitions, same_type
+from relaxjax.passes.simplification.rewriting import rewritten
+
+
+@pass_factory(opt_level=0, kind="function")
+def RemoveRedundantReshape(function: Function, mod: IRModule) -> Function:
+    """Reshape a tensor once instead of several times, and not at all to the shape that it has.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((6,), "float32"):
+            a = R.reshape(x, R.shape([3, 2]))
+            b = R.reshape(a, R.shape([6]))
+            c = R.reshape(b, R.shape([6]))
+            return c
+
+    After `RemoveRedundantReshape()`:
+
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((6,), "float32"):
+            c = R.reshape(x, R.shape([6]))
+            return c
+    """
+    return rewritten(function, _once)
+
+
+def _once(call: Call, known: Definitions) -> Expr | None:
+    reshape = get_op("relax.reshape")
+    if call.op is not reshape:
+        return None
+    if same_type(call.args[0], call):
+        return call.args[0]
+    inner = known.call(call.args[0], "relax.reshape")
+    return None if inner is None else reshape(inner.args[0], call.args[1])

@@ -1,0 +1,64 @@
+"""Permuting axes behind a concatenation instead of before it."""
+
+from relaxjax.ir.expr import Call, Expr, Tuple
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.rewriting import rewritten
+
+
+@pass_factory(opt_level=1, kind="function")
+def ReorderPermuteDimsAfterConcat(function: Function, mod: IRModule) -> Function:
+    """Concatenate tensors whose axes are all permuted alike first, and permute the result.
+
+    Before:
+
+        @R.function
+        def main(
+            a: R.Tensor((2, 3), "float32"), b: R.Tensor((5, 3), "float32")
+        ) -> R.Tensor((3, 7), "float32"):
+            at = R.permute_dims(a)
+            bt = R.permute_dims(b)
+            c = R.concat((at, bt), axis=1)
+            return c
+
+    After `ReorderPermuteDimsAfterConcat()`:
+
+        @R.function
+        def main(
+            a: R.Tensor((2, 3), "float32"), b: R.Tensor((5, 3), "float32")
+        ) -> R.Tensor((3, 7), "float32"):
+            ab = R.concat((a, b), axis=0)
+            c = R.permute_dims(ab)
+            return c
+    """
+    return rewritten(function, _reordered)
+
+
+def _reordered(call: Call, known: Definitions) -> Expr | None:
+    if call.op is not get_op("relax.concat") or not isinstance(call.args[0], Tuple):
+        return None
+    found = [known.call(item, "relax.permute_dims") for item in call.args[0].fields]
+    permuted = [item for item in found if item is not None]
+    axis = call.attrs["axis"]
+    if len(permuted) != len(found) or len(permuted) < 2 or axis is None:
+        return None
+    orders = {tuple(_order(item)) for item in permuted}
+    order = next(iter(orders))
+    if len(orders) > 1 or not order:
+        return None
+    items = [item.args[0] for item in permuted]
+    whole = get_op("relax.concat")(items, order[axis % len(order)])
+    return get_op("relax.permute_dims")(whole, permuted[0].attrs["axes"])
+
+
+def _order(call: Call) -> list[int]:
+    """The axes of a permutation, counted from the first; none where they are unknown."""
+    ndim = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    if ndim < 1:
+        return []
+    axes = call.attrs["axes"]
+    return list(reversed(range(ndim))) if axes is None else [axis % ndim for axis in axes]

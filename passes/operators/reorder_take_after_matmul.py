@@ -1,0 +1,88 @@
+"""Choosing columns behind a product instead of before it."""
+
+from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.rewriting import rewritten
+
+
+@pass_factory(opt_level=1, kind="function")
+def ReorderTakeAfterMatmul(function: Function, mod: IRModule) -> Function:
+    """Compute the product with columns taken of a matrix as columns taken of the whole product.
+
+    So many small adapted weights, of which each row of a batch takes its own, need one product:
+    with `take(weights, indices, axis=0)` of a stack of matrices, each row is multiplied by all.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            w: R.Tensor((3, 10), "float32"),
+            places: R.Tensor((4,), "int64"),
+        ) -> R.Tensor((2, 4), "float32"):
+            taken = R.take(w, places, axis=1)
+            y = R.matmul(x, taken)
+            return y
+
+    After `ReorderTakeAfterMatmul()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            w: R.Tensor((3, 10), "float32"),
+            places: R.Tensor((4,), "int64"),
+        ) -> R.Tensor((2, 4), "float32"):
+            whole = R.matmul(x, w)
+            y = R.take(whole, places, axis=1)
+            return y
+    """
+    return rewritten(function, _reordered)
+
+
+def _reordered(call: Call, known: Definitions) -> Expr | None:
+    if call.op is not get_op("relax.matmul"):
+        return None
+    x, taken = call.args
+    take = known.call(taken, "relax.take")
+    if take is None or not isinstance(x.ty, TensorType) or x.ty.ndim < 1:
+        return None
+    weights, indices = take.args
+    if not isinstance(weights.ty, TensorType) or not _is_vector(indices):
+        return None
+    axis, ndim = take.attrs["axis"], weights.ty.ndim
+    mode, dtype = take.attrs["mode"], call.attrs["out_dtype"]
+    if ndim == 2 and axis is not None and axis % 2 == 1:
+        whole = get_op("relax.matmul")(x, weights, dtype)
+        return get_op("relax.take")(whole, indices, x.ty.ndim - 1, mode)
+    if ndim == 3 and axis is not None and axis % 3 == 0:
+        return _of_stack(x, weights, indices, mode, dtype)
+    return None
+
+
+def _of_stack(x: Expr, weights: Expr, indices: Expr, mode: str, dtype: str | None) -> Expr | None:
+    """The product of each matrix in `x` with a matrix of its own out of a stack."""
+    assert isinstance(x.ty, TensorType)
+    assert isinstance(weights.ty, TensorType)
+    assert isinstance(indices.ty, TensorType)
+    if x.ty.dims is None or x.ty.ndim != 3 or weights.ty.dims is None:
+        return None
+    if indices.ty.dims != x.ty.dims[:1]:
+        return None
+    batch, rows, inner = x.ty.dims
+    count, _, columns = weights.ty.dims
+    reshape = get_op("relax.reshape")
+    side_by_side = get_op("relax.permute_dims")(weights, [1, 0, 2])
+    flat = reshape(side_by_side, ShapeExpr((inner, count * columns)))
+    whole = get_op("relax.matmul")(x, flat, dtype)
+    apart = reshape(whole, ShapeExpr((batch, rows, count, columns)))
+    chosen = get_op("relax.take")(apart, indices, 2, mode)
+    return get_op("relax.einsum")([chosen], "ijik->ijk")
+
+
+def _is_vector(indices: Expr) -> bool:
+    return isinstance(indices.ty, TensorType) and indices.ty.ndim == 1

@@ -1,0 +1,110 @@
+"""Casts where they are used, and as few of them as possible."""
+
+from collections import Counter
+
+import numpy as np
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expand import expand_bindings
+from relaxjax.ir.expr import Call, Expr, Var, np_dtype
+from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import kept, nested_sequences
+from relaxjax.passes.base import pass_factory
+
+from .definitions import Definitions
+from .rewriting import rewritten
+
+
+@pass_factory(opt_level=3, kind="function")
+def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
+    """Cast to a wider dtype at each use, so that what is kept is narrow; join casts of casts.
+
+    A kernel that is fused with its cast reads the narrow tensor, where a cast that several share
+    would be written and read in the wide dtype. Casts in a row are one where the first loses
+    nothing. EliminateCommonSubexpr, which undoes the first, comes before this pass.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float16")):
+            wide = R.astype(x, "float32")
+            y = R.exp(wide)
+            z = R.sin(wide)
+            return (y, z)
+
+    After `CanonicalizeCast()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float16")):
+            wide = R.astype(x, "float32")
+            y = R.exp(wide)
+            wide1 = R.astype(x, "float32")
+            z = R.sin(wide1)
+            return (y, z)
+    """
+    joined = rewritten(function, _joined)
+    known = Definitions.of(joined)
+    shared = _shared_casts(joined, known)
+
+    def cast_here(binding: Binding, builder: BlockBuilder) -> Expr | None:
+        call = binding.value
+        if not isinstance(call, Call):
+            return None
+        own = {
+            arg: builder.emit(known.values[arg], arg.name)
+            for arg in dict.fromkeys(call.args)
+            if isinstance(arg, Var) and arg in shared
+        }
+        if not own:
+            return None
+        args = (own.get(arg, arg) if isinstance(arg, Var) else arg for arg in call.args)
+        return replace(call, args=kept(call.args, args))
+
+    return remove_all_unused(expand_bindings(joined, cast_here)) if shared else joined
+
+
+def _joined(call: Call, known: Definitions) -> Expr | None:
+    """A cast of a cast that loses nothing is one cast."""
+    outer = _dtypes(call)
+    inner = known.call(call.args[0], "relax.astype") if outer is not None else None
+    dtypes = None if inner is None else _dtypes(inner)
+    if inner is None or dtypes is None or outer is None or not _loses_nothing(*dtypes):
+        return None
+    x = inner.args[0]
+    return x if dtypes[0] == outer[1] else x.astype(outer[1])
+
+
+def _shared_casts(function: Function, known: Definitions) -> set[Var]:
+    """The variables of widening casts that several calls use."""
+    users = Counter[Var]()
+    for seq in nested_sequences(function):
+        for binding in seq.bindings():
+            if isinstance(binding.value, Call):
+                users.update({arg for arg in binding.value.args if isinstance(arg, Var)})
+    several = (var for var, count in users.items() if count > 1)
+    return {var for var in several if _widens(known.call(var, "relax.astype"))}
+
+
+def _widens(cast: Call | None) -> bool:
+    dtypes = None if cast is None else _dtypes(cast)
+    if dtypes is None:
+        return False
+    narrow, wide = map(np_dtype, dtypes)
+    return narrow.itemsize < wide.itemsize
+
+
+def _dtypes(cast: Call) -> tuple[str, str] | None:
+    """The dtypes from which and to which a call casts, None where it is no cast of a known one."""
+    x = cast.args[0] if cast.args else None
+    is_cast = getattr(cast.op, "name", "") == "relax.astype"
+    if not is_cast or x is None or not isinstance(x.ty, TensorType) or x.ty.dtype is None:
+        return None
+    return x.ty.dtype, str(cast.attrs["dtype"])
+
+
+def _loses_nothing(start: str, end: str) -> bool:
+    return np.can_cast(np_dtype(start), np_dtype(end), "safe")

@@ -1,0 +1,24 @@
+"""Applying a law to the calls of a function until it applies to none."""
+
+from collections.abc import Callable
+from functools import partial
+
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.function import Function
+
+from .canonicalize_bindings import canonical_bindings
+from .definitions import Definitions
+
+
+def rewritten(function: Function, law: Callable[[Call, Definitions], Expr | None]) -> Function:
+    """`function` with what `law` makes of each call, again and again until it gives None for all.
+
+    Where it gives None at once, the result is the very function.
+    """
+    while True:
+        expanded = expand_calls(function, partial(law, known=Definitions.of(function)))
+        if expanded is function:
+            return function
+        function = remove_all_unused(canonical_bindings(expanded))

@@ -1,0 +1,179 @@
+"""Products, concatenations and reshapes in another order, and what they compute then."""
+
+import numpy as np
+import pytest
+from numpy_evaluation import run
+from parsing import parse_functions
+from rewriting import check_kept
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
+from relaxjax.passes import (
+    AdjustMatmulOrder,
+    ExpandMatmulOfSum,
+    Gradient,
+    Pass,
+    RemoveRedundantReshape,
+    ReorderPermuteDimsAfterConcat,
+    ReorderTakeAfterMatmul,
+)
+
+
+def main(params: dict[str, tuple[int, ...]], body: str, attr: str = "") -> str:
+    listed = ", ".join(f'{name}: R.Tensor({shape}, "float32")' for name, shape in params.items())
+    lines = "\n".join(f"    {line}" for line in [attr, *body.strip().splitlines()] if line)
+    return f"@R.function\ndef main({listed}):\n{lines}\n"
+
+
+def operators(function: Function) -> list[str]:
+    calls = [b.value for b in function.body.bindings() if isinstance(b.value, Call)]
+    return [call.op.name.removeprefix("relax.") for call in calls if isinstance(call.op, Op)]
+
+
+def check(given: Pass, text: str, expected: str) -> None:
+    """The operators that are left, the results, and those of the backward program."""
+    module = parse_functions(text)
+    changed = given(module)
+    assert operators(changed["main"]) == expected.split()
+    assert given(changed) is changed
+    params = module["main"].params
+    random = np.random.default_rng(0)
+    args = [np.asarray(random.normal(size=p.ty.dims), "float32") for p in params]
+    before = run(to_jax(module, "main"), *args)
+    np.testing.assert_allclose(run(to_jax(changed, "main"), *args), before, rtol=1e-3, atol=1e-3)
+    adjoint = Gradient("main", cotangent=True)(module)
+    found = run(to_jax(given(adjoint), "main_adjoint"), *args, before)
+    wanted = run(to_jax(adjoint, "main_adjoint"), *args, before)
+    for one, other in zip(found[1], wanted[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-2)
+
+
+def test_the_product_that_is_smaller_comes_first() -> None:
+    body = "w = R.matmul(a, b)\ny = R.matmul(x, w)\nreturn y"
+    shapes = {"x": (2, 30), "a": (30, 4), "b": (4, 50)}
+    check(AdjustMatmulOrder(), main(shapes, body), "matmul matmul")
+    changed = AdjustMatmulOrder()(parse_functions(main(shapes, body)))
+    (first, _) = changed["main"].body.bindings()
+    assert first.var.ty == TensorType((2, 4), "float32")
+
+
+def test_a_product_on_the_left_is_put_right_and_a_vector_is_cheap() -> None:
+    body = "w = R.matmul(a, b)\ny = R.matmul(w, x)\nreturn y"
+    shapes = {"a": (30, 20), "b": (20, 40), "x": (40,)}
+    check(AdjustMatmulOrder(), main(shapes, body), "matmul matmul")
+    changed = AdjustMatmulOrder()(parse_functions(main(shapes, body)))
+    (first, _) = changed["main"].body.bindings()
+    assert first.var.ty == TensorType((20,), "float32")
+
+
+def test_stacks_and_transposed_products_are_reordered() -> None:
+    body = "w = R.matmul(b, a)\nt = R.permute_dims(w)\ny = R.matmul(x, t)\nreturn y"
+    shapes = {"x": (2, 3, 30), "a": (2, 30), "b": (50, 2)}
+    check(AdjustMatmulOrder(), main(shapes, body), "permute_dims matmul permute_dims matmul")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "body"),
+    [
+        ({"x": (2, 30), "a": (30, 2), "b": (2, 3)}, "w = R.matmul(x, a)\ny = R.matmul(w, b)"),
+        (
+            {"x": (2, 30), "a": (30, 2), "b": (2, 50)},
+            "w = R.matmul(a, b)\nz = R.matmul(x, w)\ny = R.matmul(z, R.permute_dims(w))",
+        ),
+        ({"x": (2, 4, 4), "a": (2, 4, 1), "b": (1, 4)}, "w = R.matmul(a, b)\ny = R.matmul(x, w)"),
+        ({"x": (2, 30), "a": (30,), "b": (30, 3)}, "w = R.matmul(a, b)\ny = R.matmul(x, b)"),
+    ],
+)
+def test_what_would_not_be_cheaper_or_has_other_uses_stays(
+    shapes: dict[str, tuple[int, ...]], body: str
+) -> None:
+    check_kept(AdjustMatmulOrder(), main(shapes, f"{body}\nreturn y"))
+
+
+def test_unknown_sizes_are_not_compared() -> None:
+    check_kept(
+        AdjustMatmulOrder(),
+        '@R.function\ndef main(x: R.Tensor(("n", 3), "float32"), a: R.Tensor((3, 2), "float32"), '
+        'b: R.Tensor((2, 9), "float32")):\n    w = R.matmul(a, b)\n    y = R.matmul(x, w)\n'
+        "    return y\n",
+    )
+
+
+SUM = "w = R.add(a, b)\ny = R.matmul(x, w)\nreturn y"
+
+
+def test_a_sum_is_expanded_and_adapted_weights_come_apart() -> None:
+    shapes = {"x": (2, 3), "a": (3, 8), "b": (3, 8)}
+    check(ExpandMatmulOfSum(), main(shapes, SUM), "matmul matmul add")
+    adapted = {"x": (2, 30), "a": (30, 80), "p": (30, 1), "q": (1, 80)}
+    module = parse_functions(main(adapted, f"b = R.matmul(p, q)\n{SUM}"))
+    module = AdjustMatmulOrder()(ExpandMatmulOfSum()(module))
+    assert operators(module["main"]) == ["matmul", "matmul", "matmul", "add"]
+    first, second, *_ = module["main"].body.bindings()
+    assert {first.var.ty, second.var.ty} >= {TensorType((2, 1), "float32")}
+
+
+def test_sums_that_stay() -> None:
+    shapes = {"x": (2, 3), "a": (3, 8), "b": (3, 8)}
+    check_kept(ExpandMatmulOfSum(), main(shapes, SUM, 'R.func_attr({"num_input": 1})'))
+    check_kept(ExpandMatmulOfSum(), main(shapes, SUM.replace("return y", "return (y, w)")))
+    check_kept(ExpandMatmulOfSum(), main({**shapes, "b": (8,)}, SUM))
+    half = main(shapes, SUM, 'R.func_attr({"num_input": 2})')
+    assert ExpandMatmulOfSum()(parse_functions(half)) is not parse_functions(half)
+
+
+TAKE = """
+@R.function
+def main(x: R.Tensor({x}, "float32"), w: R.Tensor({w}, "float32")):
+    v = R.take(w, R.const({places}, "int64"), axis={axis})
+    y = R.matmul(x, v)
+    return y
+"""
+
+
+def test_columns_are_taken_of_the_product() -> None:
+    text = TAKE.format(x=(2, 5, 3), w=(3, 10), places=[7, 0, 3, 3], axis=1)
+    check(ReorderTakeAfterMatmul(), text, "matmul take")
+
+
+def test_each_row_of_a_batch_takes_weights_of_its_own() -> None:
+    text = TAKE.format(x=(4, 1, 3), w=(10, 3, 7), places=[7, 0, 3, 3], axis=0)
+    check(ReorderTakeAfterMatmul(), text, "permute_dims reshape matmul reshape take einsum")
+
+
+def test_takes_that_stay() -> None:
+    for x, w, places, axis in (
+        ((2, 4), (10, 7), [1, 2, 3, 4], 0),
+        ((2, 7), (3, 7, 2), 1, 0),
+        ((1, 2, 3), (10, 3, 7), [1, 2], 0),
+    ):
+        check_kept(ReorderTakeAfterMatmul(), TAKE.format(x=x, w=w, places=places, axis=axis))
+
+
+def test_permutations_come_behind_a_concatenation() -> None:
+    body = (
+        "p = R.permute_dims(a, [2, 0, 1])\nq = R.permute_dims(b, [2, 0, 1])\n"
+        "c = R.concat((p, q), axis=-1)\nreturn c"
+    )
+    text = main({"a": (2, 3, 5), "b": (2, 4, 5)}, body)
+    check(ReorderPermuteDimsAfterConcat(), text, "concat permute_dims")
+    other = body.replace("q = R.permute_dims(b, [2, 0, 1])", "q = R.permute_dims(b, [2, 1, 0])")
+    check_kept(ReorderPermuteDimsAfterConcat(), main({"a": (2, 3, 5), "b": (3, 2, 5)}, other))
+    one = body.replace("q = R.permute_dims(b, [2, 0, 1])", "q = R.exp(b)")
+    check_kept(ReorderPermuteDimsAfterConcat(), main({"a": (2, 3, 5), "b": (5, 2, 4)}, one))
+
+
+def test_shapes_are_given_once() -> None:
+    body = (
+        "b = R.reshape(a, R.shape([3, 2]))\nc = R.reshape(b, R.shape([6]))\n"
+        "d = R.reshape(c, R.shape([6]))\nreturn d"
+    )
+    check(RemoveRedundantReshape(), main({"a": (2, 3)}, body), "reshape")
+    same = "b = R.reshape(a, R.shape([2, 3]))\nc = R.exp(b)\nreturn c"
+    check(RemoveRedundantReshape(), main({"a": (2, 3)}, same), "exp")
+    check_kept(
+        RemoveRedundantReshape(), main({"a": (2, 3)}, "b = R.reshape(a, R.shape([6]))\nreturn b")
+    )
