@@ -4,7 +4,8 @@ What inference takes, the lowering takes, with a result of the inferred type. Wh
 refuses in an error that names the operator and what is wrong with which argument.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import jax
 import pytest
@@ -17,6 +18,9 @@ import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.script import from_source
+from relaxjax.script.errors import ScriptError
 
 # Shapes that depend on values cannot be traced, and effects are not to happen here.
 UNTRACED = {name for name, op in OPS.items() if "data_dependent" in op.facts or not op.pure}
@@ -40,6 +44,40 @@ def test_spoilt_calls(name: str) -> None:
         elif name not in UNTRACED:
             result = lowered_shapes(*made)
             assert of_type(made[0].ty, result), f"{title}: {made[0].ty}, but {result} returned"
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_a_script_names_the_line_of_a_spoilt_call(name: str) -> None:
+    """With the first spoilt tensor that the operator refuses, if there is one."""
+    op, right = get_op(name), SAMPLES[name][0]
+    call = _made(op, right)[1]
+    assert call is not None
+    for title, sample in spoilt(op, right):
+        arrays = _arrays(sample.args)
+        told, made = _made(op, sample)
+        if made is not None or len(arrays) != len(call[1]) or arrays == _arrays(right.args):
+            continue
+        types = (str(TensorType(array.shape, array.dtype)) for array in arrays)
+        params = ", ".join(f"x{index}: {ty}" for index, ty in enumerate(types))
+        text = (
+            f"@R.function(pure={op.pure})\ndef main({params}):\n    y = {call[0]}\n    return y\n"
+        )
+        with pytest.raises(ScriptError) as caught:
+            from_source(text)
+        assert caught.value.msg.startswith(told), title
+        assert (caught.value.lineno, caught.value.text) == (3, f"    y = {call[0]}"), title
+        return
+
+
+def _arrays(args: Sequence[Any]) -> list[Array]:
+    """The arrays among some arguments, those in lists too."""
+    found: list[Array] = []
+    for arg in args:
+        if isinstance(arg, list):
+            found += _arrays(arg)
+        elif isinstance(arg, Array):
+            found.append(arg)
+    return found
 
 
 def _made(op: Op, sample: Sample) -> tuple[str, tuple[Call, dict[Var, Array]] | None]:
