@@ -1,5 +1,6 @@
 """A whole training step as one function."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -32,13 +33,8 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
     """
     arguments = _Arguments.of(mod)
     optim_states = Var("optim_states", _function(mod, OPTIMIZER).params[2].ty)
-    params, states = (
-        Var(name, TupleType(tuple(tensor_type(var) for var in group)))
-        for name, group in (("params", arguments.params), ("states", arguments.states))
-    )
-    inputs, targets = (
-        [Var(var.name, var.ty) for var in group] for group in (arguments.inputs, arguments.targets)
-    )
+    params, states = _tuple("params", arguments.params), _tuple("states", arguments.states)
+    inputs, targets = _renewed(arguments.inputs), _renewed(arguments.targets)
     builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
     with builder.function(TRAIN_STEP, [params, states, optim_states, *inputs, *targets]):
         with builder.dataflow():
@@ -86,6 +82,14 @@ class _Arguments:
         taken = iter(names)
         groups = [tuple(islice(taken, count)) for count in (inputs, params, states)]
         return _Arguments(groups[0], groups[1], groups[2], tuple(taken), scale)
+
+
+def _tuple(name: str, group: Sequence[Var]) -> Var:
+    return Var(name, TupleType(tuple(tensor_type(var) for var in group)))
+
+
+def _renewed(group: Sequence[Var]) -> list[Var]:
+    return [Var(var.name, var.ty) for var in group]
 
 
 def _loss_and_states(builder: BlockBuilder, outputs: Expr, states: int) -> tuple[Expr, list[Expr]]:

@@ -40,7 +40,7 @@ def _is_glibc() -> bool:
 
 def _has_started() -> bool:
     """Whether JAX has its devices already: then it refuses to change their number."""
-    before = jax.config.jax_num_cpu_devices
+    before = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]  # made at run time
     try:
         jax.config.update("jax_num_cpu_devices", 2 if before == 1 else 1)
     except RuntimeError:

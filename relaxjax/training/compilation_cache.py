@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
@@ -17,8 +18,9 @@ def use_compilation_cache() -> None:
     RELAXJAX_COMPILATION_CACHE names; "off" keeps nothing.
     """
     wanted = os.environ.get(VARIABLE, "").strip()
-    is_set = jax.config.jax_compilation_cache_dir is not None
-    if is_set or wanted.lower() in OFF or not jax.config.jax_enable_compilation_cache:
+    config: Any = jax.config  # its names are made at run time
+    is_set = config.jax_compilation_cache_dir is not None
+    if is_set or wanted.lower() in OFF or not config.jax_enable_compilation_cache:
         return
     folder = Path(wanted) if wanted else _default_folder()
     if _is_ready(folder):

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from .callbacks import Callback
@@ -49,10 +50,9 @@ class TensorBoard(Callback):
 
 def _writer_class() -> Any:
     try:
-        from tensorboardX import SummaryWriter
+        return import_module("tensorboardX").SummaryWriter
     except ImportError as error:
         raise ImportError(
             "events for TensorBoard are written by tensorboardX, which is not installed: "
             'pip install "relaxjax[tb]"'
         ) from error
-    return SummaryWriter

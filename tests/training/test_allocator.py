@@ -49,7 +49,7 @@ def test_once_jax_has_started_it_is_too_late() -> None:
     jax.devices()
     with pytest.raises(RuntimeError, match="has to be called before JAX is first used: call it at"):
         keep_freed_memory()
-    assert jax.config.jax_num_cpu_devices == -1
+    assert jax.config.jax_num_cpu_devices == -1  # type: ignore[attr-defined]  # made at run time
 
 
 def test_other_systems_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,7 +33,7 @@ def _as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None
 
 def chosen() -> str | None:
     use_compilation_cache()
-    folder: str | None = jax.config.jax_compilation_cache_dir
+    folder: str | None = jax.config.jax_compilation_cache_dir  # type: ignore[attr-defined]  # made at run time
     return folder
 
 
