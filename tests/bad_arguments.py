@@ -28,6 +28,7 @@ def spoilt(op: Op, sample: Sample) -> Iterator[tuple[str, Sample]]:
 def _spoilt(param: Param, value: Any) -> Iterator[tuple[str, Any]]:
     match value:
         case Array():
+            yield "is a shape", Dims(tuple(value.shape))
             yield from _spoilt_array(value)
         case Dims(values):
             yield "is a string", "no shape"

@@ -101,8 +101,12 @@ def _inferred(forward: Op, call: Call, places: Sequence[int]) -> Type:
     try:
         given = tuple(arg for arg in args if arg is not None)
         result = forward.infer(Call(forward, given, Attrs(attrs)))
-        if output_grad is not None and isinstance(output_grad.ty, TensorType):
-            require_adjoint(output_grad.ty, result)
+        assert output_grad is not None
+        if not isinstance(output_grad.ty, TensorType):
+            raise OpError(
+                f"`output_grad` must be a tensor, but `{output_grad}` is of type {output_grad.ty}"
+            )
+        require_adjoint(output_grad.ty, result)
     except OpError as error:
         what = str(error).removeprefix(f"{forward.name}: ")
         raise OpError(f"{call.op.name}: {what}") from None

@@ -9,7 +9,7 @@ import pytest
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.registry import OPS, get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops import OpError, op
 
 
@@ -156,6 +156,18 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
             t(1, 4, 2, 3),
         ),
         "relax.grad.attention_backward: `key` must have a head dimension of 3, found 5",
+    ),
+    "an adjoint that is no tensor": (
+        lambda: call("grad.attention_backward", (2, 3), *(t(1, 4, 2, 3) for _ in range(3))),
+        "relax.grad.attention_backward: `output_grad` must be a Relax expression",
+    ),
+    "an adjoint that is a shape": (
+        lambda: call(
+            "grad.attention_backward",
+            Var("s", ShapeType((2,))),
+            *(t(1, 4, 2, 3) for _ in range(3)),
+        ),
+        "`output_grad` must be a tensor, but `s` is of type R.Shape([2])",
     ),
     "no adjoint": (
         lambda: call("grad.resize2d_backward", *(t(1, 2, 4, 4, dtype="int32"),) * 2, (4, 4)),
