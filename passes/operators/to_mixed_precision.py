@@ -45,7 +45,9 @@ def ToMixedPrecision(
     matmul and conv2d, add up in `out_dtype`; those that `follow` do so where all that they read
     comes from such; `never` ones keep float32. `dtype` is "float16" or "bfloat16". The parameters
     in `fp16_input_names` are taken in half precision; all others, and the results, keep their
-    dtypes, so a module that is trained after this pass updates its float32 parameters.
+    dtypes, so a module that is trained after this pass updates its float32 parameters. On a
+    backward program it gains more than before Gradient: there the products of adjoints add up in
+    `out_dtype` too.
 
     Before:
 

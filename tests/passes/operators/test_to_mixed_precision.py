@@ -14,7 +14,13 @@ from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
-from relaxjax.passes import Gradient, SetupTrainer, SimplifyGradient, ToMixedPrecision
+from relaxjax.passes import (
+    Gradient,
+    LegalizeOps,
+    SetupTrainer,
+    SimplifyGradient,
+    ToMixedPrecision,
+)
 from relaxjax.training import Trainer
 
 IMAGE = 'x: R.Tensor((2, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")'
@@ -184,21 +190,29 @@ def test_backward_programs(dtype: str) -> None:
         assert_same_results(exact, mixed, "main_adjoint", tolerance=2e-2)
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize(("dtype", "scale"), [("bfloat16", None), ("float16", "dynamic")])
-def test_training(dtype: str, scale: Literal["dynamic"] | None) -> None:
-    """The parameters are float32 throughout, and the loss falls as without the pass."""
+def test_training(dtype: str, scale: Literal["dynamic"] | None, when: str) -> None:
+    """The backbone, or the whole step, in mixed precision: the loss falls as without the pass.
+
+    The parameters are float32 throughout.
+    """
     random = np.random.default_rng(0)
     x = random.normal(size=(8, 5)).astype("float32")
     y = random.integers(0, 3, 8).astype("int32")
-    losses = []
     plain: Any = Classifier
-    for mod in (plain, ToMixedPrecision(dtype=dtype)(plain)):
-        loss_args = [TensorType((8, 3), "float32"), TensorType((8,), "int32")]
-        setup = SetupTrainer(CrossEntropyLoss("mean"), SGD(0.5), loss_args, loss_scale=scale)
-        train_mod = setup(mod)
+    mixed = ToMixedPrecision(dtype=dtype)
+    loss_args = [TensorType((8, 3), "float32"), TensorType((8,), "int32")]
+    setup = SetupTrainer(CrossEntropyLoss("mean"), SGD(0.5), loss_args, False, scale)
+    changed = setup(mixed(plain)) if when == "before" else mixed(setup(plain))
+    assert "matmul" in changed.script()
+    losses = []
+    for mod in (setup(plain), changed):
+        train_mod = LegalizeOps()(mod)
         trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
         trainer.xavier_uniform_init_params(seed=0)
         steps = [float(trainer.update([x], [y])) for _ in range(30)]
+        assert {str(p.dtype) for p in trainer.export_params().values()} == {"float32"}
         losses.append((steps[0], steps[-1]))
     (first, last), (mixed_first, mixed_last) = losses
     assert mixed_last < 0.7 * mixed_first
