@@ -48,6 +48,7 @@ OTHER_RESULTS = {
     "AppendLoss": "adds a function",
     "CustomGradient": "changes the gradient of a function",
     "DecomposeOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
+    "FuseTrainStep": "asks for an adjoint and an optimizer",
     "Gradient": "adds a function",
     "HessianVectorProduct": "adds a function",
     "Jvp": "adds a function",
