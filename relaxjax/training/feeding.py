@@ -1,7 +1,7 @@
 """How batches reach the device: one by one or several in a call, some of them ahead of time."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, TypeAlias
 
@@ -9,6 +9,21 @@ import numpy as np
 
 Batch: TypeAlias = tuple[Any, Any]
 Call: TypeAlias = tuple[int, Batch]  # how many steps, and their batch; stacked where several
+
+
+def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterator[Batch]:
+    """The batches as `(inputs, targets)`; those that are mappings by the names of these."""
+    for batch in batches:
+        if isinstance(batch, Mapping):
+            inputs, targets = (_columns(batch, part) for part in names)
+            yield inputs, targets
+        elif isinstance(batch, list | tuple) and len(batch) == 2:
+            yield batch[0], batch[1]
+        else:
+            raise TypeError(
+                "a batch is a pair (inputs, targets), or a mapping from their names to arrays, but "
+                f"{_described(batch)} was given"
+            )
 
 
 def calls(
@@ -44,6 +59,19 @@ def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) ->
         if len(waiting) > depth:
             yield waiting.popleft()
     yield from waiting
+
+
+def _columns(batch: Mapping[str, Any], names: list[str]) -> list[Any]:
+    for name in names:
+        if name not in batch:
+            held = ", ".join(f"`{known}`" for known in batch)
+            raise ValueError(f"a batch must have `{name}`, but it has {held}: rename its columns")
+    return [batch[name] for name in names]
+
+
+def _described(batch: Any) -> str:
+    kind = type(batch).__name__
+    return f"a {kind} of {len(batch)}" if isinstance(batch, list | tuple) else f"a {kind}"
 
 
 def _singly(group: Sequence[Batch]) -> Iterator[Call]:

@@ -13,17 +13,21 @@ from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback
 from .checkpoints import Checkpoints, Position
-from .feeding import Batch, ahead, calls
+from .feeding import Batch, ahead, calls, paired
 from .guard import Checkable, Guard
 from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Reporter, reporter_for_output
 
-Data: TypeAlias = Iterable[Batch] | Callable[[int], Iterable[Batch]]
+Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
+Data: TypeAlias = Given | Callable[[int], Given]
 
 
 class Trainable(Evaluator, Checkable, Protocol):
     """What the loop asks of a trainer."""
+
+    @property
+    def argument_names(self) -> tuple[list[str], list[str]]: ...
 
     def best_steps_per_call(self, batch: Batch) -> int: ...
 
@@ -50,8 +54,9 @@ def fit(
 
     Args:
         trainer: the trainer.
-        data: batches `(inputs, targets)`: something to iterate over once an epoch, or a function
-            from the number of the epoch, counted from 0, to its batches.
+        data: batches `(inputs, targets)`, or mappings by their names: something to iterate over
+            once an epoch, or a function from the number of the epoch, counted from 0, to its
+            batches.
         epochs: how many epochs there are to be in all.
         eval_data: the same for the data to measure the loss and the metrics on, after each epoch.
         reporter: shows how it goes: bars on a terminal, else a line an epoch.
@@ -123,11 +128,12 @@ class _Plan:
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
         if eval_data is not None:
-            found = evaluate_with_loss(self.trainer, _batches(eval_data, number), self.chosen)
+            pairs = paired(_batches(eval_data, number), self.trainer.argument_names)
+            found = evaluate_with_loss(self.trainer, pairs, self.chosen)
         loss = position.loss_sum / position.steps
         return EpochReport(number + 1, epochs, loss, found, position.steps, seconds)
 
-    def steps(self, batches: Iterable[Batch], position: Position) -> Position:
+    def steps(self, batches: Given, position: Position) -> Position:
         """Make the steps on all batches that the position leaves to be made."""
         unread: list[Any] = []
         for count, losses in self.losses(batches, position):
@@ -142,9 +148,10 @@ class _Plan:
                 self.checkpoints.write(self.trainer, position)
         return self.read(position, unread)
 
-    def losses(self, batches: Iterable[Batch], position: Position) -> Iterator[tuple[int, Any]]:
+    def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
-        planned = calls(batches, self.size_of_call, position.steps)
+        pairs = paired(batches, self.trainer.argument_names)
+        planned = calls(pairs, self.size_of_call, position.steps)
         made = position.total_steps
         for count, batch in ahead(planned, self.prefetch, self.trainer.place):
             yield count, self.update(made, count, batch)
@@ -181,7 +188,7 @@ class _Plan:
             callback.epoch(position.reports)
 
 
-def _batches(data: Data, epoch: int) -> Iterable[Batch]:
+def _batches(data: Data, epoch: int) -> Given:
     return data(epoch) if callable(data) else data
 
 

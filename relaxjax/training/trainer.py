@@ -114,6 +114,11 @@ class Trainer:
         dims = tensor_type(self.layout.inputs[0]).dims if self.layout.inputs else None
         return dims[0] if dims and isinstance(dims[0], int) else None
 
+    @property
+    def argument_names(self) -> tuple[list[str], list[str]]:
+        """The names of the inputs of the model, and of the targets of the loss."""
+        return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
+
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the backbone, without its new model states."""
         self._check_initialised()

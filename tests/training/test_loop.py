@@ -173,6 +173,33 @@ def test_the_reporter_expects_as_many_steps_as_last_time_where_nobody_knows() ->
     assert told.started == [(1, 2, None), (2, 2, 3)]
 
 
+def test_batches_may_be_mappings_by_name() -> None:
+    """As the rows of many a library's data sets are."""
+    plain, other = classifier(), classifier()
+    named = [{"targets": labels, "x": x, "id": np.arange(8)} for x, labels in DATA]
+    expected = plain.fit(DATA, 1, DATA, Told())
+    found = other.fit(named, 1, named, Told())
+    assert found[0].loss == expected[0].loss
+    assert found[0].metrics == expected[0].metrics
+
+
+@pytest.mark.parametrize(
+    ("batch", "error", "match"),
+    [
+        ({"x": 0, "label": 1}, ValueError, "must have `targets`, but it has `x`, `label`: rename"),
+        (
+            (1, 2, 3),
+            TypeError,
+            r"a pair \(inputs, targets\), or a mapping .* a tuple of 3 was given",
+        ),
+        (np.zeros(2), TypeError, "but a ndarray was given"),
+    ],
+)
+def test_other_batches_are_errors(batch: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        classifier().fit([batch], 1, reporter=Told())
+
+
 def test_a_spent_iterator_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"epoch 2 had no batches: give `data` as a list"):
         classifier().fit(iter(DATA), epochs=2, reporter=Told())
