@@ -15,7 +15,7 @@ from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import ShapeType, TensorType
-from relaxjax.lowering import build
+from relaxjax.lowering import build, to_python
 from relaxjax.ops.devices import devices_known
 from relaxjax.passes import FoldConstant, Gradient, LegalizeOps
 from relaxjax.script import from_source
@@ -97,6 +97,11 @@ class Module:
 def test_legalising_and_folding_keep_what_says_where_a_value_is() -> None:
     assert LegalizeOps()(MOVED_CONSTANT) is MOVED_CONSTANT
     assert FoldConstant()(MOVED_CONSTANT) is MOVED_CONSTANT
+
+
+def test_plain_jax_leaves_values_where_they_are() -> None:
+    text = to_python(MOVING)
+    assert "    there = x\n    hinted = there\n" in text
 
 
 def test_records_of_a_module_name_devices() -> None:

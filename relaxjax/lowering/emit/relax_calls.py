@@ -22,7 +22,16 @@ def _helper(name: str) -> Callable[[Writing], str]:
 def _scan(writing: Writing) -> str:
     usual = {"length": None, "reverse": False}
     left_out = [attr for attr, value in usual.items() if writing.attrs.get(attr) == value]
-    return call("lax.scan", *writing.texts, *writing.named(*left_out))
+    return call("lax.scan", *writing.texts, *writing.named(*left_out, "checkpoint"))
+
+
+def _while_loop(writing: Writing) -> str:
+    return call("bounded_loop", *writing.texts, *writing.named("checkpoint"))
+
+
+def _itself(writing: Writing) -> str:
+    """The argument, which a program of one device has where it is."""
+    return writing.texts[0]
 
 
 def _spread(text: str) -> list[str]:
@@ -50,7 +59,9 @@ RELAX_FORMS: dict[str, Callable[[Writing], str]] = {
     "relax.print": _helper("show"),
     "relax.assert_op": _helper("require"),
     "relax.scan": _scan,
-    "relax.while_loop": _helper("bounded_loop"),
+    "relax.while_loop": _while_loop,
+    "relax.to_vdevice": _itself,
+    "relax.hint_on_device": _itself,
     "relax.make_closure": _make_closure,
     "relax.invoke_closure": _invoke_closure,
     "relax.invoke_pure_closure": _invoke_closure,
