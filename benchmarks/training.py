@@ -4,11 +4,11 @@
     python benchmarks/training.py --quick --json out.json
     RELAXJAX_TVM_PYTHON=/path/to/python python benchmarks/training.py   # with TVM's Trainer
 
-Two tables. The first is of whole models, by the clock. The second is of what a step costs the
-program that asks for it, where there are many parameters and little to compute: the CPU time of the
-thread that calls, while the device works in others. All contestants start from the same parameters
-and train on the same batches in turns; their losses are compared before they are timed. The loop by
-hand is one jitted and donated step, as optax's documentation has it.
+Two tables. The first is of whole models. The second is of what a step costs the program that asks
+for it, where there are many parameters and little to compute: the CPU time of the thread that calls,
+while the device works in others. All contestants start from the same parameters and train on the
+same batches in turns; their losses are compared before they are timed. The loop by hand is one
+jitted and donated step, as optax's documentation has it.
 """
 
 import argparse
@@ -31,6 +31,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer
+from relaxjax.training.options import StepsPerCall
 
 BATCHES = 16
 BY_HAND, FIT, TVM = "optax by hand", "Trainer.fit", "TVM's Trainer"
@@ -40,7 +41,7 @@ QUIET = Lines(lambda line: None)
 class OurLoop:
     """`Trainer.fit`, with so many steps a call."""
 
-    def __init__(self, model: TrainModel, batches: Any, steps_per_call: int) -> None:
+    def __init__(self, model: TrainModel, batches: Any, steps_per_call: StepsPerCall) -> None:
         backbone: Any = from_source(model.script)
         mod = SetupTrainer(model.loss, model.optimizer, model.loss_args)(backbone)
         self.trainer = Trainer(mod, VirtualMachine(build(mod, jax.devices()[0])))
@@ -123,14 +124,14 @@ class TvmLoop:
         self.process.communicate()
 
 
-def contestants(model: TrainModel, steps: int, steps_per_call: int) -> dict[str, Any]:
+def contestants(model: TrainModel, steps: int, steps_per_call: StepsPerCall) -> dict[str, Any]:
     """Each one's epoch of so many steps, from the same parameters."""
     batches = model.batches(BATCHES) * (steps // BATCHES)
     single, several = OurLoop(model, batches, 1), OurLoop(model, batches, steps_per_call)
     found = {
         BY_HAND: ByHand(model, batches, single.trainer),
         FIT: single,
-        f"{FIT}, {steps_per_call} steps a call": several,
+        f"{FIT}, steps_per_call={steps_per_call}": several,
     }
     python = os.environ.get("RELAXJAX_TVM_PYTHON")
     if python and model.tvm:
@@ -158,8 +159,9 @@ def speeds(name: str, times: dict[str, Times], steps: int) -> list[dict[str, Any
     for who, took in times.items():
         quartiles = times[BY_HAND].quartiles(took)
         by_tvm = times[TVM].ratio(took) if TVM in times else None
+        by_cpu = None if who == TVM else times[BY_HAND].ratio(took, "cpu")  # TVM has its own
         row = {"model": name, "who": who, "steps/s": steps / took.median()}
-        rows.append({**row, "by optax": quartiles, "by TVM": by_tvm})
+        rows.append({**row, "by optax": quartiles, "by CPU": by_cpu, "by TVM": by_tvm})
     return rows
 
 
@@ -181,6 +183,7 @@ def printed(speed: list[dict[str, Any]], host: list[dict[str, Any]]) -> str:
             row["who"],
             f"{row['steps/s']:,.1f}",
             *with_quartiles(row["by optax"]),
+            "-" if row["by CPU"] is None else f"{row['by CPU']:.2f}",
             "-" if row["by TVM"] is None else f"{row['by TVM']:.1f}",
         )
         for row in speed
@@ -194,7 +197,7 @@ def printed(speed: list[dict[str, Any]], host: list[dict[str, Any]]) -> str:
         )
         for row in host
     ]
-    first = ("model", "", "steps/s", "times optax", "quartiles", "times TVM")
+    first = ("model", "", "steps/s", "times optax", "quartiles", "by CPU time", "times TVM")
     second = ("parameters", "", "host us a step", "of optax", "quartiles")
     return f"{table(first, models)}\n\n{table(second, calls)}"
 
@@ -204,13 +207,18 @@ def with_quartiles(quartiles: tuple[float, float, float]) -> tuple[str, str]:
     return f"{middle:.2f}", f"{low:.2f}-{high:.2f}"
 
 
+def steps_per_call(text: str) -> StepsPerCall:
+    """A number, or `auto`."""
+    return "auto" if text == "auto" else int(text)
+
+
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", help=f"some of {', '.join(MODELS)}; else all")
     parser.add_argument("--arrays", type=int, nargs="*", default=[160, 480])
     parser.add_argument("--rounds", type=int, help="default: 21, or 5 if quick")
     parser.add_argument("--steps", type=int, default=64, help=f"a multiple of {BATCHES}")
-    parser.add_argument("--steps-per-call", type=int, default=8)
+    parser.add_argument("--steps-per-call", type=steps_per_call, default="auto")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 160 arrays only")
     parser.add_argument("--json", help="a file to write the results to")
     args = parser.parse_args()
