@@ -9,6 +9,7 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
+from .ledger import Ledger
 from .planning import Plan, Planner
 from .program import MemoryPlanError, Program
 from .recompute import recomputed
@@ -55,15 +56,27 @@ def Rematerialize(
         w_adjoint = R.matmul(R.permute_dims(b_again, [1, 0]), g)
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)
+    return _written(mod, name, ledger.plan)
+
+
+def ledger_of(
+    mod: IRModule,
+    name: str,
+    budget_bytes: int | None = None,
+    policy: str | None = None,
+    must_keep: Sequence[str] = (),
+    must_recompute: Sequence[str] = (),
+) -> Ledger:
+    """What Rematerialize decides with these options, value by value."""
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
     program = Program.of(function_of(mod, name), mod, name)
     keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
     planner = Planner(program, keep, again)
     if budget_bytes is not None:
-        return _within_budget(mod, name, planner, budget_bytes)
-    chosen = _by_policy(planner, policy or "free")
-    return _written(mod, name, chosen)
+        return Ledger(planner, _within_budget(mod, name, planner, budget_bytes))
+    return Ledger(planner, _by_policy(planner, policy or "free"))
 
 
 def _by_policy(planner: Planner, policy: str) -> Plan:
@@ -93,18 +106,17 @@ def _written(mod: IRModule, name: str, plan: Plan) -> IRModule:
     return mod.with_function(name, recomputed(plan.program, plan.kept))
 
 
-def _within_budget(mod: IRModule, name: str, planner: Planner, budget: int) -> IRModule:
-    """The module whose function keeps the budget when it is compiled.
+def _within_budget(mod: IRModule, name: str, planner: Planner, budget: int) -> Plan:
+    """The plan whose function keeps the budget when it is compiled.
 
     What XLA stores differs from what is planned for, so the plan is made for less until it fits.
     """
     target, least = budget, planner.none.peak
     for _ in range(_CORRECTIONS):
         plan = planner.within(target) or planner.minimal
-        found = _written(mod, name, plan)
-        used = temporary_bytes(found, name)
+        used = temporary_bytes(_written(mod, name, plan), name)
         if used <= budget:
-            return found
+            return plan
         least = min(least, used)
         if plan is planner.minimal:
             break

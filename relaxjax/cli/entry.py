@@ -18,6 +18,7 @@ COMMANDS = {
     "opt": "run passes over a module and print the result",
     "passes": "list the passes",
     "ops": "list the operators",
+    "memory": "show what a backward program keeps of its forward part",
     "export": "write functions in a form that runs without relaxjax",
     "train": "train a model that a script defines",
     "demo": "train a small network on handwritten digits",
