@@ -103,11 +103,16 @@ from .structure.lambda_lift import LambdaLift as LambdaLift
 from .structure.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .structure.normalize import Normalize as Normalize
 from .structure.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar
+from .structure.partial_evaluate import PartialEvaluate as PartialEvaluate
 from .structure.print_ir import PrintIR as PrintIR
 from .structure.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
 from .structure.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .structure.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
 from .structure.to_a_normal_form import ToANormalForm as ToANormalForm
+from .structure.to_cps import ToCPS as ToCPS
+from .structure.to_cps import to_cps as to_cps
+from .structure.to_cps import un_cps as un_cps
+from .structure.to_graph_normal_form import ToGraphNormalForm as ToGraphNormalForm
 from .structure.to_non_dataflow import ToNonDataflow as ToNonDataflow
 from .structure.topological_sort import TopologicalSort as TopologicalSort
 from .structure.update_param_type import UpdateParamType as UpdateParamType

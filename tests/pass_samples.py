@@ -25,6 +25,9 @@ from relaxjax.passes import (
     Inline,
     Pass,
     PrintIR,
+    Sequential,
+    ToANormalForm,
+    ToGraphNormalForm,
     TopologicalSort,
     UpdateParamType,
 )
@@ -114,6 +117,7 @@ SAMPLES: dict[str, Sample] = {
     "Inline": lambda case: Inline(cost_model=3),
     "PrintIR": lambda case: PrintIR(file=io.StringIO()),
     **PARTITION_SAMPLES,
+    "ToGraphNormalForm": lambda case: Sequential([ToGraphNormalForm(), ToANormalForm()]),
     "TopologicalSort": lambda case: TopologicalSort("breadth-first", "from-outputs"),
     "UpdateParamType": _params_retyped,
 }

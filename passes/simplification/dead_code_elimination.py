@@ -9,12 +9,15 @@ from relaxjax.ir.module import IRModule
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
+from .nesting import nested_values
 from .remove_unused_functions import entry_names, without_unused_functions
 
 
 @pass_factory(opt_level=1)
 def DeadCodeElimination(
-    mod: IRModule, entry_functions: Sequence[str | GlobalVar] | None = None
+    mod: IRModule,
+    entry_functions: Sequence[str | GlobalVar] | None = None,
+    inline_once: bool = False,
 ) -> IRModule:
     """Remove unused pure bindings, and functions that no entry function reaches.
 
@@ -24,9 +27,14 @@ def DeadCodeElimination(
     Args:
         entry_functions: names of the functions that stay, with all that they call; by default
             every function with a global symbol.
+        inline_once: whether a value that is used once is then put where it is used, as
+            ToGraphNormalForm does it; ToANormalForm gives it a variable again.
     """
     entries = entry_names(mod, entry_functions)
-    return without_unused_functions(mod.with_functions(dict(_swept(mod))), entries)
+    swept = without_unused_functions(mod.with_functions(dict(_swept(mod))), entries)
+    if not inline_once:
+        return swept
+    return swept.with_functions({n: nested_values(f) for n, f in swept.relax_functions().items()})
 
 
 def _swept(mod: IRModule) -> Iterator[tuple[str, Function]]:

@@ -1,6 +1,6 @@
 """Putting the bodies of functions in the place of their calls."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .blocks import tidy_blocks
@@ -71,19 +71,28 @@ def _inlined(function: Function, functions: Functions) -> Function:
             bodies[name] = _inlined(functions[name], functions)
         return bodies[name]
 
-    def callee(value: Expr) -> Function | None:
-        match value:
-            case Call(op=GlobalVar(name=name)) if name in functions:
-                return body_of(name)
-            case _:
-                return None
+    def callee(call: Call) -> Function | None:
+        named = isinstance(call.op, GlobalVar) and call.op.name in functions
+        return body_of(call.op.name) if isinstance(call.op, GlobalVar) and named else None
+
+    return open_calls(function, callee)
+
+
+def open_calls(function: Function, callee: Callable[[Call], Function | None]) -> Function:
+    """`function` with each call replaced by the body of what `callee` gives for it, if anything.
+
+    A dataflow block into which a body does not fit becomes an ordinary block.
+    """
+
+    def body_of(value: Expr) -> Function | None:
+        return callee(value) if isinstance(value, Call) else None
 
     def too_narrow(block: DataflowBlock) -> bool:
-        callees = (callee(binding.value) for binding in block.bindings)
-        return any(f is not None and not _fits_dataflow(f.body) for f in callees)
+        bodies = (body_of(binding.value) for binding in block.bindings)
+        return any(f is not None and not _fits_dataflow(f.body) for f in bodies)
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        body = callee(binding.value)
+        body = body_of(binding.value)
         if body is None:
             return None
         assert isinstance(binding.value, Call)

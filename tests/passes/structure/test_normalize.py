@@ -203,6 +203,8 @@ def test_what_cannot_be_typed_shows_the_line() -> None:
     z = Var("z")
     binding = VarBinding(z, untyped(add, x, y), span=Span("model.py", 7))
     body = SeqExpr((BindingBlock((binding,)),), z)
-    with pytest.raises(TypeError, match=r"\(3\) of `x1` and \(4\) of `x2` do not broadcast") as error:
+    with pytest.raises(
+        TypeError, match=r"\(3\) of `x1` and \(4\) of `x2` do not broadcast"
+    ) as error:
         Normalize()(IRModule({"main": Function((x, y), body)}))
     assert "  at model.py:7:1" in error.value.__notes__

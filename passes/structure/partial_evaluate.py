@@ -1,0 +1,133 @@
+"""Computing at compile time whatever needs nothing that is known only at run time."""
+
+from collections.abc import Mapping
+
+from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.expr import Call, Constant, Expr, GlobalVar, Var
+from relaxjax.ir.function import Binding, Function, If, SeqExpr, VarBinding
+from relaxjax.ir.inline import inline_functions, open_calls, reached
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.types import Type
+from relaxjax.ir.walk import map_bindings, nested_sequences, rewrite, used_vars
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+from relaxjax.passes.simplification.fold_constant import FoldConstant
+
+from .normalize import normal_function
+
+
+@pass_factory(opt_level=1, kind="function")
+def PartialEvaluate(function: Function, mod: IRModule, max_bindings: int = 1000) -> Function:
+    """Open calls, choose branches and fold constants until only what needs the arguments is left.
+
+    A function that calls itself is opened as long as it is given constants, so that recursion over
+    a known number unrolls. Constants are folded as FoldConstant does.
+
+    Args:
+        max_bindings: calls are opened only as long as the function holds no more bindings.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y: R.Tensor((3,), "float32") = Module.power(x, R.const(2, "int32"))
+            return y
+
+        @R.function
+        def power(
+            x: R.Tensor((3,), "float32"), n: R.Tensor((), "int32")
+        ) -> R.Tensor((3,), "float32"):
+            more = R.greater(n, R.const(1, "int32"))
+            if more:
+                less = R.subtract(n, R.const(1, "int32"))
+                z: R.Tensor((3,), "float32") = Module.power(x, less)
+                y = R.multiply(z, x)
+            else:
+                y = x
+            return y
+
+    After `PartialEvaluate()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.multiply(x, x)
+            return y
+
+        @R.function
+        def power(
+            x: R.Tensor((3,), "float32"), n: R.Tensor((), "int32")
+        ) -> R.Tensor((3,), "float32"):
+            more = R.greater(n, R.const(1, "int32"))
+            if more:
+                less = R.subtract(n, R.const(1, "int32"))
+                z: R.Tensor((3,), "float32") = Module.power(x, less)
+                y = R.multiply(z, x)
+            else:
+                y = x
+            return y
+    """
+    functions = mod.relax_functions()
+    types = {var.name: var.ty for var in mod.functions}
+    finite = {name: f for name, f in functions.items() if name not in reached(name, functions)}
+    if _size(function) <= max_bindings:
+        function = inline_functions(function, finite)
+    while True:
+        simpler = _one_round(function, mod, types, max_bindings)
+        if simpler is function:
+            return function
+        function = simpler
+
+
+def _one_round(
+    function: Function, mod: IRModule, types: Mapping[str, Type | None], max_bindings: int
+) -> Function:
+    opened = function
+    if _size(function) <= max_bindings:
+        opened = _opened(function, mod)
+    chosen = rewrite(opened, _chosen)
+    assert isinstance(chosen, Function)
+    flat = chosen if chosen is opened else normal_function(chosen, types)
+    folded = FoldConstant.function(flat, mod)
+    assert isinstance(folded, Function)
+    return folded if folded is function else remove_all_unused(canonical_bindings(folded))
+
+
+def _opened(function: Function, mod: IRModule) -> Function:
+    """One level of the calls of closures, and of functions that are given a constant."""
+    closures = {
+        binding.var: binding.value
+        for seq in nested_sequences(function)
+        for binding in seq.bindings()
+        if isinstance(binding.value, Function) and binding.var not in used_vars(binding.value)
+    }
+    functions = mod.relax_functions()
+
+    def callee(call: Call) -> Function | None:
+        match call.op:
+            case Var() as var:
+                return closures.get(var)
+            case GlobalVar(name=name) if any(isinstance(arg, Constant) for arg in call.args):
+                return functions.get(name)
+            case _:
+                return None
+
+    return open_calls(function, callee)
+
+
+def _chosen(expr: Expr) -> Expr:
+    """A sequence in which the choices by a constant are made."""
+    return map_bindings(expr, _binding) if isinstance(expr, SeqExpr) else expr
+
+
+def _binding(binding: Binding) -> Binding:
+    match binding:
+        case VarBinding(value=If(cond=Constant(data=data)) as choice):
+            branch = choice.true_branch if data.item() else choice.false_branch
+            return replace(binding, value=branch)
+        case _:
+            return binding
+
+
+def _size(function: Function) -> int:
+    return sum(len(list(seq.bindings())) for seq in nested_sequences(function))

@@ -1,0 +1,35 @@
+"""Values as one expression, where each is used once."""
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.nesting import nested_values
+
+
+@pass_factory(opt_level=1, kind="function")
+def ToGraphNormalForm(function: Function, mod: IRModule) -> Function:
+    """Put each value where it is used, instead of binding it to a variable.
+
+    What is used more than once keeps its variable, since a text has no other way to share it; so do
+    choices, closures, casts and what has effects. Other passes want A-normal form: ToANormalForm
+    restores it.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            z = R.exp(y)
+            w = R.multiply(z, y)
+            return w
+
+    After `Sequential([ToGraphNormalForm(), ToANormalForm()])`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.add(x, x)
+            z = R.exp(y)
+            w = R.multiply(z, y)
+            return w
+    """
+    return nested_values(function)

@@ -1,0 +1,213 @@
+"""ToGraphNormalForm and ToCPS: other ways to write the same function; PartialEvaluate."""
+
+import numpy as np
+import pytest
+from differentiable_programs import Program, programs
+from hypothesis import HealthCheck, given, settings
+from numpy_evaluation import run
+from parsing import parse_functions
+from rewriting import check_kept, check_rewrite
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes import (
+    DeadCodeElimination,
+    PartialEvaluate,
+    ToANormalForm,
+    ToCPS,
+    ToGraphNormalForm,
+    to_cps,
+    un_cps,
+)
+
+T3 = 'R.Tensor((3,), "float32")'
+SHARED = f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    with R.dataflow():
+        unused = R.sin(x)
+        a = R.exp(x)
+        b = R.add(a, a)
+        c = R.cos(b)
+        R.output(c)
+    d = R.negative(c)
+    return d
+"""
+
+
+def test_values_that_are_used_once_are_nested() -> None:
+    module = parse_functions(SHARED)
+    graph = ToGraphNormalForm()(module)
+    text = str(graph["main"])
+    assert "return R.negative(R.cos(R.add(a, a)))" in text
+    assert "R.dataflow" not in text
+    assert ToGraphNormalForm()(graph) is graph
+    x = np.asarray([1, 2, 3], "float32")
+    np.testing.assert_array_equal(run(to_jax(graph, "main"), x), run(to_jax(module, "main"), x))
+
+
+def test_dead_code_goes_before_values_are_nested() -> None:
+    graph = DeadCodeElimination(inline_once=True)(parse_functions(SHARED))
+    assert "sin" not in str(graph)
+    assert "return R.negative(R.cos(R.add(a, a)))" in str(graph)
+    normal = ToANormalForm()(graph)
+    assert len(list(normal["main"].body.bindings())) == 4
+    assert ToANormalForm()(normal) is normal
+
+
+def test_what_runs_once_here_and_often_there_stays_here() -> None:
+    """A closure may be called often, a branch never, and effects have an order."""
+    graph = ToGraphNormalForm()(
+        parse_functions(f"""
+@R.function(pure=False)
+def main(x: {T3}, c: R.Tensor((), "bool")):
+    a = R.exp(x)
+    @R.function
+    def inner(y: {T3}) -> {T3}:
+        return a
+    b = R.sin(x)
+    if c:
+        z = R.add(b, x)
+    else:
+        z = x
+    _ = R.print(z, format="{{}}")
+    r = inner(z)
+    return (r, r)
+""")
+    )
+    left = [str(binding.value).splitlines()[-1] for binding in graph["main"].body.bindings()]
+    assert left[0] == "R.exp(x)"
+    assert left[2] == "R.sin(x)"
+    assert left[4:] == ['R.print(z, format="{}")', "inner(z)"]
+
+
+CALLS = f"""
+@R.function
+def main(x: {T3}, c: R.Tensor((), "bool")) -> {T3}:
+    a = Module.helper(x)
+    if c:
+        b = Module.helper(a)
+    else:
+        b = x
+    d = R.negative(b)
+    return d
+@R.function(private=True)
+def helper(x: {T3}) -> {T3}:
+    y = R.exp(x)
+    return y
+"""
+
+
+def test_what_follows_a_call_is_handed_to_it() -> None:
+    changed = check_rewrite(
+        ToCPS(),
+        CALLS,
+        CALLS
+        + f"""
+@R.function
+def main_cps(
+    x: {T3}, c: R.Tensor((), "bool"), k: R.Callable(({T3},), R.Object)
+) -> R.Object:
+    @R.function
+    def then(a: {T3}) -> R.Object:
+        if c:
+            @R.function
+            def done(value: {T3}) -> R.Object:
+                return value
+            answer: R.Object = Module.helper_cps(a, done)
+            b1 = R.match_cast(answer, {T3})
+            b = b1
+        else:
+            b = x
+        d = R.negative(b)
+        answer1: R.Object = k(d)
+        return answer1
+    answer2: R.Object = Module.helper_cps(x, then)
+    return answer2
+@R.function(private=True)
+def helper_cps(x: {T3}, k: R.Callable(({T3},), R.Object)) -> R.Object:
+    y = R.exp(x)
+    answer: R.Object = k(y)
+    return answer
+""",
+    )
+    direct = un_cps(changed["main_cps"])
+    assert direct.global_symbol == "main"
+    assert direct.ty == changed["main"].ty
+
+
+def test_one_function_can_be_converted() -> None:
+    module = parse_functions(CALLS)
+    assert "helper_cps" in str(to_cps(module["main"], module))
+    alone = to_cps(module["main"])
+    assert "helper_cps" not in str(alone)
+    assert_structural_equal(un_cps(alone).ty, module["main"].ty)
+
+
+def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
+    module = parse_functions(CALLS)
+    with pytest.raises(ValueError, match="not in continuation-passing style: its last parameter"):
+        un_cps(module["main"])
+
+
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@given(programs(["float32"]))
+def test_random_programs_give_the_same_in_the_other_style(program: Program) -> None:
+    mod = ToCPS()(program.module)
+    well_formed(mod)
+    back = mod.with_function("main", un_cps(mod["main_cps"]))
+    well_formed(back)
+    expected = run(to_jax(program.module, "main"), *program.args)
+    found = run(to_jax(back, "main"), *program.args)
+    np.testing.assert_equal(found, expected)
+
+
+def test_closures_and_known_choices_are_evaluated() -> None:
+    check_rewrite(
+        PartialEvaluate(),
+        f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    @R.function
+    def scale(y: {T3}, factor: R.Tensor((), "float32")) -> {T3}:
+        z = R.multiply(y, factor)
+        return z
+    two = R.add(R.const(1, "float32"), R.const(1, "float32"))
+    a = scale(x, two)
+    if R.const(False, "bool"):
+        b = R.exp(a)
+    else:
+        b = scale(a, R.const(3, "float32"))
+    return b
+""",
+        f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    a = R.multiply(x, R.const(2, "float32"))
+    b = R.multiply(a, R.const(3, "float32"))
+    return b
+""",
+    )
+
+
+def test_recursion_without_end_stops_at_the_limit() -> None:
+    text = f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    y: {T3} = Module.forever(x, R.const(1, "int32"))
+    return y
+@R.function
+def forever(x: {T3}, n: R.Tensor((), "int32")) -> {T3}:
+    y = R.exp(x)
+    z: {T3} = Module.forever(y, R.const(1, "int32"))
+    return z
+"""
+    changed = PartialEvaluate(max_bindings=10)(parse_functions(text))
+    assert 10 < len(list(changed["main"].body.bindings())) < 15
+
+
+def test_nothing_known() -> None:
+    check_kept(
+        PartialEvaluate(), CALLS.split("@R.function(private=True)")[1].join(["@R.function", ""])
+    )
