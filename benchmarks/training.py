@@ -5,7 +5,7 @@
     RELAXJAX_TVM_PYTHON=/path/to/python python benchmarks/training.py   # with TVM's Trainer
 
 Two tables. The first is of whole models. The second is of what a step costs the program that asks
-for it, where there are many parameters and little to compute: the CPU time of the thread that calls,
+for it, where there are many parameters and little to compute: the CPU time of the calling thread,
 while the device works in others. All contestants start from the same parameters and train on the
 same batches in turns; their losses are compared before they are timed. The loop by hand is one
 jitted and donated step, as optax's documentation has it.
