@@ -1,13 +1,12 @@
 """How batches reach the device: one by one or several in a call, some of them ahead of time."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, TypeAlias
 
-import numpy as np
+from .staging import Batch, Slot, Stage, signature
 
-Batch: TypeAlias = tuple[Any, Any]
 Call: TypeAlias = tuple[int, Batch]  # how many steps, and their batch; stacked where several
 
 
@@ -27,25 +26,35 @@ def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterat
 
 
 def calls(
-    batches: Iterable[Batch], size: int | Callable[[Batch], int], skip: int = 0
+    batches: Iterable[Batch],
+    size: int | Callable[[Batch], int],
+    skip: int = 0,
+    stage: Stage | None = None,
 ) -> Iterator[Call]:
     """The batches as calls of up to so many steps, without the first `skip` batches.
 
     Only batches of equal shapes share a call, and a call that would not be full is made of single
-    steps: so two programs serve all. `size` may be a function of the first batch.
+    steps: so two programs serve all. `size` may be a function of the first batch. Batches that
+    share a call are copied side by side on the stage as they come.
     """
-    group: list[Batch] = []
+    stage = stage or Stage()
     most = size if isinstance(size, int) else 0
+    slot: Slot | None = None
     for batch in islice(batches, skip, None):
         most = size(batch) if callable(size) and not most else most
-        if group and _shapes(batch) != _shapes(group[0]):
-            yield from _singly(group)
-            group = []
-        group.append(batch)
-        if len(group) == most:
-            yield (most, _stacked(group)) if most > 1 else (1, batch)
-            group = []
-    yield from _singly(group)
+        if most == 1:
+            yield 1, batch
+            continue
+        if slot is not None and slot.kind != (most, signature(batch)):
+            yield from ((1, single) for single in slot.each())
+            slot = None
+        slot = slot or stage.slot(batch, most)
+        slot.add(batch)
+        if slot.count == most:
+            yield most, slot.whole()
+            slot = None
+    if slot is not None:
+        yield from ((1, single) for single in slot.each())
 
 
 def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) -> Iterator[Call]:
@@ -72,24 +81,3 @@ def _columns(batch: Mapping[str, Any], names: list[str]) -> list[Any]:
 def _described(batch: Any) -> str:
     kind = type(batch).__name__
     return f"a {kind} of {len(batch)}" if isinstance(batch, list | tuple) else f"a {kind}"
-
-
-def _singly(group: Sequence[Batch]) -> Iterator[Call]:
-    yield from ((1, batch) for batch in group)
-
-
-def _stacked(group: Sequence[Batch]) -> Batch:
-    """Batches as one, with a dimension more in front."""
-    inputs, targets = zip(*group, strict=True)
-    return _stacked_part(inputs), _stacked_part(targets)
-
-
-def _stacked_part(parts: Sequence[Any]) -> Any:
-    if isinstance(parts[0], list | tuple):
-        return [np.stack([np.asarray(x) for x in xs]) for xs in zip(*parts, strict=True)]
-    return np.stack([np.asarray(x) for x in parts])
-
-
-def _shapes(batch: Batch) -> list[tuple[int, ...]]:
-    parts = (part if isinstance(part, list | tuple) else [part] for part in batch)
-    return [np.shape(array) for part in parts for array in part]

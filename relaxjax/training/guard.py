@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from .feeding import Batch
 from .numerics import NumericsError
+from .staging import Batch
 
 READ_EVERY = 16  # calls; reading a flag waits for the device
 

@@ -13,11 +13,12 @@ from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback
 from .checkpoints import Checkpoints, Position
-from .feeding import Batch, ahead, calls, paired
+from .feeding import ahead, calls, paired
 from .guard import Checkable, Guard
 from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Reporter, reporter_for_output
+from .staging import Batch, Stage
 
 Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
 Data: TypeAlias = Given | Callable[[int], Given]
@@ -151,10 +152,13 @@ class _Plan:
     def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         pairs = paired(batches, self.trainer.argument_names)
-        planned = calls(pairs, self.size_of_call, position.steps)
+        stage = Stage(reuse=self.guard is None)  # the guard may look at a batch again
+        planned = calls(pairs, self.size_of_call, position.steps, stage)
         made = position.total_steps
         for count, batch in ahead(planned, self.prefetch, self.trainer.place):
-            yield count, self.update(made, count, batch)
+            losses = self.update(made, count, batch)
+            stage.read_by(losses)
+            yield count, losses
             made += count
 
     def size_of_call(self, batch: Batch) -> int:

@@ -1,0 +1,78 @@
+"""Memory for the batches of a call: filled, read, and filled again."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import batch, classifier
+
+from relaxjax.training import Lines
+from relaxjax.training.staging import Stage
+
+
+def rows(number: int, dtype: str = "float32") -> tuple[Any, Any]:
+    return np.full((4, 2), number, dtype), np.full(4, number)
+
+
+class Losses:
+    """A stand-in for losses on a device, which knows whether it was waited for."""
+
+    waited = False
+
+    def block_until_ready(self) -> "Losses":
+        self.waited = True
+        return self
+
+
+def filled(stage: Stage, *numbers: int) -> Any:
+    slot = stage.slot(rows(numbers[0]), len(numbers))
+    for number in numbers:
+        slot.add(rows(number))
+    return slot
+
+
+@pytest.mark.parametrize("reuse", [False, True])
+def test_a_slot_holds_the_batches_side_by_side(reuse: bool) -> None:
+    slot = filled(Stage(reuse), 1, 2)
+    inputs, targets = slot.whole()
+    np.testing.assert_array_equal(inputs, np.stack([rows(1)[0], rows(2)[0]]))
+    np.testing.assert_array_equal(targets, np.stack([rows(1)[1], rows(2)[1]]))
+    assert inputs.ctypes.data % 64 == 0
+    for number, (x, y) in enumerate(slot.each(), start=1):
+        np.testing.assert_array_equal(x, rows(number)[0])
+        np.testing.assert_array_equal(y, rows(number)[1])
+
+
+def test_two_slots_take_turns_and_are_waited_for() -> None:
+    stage, readers = Stage(reuse=True), [Losses() for _ in range(3)]
+    memory = []
+    for number, losses in enumerate(readers):
+        memory.append(filled(stage, number, number).whole()[0].ctypes.data)
+        stage.read_by(losses)
+    assert memory[0] == memory[2] != memory[1]
+    assert [losses.waited for losses in readers] == [True, False, False]
+
+
+def test_batches_of_another_kind_get_memory_of_their_own() -> None:
+    stage = Stage(reuse=True)
+    for number in range(2):
+        filled(stage, number, number)
+    slot = stage.slot(rows(0, "float16"), 2)
+    slot.add(rows(7, "float16"))
+    assert slot.whole()[0].dtype == "float16"
+    assert slot.count == 1
+
+
+def test_without_reuse_nothing_is_overwritten() -> None:
+    stage = Stage()
+    slots = [filled(stage, number, number) for number in range(4)]
+    assert [slot.whole()[0][0, 0, 0] for slot in slots] == [0, 1, 2, 3]
+
+
+def test_many_calls_through_two_slots_train_as_single_steps_do() -> None:
+    data = [batch(seed) for seed in range(12)]
+    plain, shared = classifier(), classifier()
+    plain.fit(data, 2, reporter=Lines(lambda line: None))
+    shared.fit(data, 2, reporter=Lines(lambda line: None), steps_per_call=2)
+    for name, expected in plain.export_params().items():
+        np.testing.assert_allclose(shared.export_params()[name], expected, rtol=1e-5, atol=1e-6)
