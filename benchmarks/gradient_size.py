@@ -6,8 +6,8 @@
 As IR: bindings; FLOPs by the operators' cost rules; residual bytes, which are those of the values
 that the forward part computes for its result and the backward part uses too. Compiled: instructions
 of the optimised program, FLOPs as XLA counts them, and the bytes it needs beside arguments and
-results. The last column is the number of matrix products and convolutions. Bindings and products are
-counted in the text: those of a function that is called more than once, once.
+results. The last column is the number of matrix products and convolutions. Bindings and products
+are counted in the text: those of a function that is called more than once, once.
 """
 
 import argparse

@@ -251,15 +251,20 @@ class _Maker:
         for _ in range(self.draw(st.integers(1, 4))):
             self.choose(steps)(self)
 
-    def sequence(self, taken: Sequence[Expr] = (), *, like: Expr | None = None) -> SeqExpr:
-        """Bindings of their own, which see all of what stands around them."""
+    def sequence(
+        self, taken: Sequence[Expr] = (), *, like: Expr | None = None, paired: bool = False
+    ) -> SeqExpr:
+        """Bindings of their own, which see all of what stands around them.
+
+        Their result is of the type of `like`, if given, and paired with another value if so asked.
+        """
         before = list(self.floats)
         self.depth += 1
         with self.builder.scope():
             self.floats += taken
             self.steps(_STEPS + _CONTROL if self.depth < 3 else _STEPS)
             result = self.floats[-1] if like is None else self.result_like(like)
-            sequence = self.builder.sequence(result)
+            sequence = self.builder.sequence((_bounded(result), self.value()) if paired else result)
         self.depth -= 1
         self.floats = before
         return sequence
@@ -452,6 +457,39 @@ class _Maker:
         if self.draw(st.booleans()):
             self.keep(closure(_bounded(x)))
 
+    def scan(self) -> None:
+        """A loop over the rows of a value, or over nothing, that sees the values around it."""
+        x, rows = self.value(), self.value()
+        steps = _dims(_tensor(rows))[0] if _tensor(rows).ndim else None
+        carry = Var("carry", x.ty)
+        xs: Expr = Tuple() if steps is None else rows
+        length = self.draw(st.integers(1, 5)) if steps is None else None
+        each = TupleType() if steps is None else _tensor(rows)
+        row = Var(
+            "row", each if isinstance(each, TupleType) else TensorType(_dims(each)[1:], each.dtype)
+        )
+        seen = [carry] if steps is None else [carry, row]
+        body = self.sequence(seen, like=carry, paired=True)
+        step = self.builder.emit(make_function([carry, row], body, ret_ty=body.ty), "step")
+        checkpoint = not isinstance(steps, SymbolicVar) and self.draw(st.booleans())
+        reverse = self.draw(st.booleans())
+        done = call("scan", step, x, xs, length, reverse=reverse, checkpoint=checkpoint)
+        both = self.builder.emit(done, "scanned")
+        self.keep(TupleGetItem(both, self.choose([0, 1])))
+
+    def while_loop(self) -> None:
+        """A loop that goes on as long as something holds, three times at most."""
+        x = self.value()
+        carry, asked = Var("carry", x.ty), Var("asked", x.ty)
+        body = self.sequence([carry], like=carry)
+        step = self.builder.emit(make_function([carry], body, ret_ty=body.ty), "step")
+        with self.builder.scope():
+            goes_on = self.builder.sequence(call("sum", _bounded(asked)) < scalar(0.4, x))
+        test = make_function([asked], goes_on, ret_ty=goes_on.ty)
+        condition = self.builder.emit(test, "goes_on")
+        bound, checkpoint = self.draw(st.integers(1, 3)), self.draw(st.booleans())
+        self.keep(call("while_loop", condition, step, x, bound, checkpoint=checkpoint))
+
 
 Step: TypeAlias = Callable[[_Maker], None]
 
@@ -468,7 +506,10 @@ _STEPS: tuple[Step, ...] = (
     *(_Maker.whole_numbers, _Maker.excursion, _Maker.pair, _Maker.alias, _Maker.loss),
     *(_Maker.normalization, _Maker.mark, _Maker.match_cast, _Maker.call),
 )
-_CONTROL: tuple[Step, ...] = (*(_Maker.choice,) * 3, *(_Maker.closure,) * 2, *(_Maker.call,) * 2)
+_CONTROL: tuple[Step, ...] = (
+    *(*(_Maker.choice,) * 3, *(_Maker.closure,) * 2, *(_Maker.call,) * 2),
+    *(_Maker.scan, _Maker.while_loop),
+)
 
 
 def _tensor(x: Expr) -> TensorType:

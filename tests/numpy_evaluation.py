@@ -50,6 +50,10 @@ def _equation(eqn: Any, args: list[Any]) -> list[Any]:
         return _opened(params[_CALLS[name]], args)
     if name == "cond":
         return _opened(params["branches"][int(args[0])], args[1:])
+    if name == "scan":
+        return _scan(args, [var.aval for var in eqn.outvars], **params)
+    if name == "while":
+        return _while(args, **params)
     rule = RULES.get(name)
     if rule is None:
         results = eqn.primitive.bind(*map(jax.numpy.asarray, args), **params)
@@ -58,6 +62,42 @@ def _equation(eqn: Any, args: list[Any]) -> list[Any]:
         value = rule(*args, **params)
     (out,) = eqn.outvars
     return [np.asarray(value, out.aval.dtype).reshape(out.aval.shape)]
+
+
+def _scan(
+    args: list[Any],
+    results: Arrays,
+    jaxpr: Any,
+    num_consts: int,
+    num_carry: int,
+    length: int,
+    reverse: bool,
+    **params: Any,
+) -> list[Any]:
+    consts, carry = args[:num_consts], args[num_consts : num_consts + num_carry]
+    xs = args[num_consts + num_carry :]
+    stacked = [np.zeros(aval.shape, aval.dtype) for aval in results[num_carry:]]
+    for step in reversed(range(length)) if reverse else range(length):
+        found = _opened(jaxpr, [*consts, *carry, *(x[step] for x in xs)])
+        carry = found[:num_carry]
+        for stack, y in zip(stacked, found[num_carry:], strict=True):
+            stack[step] = y
+    return [*carry, *stacked]
+
+
+def _while(
+    args: list[Any],
+    cond_jaxpr: Any,
+    cond_nconsts: int,
+    body_jaxpr: Any,
+    body_nconsts: int,
+    **params: Any,
+) -> list[Any]:
+    consts = args[:cond_nconsts], args[cond_nconsts : cond_nconsts + body_nconsts]
+    carry = args[cond_nconsts + body_nconsts :]
+    while _opened(cond_jaxpr, [*consts[0], *carry])[0]:
+        carry = _opened(body_jaxpr, [*consts[1], *carry])
+    return carry
 
 
 def _opened(program: Any, args: Arrays) -> list[Any]:

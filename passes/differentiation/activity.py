@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
@@ -11,9 +12,6 @@ from relaxjax.ir.walk import free_vars, used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 
 from .inlining import inline_closures
-
-# The attributes of a function that name the functions of the module that are its derivatives.
-CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
 
 
 def carries_gradient(ty: Type | None) -> bool:

@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT
 from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -20,7 +21,7 @@ from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
-from .activity import CUSTOM_GRADIENT, active_vars, carries_gradient, obstacles
+from .activity import active_vars, carries_gradient, obstacles
 from .adjoint import GradientError as GradientError
 from .checkpoints import without_marks
 from .halves import Differentiator
@@ -225,9 +226,10 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
         return result
     scalar = isinstance(result.ty, TensorType) and result.ty.ndim == 0
     if not scalar or not _all_float(result.ty):
+        others = ": write `cotangent=True` for other targets" if _all_float(result.ty) else ""
         raise GradientError(
             "the target must be a scalar (a tensor without dimensions) of floating-point dtype, "
-            f"but `{result}` is of type {result.ty}: write `cotangent=True` for other targets"
+            f"but `{result}` is of type {result.ty}{others}"
         )
     return result
 

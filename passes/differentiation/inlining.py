@@ -38,7 +38,7 @@ def inline_closures(function: Function) -> Function:
 
 def _sequence(seq: SeqExpr, closures: Closures) -> SeqExpr:
     bindings = tuple(_bindings(seq, dict(closures)))
-    return replace(seq, blocks=(BindingBlock(bindings),))
+    return replace(seq, blocks=(BindingBlock(bindings),) if bindings else ())
 
 
 def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:

@@ -1,9 +1,6 @@
 """Gradients that start as zeros or ones, made only where their numbers are needed."""
 
-from functools import partial
-
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -14,6 +11,7 @@ from relaxjax.passes.base import pass_factory
 from relaxjax.passes.simplification.algebra import FILL_LAWS, simpler
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.definitions import Definitions, is_filling, tensor_filled
+from relaxjax.passes.simplification.rewriting import rewritten
 
 
 @pass_factory(opt_level=2, kind="function")
@@ -52,13 +50,8 @@ def LazyGradientInit(function: Function, mod: IRModule) -> Function:
     """
     if not any(map(_is_filling, post_order(function))):
         return function
-    lazy = remove_all_unused(canonical_bindings(function))
-    while True:
-        expanded = expand_calls(lazy, partial(_unmade, known=Definitions.of(lazy)))
-        if expanded is lazy:
-            break
-        lazy = remove_all_unused(canonical_bindings(expanded))
-    delayed = rewrite(lazy, _delayed)
+    plain = remove_all_unused(canonical_bindings(function))
+    delayed = rewrite(rewritten(plain, _unmade), _delayed)
     assert isinstance(delayed, Function)
     return delayed
 

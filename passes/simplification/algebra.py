@@ -1,7 +1,7 @@
 """The laws by which expressions are made simpler, one function each, and the table of them.
 
 A law looks at one call and at the definitions of its arguments, and gives what the call is equal
-to, or None. Each makes the program smaller, or the same size with less to compute, so applying
+to, or None. Each makes less to compute, or a smaller program with as much to compute, so applying
 them ends. They hold for finite numbers: an infinity times zero is taken to be zero.
 """
 
@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import Op
 
-from .definitions import Definitions
-from .definitions import Law, is_filling
+from .definitions import Definitions, Law, is_filling
 from .element_laws import (
     difference,
     doubled,
@@ -30,8 +29,14 @@ from .fill_laws import (
     unit,
     zero,
 )
-from .product_laws import transposed_product
-from .shape_laws import broadcast_away, permuted, reshaped, sum_of_repeats
+from .product_laws import (
+    product_with_diagonal,
+    product_with_filled,
+    product_with_identity,
+    sum_of_product,
+    transposed_product,
+)
+from .shape_laws import broadcast_away, permuted, reshaped, sum_of_broadcast, sum_of_repeats
 
 # Those on tensors that one number fills.
 FILL_LAWS: Sequence[Law] = (
@@ -64,6 +69,11 @@ LAWS: Sequence[Law] = (
     no_choice,
     product_with_zero,
     transposed_product,
+    sum_of_broadcast,
+    product_with_identity,
+    product_with_filled,
+    product_with_diagonal,
+    sum_of_product,
 )
 
 

@@ -11,6 +11,8 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.walk import map_bindings, map_children, substitute
 from relaxjax.passes.base import pass_factory
 
+from .transposed_twins import transposed_twin
+
 Skip = Callable[[Expr], bool]
 
 
@@ -21,7 +23,8 @@ def EliminateCommonSubexpr(
     """Bind a value that is computed twice to its first variable; `f(x, y)` may stand for `f(y, x)`.
 
     Only pure values count, and only where the first variable is visible. With `call_only` tuples
-    and their fields are left alone; `fskip` says of which values nothing is assumed.
+    and their fields are left alone; `fskip` says of which values nothing is assumed. Of two matrix
+    products that are each other's transpose, the second becomes the transpose of the first.
     """
     return replace(function, body=_sequence(function.body, {}, call_only, fskip))
 
@@ -41,6 +44,9 @@ def _sequence(seq: SeqExpr, outer: dict[Expr, Var], call_only: bool, skip: Skip 
         if first is not None and first.ty == binding.var.ty:
             names[binding.var] = first
             return replace(binding, value=first)
+        transpose = transposed_twin(binding.value, seen)
+        if transpose is not None and transpose.ty == binding.var.ty:
+            binding = replace(binding, value=transpose)
         seen[key] = binding.var
         return binding
 

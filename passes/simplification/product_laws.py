@@ -1,11 +1,20 @@
-"""Laws of matrix products; none of them computes a product that was not there."""
+"""Laws of matrix products; none of them computes a product that was not there.
 
-from relaxjax.ir.expr import Call, Expr, Var
+They are those that XLA does not find by itself.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.shapes import normalize_axes
 
-from .definitions import Definitions
+from .definitions import Definitions, same_type
 
 
 def transposed_product(call: Call, op: Op, known: Definitions) -> Expr | None:
@@ -23,3 +32,106 @@ def transposed_product(call: Call, op: Op, known: Definitions) -> Expr | None:
         return None
     transpose = get_op("relax.permute_dims")
     return get_op("relax.matmul")(transpose(b), transpose(a), product.attrs["out_dtype"])
+
+
+def product_with_identity(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """A product with the identity matrix is the other factor."""
+    if op.name != "relax.matmul":
+        return None
+    x, y = call.args
+    if _is_identity(y, known) and same_type(x, call):
+        return x
+    return y if _is_identity(x, known) and same_type(y, call) else None
+
+
+def product_with_filled(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """A product with a matrix filled with one number is that multiple of sums, repeated."""
+    if op.name != "relax.matmul" or not _same_dtypes(call) or _dims(call) is None:
+        return None
+    for summed, filled, axis in ((0, 1, -1), (1, 0, -2)):
+        x, number = call.args[summed], known.fill(call.args[filled])
+        dims = _dims(call.args[filled])
+        if number is None or _ndim(x) < 2 or dims is None or len(dims) < 2:
+            continue
+        sums = get_op("relax.sum")(x, axis=[axis], keepdims=True)
+        assert isinstance(call.ty, TensorType)
+        multiple = sums * Constant(np.asarray(number, np_dtype(call.ty.dtype)))
+        return get_op("relax.broadcast_to")(multiple, ShapeExpr(_dims(call) or ()))
+    return None
+
+
+def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """sum(a b) = sum(a) sum(b): the rows or columns are added up first; the same for means.
+
+    The product has no other use, so that the smaller one stands in its place.
+    """
+    if op.name not in ("relax.sum", "relax.mean") or not isinstance(call.args[0], Var):
+        return None
+    product = known.call(call.args[0], "relax.matmul")
+    if product is None or known.uses.get(call.args[0]) != 1 or not _same_dtypes(product):
+        return None
+    (a, b), ndim = product.args, _ndim(product)
+    if _ndim(a) < 2 or _ndim(b) != 2:
+        return None
+    given = call.attrs["axis"]
+    axes = list(range(ndim)) if given is None else normalize_axes(given, ndim)
+    rows = [axis for axis in axes if axis < ndim - 1]
+    a = op(a, axis=rows, keepdims=True) if rows else a
+    b = op(b, axis=[1], keepdims=True) if len(rows) < len(axes) else b
+    smaller = get_op("relax.matmul")(a, b)
+    return smaller if call.attrs["keepdims"] else get_op("relax.squeeze")(smaller, axis=axes)
+
+
+def product_with_diagonal(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """A product with a diagonal matrix multiplies the rows or the columns of the other factor."""
+    if op.name != "relax.matmul" or not _same_dtypes(call):
+        return None
+    x, y = call.args
+    if _ndim(x) < 2 or _ndim(y) < 2:
+        return None
+    columns, rows = _diagonal(y, known), _diagonal(x, known)
+    if columns is not None and same_type(x, call):
+        return x * columns
+    if rows is not None and same_type(y, call):
+        return get_op("relax.expand_dims")(rows, axis=[-1]) * y
+    return None
+
+
+def _diagonal(x: Expr, known: Definitions) -> Expr | None:
+    """The diagonal of a matrix that is made as `R.multiply(R.eye(n), v)` of a vector."""
+    scaled = known.call(x, "relax.multiply")
+    if scaled is None:
+        return None
+    for identity, vector in (scaled.args, scaled.args[::-1]):
+        if _is_identity(identity, known) and _ndim(vector) == 1 and same_type(identity, scaled):
+            return vector
+    return None
+
+
+def _is_identity(x: Expr, known: Definitions) -> bool:
+    """Whether a matrix is square, with ones on its diagonal and zeros elsewhere."""
+    dims = _dims(x)
+    if dims is None or len(dims) != 2 or dims[0] != dims[1]:
+        return False
+    if isinstance(x, Constant):
+        return bool(np.array_equal(x.data, np.eye(x.data.shape[0])))
+    made = known.call(x, "relax.eye")
+    return made is not None and made.args[2] == PrimExpr(0)
+
+
+def _same_dtypes(product: Call) -> bool:
+    """Whether factors and product are of one dtype: sums are made in it then."""
+    dtypes = {ty.dtype for ty in _types(product) if isinstance(ty, TensorType)}
+    return len(dtypes) == 1 and None not in dtypes
+
+
+def _types(call: Call) -> Sequence[object]:
+    return [call.ty, *(arg.ty for arg in call.args)]
+
+
+def _dims(x: Expr) -> tuple[Dim, ...] | None:
+    return x.ty.dims if isinstance(x.ty, TensorType) else None
+
+
+def _ndim(x: Expr) -> int:
+    return x.ty.ndim if isinstance(x.ty, TensorType) else -1

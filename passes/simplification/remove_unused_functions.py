@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
+from relaxjax.ir.derivatives import named_functions
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.walk import global_vars
 from relaxjax.passes.base import pass_factory
 
 
@@ -56,8 +56,8 @@ def _reached(mod: IRModule, entries: list[str]) -> set[str]:
     reached, waiting = set(entries), list(entries)
     while waiting:
         name = waiting.pop()
-        called = global_vars(functions[name]) if name in functions else ()
-        new = [var.name for var in called if var.name not in reached]
+        called = named_functions(functions[name]) if name in functions else ()
+        new = [other for other in called if other not in reached]
         reached.update(new)
         waiting += new
     return reached

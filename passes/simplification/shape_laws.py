@@ -3,7 +3,8 @@
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ops.shapes import element_count, normalize_axes
 
 from .definitions import Definitions, count_ratio, same_type
 
@@ -62,6 +63,35 @@ def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
     if count is None or not isinstance(call.ty, TensorType) or call.ty.dtype is None:
         return None
     return inner.args[0] * float(count) if count != 1 else inner.args[0]
+
+
+def sum_of_broadcast(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """The sum of what is repeated along an axis is a multiple of it, the mean is it itself."""
+    if op.name not in ("relax.sum", "relax.mean") or not call.args:
+        return None
+    inner = known.call(call.args[0], "relax.broadcast_to")
+    if inner is None or not isinstance(inner.ty, TensorType) or not isinstance(call.ty, TensorType):
+        return None
+    x, ty = inner.args[0], inner.args[0].ty
+    if not isinstance(ty, TensorType) or None in (ty.dims, inner.ty.dims, call.ty.dims):
+        return None
+    dims, wide = ty.dims or (), inner.ty.dims or ()
+    given, new = call.attrs["axis"], len(wide) - len(dims)
+    axes = range(len(wide)) if given is None else normalize_axes(given, len(wide))
+    repeated = [axis for axis in axes if axis < new or dims[axis - new] != wide[axis]]
+    count = element_count([wide[axis] for axis in repeated])
+    if not repeated or not isinstance(count, int):
+        return None
+    left = [axis - new for axis in axes if axis not in repeated]
+    less = op(x, axis=left, keepdims=True) if left else x
+    if op.name == "relax.sum":
+        less = less * float(count) if is_float(ty.dtype) else less * count
+    sizes = [1] * new + [
+        1 if axis - new in left else dims[axis - new] for axis in range(new, len(wide))
+    ]
+    kept = [d for axis, d in enumerate(sizes) if axis not in axes or call.attrs["keepdims"]]
+    reshaped = get_op("relax.reshape")(less, ShapeExpr(tuple(kept)))
+    return get_op("relax.broadcast_to")(reshaped, ShapeExpr(call.ty.dims or ()))
 
 
 def _permutation(call: Call, ndim: int) -> list[int]:

@@ -6,11 +6,14 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If
+from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
+from relaxjax.ir.walk import substitute_type
 
 from .cost_rules import Cost, FunctionCost
 from .declare import OpError, op
@@ -86,7 +89,11 @@ def scan(
         if fits(given, wanted) is Fit.NEVER:
             what = "each step of `xs`" if name == "xs" else name.replace("init", "`init`")
             raise OpError(f"{what} must be of type {wanted}, which `body` takes, found {given}")
-    return TupleType((wanted_carry, each(y, lambda ty: stacked(ty, steps))))
+    own: dict[SymbolicVar, Dim] = {}  # the body's dimensions, as they are here
+    unify(wanted_carry, init, own)
+    unify(wanted_x, each(xs, unstacked), own)
+    ys = each(substitute_type(y, own), lambda ty: stacked(ty, steps))
+    return TupleType((substitute_type(wanted_carry, own), ys))
 
 
 def _while_loop(cond: Any, body: Any, init: Any, max_iter: int, checkpoint: bool) -> Any:
@@ -149,4 +156,6 @@ def while_loop(
     carry = body.params[0]
     if fits(body.ret, carry) is Fit.NEVER:
         raise OpError(f"`body` must return a carry of type {carry}, but it returns {body.ret}")
-    return carry
+    own: dict[SymbolicVar, Dim] = {}
+    unify(carry, init, own)
+    return substitute_type(carry, own)

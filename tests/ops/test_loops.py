@@ -5,7 +5,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions
 
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.script import ScriptError, from_source
@@ -138,3 +140,42 @@ def test_a_loop_ends_when_its_condition_fails_or_at_its_bound(bound: int, expect
 def test_what_is_no_loop(loop: str, message: str) -> None:
     with pytest.raises(ScriptError, match=message):
         looping(loop)
+
+
+def test_a_body_may_have_dimensions_of_its_own() -> None:
+    """They are those of what it is given, in the type of the result too."""
+    module = parse_functions(
+        """
+@R.function(private=True)
+def step(c: R.Tensor(("k",), "float32"), x: R.Tensor(("m",), "float32")):
+    k = T.int64()
+    m = T.int64()
+    d = R.multiply(c, R.sum(x))
+    y = R.concat([d, x])
+    return (d, y)
+
+@R.function(private=True)
+def half(c: R.Tensor(("k",), "float32")):
+    k = T.int64()
+    d = R.multiply(c, R.const(0.5, "float32"))
+    return d
+
+@R.function(private=True)
+def large(c: R.Tensor(("k",), "float32")):
+    k = T.int64()
+    d = R.greater(R.sum(c), R.const(1.0, "float32"))
+    return d
+
+@R.function
+def main(c: R.Tensor(("n",), "float32"), xs: R.Tensor((4, 2), "float32")):
+    n = T.int64()
+    cls = Module
+    out = R.scan(cls.step, c, xs)
+    h = R.while_loop(cls.large, cls.half, out[0], max_iter=3)
+    return (out, h)
+"""
+    )
+    well_formed(module)
+    (out, h) = to_jax(module, "main")(jnp.ones(3), jnp.ones((4, 2)))
+    assert (out[0].shape, out[1].shape, h.shape) == ((3,), (4, 5), (3,))
+    assert 'R.Tensor((4, n + 2), dtype="float32")' in module["main"].script()

@@ -19,7 +19,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops.jax_functions import call_jax
-from relaxjax.passes import CustomGradient, Gradient, GradientError, Jvp
+from relaxjax.passes import CustomGradient, DeadCodeElimination, Gradient, GradientError, Jvp
 from relaxjax.script import from_source
 from relaxjax.testing import GradientCheckError, check_gradients
 
@@ -260,3 +260,11 @@ def test_rules_of_an_operator_are_compared_where_it_is_called() -> None:
     with pytest.raises(GradientError, match=message):
         CustomGradient("relax.round", gradient=_smooth, jvp=other)(MODULE)
     assert "main" in CustomGradient("relax.round", _smooth, other, check=False)(MODULE)
+
+
+def test_a_private_function_that_is_a_derivative_is_in_use(called: IRModule) -> None:
+    module = CustomGradient("swish", gradient=doubled, jvp=doubled_tangent)(called)
+    assert DeadCodeElimination()(module) is module
+    assert "swish_gradient" not in DeadCodeElimination(["main"])(
+        module.with_function("swish", called["swish"])
+    )

@@ -20,6 +20,10 @@ from hypothesis import HealthCheck, given, settings
 from numpy_evaluation import run
 
 from relaxjax.ir.check import well_formed
+from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
@@ -44,13 +48,26 @@ def cotangent_of(leaf: Any) -> Any:
 
 def by_jax(program: Program, *arrays: Any) -> tuple[Any, Any]:
     """The target of a program and its gradients by every float, as JAX computes them."""
-    forward = to_jax(program.module, "main")
+    forward = to_jax(with_loops_of_known_length(program.module), "main")
 
     def target(*floats: Any) -> Any:
         return target_of(program, forward(*floats, *flag_and_places(program, arrays)))
 
     value, pullback = jax.vjp(target, *arrays[:3])
     return value, pullback(jax.tree.map(cotangent_of, value))
+
+
+def with_loops_of_known_length(module: IRModule) -> IRModule:
+    """The module with its while loops as scans: JAX differentiates no others backwards."""
+
+    def as_scan(call: Call) -> Expr | None:
+        if not isinstance(call.op, Op) or call.op.name != "relax.while_loop":
+            return None
+        assert call.op.training_form is not None
+        return call.op.training_form(*call.args, **{**call.attrs, "checkpoint": False})
+
+    functions = module.relax_functions().items()
+    return module.with_functions({name: expand_calls(f, as_scan) for name, f in functions})
 
 
 def by_gradient(program: Program, cotangents: Sequence[Any], *arrays: Any) -> tuple[Any, Any]:

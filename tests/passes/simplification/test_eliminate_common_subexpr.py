@@ -1,9 +1,14 @@
 """The same value computed once."""
 
+import chex
+import numpy as np
+from parsing import parse_functions
+
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 from relaxjax.script import from_source
 
@@ -97,3 +102,29 @@ def test_values_can_be_skipped() -> None:
 
     module = parse("a = R.exp(x)\nb = R.exp(x)\nreturn (a, b)")
     assert EliminateCommonSubexpr(fskip=is_exp)(module) is module
+
+
+def test_a_product_that_is_the_transpose_of_another_is_not_computed() -> None:
+    """Whether it is written by the transposed factors, or by those that they are transposed of."""
+    params = 'a: R.Tensor((2, 3), "float32"), b: R.Tensor((3, 4), "float32")'
+    text = """
+@R.function
+def main({params}):
+    at = R.permute_dims(a)
+    bt = R.permute_dims(b, axes=[1, 0])
+    p = R.matmul({first})
+    q = {second}
+    return (p, q)
+"""
+    for first, twin in (("a, b", "bt, at"), ("bt, at", "a, b")):
+        before = parse_functions(
+            text.format(params=params, first=first, second=f"R.matmul({twin})")
+        )
+        after = parse_functions(text.format(params=params, first=first, second="R.permute_dims(p)"))
+        assert_structural_equal(EliminateCommonSubexpr()(before), after)
+        random = np.random.default_rng(0)
+        args = [random.normal(size=shape).astype("float32") for shape in ((2, 3), (3, 4))]
+        found, expected = (to_jax(module, "main")(*args) for module in (after, before))
+        chex.assert_trees_all_close(found, expected, rtol=1e-6)
+    other = parse_functions(text.format(params=params, first="a, b", second="R.matmul(at, a)"))
+    assert EliminateCommonSubexpr()(other) is other
