@@ -198,9 +198,10 @@ def _batches(data: Data, epoch: int) -> Given:
 
 def _on_host(arrays: Sequence[Any]) -> list[Any]:
     """The arrays in the host's memory. A device is asked for all at once; the CPU need not be."""
-    if arrays and {device.platform for device in arrays[0].devices()} == {"cpu"}:
-        return [np.asarray(array) for array in arrays]
-    return list(jax.device_get(list(arrays)))
+    first = arrays[0] if arrays else None
+    if isinstance(first, jax.Array) and {d.platform for d in first.devices()} != {"cpu"}:
+        return list(jax.device_get(list(arrays)))
+    return [np.asarray(array) for array in arrays]
 
 
 def _sum(losses: Any) -> float:

@@ -4,7 +4,6 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
-import jax
 import numpy as np
 
 Batch: TypeAlias = tuple[Any, Any]
@@ -43,7 +42,8 @@ class Slot:
 
     def clear(self) -> None:
         """Make room again, once those who were to read what lies here have done so."""
-        jax.block_until_ready(self.readers)
+        for losses in self.readers:
+            np.asarray(losses)  # waits for the device
         self.readers.clear()
         self.count = 0
 

@@ -19,9 +19,9 @@ class Losses:
 
     waited = False
 
-    def block_until_ready(self) -> "Losses":
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         self.waited = True
-        return self
+        return np.zeros(2)
 
 
 def filled(stage: Stage, *numbers: int) -> Any:
