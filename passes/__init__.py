@@ -93,7 +93,9 @@ from .structure.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSy
 from .structure.bind_params import BindParams as BindParams
 from .structure.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
 from .structure.bundle_model_params import BundleModelParams as BundleModelParams
+from .structure.change_batch import ChangeBatch as ChangeBatch
 from .structure.convert_to_dataflow import ConvertToDataflow as ConvertToDataflow
+from .structure.dataflow_block_rewrite import DataflowBlockRewrite as DataflowBlockRewrite
 from .structure.eta_expand import EtaExpand as EtaExpand
 from .structure.expand_tuple_arguments import ExpandTupleArguments as ExpandTupleArguments
 from .structure.infer_type import InferType as InferType

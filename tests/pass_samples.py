@@ -49,6 +49,7 @@ Sample = Callable[[Case], Pass | tuple[Pass, tuple[Any, ...]]]
 # Passes whose very purpose is another function or another result: their own tests run them.
 OTHER_RESULTS = {
     "AppendLoss": "adds a function",
+    "ChangeBatch": "takes arguments of another size",
     "CustomGradient": "changes the gradient of a function",
     "DecomposeOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
     "FuseTrainStep": "asks for an adjoint and an optimizer",

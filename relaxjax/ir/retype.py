@@ -1,8 +1,8 @@
 """Giving parameters of a function another type or a value, and inferring all other types anew."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 from .builder import BlockBuilder, make_function
 from .dims import Dim, SymbolicVar
@@ -16,17 +16,21 @@ from .span import located
 from .types import ObjectType, Type
 from .walk import all_vars, kept, substitute_type, used_vars
 
+Arguments: TypeAlias = Callable[[Call, tuple[Expr, ...]], tuple[Expr, ...]]
+
 
 def retyped(
     function: Function,
     values: Mapping[Var, Expr] | None = None,
     types: Mapping[str, Type | None] | None = None,
+    arguments: Arguments = lambda call, args: args,
 ) -> Function:
     """`function` with parameters replaced, and the types of all that follows inferred anew.
 
     A variable takes the place of the parameter; any other value is put where the parameter is used,
     and the parameter goes. Symbolic dimensions that the old types have and the new ones tell are
     replaced everywhere. `types` are new types of functions of the module, by their names.
+    `arguments` is given each call as it was and its new arguments, and may change those.
     """
     given = dict(values or {})
     found: dict[SymbolicVar, Dim] = {}
@@ -38,7 +42,7 @@ def retyped(
     renewed = renewal.expr(function)
     assert isinstance(renewed, Function)
     env = {renewal.var(param): value for param, value in given.items()}
-    return _Retyper(renewed, env, types or {}).whole(renewed)
+    return _Retyper(renewed, env, types or {}, arguments).whole(renewed)
 
 
 def check_value(param: Var, value: Expr) -> None:
@@ -57,12 +61,17 @@ class _Retyper:
     """Emits a function again; `env` leads from variables to what stands in their place."""
 
     def __init__(
-        self, function: Function, env: dict[Var, Expr], types: Mapping[str, Type | None]
+        self,
+        function: Function,
+        env: dict[Var, Expr],
+        types: Mapping[str, Type | None],
+        arguments: Arguments,
     ) -> None:
         self.builder = BlockBuilder()
         self.names = [var.name for var in all_vars(function)]
         self.env = env
         self.types = types
+        self.arguments = arguments
 
     def whole(self, function: Function) -> Function:
         places = [self.env.get(param, param) for param in function.params]
@@ -106,7 +115,7 @@ class _Retyper:
             case GlobalVar():
                 return replace(expr, ty=self.types.get(expr.name, expr.ty))
             case Call():
-                args = tuple(map(self.expr, expr.args))
+                args = self.arguments(expr, tuple(map(self.expr, expr.args)))
                 return replace(expr, op=self.expr(expr.op), args=args, ty=None)
             case Tuple():
                 return replace(expr, fields=tuple(map(self.expr, expr.fields)), ty=None)

@@ -2,6 +2,7 @@
 
 from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names and their old ones
 from relaxjax.lowering import build as build
+from relaxjax.passes import DataflowBlockRewrite as DataflowBlockRewrite
 
 from . import optimizer as optimizer
 from . import testing as testing
