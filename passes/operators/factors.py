@@ -10,6 +10,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.scaling import Axis
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, uses
+from relaxjax.passes.layout.planning import size
 
 
 @dataclass(frozen=True)
@@ -131,14 +132,6 @@ def is_nonnegative(scale: Expr, known: Bindings) -> bool:
     if value.op.facts.get("nonnegative"):
         return True
     return bool(value.op.facts.get("moves")) and is_nonnegative(value.args[0], known)
-
-
-def size(expr: Expr) -> int:
-    """The number of elements of a tensor; a symbolic dimension counts for 64."""
-    count = 1
-    for dim in (isinstance(expr.ty, TensorType) and expr.ty.dims) or ():
-        count *= dim if isinstance(dim, int) else 64
-    return count
 
 
 def with_args(call: Call, args: dict[int, Expr]) -> Call:

@@ -9,9 +9,10 @@ from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import pass_factory
+from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
-from .factors import Bindings, along, size, with_args
+from .factors import Bindings, along, with_args
 
 
 @pass_factory(opt_level=0, kind="function")

@@ -11,9 +11,10 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.scaling import Axis
 from relaxjax.passes.base import pass_factory
+from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
-from .factors import Bindings, Factor, factors, size, with_args
+from .factors import Bindings, Factor, factors, with_args
 
 
 @pass_factory(opt_level=3, kind="function")

@@ -40,8 +40,10 @@ def _reduced(call: Call, order: Order) -> Changed:
         return {}, None
     gone = [a % len(order) for a in (axis if isinstance(axis, tuple) else (axis,))]
     left = order if keepdims else without(order, gone)
-    fields = len(call.ty.fields) if isinstance(call.ty, TupleType) else 0
-    return {"axis": _moved(axis, order)}, [left] * fields if fields else left
+    changes = {"axis": _moved(axis, order)}
+    if isinstance(call.ty, TupleType):
+        return changes, [left for _ in call.ty.fields]
+    return changes, left
 
 
 def _located(call: Call, order: Order) -> Changed | None:

@@ -40,7 +40,9 @@ def remade(call: Call, args: Sequence[Expr], changes: Mapping[str, Any]) -> Call
 
 def in_all_fields(expr: Expr, order: Order) -> Orders:
     """One order for a tensor, or for each of a tuple's."""
-    return [order] * len(expr.ty.fields) if isinstance(expr.ty, TupleType) else order
+    if not isinstance(expr.ty, TupleType):
+        return order
+    return [order for _ in expr.ty.fields]
 
 
 def same_order(call: Call, order: Order) -> tuple[Mapping[str, Any], Orders]:
