@@ -69,11 +69,15 @@ from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
 from .partition.annotate_target import AnnotateTarget as AnnotateTarget
 from .partition.fuse_ops import FuseOps as FuseOps
 from .partition.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern
+from .partition.group_by_vdevice import GroupByVDevice as GroupByVDevice
 from .partition.merge_compiler_regions import MergeCompilerRegions as MergeCompilerRegions
 from .partition.merge_composite import MergeComposite as MergeComposite
 from .partition.merge_composite_functions import MergeCompositeFunctions as MergeCompositeFunctions
 from .partition.partition_graph import PartitionGraph as PartitionGraph
+from .partition.realize_vdevice import RealizeVDevice as RealizeVDevice
+from .partition.rewrite_annotated_ops import RewriteAnnotatedOps as RewriteAnnotatedOps
 from .partition.run_codegen import RunCodegen as RunCodegen
+from .partition.update_vdevice import UpdateVDevice as UpdateVDevice
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text

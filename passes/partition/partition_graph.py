@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import kept, rewrite
+from relaxjax.ir.walk import kept, nested_sequences, rewrite
 from relaxjax.passes.base import pass_factory
 
 from .composites import codegen_function, without_uncalled_composites
@@ -53,6 +53,21 @@ def PartitionGraph(mod: IRModule) -> IRModule:
             return z
     """
     plain: list[Unmarked] = []
+    functions = mod.relax_functions().items()
+    unmarked = mod.with_functions({name: _unmarked(f, plain) for name, f in functions})
+    if unmarked is mod:
+        return mod
+    regions = {region[0].var: (item, region) for item in plain for region in _regions(item)}
+
+    def groups_of(function: Function) -> Sequence[Group]:
+        own = {b.var for seq in nested_sequences(function) for b in seq.bindings()}
+        return [_group(unmarked, *regions[var]) for var in regions if var in own]
+
+    return without_uncalled_composites(outlined(unmarked, groups_of))
+
+
+def _unmarked(function: Function, plain: list[Unmarked]) -> Function:
+    """`function` without marks; what they said in each block is added to `plain`."""
 
     def unmark(block: BindingBlock) -> BindingBlock:
         marks = any(mark_of(b.value, BEGIN, END) is not None for b in block.bindings)
@@ -66,22 +81,9 @@ def PartitionGraph(mod: IRModule) -> IRModule:
             return expr
         return replace(expr, blocks=kept(expr.blocks, map(unmark, expr.blocks)))
 
-    functions = mod.relax_functions()
-    unmarked = mod.with_functions({n: _function(rewrite(f, rule)) for n, f in functions.items()})
-    if unmarked is mod:
-        return mod
-    regions = {region[0].var: (item, region) for item in plain for region in _regions(item)}
-
-    def groups_of(function: Function) -> Sequence[Group]:
-        own = {binding.var for binding in function.body.bindings()}
-        return [_group(unmarked, *regions[var]) for var in regions if var in own]
-
-    return without_uncalled_composites(outlined(unmarked, groups_of))
-
-
-def _function(expr: Expr) -> Function:
-    assert isinstance(expr, Function)
-    return expr
+    changed = rewrite(function, rule)
+    assert isinstance(changed, Function)
+    return changed
 
 
 def _group(mod: IRModule, plain: Unmarked, region: Sequence[Binding]) -> Group:

@@ -66,30 +66,43 @@ def RunCodegen(
     options = target_options or {}
     for name in options:
         get_backend(name)
-    regions = {n: f for n, f in mod.relax_functions().items() if "Codegen" in f.attrs}
-    compiled: dict[str, ExternFunc] = {}
-
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, Call) or not isinstance(expr.op, GlobalVar):
-            return expr
-        name = expr.op.name
-        if name not in regions:
-            return expr
-        if name not in compiled:
-            compiled[name] = _compiled(regions[name], name, options)
-        ty_args = (expr.ty,) if expr.ty is not None else ()
-        return infer(replace(expr, op=compiled[name], ty_args=ty_args))
-
-    changed = {}
-    for name, function in mod.relax_functions().items():
-        if name not in regions and (not entry_functions or name in entry_functions):
-            result = rewrite(function, rule)
-            assert isinstance(result, Function)
-            changed[name] = result
+    codegen = _Codegen(mod, options)
+    changed = {
+        name: codegen.function(function)
+        for name, function in mod.relax_functions().items()
+        if name not in codegen.regions and (not entry_functions or name in entry_functions)
+    }
     outcome = mod.with_functions(changed)
     functions = outcome.relax_functions().values()
     called = {var.name for function in functions for var in global_vars(function)}
-    return outcome.without_functions(*(name for name in compiled if name not in called))
+    return outcome.without_functions(*(name for name in codegen.compiled if name not in called))
+
+
+class _Codegen:
+    """The regions of a module, and what backends made of those that are called."""
+
+    def __init__(self, mod: IRModule, options: Mapping[str, Mapping[str, Any]]) -> None:
+        functions = mod.relax_functions().items()
+        self.regions = {name: f for name, f in functions if "Codegen" in f.attrs}
+        self.options = options
+        self.compiled: dict[str, ExternFunc] = {}
+
+    def function(self, function: Function) -> Function:
+        changed = rewrite(function, self.rule)
+        assert isinstance(changed, Function)
+        return changed
+
+    def rule(self, expr: Expr) -> Expr:
+        """The call of a region as a call of what it was compiled to."""
+        if not isinstance(expr, Call) or not isinstance(expr.op, GlobalVar):
+            return expr
+        name = expr.op.name
+        if name not in self.regions:
+            return expr
+        if name not in self.compiled:
+            self.compiled[name] = _compiled(self.regions[name], name, self.options)
+        ty_args = (expr.ty,) if expr.ty is not None else ()
+        return infer(replace(expr, op=self.compiled[name], ty_args=ty_args))
 
 
 def _compiled(

@@ -10,10 +10,12 @@ import numpy as np
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ops.devices import devices_known
 from relaxjax.ops.platform import lowering_for
 
 from .arguments import ArgumentError, admit, as_jax
 from .interpreter import Interpreter
+from .places import place_of, places_of
 from .target import platform_of
 from .traits import compiles, needs_x64
 
@@ -24,7 +26,8 @@ class CompiledFunction:
     For arguments of shapes and dtypes that it has not seen, it compiles; the `cache_size` programs
     used last are kept. A function that cannot be one compiled program (it calls itself, calls a
     Python function, has a shape that depends on values, or returns something other than tensors)
-    runs operator by operator.
+    runs operator by operator. So does one whose values are on several devices; its parts that
+    `GroupByVDevice` groups run as one program each, where they belong.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class CompiledFunction:
         self.cache_size = cache_size
         self.donated = frozenset(donated_params(self.function, name, donate))
         self.programs: OrderedDict[Hashable, Callable[..., Any]] = OrderedDict()
-        self.compiles = compiles(mod, name)
+        self.places = places_of(mod, name)
+        self.spread = bool(set(self.places.values()) - {place})
+        self.compiles = compiles(mod, name) and not self.spread
         self.needs_x64 = needs_x64(mod, name)
         self.is_default = place == jax.devices()[0]
 
@@ -73,6 +78,8 @@ class CompiledFunction:
         stack = ExitStack()
         if self.needs_x64:
             stack.enter_context(jax.enable_x64(True))
+        if self.spread:
+            stack.enter_context(devices_known(self.places))
         if not self.is_default and isinstance(self.place, jax.Device):
             stack.enter_context(jax.default_device(self.place))
         return stack
@@ -121,11 +128,16 @@ class CompiledFunction:
 
     def _placed(self, program: Callable[..., Any]) -> Callable[..., Any]:
         """`program` with its arrays on the device; the default device they find by themselves."""
-        if self.is_default:
+        if self.is_default and not self.spread:
             return program
-        return lambda *args: program(
-            *(jax.device_put(arg, self.place) if holds_arrays(arg) else arg for arg in args)
-        )
+        params = self.function.params
+        places = [place_of(param.ty, self.places) or self.place for param in params]
+
+        def placed(*args: Any) -> Any:
+            pairs = zip(args, places, strict=True)
+            return program(*(jax.device_put(a, p) if holds_arrays(a) else a for a, p in pairs))
+
+        return placed
 
 
 def signature(value: Any) -> Hashable:

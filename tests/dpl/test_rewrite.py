@@ -293,7 +293,9 @@ def test_values_for_bindings_that_cannot_be() -> None:
         one, *_, both = values
         return {one: R.exp(both)}
 
-    with pytest.raises(ValueError, match="no order for `one`, `used`, `both`: they would need each other"):
+    with pytest.raises(
+        ValueError, match="no order for `one`, `used`, `both`: they would need each other"
+    ):
         rewrite_bindings(context, circular, branches)
 
 

@@ -1,0 +1,85 @@
+"""Grouping what runs on one device, so that it is compiled as one program there."""
+
+from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import nested_sequences
+from relaxjax.passes.base import pass_factory
+
+from .grouping import Group, group_name, may_be_grouped, outlined
+from .regions import connected_regions
+from .relocation import MOVE, operator_of
+
+
+@pass_factory(opt_level=0)
+def GroupByVDevice(mod: IRModule) -> IRModule:
+    """Group neighbouring operators of one device into private functions, compiled one by one there.
+
+    A function whose values are on several devices runs operator by operator, since no compiled
+    program spans them; groups make it few programs. Which device a value is on its type says, as
+    RealizeVDevice and RewriteAnnotatedOps leave it.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32", "llvm")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.sin(a)
+                there = R.to_vdevice(b, "llvm:1")
+                c = R.cos(there)
+                R.output(c)
+            return c
+
+    After `GroupByVDevice()`:
+
+        @R.function(private=True)
+        def fused_relax_exp_relax_sin(x: R.Tensor((3,), "float32", "llvm")):
+            R.func_attr({"Primitive": True})
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.sin(a)
+                R.output(b)
+            return b
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32", "llvm")):
+            cls = Module
+            with R.dataflow():
+                b = cls.fused_relax_exp_relax_sin(x)
+                there = R.to_vdevice(b, "llvm:1")
+                c = R.cos(there)
+                R.output(c)
+            return c
+    """
+    return outlined(mod, _groups)
+
+
+def _groups(function: Function) -> list[Group]:
+    return [
+        Group(region, group_name(region), {"Primitive": True})
+        for seq in nested_sequences(function)
+        for block in seq.blocks
+        if isinstance(block, DataflowBlock)
+        for region in connected_regions(block.bindings, _labels(block))
+        if len(region) > 1
+    ]
+
+
+def _labels(block: BindingBlock) -> dict[Var, str]:
+    """The device of each operator's result."""
+    devices: dict[Var, str] = {}
+    for binding in block.bindings:
+        device = _device(binding)
+        if device is not None:
+            devices[binding.var] = device
+    return devices
+
+
+def _device(binding: Binding) -> str | None:
+    """Where a call of an operator is computed, None for what may not be grouped."""
+    moves = isinstance(binding.value, Call) and operator_of(binding.value) == MOVE
+    if moves or not may_be_grouped(binding) or not isinstance(binding.var.ty, TensorType):
+        return None
+    return binding.var.ty.vdevice

@@ -1,0 +1,59 @@
+"""Which devices a function's values are to be on, as far as the machine has them."""
+
+from collections.abc import Iterator, Mapping
+
+import jax
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.walk import bound_vars, post_order
+
+from .target import device
+from .traits import reachable
+
+
+def places_of(mod: IRModule, name: str) -> Mapping[str, jax.Device]:
+    """The devices that a function and those it calls name, such as `llvm:1:global`.
+
+    One that this machine does not have is left out: what is to be there runs with the rest.
+    """
+    named = dict.fromkeys(d for _, function in reachable(mod, name) for d in _named(function))
+    found = {named_device: _device(named_device) for named_device in named}
+    return {named_device: place for named_device, place in found.items() if place is not None}
+
+
+def place_of(ty: Type | None, places: Mapping[str, jax.Device]) -> jax.Device | None:
+    """Where a value of a type is to be, None where its type does not say."""
+    return places.get(ty.vdevice or "") if isinstance(ty, TensorType) else None
+
+
+def _named(function: Function) -> Iterator[str]:
+    for var in bound_vars(function):
+        yield from _in_type(var.ty)
+    for expr in post_order(function):
+        if (
+            isinstance(expr, Call)
+            and isinstance(expr.op, Op)
+            and expr.op.name == "relax.to_vdevice"
+        ):
+            yield expr.attrs["dst_vdevice"]
+
+
+def _in_type(ty: Type | None) -> Iterator[str]:
+    match ty:
+        case TensorType(vdevice=str() as name):
+            yield name
+        case TupleType(fields=fields):
+            for field in fields:
+                yield from _in_type(field)
+
+
+def _device(name: str) -> jax.Device | None:
+    kind, index, _ = name.split(":")
+    try:
+        return device(kind, int(index))
+    except ValueError:
+        return None

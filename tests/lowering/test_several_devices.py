@@ -1,0 +1,108 @@
+"""Programs whose values are on several devices, run on several devices of the CPU."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+from parsing import parse_functions
+
+from relaxjax.lowering import build
+from relaxjax.lowering.places import places_of
+
+PROGRAM = '''
+import jax
+import numpy as np
+
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.passes import Gradient, GroupByVDevice, RealizeVDevice, RewriteAnnotatedOps
+from relaxjax.script import from_source
+
+TEXT = """
+@I.ir_module
+class Model:
+    I.module_global_infos({"vdevice": [I.vdevice("llvm", 1), I.vdevice("llvm", 2)]})
+
+    @R.function
+    def main(
+        x: R.Tensor((2, 3), "float32"),
+        w: R.Tensor((3, 4), "float32"),
+        v: R.Tensor((4, 2), "float32"),
+    ) -> R.Tensor((), "float32"):
+        with R.dataflow():
+            x1 = R.hint_on_device(x, "llvm:1")
+            h = R.matmul(x1, w)
+            h1 = R.nn.relu(h)
+            h2 = R.to_vdevice(h1, "llvm:2")
+            o = R.matmul(h2, v)
+            o1 = R.tanh(o)
+            o2 = R.hint_on_device(o1, "llvm:3")
+            s = R.sum(o2)
+            R.output(s)
+        return s
+"""
+model = from_source(TEXT)
+rng = np.random.default_rng(0)
+args = [rng.normal(size=shape).astype("float32") for shape in ((2, 3), (3, 4), (4, 2))]
+
+
+def expected(x, w, v):
+    return jax.numpy.tanh(jax.nn.relu(x @ w) @ v).sum()
+
+
+value, gradients = jax.value_and_grad(expected, (0, 1, 2))(*args)
+for made in (RealizeVDevice(), RewriteAnnotatedOps("llvm:0")):
+    for passes in (lambda mod: mod, GroupByVDevice()):
+        built = build(passes(Gradient("main")(made(model))))
+        found, partials = VirtualMachine(built)["main_adjoint"](*args)
+        np.testing.assert_allclose(found, value, rtol=1e-5)
+        for one, other in zip(partials, gradients):
+            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        print([array.device.id for array in (found, *partials)], built["main"](*args).device.id)
+grouped = GroupByVDevice()(RealizeVDevice()(model))
+groups = [f for name, f in grouped.relax_functions().items() if name != "main"]
+print([len(list(group.body.bindings())) for group in groups])
+run = build(grouped)["main"]
+run(*args)
+with jax.no_tracing():
+    run(*args)
+'''
+
+
+def test_regions_on_several_devices() -> None:
+    """What is realized stays where it is used; what is only annotated comes back."""
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
+    paths = [str(Path(__file__).parents[2]), *sys.path]
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        "[3, 1, 1, 2] 3",
+        "[3, 1, 1, 2] 3",
+        "[0, 1, 0, 0] 0",
+        "[0, 1, 0, 0] 0",
+        "[2, 2]",
+    ]
+
+
+def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
+    mod = parse_functions(
+        """
+        @R.function
+        def main(
+            p: R.Tuple(R.Tensor((2,), "float32", "llvm:77"), R.Tensor((2,), "float32", "llvm"))
+        ):
+            a = R.to_vdevice(p[0], "tpu:3")
+            b = R.exp(a)
+            return b
+        """
+    )
+    assert places_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
+    assert build(mod)["main"].compiles
