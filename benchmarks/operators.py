@@ -5,7 +5,8 @@
     python benchmarks/operators.py --quick --json out.json
 
 Two ratios for each case, ours by plain: of the forward program, and of the one that computes the
-result and its adjoints too (ours by Gradient, SimplifyGradient and LegalizeOps; plain by jax.vjp).
+result and its adjoints too (ours by Gradient, SimplifyGradient, LegalizeOps and
+EliminateCommonSubexpr; plain by jax.vjp).
 Both get the same arguments and are compared before they are timed. Below 1, ours is quicker. The
 bytes are those that the compiled programs need beside arguments and results.
 """
@@ -32,7 +33,12 @@ from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
-from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
+from relaxjax.passes import (
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    SimplifyGradient,
+)
 from relaxjax.script import from_source
 
 ROUNDS, QUICK_ROUNDS = 15, 5
@@ -86,7 +92,7 @@ def our_programs(case: Case, values: list[Any]) -> tuple[Program, Program]:
     mod = module_of(case, values)
     active = [f"x{i}" for i, value in enumerate(values) if is_active(value)]
     adjoint = SimplifyGradient()(Gradient("main", active, cotangent=True)(mod))
-    legal = LegalizeOps()(adjoint)
+    legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
     return to_jax(legal, "main"), to_jax(legal, "main_adjoint")
 
 

@@ -267,6 +267,9 @@ NETWORK: dict[str, Callable[..., Any]] = {
         -(x * y).sum() / (len(x) if x.ndim > 1 else 1)
     ),
     "relax.nn.nll_loss": nll_loss,
+    "relax.nn.softmax_nll_loss": lambda x, *rest, **attrs: nll_loss(
+        np.log(softmax(x, min(x.ndim - 1, 1))), *rest, **attrs
+    ),
     "relax.nn.layer_norm": layer_norm,
     "relax.nn.group_norm": group_norm,
     "relax.nn.instance_norm": instance_norm,

@@ -120,7 +120,12 @@ _LOSSES = [
     ((2, 3, 5), (2, 5), 3),
     ((3,), (), 3),
 ]
-for _name in ["nn.nll_loss", "grad.nll_loss_backward"]:
+for _name in [
+    "nn.nll_loss",
+    "grad.nll_loss_backward",
+    "nn.softmax_nll_loss",
+    "grad.softmax_nll_loss_backward",
+]:
     SAMPLES[f"relax.{_name}"] = [
         sample(
             *([floats(*(t if r == "none" else ()))] if _name.startswith("grad") else []),

@@ -29,6 +29,7 @@ from .fill_laws import (
     unit,
     zero,
 )
+from .loss_laws import adjoint_of_logits, loss_of_logits
 from .product_laws import (
     product_with_diagonal,
     product_with_filled,
@@ -74,6 +75,8 @@ LAWS: Sequence[Law] = (
     product_with_filled,
     product_with_diagonal,
     sum_of_product,
+    loss_of_logits,
+    adjoint_of_logits,
 )
 
 

@@ -24,15 +24,26 @@ from .shapes import normalize_axis, with_dtype
 from .unary import require_float
 
 
+def _sorted(data: Any, axis: int, descending: bool) -> tuple[Any, Any]:
+    """The elements along `axis` in order, equal ones as they were, and where they come from.
+
+    Both are always made, by one sort: where a program needs both, they are one operation.
+    """
+    along = axis % data.ndim
+    places = lax.broadcasted_iota(jnp.int32, data.shape, along)
+    pair = [lax.rev(x, [along]) if descending else x for x in (data, places)]
+    values, order = lax.sort(pair, dimension=along, is_stable=True, num_keys=1)
+    return (lax.rev(values, [along]), lax.rev(order, [along])) if descending else (values, order)
+
+
 def _sort(data: Any, axis: int, descending: bool) -> Any:
-    return jnp.sort(data, axis, stable=False, descending=descending)
+    return _sorted(data, axis, descending)[0]
 
 
 def _sort_gradient(g: Expr, y: Expr, data: Expr, axis: int, descending: bool) -> Expr:
     """Each element has the adjoint of the place that it went to."""
     order = call("argsort", data, axis, descending, dtype="int64")
-    places = call("argsort", order, axis, dtype="int64")
-    return call("gather_elements", g, places, axis=axis)
+    return call("scatter_elements", call("zeros_like", data), order, g, axis=axis)
 
 
 def _require_axis(data: TensorType, axis: int) -> int:
@@ -55,7 +66,7 @@ def sort(data: TensorType, axis: int = -1, descending: bool = False) -> TensorTy
 
 
 def _argsort(data: Any, axis: int, descending: bool, dtype: str) -> Any:
-    return cast(jnp.argsort(data, axis, stable=True, descending=descending), dtype)
+    return cast(_sorted(data, axis, descending)[1], dtype)
 
 
 @op(

@@ -17,7 +17,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import by_platform, lowering_for, platform
-from relaxjax.passes import LegalizeOps
+from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps
 
 CONVOLUTION, PRODUCT = "conv_general_dilated", "dot_general"
 
@@ -214,3 +214,23 @@ def test_what_waits_does_so_by_a_barrier_where_that_holds() -> None:
     assert chosen("cuda", "relax.grad.delay", *shapes)["optimization_barrier"] == 1
     assert chosen("cpu", "relax.grad.delay", *shapes)["optimization_barrier"] == 0
     both_agree("relax.grad.delay", *shapes)
+
+
+def test_an_adjoint_sorts_no_second_time() -> None:
+    """The values and the places that they come from are of one sort, or of one `top_k`."""
+    for name, attrs in (
+        ("relax.sort", {"descending": True}),
+        ("relax.topk", {"ret_type": "values"}),
+    ):
+        adjoint = Gradient("main", cotangent=True)(module_of(name, [(3, 8)], **attrs))
+        legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
+        found = primitives(IRModule({"main": legal["main_adjoint"]}))
+        assert found["sort"] + found["top_k"] == 1
+
+
+def test_the_gradient_of_a_matrix_adds_up_no_batches() -> None:
+    adjoint = Gradient("main", cotangent=True)(module_of("relax.matmul", [(4, 5, 6), (6, 7)]))
+    assert "collapse_sum_to" not in adjoint["main_adjoint"].script()
+    legal = LegalizeOps()(adjoint)
+    found = primitives(IRModule({"main": legal["main_adjoint"]}))
+    assert (found["dot_general"], found["reduce_sum"]) == (3, 0)

@@ -7,6 +7,7 @@ from . import batch_norm as batch_norm
 from . import bias as bias
 from . import convolution as convolution
 from . import dropout as dropout
+from . import logits_loss as logits_loss
 from . import loss as loss
 from . import normalization as normalization
 from . import padding as padding

@@ -68,11 +68,11 @@ def cross_entropy_with_logits(predictions: TensorType, labels: TensorType) -> Te
     return TensorType((), dtype, vdevice=common_vdevice(predictions, labels))
 
 
-def _class_axis(predictions: Any) -> int:
+def class_axis(predictions: Any) -> int:
     return 1 if predictions.ndim > 1 else 0
 
 
-def _sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) -> Any:
+def sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) -> Any:
     """The weight of each sample's class, 0 where the class is to be ignored."""
     counted = targets != jnp.asarray(ignore_index, targets.dtype)
     if weights is None:
@@ -83,8 +83,8 @@ def _sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) -
 def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
-    axis = _class_axis(predictions)
-    weight = _sample_weights(targets, weights, ignore_index, predictions.dtype)
+    axis = class_axis(predictions)
+    weight = sample_weights(targets, weights, ignore_index, predictions.dtype)
     places = jnp.expand_dims(targets, axis)
     picked = jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis)
     losses = jnp.where(weight == 0, jnp.zeros_like(picked), -picked * weight)
@@ -104,10 +104,10 @@ def _nll_loss_gradient(
 ) -> tuple[Expr | None, ...]:
     rest = (targets, weights, reduction, ignore_index)
     backward = call("grad.nll_loss_backward", g, predictions, *rest)
-    return backward, None, _weights_gradient(g, z, predictions, *rest)
+    return backward, None, weights_gradient(g, z, predictions, *rest)
 
 
-def _weights_gradient(
+def weights_gradient(
     g: Expr,
     z: Expr,
     predictions: Expr,
@@ -153,10 +153,10 @@ def nll_loss(
     `predictions` are log-probabilities of shape (N, C, ...) or (C,), `targets` of shape (N, ...)
     or (). The mean is over the weights of the samples that count; `ignore_index` does not count.
     """
-    return _loss_type(predictions, targets, weights, reduction)
+    return loss_type(predictions, targets, weights, reduction)
 
 
-def _loss_type(
+def loss_type(
     predictions: TensorType, targets: TensorType, weights: TensorType | None, reduction: str
 ) -> TensorType:
     if reduction not in _REDUCTIONS:
@@ -204,7 +204,7 @@ def _require_classes(predictions: TensorType, weights: TensorType | None) -> Non
         raise OpError(f"`weights` must have 1 dimension, found {weights.ndim}")
     if predictions.dims is None or weights.dims is None:
         return
-    classes = predictions.dims[_class_axis(predictions)]
+    classes = predictions.dims[class_axis(predictions)]
     if can_prove_different(classes, weights.dims[0]):
         raise OpError(
             f"`weights` must have an element for each of the {classes} classes, "
@@ -221,8 +221,8 @@ def _nll_loss_backward(
     ignore_index: int,
 ) -> Any:
     """By comparison with each class, which fuses, where a scatter would not."""
-    axis = _class_axis(predictions)
-    weight = _sample_weights(targets, weights, ignore_index, predictions.dtype)
+    axis = class_axis(predictions)
+    weight = sample_weights(targets, weights, ignore_index, predictions.dtype)
     scale = -weight * output_grad
     if reduction == "mean":
         scale = scale / jnp.sum(weight)
@@ -244,7 +244,7 @@ def _nll_loss_backward_gradient(
     """It is linear in `output_grad`, and the loss itself is its transpose."""
     rest = (targets, weights, reduction, ignore_index)
     loss = call("nn.nll_loss", g, *rest)
-    return loss, None, None, _weights_gradient(output_grad, loss, g, *rest)
+    return loss, None, None, weights_gradient(output_grad, loss, g, *rest)
 
 
 @op(
@@ -265,5 +265,5 @@ def nll_loss_backward(
     ignore_index: int = -100,
 ) -> TensorType:
     """The adjoint of the predictions of nll_loss: -w[t] * g at each sample's class t, else 0."""
-    require_adjoint(output_grad, _loss_type(predictions, targets, weights, reduction))
+    require_adjoint(output_grad, loss_type(predictions, targets, weights, reduction))
     return predictions

@@ -20,6 +20,12 @@ PARAMS = (
     'v: R.Tensor((3,), "float32"), w: R.Tensor((3, 4), "float32")'
 )
 
+# The adjoint of nll_loss after log_softmax, as far as nll_loss: `z` is bound again behind it.
+BACKWARD = (
+    "R.nn.log_softmax(x)\n            t = R.argmax(y, axis=1)\n"
+    "            d = R.grad.nll_loss_backward(R.sum(v), z, t, reduction='mean')\n            z = "
+)
+
 # A line of its own for each law and each of its cases: what is written, and what becomes of it.
 CASES = {
     "unit": [
@@ -163,6 +169,23 @@ CASES = {
             "R.matmul(R.permute_dims(v2), w)",
         )
     ],
+    "loss_of_logits": [
+        (
+            "R.nn.nll_loss(R.nn.log_softmax(x), R.argmax(y, axis=1), reduction='none')",
+            "R.nn.softmax_nll_loss(x, R.argmax(y, axis=1), reduction='none')",
+        ),
+        (
+            "R.nn.nll_loss(R.nn.log_softmax(v, axis=0), R.argmax(v), v, ignore_index=1)",
+            "R.nn.softmax_nll_loss(v, R.argmax(v), v, ignore_index=1)",
+        ),
+    ],
+    "adjoint_of_logits": [
+        (
+            f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=-1, keepdims=True), R.exp(z)))",
+            "R.argmax(y, axis=1)\n            "
+            "z = R.grad.softmax_nll_loss_backward(R.sum(v), x, z, reduction='mean')",
+        )
+    ],
 }
 
 
@@ -225,6 +248,11 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.matmul(x, R.eye(3, k=1))",
         "R.matmul(x, R.const([[1, 1], [0, 1], [0, 0]], 'float32'))",
         "R.sum(R.broadcast_to(v, (2, 3)), axis=1)",
+        "R.nn.nll_loss(R.nn.log_softmax(x, axis=0), R.argmax(y, axis=1))",
+        "R.nn.nll_loss(R.log(x), R.argmax(y, axis=1))",
+        f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=0, keepdims=True), R.exp(z)))",
+        f"{BACKWARD}R.subtract(d, R.multiply(R.sum(z, axis=1, keepdims=True), R.exp(z)))",
+        f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=1, keepdims=True), R.exp(x)))",
         # no float holds this number
         "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
     ],

@@ -1,0 +1,129 @@
+"""The negative log-likelihood of classes straight from scores, and its adjoint in closed form.
+
+Scores of many classes are the largest tensor of a language model. Through `log_softmax` and
+`nll_loss` their logarithms are written out, forward and backward; here nothing of their size is
+but the adjoint itself (`benchmarks/operators.py`, cross_entropy).
+"""
+
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import widened
+from relaxjax.ops.declare import op
+from relaxjax.ops.emit import call
+from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.shapes import require_adjoint
+from relaxjax.ops.traced import traced_gradient
+from relaxjax.ops.unary import require_float
+
+from .loss import class_axis, loss_type, sample_weights, weights_gradient
+
+
+def _log_total(logits: Any, axis: int) -> Any:
+    """The logarithm of the sum of the powers along an axis, which is kept."""
+    top = lax.stop_gradient(jnp.max(logits, axis, keepdims=True))
+    return top + jnp.log(jnp.sum(jnp.exp(logits - top), axis, keepdims=True))
+
+
+def _softmax_nll_loss(
+    logits: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
+) -> Any:
+    axis, wide = class_axis(logits), widened(logits)
+    weight = sample_weights(targets, weights, ignore_index, wide.dtype)
+    places = jnp.expand_dims(targets, axis)
+    picked = jnp.take_along_axis(wide, places, axis, mode="clip")
+    apart = (_log_total(wide, axis) - picked).squeeze(axis)
+    losses = jnp.where(weight == 0, jnp.zeros_like(apart), apart * weight)
+    if reduction != "none":
+        losses = jnp.sum(losses)
+    mean = losses / jnp.sum(weight) if reduction == "mean" else losses
+    return mean.astype(logits.dtype)
+
+
+def _gradient(
+    g: Expr,
+    z: Expr,
+    logits: Expr,
+    targets: Expr,
+    weights: Expr | None,
+    reduction: str,
+    ignore_index: int,
+) -> tuple[Expr | None, ...]:
+    rest = (targets, weights, reduction, ignore_index)
+    backward = call("grad.softmax_nll_loss_backward", g, logits, *rest)
+    if weights is None:
+        return backward, None, None
+    predictions = call("nn.log_softmax", logits, class_axis(logits.ty))
+    return backward, None, weights_gradient(g, z, predictions, *rest)
+
+
+@op(
+    "relax.nn.softmax_nll_loss",
+    layout=OPAQUE,
+    lower=_softmax_nll_loss,
+    gradient=_gradient,
+    precision="never",
+    fusion="reduction",
+    cost=LOWERED,
+)
+def softmax_nll_loss(
+    logits: TensorType,
+    targets: TensorType,
+    weights: TensorType | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> TensorType:
+    """As nll_loss of log_softmax over the classes: w[t] * (log(sum(exp(x))) - x[t]).
+
+    `SimplifyExpr` puts it in their place.
+    """
+    require_float(logits, "logits")
+    return loss_type(logits, targets, weights, reduction)
+
+
+def _backward(
+    output_grad: Any,
+    logits: Any,
+    targets: Any,
+    weights: Any,
+    reduction: str,
+    ignore_index: int,
+) -> Any:
+    """The softmax, less 1 at the target, times what the sample counts."""
+    axis, wide = class_axis(logits), widened(logits)
+    weight = sample_weights(targets, weights, ignore_index, wide.dtype)
+    scale = weight * output_grad.astype(wide.dtype)
+    if reduction == "mean":
+        scale = scale / jnp.sum(weight)
+    classes = lax.broadcasted_iota(targets.dtype, logits.shape, axis)
+    hit = (classes == jnp.expand_dims(targets, axis)).astype(wide.dtype)
+    softmax = jnp.exp(wide - _log_total(wide, axis))
+    return ((softmax - hit) * jnp.expand_dims(scale, axis)).astype(logits.dtype)
+
+
+@op(
+    "relax.grad.softmax_nll_loss_backward",
+    layout=OPAQUE,
+    lower=_backward,
+    gradient=traced_gradient("relax.grad.softmax_nll_loss_backward"),
+    precision="never",
+    fusion="reduction",
+    cost=LOWERED,
+)
+def softmax_nll_loss_backward(
+    output_grad: TensorType,
+    logits: TensorType,
+    targets: TensorType,
+    weights: TensorType | None = None,
+    reduction: str = "mean",
+    ignore_index: int = -100,
+) -> TensorType:
+    """The adjoint of the logits of softmax_nll_loss: w[t] * g * (softmax(x) - (1 at t, else 0))."""
+    require_float(logits, "logits")
+    require_adjoint(output_grad, loss_type(logits, targets, weights, reduction))
+    return logits
