@@ -37,6 +37,7 @@ from .train_setup import (
     OPTIMIZERS,
     SCHEDULES,
     count_of,
+    in_half_precision,
     input_types,
     known,
     make_trainer,
@@ -99,8 +100,11 @@ def _add_optimizer(group: Any) -> None:
     )  # fmt: skip
     group.add_argument(
         "--loss-scale", metavar="X", type=_loss_scale,
-        help='for half precision: "dynamic", or a number',
+        help='of small gradients in float16: "dynamic", or a number',
     )  # fmt: skip
+    group.add_argument(
+        "--half", choices=("float16", "bfloat16"), help="compute in half precision what gains by it"
+    )
 
 
 def _add_results(group: Any) -> None:
@@ -139,6 +143,7 @@ def run(args: argparse.Namespace) -> int:
             keep_freed_memory()
         _check_out(args)
         mod = with_backbone(read_module(args.file), 1, args.states)
+        mod = in_half_precision(mod, args.half)
         (wanted,) = input_types(mod)
         examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
         size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))

@@ -14,7 +14,7 @@ from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import from_optax
-from relaxjax.passes import SetupTrainer
+from relaxjax.passes import SetupTrainer, ToMixedPrecision
 from relaxjax.training import Trainer
 from relaxjax.training.layout import BACKBONE
 
@@ -77,6 +77,11 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
             "parameter is left to train"
         )
     return mod.with_attrs({"param_num": given - inputs - states, "state_num": states})
+
+
+def in_half_precision(mod: IRModule, dtype: str | None) -> IRModule:
+    """The module with what gains by it computed in half precision, if a dtype for that is given."""
+    return mod if dtype is None else ToMixedPrecision(dtype=dtype)(mod)
 
 
 def input_types(mod: IRModule) -> list[TensorType]:

@@ -15,6 +15,7 @@ from relaxjax.cli.train_setup import OPTIMIZERS, optimizer
 from relaxjax.datasets import idx
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
+from relaxjax.training.checkpoint import module
 
 MODEL = """
 from relaxjax.script import ir as I, relax as R
@@ -145,6 +146,12 @@ def test_fashion_mnist_in_a_folder(model: Path) -> None:
         idx.write(folder / f"{part}-labels-idx1-ubyte", (np.arange(count) % 10).astype("uint8"))
     model.write_text(MODEL.replace("64", "784"))
     assert train(model, model.parent / "data", "--epochs", "1", "--loss-scale", "dynamic") == 0
+
+
+def test_half_precision(line: Path, capsys: Capture) -> None:
+    data = [line.parent / "line.npz", "--loss", "mse", "--batch", "8", "--epochs", "1"]
+    assert train(line, *data, "--half", "float16", "--loss-scale", "dynamic") == 0
+    assert "float16" in module(line.parent / "run" / "model.safetensors")["backbone"].script()
 
 
 def options(**changed: Any) -> Any:
