@@ -199,6 +199,16 @@ def _dim_as_value(writing: Writing) -> str:
     return call("jnp.array", writing.value("dim"), writing.value("dtype"))
 
 
+def _sparse_product(writing: Writing) -> str | None:
+    """A matrix of compressed rows times a matrix: `sparse.BCSR((...), shape=...) @ x`."""
+    if writing.attrs["dimension_numbers"] != (((1,), (0,)), ((), ())):
+        return None
+    *parts, dense = writing.texts
+    shape = writing.attrs["lhs_spinfo"]["SparseInfo"]["shape"]
+    size = f"shape={value_text(shape, writing.symbol)}"
+    return f"{call('sparse.BCSR', sequence_text(parts), size)} @ {dense}"
+
+
 def _scan(writing: Writing) -> str:
     """A loop is a function that the program takes along, under the dialect's own arguments."""
     usual = {"reverse": False, "unroll": 1}
@@ -236,6 +246,7 @@ def _apart(operands: Sequence[Operand]) -> tuple[list[str], list[str]]:
 FORMS: dict[str, Form] = {
     "argmax": _along_one_axis,
     "argmin": _along_one_axis,
+    "bcsr_dot_general": _sparse_product,
     "broadcast_in_dim": _broadcast_in_dim,
     "cholesky": bound_text,  # the function clears one triangle
     "concatenate": _of_a_sequence,

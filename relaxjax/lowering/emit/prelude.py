@@ -29,6 +29,7 @@ THIRD_PARTY = {
     "lax": ("jax", "lax"),
     "checkpoint_name": ("jax.ad_checkpoint", "checkpoint_name"),
     "primitives": ("jax.extend.core", "primitives"),
+    "sparse": ("jax.experimental", "sparse"),
 }
 
 

@@ -52,6 +52,11 @@ def _ragged_contraction(call: Call) -> Dim:
     return elements(call.ty) * element_count([lhs[axis] for axis in summed]) * 2
 
 
+def _sparse_contraction(call: Call) -> Dim:
+    """A multiplication and an addition for each element kept and each column beside it."""
+    return elements(call.args[0].ty) * dims_at(call, 3)[-1] * 2
+
+
 def _convolution(call: Call) -> Dim:
     """A multiplication and an addition wherever an element of the kernel meets one of the image.
 
@@ -214,6 +219,7 @@ _RULES: dict[str, CostRule] = {
     **_group(counting(_windows), "select_and_gather_add"),
     **_group(counting(_spread_windows), "select_and_scatter_add"),
     "integer_pow": counting(_power),
+    "bcsr_dot_general": counting(_sparse_contraction),
     "dot_general": counting(_contraction),
     "ragged_dot_general": counting(_ragged_contraction),
     "conv_general_dilated": counting(_convolution),

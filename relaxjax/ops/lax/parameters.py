@@ -7,6 +7,7 @@ a structure of its own is a mapping with one key, the name of its type: `{"Gathe
 
 import dataclasses
 import enum
+import importlib
 from collections.abc import Callable, Mapping
 from functools import cache
 from types import ModuleType
@@ -25,6 +26,7 @@ from .symbols import JaxSymbols
 
 Primitives = Callable[[str], core.Primitive]
 
+_SPARSE = "jax.experimental.sparse.util"  # imported when needed, because it takes a while
 _NAMESPACES: tuple[ModuleType, ...] = (lax, lax.linalg)
 
 
@@ -127,7 +129,8 @@ def _is_dtype(value: Any) -> bool:
 
 def _public_name(kind: type) -> str:
     """The name of a type, if JAX exposes the type under it."""
-    if any(getattr(space, kind.__name__, None) is kind for space in _NAMESPACES):
+    exposed = any(getattr(space, kind.__name__, None) is kind for space in _NAMESPACES)
+    if exposed or kind.__module__ == _SPARSE:
         return kind.__name__
     raise UnsupportedParameterError(f"is of type {kind.__name__}, which has no written form")
 
@@ -137,6 +140,8 @@ def _public_type(name: str) -> type[Any]:
         kind = getattr(space, name, None)
         if isinstance(kind, type):
             return kind
+    if name == "SparseInfo":
+        return importlib.import_module(_SPARSE).SparseInfo  # type: ignore[no-any-return]  # imported by name
     raise ValueError(f"JAX has no type `{name}` for a structured parameter")
 
 

@@ -45,6 +45,13 @@ def _ragged() -> Any:
     return lax.ragged_dot(_matrix(), lax.broadcast(_matrix(), (2,)), sizes)
 
 
+def _sparse() -> Any:
+    from jax.experimental import sparse  # which takes a while to import
+
+    places, starts = lax.iota(jnp.int32, 4), lax.iota(jnp.int32, 5)
+    return sparse.BCSR((_vector(), places, starts), shape=(4, 4)) @ _matrix()
+
+
 def _of_one(name: str) -> Any:
     return getattr(lax, name)(_ONE)
 
@@ -103,6 +110,7 @@ _PROGRAMS: dict[str, Callable[[], Any]] = {
     "random_unwrap": lambda: jax.random.key_data(_key()),
     "random_clone": lambda: jax.random.clone(_key()),
     "platform_index": lambda: lax.platform_dependent(_ONE, cpu=_branch, default=_branch),
+    "bcsr_dot_general": _sparse,
     "one_minus_square": lambda: jax.grad(jnp.tanh)(_ONE),
     "empty": lambda: lax.empty((2,), jnp.float32),
 }

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jax.experimental import sparse
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.layout import OPAQUE
@@ -33,6 +32,8 @@ def _by_blocks(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: 
 
 def _by_elements(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: Any) -> Any:
     """The same with the blocks taken apart, as a matrix of compressed rows."""
+    from jax.experimental import sparse  # which takes a while to import
+
     count, rows, columns = weight_data.shape
     height = weight_indptr.shape[0] - 1
     lengths = jnp.diff(weight_indptr)
