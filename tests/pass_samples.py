@@ -9,10 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from partition_samples import PARTITION_SAMPLES
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Function
 from relaxjax.ir.infer import unify
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
@@ -21,15 +23,19 @@ from relaxjax.passes import (
     BindParams,
     BindSymbolicVars,
     ConvertToDataflow,
+    DenseToSparse,
     EtaExpand,
     Inline,
     Pass,
     PrintIR,
     Sequential,
+    SimplifyFCTranspose,
     ToANormalForm,
     ToGraphNormalForm,
     TopologicalSort,
     UpdateParamType,
+    process_params,
+    search_fc_transpose,
 )
 from relaxjax.passes.registry import FACTORIES
 
@@ -68,6 +74,31 @@ def _last_param_bound(case: Case) -> tuple[Pass, tuple[Any, ...]]:
     if not isinstance(param.ty, TensorType):
         return BindParams(case.entry, {}), case.args
     return BindParams(case.entry, {param: case.args[-1]}), case.args[:-1]
+
+
+def _weights_transposed(case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    """Whatever is read transposed only, handed in so."""
+    function = case.module[case.entry]
+    assert isinstance(function, Function)
+    names = search_fc_transpose(function)
+    pairs = zip(function.params, case.args, strict=True)
+    args = (np.swapaxes(arg, 0, 1) if param.name in names else arg for param, arg in pairs)
+    return SimplifyFCTranspose(names), tuple(args)
+
+
+def _weights_in_blocks(case: Case) -> tuple[Pass, tuple[Any, ...]]:
+    """Every weight of a dense layer packed, in blocks of one element."""
+    function = case.module[case.entry]
+    assert isinstance(function, Function)
+    given = {param.name: arg for param, arg in zip(function.params, case.args, strict=True)}
+    tensors = {name: arg for name, arg in given.items() if isinstance(arg, np.ndarray)}
+    packed = process_params(function, tensors, (1, 1), sparsity_threshold=-1)
+    parts = {
+        name: [packed.params[f"{name}_{part}"] for part in ("data", "indices", "indptr")]
+        for name in packed.weight_name
+    }
+    args = [part for name, arg in given.items() for part in parts.get(name, [arg])]
+    return DenseToSparse(packed.weight_name, packed.weight_shape), tuple(args)
 
 
 def _dims(case: Case) -> dict[SymbolicVar, int]:
@@ -114,11 +145,13 @@ SAMPLES: dict[str, Sample] = {
     "CombineParallelDense": lambda case: FACTORIES["CombineParallelDense"](2),
     "ConvertLayout": lambda case: FACTORIES["ConvertLayout"](_CHANNELS_LAST),
     "ConvertToDataflow": lambda case: ConvertToDataflow(1),
+    "DenseToSparse": _weights_in_blocks,
     "EtaExpand": lambda case: EtaExpand(expand_constructor=True, expand_global_var=True),
     "Inline": lambda case: Inline(cost_model=3),
     "PrintIR": lambda case: PrintIR(file=io.StringIO()),
     **PARTITION_SAMPLES,
     "ToGraphNormalForm": lambda case: Sequential([ToGraphNormalForm(), ToANormalForm()]),
+    "SimplifyFCTranspose": _weights_transposed,
     "TopologicalSort": lambda case: TopologicalSort("breadth-first", "from-outputs"),
     "UpdateParamType": _params_retyped,
 }
