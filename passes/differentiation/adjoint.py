@@ -8,7 +8,7 @@ from relaxjax.ir.function import Binding
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import located
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ops.shapes import same_dims
 
 
@@ -39,6 +39,7 @@ class Adjoint:
         self.reverses = reverses
         self.recomputed = recomputed
         self.originals = originals
+        self.moment: Var | None = None  # the adjoint that is handed on, if it has a number
         self.adjoints: dict[Var, Var] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
 
@@ -55,12 +56,15 @@ class Adjoint:
         return var in self.adjoints
 
     def binding(self, binding: Binding) -> None:
-        if binding.var in self.reverses:
-            self.reverses[binding.var](self, self.of(binding.var))
-        elif isinstance(binding.value, Call):
-            self.call(binding.var, binding.value, self.of(binding.var))
-        else:
+        if binding.var not in self.reverses and not isinstance(binding.value, Call):
             self.pass_on(binding.value, binding.var)
+            return
+        adjoint = self.of(binding.var)
+        self.moment = adjoint if _has_number(adjoint.ty) else self.moment
+        if binding.var in self.reverses:
+            self.reverses[binding.var](self, adjoint)
+        elif isinstance(binding.value, Call):
+            self.call(binding.var, binding.value, adjoint)
 
     def pass_on(self, value: Expr, var: Var) -> None:
         """Hand the adjoint of `var` on to `value`, which it is another name for."""
@@ -146,6 +150,10 @@ class Adjoint:
         if key not in self.fields:
             self.fields[key] = self.builder.emit(TupleGetItem(value, index))
         return self.fields[key]
+
+
+def _has_number(ty: Type | None) -> bool:
+    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))
 
 
 def zeros(ty: Type | None) -> Expr:

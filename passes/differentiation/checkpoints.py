@@ -10,6 +10,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import Renewal
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, substitute, used_vars
 
 from .adjoint import Adjoint, Reverse
@@ -67,12 +68,15 @@ class Recomputation:
     """Computes forward values between checkpoints again, each once, where the backward asks.
 
     `parts` says how to compute those that are no operators' calls, so that there is a way back.
+    Where it is `late`, what is computed again waits for the adjoint that asks for it: otherwise
+    it would be merged with the first by whoever looks for common values.
     """
 
     builder: BlockBuilder
     unmarked: Unmarked
     active: set[Var]
     parts: dict[Var, Part]
+    late: bool
     copies: dict[Var, Var] = field(default_factory=dict)
     originals: dict[Var, Var] = field(default_factory=dict)
     reverses: dict[Var, Reverse] = field(default_factory=dict)
@@ -84,11 +88,12 @@ class Recomputation:
             if binding.var in self.unmarked.between and not isinstance(binding.value, Function)
         }
 
-    def adjoint(self, reverses: dict[Var, Reverse], lazy: bool) -> Adjoint:
+    def adjoint(self, reverses: dict[Var, Reverse]) -> Adjoint:
         """The way back over the sequence, from nothing on."""
         later = {var: partial(self._go_back, var) for var in self.parts}
-        kind = LazyAdjoint if lazy else Adjoint
-        return kind(self.builder, {**reverses, **later}, self, self.originals)
+        kind = LazyAdjoint if self.late else Adjoint
+        self.way = kind(self.builder, {**reverses, **later}, self, self.originals)
+        return self.way
 
     def __call__(self, expr: Expr) -> Expr:
         """`expr` in terms of kept values and copies."""
@@ -99,7 +104,7 @@ class Recomputation:
         """The variable that holds a forward value again."""
         if var not in self.copies:
             binding = self.bindings[var]
-            value = _with_own_variables(self(binding.value))
+            value = self._delayed(_with_own_variables(self(binding.value)))
             copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
             self.copies[var], self.originals[copy] = copy, var
             again = replace(binding, var=copy, value=value)
@@ -110,10 +115,30 @@ class Recomputation:
                 self.builder.emit_binding(again)
         return self.copies[var]
 
+    def _delayed(self, value: Expr) -> Expr:
+        """`value` of a tensor that is late, unless it is so already, being made of copies."""
+        inputs, moment = used_vars(value), self.way.moment
+        tensors = [var for var in inputs if _can_be_late(var)]
+        if (
+            not self.late
+            or moment is None
+            or not tensors
+            or any(v in self.originals for v in inputs)
+        ):
+            return value
+        kept = tensors[0]
+        late = self.builder.emit(get_op("relax.grad.delay")(kept, moment), f"{kept.name}_late")
+        self.originals[late] = kept
+        return substitute(value, {kept: late})
+
     def _go_back(self, var: Var, adjoint: Adjoint, cotangent: Var) -> None:
         """Compute what is no operator's call again, then go back through it."""
         self.copy(var)
         self.reverses[var](adjoint, cotangent)
+
+
+def _can_be_late(var: Var) -> bool:
+    return isinstance(var.ty, TensorType) and not (var.ty.dtype or "key<").startswith("key<")
 
 
 def _with_own_variables(value: Expr) -> Expr:

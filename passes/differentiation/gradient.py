@@ -48,8 +48,9 @@ def Gradient(
     Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors:
     the adjoint function takes the cotangent of each as a further parameter. With
     `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error. With
-    `lazy`, the adjoint of a tuple is kept in parts until something needs the whole, and zeros are
-    not added to; the program is shorter then, but not the one that TVM writes.
+    `lazy`, the adjoint of a tuple is kept in parts until something needs the whole, zeros are not
+    added to, and what checkpoint marks ask to be computed again is not merged with the first; the
+    program is better then, but not the one that TVM writes.
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")

@@ -48,8 +48,8 @@ class Forward:
     parts: dict[Var, Part] = field(default_factory=dict)
 
     def way_back(self, builder: BlockBuilder, lazy: bool = True) -> Adjoint:
-        again = Recomputation(builder, self.unmarked, self.active, self.parts)
-        return again.adjoint(self.reverses, lazy)
+        again = Recomputation(builder, self.unmarked, self.active, self.parts, lazy)
+        return again.adjoint(self.reverses)
 
 
 @dataclass

@@ -8,12 +8,16 @@ import jax.numpy as jnp
 import numpy as np
 from parsing import parse_functions
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
+from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TupleType
+from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
-from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.ops.checkpointing import emit_checkpoint_sequential
+from relaxjax.passes import Gradient, SimplifyGradient
 from relaxjax.script import from_source
 
 
@@ -207,3 +211,40 @@ loss = R.grad.end_checkpoint(l)
     _, gradients = to_jax(adjoint, "main_adjoint")(x, y)
     expected = x * y * jnp.cos(jnp.exp(x)) * jnp.exp(x), x * y
     chex.assert_trees_all_close(gradients, expected, rtol=1e-5)
+
+
+def layers(count: int, segments: int) -> IRModule:
+    """Layers of a network, in segments between marks."""
+    builder = BlockBuilder()
+    x, w = (Var(name, TensorType((64, 64), "float32")) for name in "xw")
+    tanh, matmul = get_op("relax.tanh"), get_op("relax.matmul")
+    with builder.function("main", [x, w]):
+        functions = [lambda h: tanh(matmul(h, w))] * count
+        last = emit_checkpoint_sequential(functions, segments, x)
+        builder.emit_func_output(builder.emit(get_op("relax.sum")(last)))
+    return builder.get()
+
+
+def test_a_lazy_gradient_is_not_simplified_to_keep_what_is_to_be_computed_again() -> None:
+    module = layers(16, 4)
+    lazy, plain = (
+        SimplifyGradient()(Gradient("main", "x", lazy=lazy)(module))["main_adjoint"].script()
+        for lazy in (True, False)
+    )
+    assert [text.count("R.tanh(") for text in (lazy, plain)] == [16 + 3 + 3 + 4, 16]
+    assert lazy.count("R.grad.delay") == 3
+
+
+def test_with_marks_less_memory_is_needed() -> None:
+    """As XLA counts it: what segments start from and the values of one, instead of all."""
+    x, w = jnp.linspace(0.1, 0.9, 4096).reshape(64, 64), jnp.eye(64)
+    needed, found = [], []
+    for lazy in (True, False):
+        adjoint = SimplifyGradient()(Gradient("main", "x", lazy=lazy)(layers(25, 5)))
+        compiled = jax.jit(to_jax(adjoint, "main_adjoint")).lower(x, w).compile()
+        analysis = compiled.memory_analysis()
+        assert analysis is not None
+        needed.append(int(analysis.temp_size_in_bytes))
+        found.append(compiled(x, w))
+    assert needed[0] < 0.6 * needed[1]
+    chex.assert_trees_all_close(*found, rtol=1e-5)
