@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.shapes import normalize_axes
+from relaxjax.ops.shapes import element_count, normalize_axes
 
 from .definitions import Definitions, same_type
 
@@ -80,6 +80,34 @@ def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     b = op(b, axis=[1], keepdims=True) if len(rows) < len(axes) else b
     smaller = get_op("relax.matmul")(a, b)
     return smaller if call.attrs["keepdims"] else get_op("relax.squeeze")(smaller, axis=axes)
+
+
+def sum_of_stacked_products(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """The sum of x^T g over a stack of both is one product of all their rows.
+
+    The stack of products has no other use, so that it is not computed.
+    """
+    if op.name != "relax.collapse_sum_to" or not isinstance(call.args[0], Var):
+        return None
+    product = known.call(call.args[0], "relax.matmul")
+    if product is None or known.uses.get(call.args[0]) != 1 or _ndim(call) != 2:
+        return None
+    turned, g = known.call(product.args[0], "relax.permute_dims"), product.args[1]
+    if turned is None:
+        return None
+    x = turned.args[0]
+    x_dims, g_dims = _dims(x), _dims(g)
+    if x_dims is None or g_dims is None or len(x_dims) < 3 or x_dims[:-1] != g_dims[:-1]:
+        return None
+    ndim = len(x_dims)
+    if turned.attrs["axes"] is None or [axis % ndim for axis in turned.attrs["axes"]] != [
+        *(*range(ndim - 2), ndim - 1, ndim - 2)
+    ]:
+        return None
+    rows = element_count(x_dims[:-1])
+    reshape, transpose = get_op("relax.reshape"), get_op("relax.permute_dims")
+    x, g = (reshape(item, ShapeExpr((rows, d[-1]))) for item, d in ((x, x_dims), (g, g_dims)))
+    return get_op("relax.matmul")(transpose(x), g, product.attrs["out_dtype"])
 
 
 def product_with_diagonal(call: Call, op: Op, known: Definitions) -> Expr | None:

@@ -13,7 +13,7 @@ from relaxjax.ir.types import TensorType
 from .arrays import cast, jax_dtype
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
 from .declare import DType, OpError, op
-from .emit import call, dims_of, dtype_of, ndim_of
+from .emit import call, dtype_of, ndim_of
 from .scaling import MATRIX_PRODUCT
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
 from .sugar import sugar
@@ -59,9 +59,6 @@ def _matmul_gradient(
         to_x = call("matmul", columns, row, x_dtype)
         return to_x, call("squeeze", call("matmul", _transposed(x), columns, y_dtype), -1)
     to_x = call("matmul", g, _transposed(y), x_dtype)
-    if x_ndim > 2 and y_ndim == 2 and isinstance(x.ty, TensorType) and x.ty.dims is not None:
-        # One product of all rows: a product for each batch would then have to be added up.
-        x, g = (call("reshape", rows, (-1, dims_of(rows)[-1])) for rows in (x, g))
     return to_x, call("matmul", _transposed(x), g, y_dtype)
 
 
