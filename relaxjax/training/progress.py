@@ -62,9 +62,15 @@ class Lines:
 
 
 class Bars:
-    """A bar that fills during each epoch and leaves one line behind."""
+    """A bar that fills during each epoch and leaves one line behind.
+
+    It shows the loss, the metrics of the epoch before, and the steps a second.
+    """
 
     READ_LOSS_EVERY = 20  # reading the loss waits for the device
+
+    def __init__(self) -> None:
+        self.metrics: dict[str, str] = {}
 
     def start(self, epoch: int, epochs: int, steps: int | None) -> None:
         from tqdm.auto import tqdm
@@ -74,9 +80,10 @@ class Bars:
     def step(self, loss: Any) -> None:
         self.bar.update()
         if self.bar.n % self.READ_LOSS_EVERY == 0:
-            self.bar.set_postfix(loss=f"{float(loss):.4f}")
+            self.bar.set_postfix({"loss": f"{float(loss):.4f}", **self.metrics})
 
     def end(self, report: EpochReport) -> None:
+        self.metrics = {name: _shown(name, x).strip() for name, x in report.metrics.items()}
         self.bar.close()
         self.bar.write(str(report))
 

@@ -302,11 +302,12 @@ def test_bars_on_a_terminal(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     reporter = reporter_for_output()
     assert isinstance(reporter, Bars)
-    reports = classifier().fit(DATA * 10, 1, reporter=reporter)
+    reports = classifier().fit(DATA * 10, 2, DATA, reporter=reporter)
     out, err = capsys.readouterr()
     assert str(reports[0]) in out
-    assert "epoch 1/1" in err
+    assert "epoch 1/2" in err
     assert "loss=" in err
+    assert f"eval_loss={reports[0].metrics['eval_loss']:.4f}" in err
 
 
 def test_lines_on_a_terminal_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
