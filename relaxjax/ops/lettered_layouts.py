@@ -82,7 +82,17 @@ def lettered(*only: str, data: int = 0, like_result: int | None = None) -> Layou
         require_layouts(call, layouts, 1)
         return in_letters(call, wished(call, call.attrs["layout"], layouts[0]))
 
-    return LayoutRule(Sensitivity.HEAVY, follow, choose=choose)
+    produce = None if like_result is not None else _with_result_in
+    return LayoutRule(Sensitivity.HEAVY, follow, produce, choose)
+
+
+def _with_result_in(call: Call, order: Order) -> Relayout | None:
+    """The result in an order: where its layout is an attribute of its own, nothing else changes."""
+    out = call.attrs.get("out_layout")
+    if out is None:
+        return None
+    changes = {"out_layout": letters_in(out, order)}
+    return Relayout((None,) * len(call.args), order, lambda new: remade(call, new, changes))
 
 
 def require_layouts(call: Call, layouts: Sequence[str], *counts: int) -> None:
@@ -139,6 +149,7 @@ def convolution_layout(data: str, kernel: str) -> LayoutRule:
     return LayoutRule(
         Sensitivity.HEAVY,
         _convolution_follow,
-        choose=_convolution_choose,
+        _with_result_in,
+        _convolution_choose,
         preferred=(data, kernel),
     )
