@@ -22,6 +22,9 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
     What stands in the program is what the function does, as operators of the `lax` dialect, so it
     prints, differentiates and runs like everything else. Its result is a tensor, or tensors in
     tuples and lists.
+
+    A rule by `jax.custom_vjp` would be lost, so it is refused: `CustomGradient` gives one to a
+    function of the module.
     """
     name = getattr(function, "__name__", repr(function))
     try:
@@ -40,10 +43,26 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
 
     with x64_for(*types):
         jaxpr, result = jax.make_jaxpr(on_tensors, return_shape=True)(*avals)
+    if _has_own_vjp(jaxpr.jaxpr):
+        raise OpError(
+            f"R.call_jax({name}, …): a rule by jax.custom_vjp in it would be lost. Call the "
+            "function without it, which is its attribute `fun`, in a function of the module, and "
+            "give that one the rule by the pass CustomGradient"
+        )
     builder = BlockBuilder()
     with builder.scope():
         leaves = iter(read_jaxpr(jaxpr, tensors, builder, symbols=symbols))
         return builder.sequence(_nested(result, leaves, name))
+
+
+def _has_own_vjp(jaxpr: Any) -> bool:
+    """Whether a function with `jax.custom_vjp` is called, however deep inside."""
+    if any(eqn.primitive.name == "custom_vjp_call" for eqn in jaxpr.eqns):
+        return True
+    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
+    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
+    inside = (getattr(part, "jaxpr", part) for part in parts)
+    return any(_has_own_vjp(part) for part in inside if hasattr(part, "eqns"))
 
 
 def _nested(result: Any, leaves: Any, name: str) -> Expr:

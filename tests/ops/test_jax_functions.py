@@ -1,5 +1,7 @@
 """JAX functions inside scripts."""
 
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
@@ -101,3 +103,24 @@ def test_a_result_that_is_no_tensor_is_an_error() -> None:
         OpError, match=r"R.call_jax\(named, …\) must give a tensor, .* gives a dict"
     ):
         call_jax(named, x)
+
+
+@jax.custom_vjp
+def straight(x: jax.Array) -> jax.Array:
+    return jnp.round(x)
+
+
+straight.defvjp(lambda x: (jnp.round(x), None), lambda _, g: (g,))
+
+
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_rule_of_jax_for_going_back_is_not_lost(deep: bool) -> None:
+    """It is refused, and the pass that gives such rules is named; the function itself is taken."""
+    x = Var("x", TensorType((3,), "float32"))
+
+    def function(x: jax.Array) -> Any:
+        return jax.lax.map(straight, x) if deep else jax.jit(straight)(x)
+
+    with pytest.raises(OpError, match=r"a rule by jax\.custom_vjp in it would be lost"):
+        call_jax(function, x)
+    assert call_jax(straight.fun, x).ty == x.ty
