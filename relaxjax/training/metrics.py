@@ -126,7 +126,7 @@ def evaluate_with_loss(
             truth = np.asarray(_listed(targets)[0])
             given = [_filled(_listed(part), trainer.batch_size) for part in (inputs, targets)]
             loss, outputs = trainer.evaluate(*given)
-            if trainer.batch_size in (None, len(truth)):
+            if loss is not None and trainer.batch_size in (None, len(truth)):
                 total, samples = total + float(loss) * len(truth), samples + len(truth)
             yield _first(outputs)[: len(truth)], truth
 

@@ -181,8 +181,13 @@ class Trainer:
         if fault is not None:
             raise NumericsError(fault)
 
-    def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array, Any]:
-        """The loss of the model as it predicts, without dropout for one, and its outputs."""
+    def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array | None, Any]:
+        """The loss of the model as it predicts, without dropout for one, and its outputs.
+
+        The loss is None where the module has no function `evaluate`, such as one that TVM made.
+        """
+        if EVALUATE not in self.mod:
+            return None, self.predict(*_listed(inputs))
         self._check_initialised()
         with self._step.dtypes():
             given, wanted = self._batch(inputs, targets)

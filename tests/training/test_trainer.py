@@ -13,12 +13,14 @@ from small_models import CLASSES, Classifier, batch, classifier, counting, train
 from relaxjax.ir.expr import np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import MSELoss
+from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, MomentumSGD
+from relaxjax.passes import FuseTrainStep, SetupTrainer
 from relaxjax.script import from_source
-from relaxjax.training import Trainer
+from relaxjax.training import Lines, Trainer
 
+LOSS_ARGS = [TensorType((8, CLASSES), "float32"), TensorType((8,), "int32")]
 SHAPES = {"w0": (5, 7), "b0": (7,), "w1": (7, 3), "b1": (3,)}
 
 
@@ -324,6 +326,22 @@ def test_a_module_that_is_not_trainable_is_an_error() -> None:
             Trainer(trainer.mod.without_attr(name), trainer.vm)
     with pytest.raises(ValueError, match="no attribute `optim_state`: apply SetupTrainer"):
         Trainer(trainer.mod, trainer.vm)
+
+
+def test_a_module_of_tvms_takes_the_fused_step_and_has_no_loss_to_evaluate() -> None:
+    """It has the four functions that TVM's SetupTrainer makes."""
+    made = classifier()
+    train_mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), LOSS_ARGS)(as_module(Classifier))
+    four = train_mod.without_functions("train_step", "evaluate")
+    match = r"the module has no function `train_step`: apply FuseTrainStep\(\) to it first"
+    with pytest.raises(ValueError, match=match):
+        Trainer(four, made.vm)
+    fused = FuseTrainStep()(four)
+    trainer = Trainer(fused, VirtualMachine(build(fused)))
+    (report,) = trainer.fit([batch(0)], 1, [batch(1)], Lines(lambda line: None))
+    (expected,) = made.fit([batch(0)], 1, [batch(1)], Lines(lambda line: None))
+    assert report.loss == pytest.approx(expected.loss)
+    assert list(report.metrics) == ["accuracy"]
 
 
 def as_module(mod: Any) -> IRModule:
