@@ -233,7 +233,7 @@ def test_the_loss_of_the_evaluation_data_is_that_of_all_full_batches() -> None:
     trainer.xavier_uniform_init_params(1)
     small = (DATA[2][0][:3], DATA[2][1][:3])
     found = evaluate_with_loss(trainer, [*DATA[:2], small], ["accuracy"])
-    losses = [float(trainer.evaluate(*pair)[0]) for pair in DATA[:2]]
+    losses = [float(np.asarray(trainer.evaluate(*pair)[0])) for pair in DATA[:2]]
     assert found["eval_loss"] == pytest.approx(np.mean(losses))
     assert found["accuracy"] == accuracy(trainer, [*DATA[:2], small])
     assert "eval_loss" not in evaluate_with_loss(trainer, [small], ["accuracy"])
