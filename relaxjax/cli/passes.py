@@ -47,7 +47,8 @@ _HEAD = """\
 # The catalogue of passes
 
 Every pass of `relaxjax.passes`, as its docstring has it: `relaxjax passes --markdown` writes it.
-A `Sequential` runs those whose level is at most the `opt_level` of the `PassContext`.
+A `Sequential` runs those whose level is at most the `opt_level` of the `PassContext`. What some of
+them gain is [measured](passes_measured.md).
 
 | pass | level | what it does |
 |---|---|---|"""
