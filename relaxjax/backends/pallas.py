@@ -11,7 +11,7 @@ from relaxjax.dpl import (
     PatternCheckContext,
     make_fused_bias_activation_pattern,
 )
-from relaxjax.ir.expr import Call, Constant, DataflowVar, Expr, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
@@ -44,15 +44,8 @@ def _is_plain_product(context: PatternCheckContext) -> bool:
     """Whether a product is by a matrix, its bias a row, and nothing else needs what is inside."""
     x, weight = context.annotated_expr["x"], context.annotated_expr["weight"]
     bias = context.annotated_expr.get("bias")
-    inner = set(context.matched_bindings)
-    root = context.value_to_bound_var[context.matched_expr]
-    leaks = any(
-        not isinstance(var, DataflowVar) or set(context.var_usages[var]) - inner
-        for var in inner
-        if var is not root
-    )
     return (
-        not leaks
+        not context.leaks
         and _rank(x) >= 2
         and _rank(weight) == 2
         and (bias is None or (_rank(bias) == 1 and _dims(bias) == _dims(weight)[-1:]))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.expr import DataflowVar, Expr, Var
 
 from .pattern import DFPattern
 
@@ -18,6 +18,17 @@ class PatternCheckContext:
     matched_bindings: Mapping[Var, Expr]
     var_usages: Mapping[Var, Sequence[Var]]
     value_to_bound_var: Mapping[Expr, Var]
+
+    @property
+    def leaks(self) -> bool:
+        """Whether something outside the match needs an inner value of it."""
+        inner = set(self.matched_bindings)
+        root = self.value_to_bound_var[self.matched_expr]
+        return any(
+            not isinstance(var, DataflowVar) or not inner.issuperset(self.var_usages[var])
+            for var in inner
+            if var is not root
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -249,6 +249,7 @@ def test_checks_see_the_match_and_what_is_around_it() -> None:
     usages = {var.name: [u.name for u in users] for var, users in context.var_usages.items()}
     assert usages == {"x": ["a"], "y": ["a"], "a": ["b", "c"], "b": ["c"], "c": []}
     assert context.value_to_bound_var[context.matched_expr].name == "b"
+    assert context.leaks, "c needs a, too"
     taken = FusionPattern("mine.relu", root, {"data": x}, lambda context: True, attrs)
     function = FuseOpsByPattern([taken])(mod)["fused_relax_add_relax_nn_relu"]
     assert function.attrs["data"] == "x"
