@@ -195,7 +195,7 @@ def setup(mod: Any, scale: Literal["dynamic"] | None = None) -> IRModule:
     return SetupTrainer(CrossEntropyLoss("mean"), SGD(0.5), loss_args, False, scale)(mod)
 
 
-def first_and_last_loss(mod: IRModule) -> tuple[float, float]:
+def first_and_last_loss(mod: IRModule, dtype: str = "float32") -> tuple[float, float]:
     random = np.random.default_rng(0)
     x = random.normal(size=(8, 5)).astype("float32")
     y = random.integers(0, 3, 8).astype("int32")
@@ -203,14 +203,14 @@ def first_and_last_loss(mod: IRModule) -> tuple[float, float]:
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
     losses = [float(trainer.update([x], [y])) for _ in range(30)]
-    assert {str(p.dtype) for p in trainer.export_params().values()} == {"float32"}
+    assert {str(p.dtype) for p in trainer.export_params().values()} == {dtype}
     return losses[0], losses[-1]
 
 
 def test_training() -> None:
     """The backbone, or the whole step, in mixed precision: the loss falls as without the pass.
 
-    The parameters are float32 throughout.
+    The parameters are float32 throughout, or have float32 masters.
     """
     plain: Any = Classifier
     first, last = first_and_last_loss(setup(plain))
@@ -221,6 +221,9 @@ def test_training() -> None:
     ):
         assert "float16" in changed.script()
         np.testing.assert_allclose(first_and_last_loss(changed), [first, last], rtol=0.05)
+    narrow = ToMixedPrecision("float32", ["w0", "b0", "w1", "b1"], "bfloat16")(plain)
+    mastered = first_and_last_loss(setup(narrow), "bfloat16")
+    np.testing.assert_allclose(mastered, [first, last], rtol=0.1)
 
 
 def test_options_that_make_no_sense() -> None:
