@@ -18,6 +18,7 @@ from relaxjax.passes import (
     ConvertLayout,
     DecomposeOpsForInference,
     DenseToSparse,
+    FastMath,
     FoldBatchnormToConv2D,
     FoldConstant,
     FoldScaleAxis,
@@ -240,10 +241,21 @@ def sparse(rows: int, block: tuple[int, int], share: float) -> PassCase:
     return PassCase(name, before, after, [x, weight], [x, *packed.params.values()], False)
 
 
+def approximations() -> list[PassCase]:
+    """Activations alone, on a tensor in the cache, and between dense layers."""
+    found = []
+    for name in ("tanh", "erf", "sigmoid", "nn.silu", "nn.gelu"):
+        text = f"x 256,1024\ngv = R.{name}(x)"
+        found.append(case(f"R.{name} of 256x1024", text, FastMath()))
+    layers = "x 128,512; w 512,2048; v 2048,512\nh = R.nn.gelu(R.matmul(x, w))\ngv = R.matmul(h, v)"
+    return [*found, case("gelu between two dense layers", layers, FastMath())]
+
+
 FAMILIES: dict[str, Callable[[], list[PassCase]]] = {
     "ConvertLayout": layouts,
     "CombineParallel": branches,
     "FoldScaleAxis": factors,
     "ToMixedPrecision": precisions,
     "DenseToSparse": dense_weights,
+    "FastMath": approximations,
 }

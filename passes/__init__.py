@@ -49,6 +49,8 @@ from .operators.combine_parallel_dense import CombineParallelDense as CombinePar
 from .operators.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
 from .operators.dense_to_sparse import DenseToSparse as DenseToSparse
 from .operators.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
+from .operators.fast_math import FastMath as FastMath
+from .operators.fast_math import FastMathTransform as FastMathTransform
 from .operators.fold_batchnorm_to_conv2d import (
     FoldBatchnormToConv2D as FoldBatchnormToConv2D,
 )
@@ -93,6 +95,7 @@ from .simplification.fold_constant import FoldConstant as FoldConstant
 from .simplification.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
 from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
+from .standard import standard_pipeline as standard_pipeline
 from .structure.attach_global_symbol import AttachGlobalSymbol as AttachGlobalSymbol
 from .structure.bind_params import BindParams as BindParams
 from .structure.bind_symbolic_vars import BindSymbolicVars as BindSymbolicVars
