@@ -30,7 +30,6 @@ if sys.version_info < (3, 11):  # noqa: UP036  # an older Python is just who mus
 
 import tomllib  # only from Python 3.11 on
 
-
 Command = Sequence[str | Path]
 
 ROOT = Path(__file__).resolve().parent
