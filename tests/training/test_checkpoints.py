@@ -82,6 +82,15 @@ def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
     chex.assert_trees_all_equal(best.export_params(), kept[1])
 
 
+def test_the_best_epoch_may_be_that_of_the_lowest_loss_on_evaluation_data(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path, keep=1, best="eval_loss")
+    reports = fresh().fit(data, 4, [batch(0)], QUIET, checkpoints=run)
+    losses = [report.metrics["eval_loss"] for report in reports]
+    best = fresh()
+    best.load(run.best_path)
+    assert float(np.asarray(best.evaluate(*batch(0))[0])) == pytest.approx(min(losses))
+
+
 @pytest.mark.parametrize("step", [1, 5, 7, 14])
 @pytest.mark.parametrize("steps_per_call", [1, 2])
 def test_a_resumed_training_is_the_same_bit_for_bit(
