@@ -107,7 +107,7 @@ class Recomputation:
             value = self._delayed(_with_own_variables(self(binding.value)))
             copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
             self.copies[var], self.originals[copy] = copy, var
-            again = replace(binding, var=copy, value=value)
+            again = replace(binding, var=copy, value=value, derived_from=var.name)
             if var in self.parts:
                 active = self.active | {c for c, v in self.originals.items() if v in self.active}
                 self.reverses[var] = self.parts[var](self.builder, again, active)

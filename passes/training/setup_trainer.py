@@ -83,7 +83,7 @@ def SetupTrainer(
     mod = DecomposeOpsForInference(BACKBONE)(mod)
     mod = _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
-    mod = Gradient(BACKBONE_LOSS, params, 0, cotangent=loss_scale is not None)(mod)
+    mod = Gradient(BACKBONE_LOSS, params, 0, cotangent=loss_scale is not None, lazy=True)(mod)
     update = _update(optimizer, params, loss_scale, master_weights)
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))

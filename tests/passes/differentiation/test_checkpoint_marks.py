@@ -68,6 +68,8 @@ def test_between_marks_everything_needed_is_computed_again_once() -> None:
     assert [name for name in names(adjoint) if "_cp" in name] == ["a_cp", "b_cp", "c_cp"]
     assert "checkpoint" not in adjoint["main_adjoint"].script()
     assert names(adjoint).index("c_cp") > names(adjoint).index("loss_adjoint")
+    copies = [b for b in adjoint["main_adjoint"].body.bindings() if b.var.name.endswith("_cp")]
+    assert [b.derived_from for b in copies] == ["a", "b", "c"]
 
 
 def test_marks_do_not_change_the_gradient() -> None:

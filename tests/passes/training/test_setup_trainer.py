@@ -176,3 +176,29 @@ def test_a_faulty_module_is_refused_at_the_door() -> None:
         SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS])(
             mod.with_function("twin", mod["backbone"])
         )
+
+
+def test_checkpoint_marks_hold_in_the_adjoint() -> None:
+    """What they ask to be computed again waits for an adjoint, so that nothing merges it."""
+    marked = parse(
+        """
+@I.ir_module
+class Module:
+    I.module_attrs({"param_num": 2, "state_num": 0})
+    @R.function
+    def backbone(
+        x: R.Tensor((4, 3), "float32"),
+        w: R.Tensor((3, 5), "float32"),
+        v: R.Tensor((5, 5), "float32"),
+    ):
+        with R.dataflow():
+            layers = [lambda h: R.tanh(R.matmul(h, w)), lambda h: R.tanh(R.matmul(h, v))]
+            out = R.grad.emit_checkpoint_sequential(layers, 2, x, checkpoint_last=True)
+            R.output(out)
+        return out
+"""
+    )
+    setup = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS], legalize=False)
+    adjoint = setup(marked)["backbone_loss_adjoint"].script()
+    assert adjoint.count("R.grad.delay") == 1
+    assert adjoint.count("R.tanh(") == 3
