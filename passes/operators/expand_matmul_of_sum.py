@@ -67,8 +67,9 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
 
 def _alike(a: Expr, b: Expr) -> bool:
     """Whether neither of two terms is broadcast."""
-    types = isinstance(a.ty, TensorType) and isinstance(b.ty, TensorType)
-    return types and same_dims(a.ty.dims, b.ty.dims)
+    if not (isinstance(a.ty, TensorType) and isinstance(b.ty, TensorType)):
+        return False
+    return same_dims(a.ty.dims, b.ty.dims)
 
 
 def _is_fixed(value: Expr, weights: set[Var], known: Definitions) -> bool:

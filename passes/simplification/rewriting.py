@@ -1,7 +1,7 @@
 """Applying a law to the calls of a function until it applies to none."""
 
-from collections.abc import Callable
 from functools import partial
+from typing import Protocol
 
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_calls
@@ -12,7 +12,13 @@ from .canonicalize_bindings import canonical_bindings
 from .definitions import Definitions
 
 
-def rewritten(function: Function, law: Callable[[Call, Definitions], Expr | None]) -> Function:
+class Law(Protocol):
+    """What becomes of a call, None where it stays; `known` tells what variables stand for."""
+
+    def __call__(self, call: Call, /, known: Definitions) -> Expr | None: ...
+
+
+def rewritten(function: Function, law: Law) -> Function:
     """`function` with what `law` makes of each call, again and again until it gives None for all.
 
     Where it gives None at once, the result is the very function.

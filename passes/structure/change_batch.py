@@ -128,7 +128,7 @@ def _shape(
     dims = []
     for place, dim in enumerate(reversed(wanted)):
         one, other = kept.get(place, (None, None))
-        if one == dim and one is not None and other is not None:
+        if other is not None and one == dim:
             dims.append(other)
         elif dim == old and old in others:
             raise ValueError(

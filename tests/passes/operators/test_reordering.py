@@ -1,5 +1,7 @@
 """Products, concatenations and reshapes in another order, and what they compute then."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from numpy_evaluation import run
@@ -22,7 +24,7 @@ from relaxjax.passes import (
 )
 
 
-def main(params: dict[str, tuple[int, ...]], body: str, attr: str = "") -> str:
+def main(params: Mapping[str, tuple[int, ...]], body: str, attr: str = "") -> str:
     listed = ", ".join(f'{name}: R.Tensor({shape}, "float32")' for name, shape in params.items())
     lines = "\n".join(f"    {line}" for line in [attr, *body.strip().splitlines()] if line)
     return f"@R.function\ndef main({listed}):\n{lines}\n"
