@@ -153,8 +153,24 @@ def markdown(results: list[Result]) -> str:
         "| " + " | ".join(HEAD) + " |",
         "|" + "---|" * len(HEAD),
         *("| " + " | ".join(result.row()) + " |" for result in results),
+        "",
+        _READING,
     ]
     return "\n".join(lines) + "\n"
+
+
+_READING = """\
+What to take from it, on a CPU:
+
+* ConvertLayout gains where pooling or its backward stands between convolutions; a plain chain of
+  convolutions XLA lays out as well by itself.
+* Matmuls gain by being combined, most of all small ones; 1x1 convolutions do not.
+* A scale costs XLA next to nothing: it is fused into what reads it. Folded, it is gone from the
+  program, which is what a backend without such fusion needs.
+* bfloat16 halves the time of products that add up in float32; backward programs, which transpose
+  and convert more, gain a tenth, and float16 gains nothing.
+* Sparse weights gain in blocks of 16x16 and more; in narrow blocks only for many rows.\
+"""
 
 
 def main() -> None:
