@@ -96,7 +96,7 @@ class Convolution:
         if sizes["I"] != 1 or not all(isinstance(place, int) for place in places):
             return False
         if self.groups > 1:
-            return math.prod(places) <= MANY_PLACES
+            return bool(math.prod(places) <= MANY_PLACES)
         outputs = sizes["O"]
         few = isinstance(outputs, int) and outputs <= _MANY_OUTPUTS
         return bool(few and math.prod(places) <= _LARGE_KERNEL)
