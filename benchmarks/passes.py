@@ -169,7 +169,7 @@ What to take from it, on a CPU:
   program, which is what a backend without such fusion needs.
 * bfloat16 halves the time of products that add up in float32; backward programs, which transpose
   and convert more, gain a tenth, and float16 gains nothing.
-* Sparse weights gain in blocks of 16x16 and more; in narrow blocks only for many rows.\
+* Sparse weights gain in blocks of 32x32; in narrow blocks only for many rows.\
 """
 
 
