@@ -29,7 +29,7 @@ from relaxjax.passes import (
     Pass,
 )
 
-SEEDS = range(int(os.environ.get("RELAXJAX_PROGRAMS", "3")))
+SEEDS = range(int(os.environ.get("RELAXJAX_PROGRAMS", "2")))
 STEPS = 12
 PASSES: dict[str, Pass] = {
     "AlterOpLayout": AlterOpLayout(),
