@@ -15,6 +15,7 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.infer import unify
+from relaxjax.ir.inline import opened
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew, substitute_symbols
@@ -58,7 +59,7 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
             )
             yield replace(binding, value=replace(value, true_branch=true, false_branch=false))
         elif isinstance(value, Call) and isinstance(value.op, Var) and value.op in closures:
-            body = _opened(closures[value.op], value.args)
+            body = opened(closures[value.op], value.args)
             yield from _bindings(body, closures)
             yield VarBinding(binding.var, body.body, span=binding.span)
         elif form is not None:
@@ -117,20 +118,3 @@ def resolve_casts(seq: SeqExpr) -> SeqExpr:
     resolved = substitute_symbols(seq, known)
     assert isinstance(resolved, SeqExpr)
     return resolved
-
-
-def _opened(closure: Function, args: tuple[Expr, ...]) -> SeqExpr:
-    """The body of a closure in terms of the arguments of one call."""
-    copy, _ = renew(closure)
-    symbols: dict[SymbolicVar, Dim] = {}
-    for param, arg in zip(copy.params, args, strict=True):
-        if param.ty is not None:
-            unify(param.ty, arg.ty, symbols)
-    outer = {symbol for var in free_vars(copy) for symbol in type_symbols(var.ty)}
-    own = {symbol: dim for symbol, dim in symbols.items() if symbol not in outer}
-    copy_of_call = substitute_symbols(copy, own)
-    assert isinstance(copy_of_call, Function)
-    given = dict(zip(copy_of_call.params, args, strict=True))
-    body = substitute(copy_of_call.body, given)
-    assert isinstance(body, SeqExpr)
-    return body

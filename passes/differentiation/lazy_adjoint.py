@@ -1,15 +1,14 @@
 """Adjoints of tuples kept in parts: no zeros, and no tuple, before something needs the whole."""
 
-from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import TypeAlias
 
-from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TupleType, Type
 
 from .activity import carries_gradient
-from .adjoint import Adjoint, Reverse, item, zeros
+from .adjoint import Adjoint, item, zeros
 
 # An adjoint as far as it is known: whole, or the fields of a tuple that something came back to.
 Known: TypeAlias = Expr | dict[int, "Known"]
@@ -21,15 +20,10 @@ class LazyAdjoint(Adjoint):
     What carries no gradient, such as the integers in a tuple, is passed over.
     """
 
-    def __init__(
-        self,
-        builder: BlockBuilder,
-        reverses: Mapping[Var, Reverse],
-        recomputed: Callable[[Expr], Expr],
-        originals: Mapping[Var, Var],
-    ) -> None:
-        super().__init__(builder, reverses, recomputed, originals)
-        self.known: dict[Var, Known] = {}
+    @cached_property
+    def known(self) -> dict[Var, Known]:
+        """What is known so far of the adjoint of each variable."""
+        return {}
 
     def knows(self, var: Var) -> bool:
         return var in self.known

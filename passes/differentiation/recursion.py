@@ -9,10 +9,11 @@ from collections.abc import Callable, Sequence
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.inline import reached
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import FuncType, ObjectType, TupleType
-from relaxjax.ir.walk import bound_vars, global_vars
+from relaxjax.ir.walk import bound_vars
 
 from .inlining import inline_closures
 from .parts import Halves
@@ -20,16 +21,7 @@ from .parts import Halves
 
 def is_recursive(mod: IRModule, name: str) -> bool:
     """Whether a function calls itself, directly or through others."""
-    functions = mod.relax_functions()
-    waiting, seen = [name], set[str]()
-    while waiting:
-        for var in global_vars(functions[waiting.pop()]):
-            if var.name == name:
-                return True
-            if var.name in functions and var.name not in seen:
-                seen.add(var.name)
-                waiting.append(var.name)
-    return False
+    return name in reached(name, mod.relax_functions())
 
 
 def pullback_type(function: Function, places: Sequence[int]) -> FuncType:
