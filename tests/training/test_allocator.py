@@ -9,8 +9,8 @@ import pytest
 
 from relaxjax.training import keep_freed_memory
 
-# The pages that the process gets anew in ten calls with a result of 64 MiB: more than glibc's malloc
-# ever keeps by itself.
+# The pages that the process gets anew in ten calls with a result of 64 MiB: more than glibc's
+# malloc ever keeps by itself.
 FAULTS = """
 import resource, sys
 from relaxjax.training import keep_freed_memory
