@@ -28,15 +28,19 @@ def composite_called(mod: IRModule, value: Expr) -> Function | None:
 def codegen_function(mod: IRModule, function: Function, name: str, backend: str) -> Function:
     """A region as the backend takes it: public, with the composite functions it calls inside."""
     bindings: list[Binding] = []
+    closures: dict[Expr, Var] = {}
     for binding in function.body.bindings():
         composite = composite_called(mod, binding.value)
         if composite is None:
             bindings.append(binding)
             continue
         assert isinstance(binding.value, Call)
-        local, closure = local_function(composite, binding.var.name)
-        call = infer(replace(binding.value, op=local, ty=None))
-        bindings += [VarBinding(local, closure), replace(binding, value=call)]
+        if binding.value.op not in closures:
+            local, closure = local_function(composite, binding.var.name)
+            closures[binding.value.op] = local
+            bindings.append(VarBinding(local, closure))
+        call = infer(replace(binding.value, op=closures[binding.value.op], ty=None))
+        bindings.append(replace(binding, value=call))
     return _region(function, bindings, function.body.body, name, backend)
 
 

@@ -30,6 +30,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
@@ -120,6 +121,7 @@ class _Outlining:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self.names = Names(list(mod))
+        self.made: dict[tuple[str, int], str] = {}
 
     def change(self, name: str, function: Function, groups: Sequence[Group]) -> None:
         by_last = {group.bindings[-1].var: group for group in groups}
@@ -159,9 +161,7 @@ class _Outlining:
         bindings, constants = _lifted(group) if group.lift_constants else (group.bindings, {})
         function, args = region_function(bindings, outputs, group.attrs)
         args = tuple(constants.get(arg, arg) for arg in args)
-        name = self.names.unique(group.name)
-        self.mod = self.mod.with_function(name, group.finish(function, name))
-        call = infer(Call(self.mod.get_global_var(name), args))
+        call = infer(Call(self.added(group, function), args))
         last = group.bindings[-1]
         if len(outputs) == 1:
             return [replace(last, var=outputs[0], value=call)]
@@ -171,6 +171,14 @@ class _Outlining:
             for index, var in enumerate(outputs)
         ]
         return [VarBinding(pair, call, span=last.span), *parts]
+
+    def added(self, group: Group, function: Function) -> GlobalVar:
+        """The function that a group becomes, the same one for groups that are alike."""
+        key = group.name, structural_hash(function)
+        if key not in self.made:
+            self.made[key] = name = self.names.unique(group.name)
+            self.mod = self.mod.with_function(name, group.finish(function, name))
+        return self.mod.get_global_var(self.made[key])
 
 
 def _lifted(group: Group) -> tuple[Sequence[Binding], dict[Expr, Expr]]:

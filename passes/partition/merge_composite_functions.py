@@ -1,5 +1,6 @@
 """Gathering composite functions into the regions that a backend compiles."""
 
+from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
@@ -46,7 +47,7 @@ def MergeCompositeFunctions(mod: IRModule) -> IRModule:
     After `MergeCompositeFunctions()`:
 
         @R.function
-        def fused_relax_exp_mine(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+        def fused_relax_exp1_mine(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
             R.func_attr({"Codegen": "mine"})
 
             @R.function
@@ -64,7 +65,7 @@ def MergeCompositeFunctions(mod: IRModule) -> IRModule:
         def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
             cls = Module
             with R.dataflow():
-                a = cls.fused_relax_exp_mine(x)
+                a = cls.fused_relax_exp1_mine(x)
                 b = R.sin(a)
                 R.output(b)
             return b
@@ -96,5 +97,7 @@ def _in_block(mod: IRModule, block: BindingBlock) -> list[Group]:
         def finish(function: Function, name: str, backend: str = backend) -> Function:
             return codegen_function(mod, function, name, backend)
 
-        groups.append(Group(region, f"{group_name(region)}_{backend}", finish=finish))
+        # The name of a lone composite function is taken by itself, as TVM has it.
+        name = Names(list(mod)).unique(group_name(region))
+        groups.append(Group(region, f"{name}_{backend}", finish=finish))
     return groups

@@ -7,8 +7,9 @@ from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import DataflowVar, Expr, Var
+from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, MatchCast, SeqExpr
+from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
@@ -19,6 +20,7 @@ from relaxjax.ir.walk import (
     map_children,
     nested_sequences,
     rewrite,
+    substitute,
 )
 
 from .context import PatternContext
@@ -70,17 +72,39 @@ def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -
 
     function = func
     while True:
-        changes = _changes(rules, function)
+        values = get_var2val(function)
+        changes = _changes(rules, function, values)
         if not changes:
-            return function if function is func else remove_all_unused(function)
-        function = expand_bindings(function, rule)
+            return function
+        aliases = {var: expr for var, expr in changes.items() if _is_alias(var, expr, values)}
+        for var in aliases:
+            del changes[var]
+        function = _without(aliases, expand_bindings(function, rule))
+
+
+def _is_alias(var: Var, expr: Expr, values: Mapping[Var, Expr]) -> bool:
+    """Whether a variable may be forgotten for another: nothing sees it but its block."""
+    value = values[var]
+    pure = not isinstance(value, Call) or is_pure_call(value)
+    return isinstance(var, DataflowVar) and isinstance(expr, Var) and pure
+
+
+def _without(aliases: Mapping[Var, Expr], function: Function) -> Function:
+    """`function` with other variables in the place of some, and without what that leaves unused."""
+
+    def last(var: Var) -> Expr:
+        expr = aliases[var]
+        return last(expr) if isinstance(expr, Var) and expr in aliases else expr
+
+    renamed = substitute(function, {var: last(var) for var in aliases})
+    assert isinstance(renamed, Function)
+    return remove_all_unused(renamed)
 
 
 def _changes(
-    rules: Sequence[tuple[DFPattern, CallRewriter]], function: Function
+    rules: Sequence[tuple[DFPattern, CallRewriter]], function: Function, values: Mapping[Var, Expr]
 ) -> dict[Var, Expr]:
     """What is to stand in the place of values, where all that it needs can be seen there."""
-    values = get_var2val(function)
     names = {id(value): var for var, value in values.items()}
     changes: dict[Var, Expr] = {}
     for binding, visible in _in_scope(function, set()):

@@ -99,9 +99,7 @@ def test_rewriting_goes_on_until_nothing_fits_and_leaves_no_dead_code() -> None:
         @R.function
         def chain(a: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
             with R.dataflow():
-                c = a
-                e = c
-                f = R.exp(e)
+                f = R.exp(a)
                 R.output(f)
             return f
         """,

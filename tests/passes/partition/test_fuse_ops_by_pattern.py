@@ -306,16 +306,17 @@ def regions(mod: IRModule) -> list[list[str]]:
 @pytest.mark.parametrize(
     ("ops", "expected"),
     [
-        (("exp(x)", "exp(a)"), [["exp", "exp"]]),
-        (("exp(x)", "sin(a)", "exp(b)"), [["exp"], ["exp"]]),
+        (("exp(x)", "tanh(a)"), [["exp", "tanh"]]),
+        (("exp(x)", "sin(a)", "tanh(b)"), [["exp"], ["tanh"]]),
         # c joins a; e may join d, but not both, because d needs b, which needs a.
-        (("exp(x)", "sin(a)", "exp(a)", "exp(b)", "add(c, d)"), [["exp", "add"], ["exp", "exp"]]),
-        (("exp(x)", "exp(x)", "add(a, b)"), [["exp", "exp", "add"]]),
-        (("exp(x)", "exp(x)", "sin(b)"), [["exp"], ["exp"]]),
+        (("exp(x)", "sin(a)", "tanh(a)", "cos(b)", "add(c, d)"), [["cos", "add"], ["exp", "tanh"]]),
+        (("exp(x)", "tanh(x)", "add(a, b)"), [["exp", "tanh", "add"]]),
+        (("exp(x)", "tanh(x)", "sin(b)"), [["exp"], ["tanh"]]),
     ],
 )
 def test_regions_are_as_big_as_they_can_be(ops: tuple[str, ...], expected: list[list[str]]) -> None:
-    patterns = [("mine.exp", is_op("relax.exp")(x)), ("mine.add", is_op("relax.add")(x, y))]
+    unary = [(f"mine.{name}", is_op(f"relax.{name}")(x)) for name in ("exp", "tanh", "cos")]
+    patterns = [*unary, ("mine.add", is_op("relax.add")(x, y))]
     mod = chain(*ops)
     merged = MergeCompositeFunctions()(FuseOpsByPattern(patterns)(mod))
     well_formed(merged)
@@ -326,12 +327,25 @@ def test_regions_are_as_big_as_they_can_be(ops: tuple[str, ...], expected: list[
 
 
 def test_composites_of_two_backends_stay_apart() -> None:
-    patterns = [("mine.exp", is_op("relax.exp")(x)), ("yours.sin", is_op("relax.sin")(x))]
-    mod = chain("exp(x)", "sin(a)", "sin(b)")
+    yours = [(f"yours.{name}", is_op(f"relax.{name}")(x)) for name in ("sin", "tanh")]
+    patterns = [("mine.exp", is_op("relax.exp")(x)), *yours]
+    mod = chain("exp(x)", "sin(a)", "tanh(b)")
     merged = MergeCompositeFunctions()(FuseOpsByPattern(patterns)(mod))
-    assert regions(merged) == [["exp"], ["sin", "sin"]]
+    assert regions(merged) == [["exp"], ["sin", "tanh"]]
     assert {f.attrs.get("Codegen") for f in merged.relax_functions().values()} == {
         None,
         "mine",
         "yours",
     }
+
+
+def test_groups_that_are_alike_are_one_function() -> None:
+    """And one closure where they meet in a region."""
+    mod = chain("exp(x)", "exp(a)", "sin(b)", "exp(c)")
+    fused = FuseOpsByPattern([("mine.exp", is_op("relax.exp")(x))])(mod)
+    assert set(fused) == {"main", "fused_relax_exp"}
+    merged = MergeCompositeFunctions()(fused)
+    assert regions(merged) == [["exp"], ["exp"]]
+    region = merged["fused_relax_exp_relax_exp_mine"]
+    assert len(list(region.body.bindings())) == 3
+    check_same_results(mod, merged)
