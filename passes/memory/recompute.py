@@ -1,7 +1,7 @@
 """Writing a plan into its program: what is computed again, and what keeps it from being early."""
 
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
@@ -24,7 +24,7 @@ def recomputed(program: Program, kept: Collection[Var]) -> Function:
         if task.again:
             copies.append(task)
             continue
-        moment = writer.moment(task)
+        moment = writer.moment(task, copies)
         for copy in copies:
             writer.compute_again(copy, moment)
         writer.compute(task)
@@ -39,18 +39,19 @@ class _Writer:
         self.program = program
         self.kind = _kind_of(program.function)
         self.backward = frozenset(step.var for step in program.backward)
-        self.moments = _moments(program)
+        self.depth, self.reach = _depths(program)
         self.bindings: list[Binding] = []
         self.copies: dict[Var, Expr] = {}
         self.late: dict[tuple[Var, Var], Var] = {}
-        self.latest: Var | None = None  # the last value of the backward part that can be a moment
+        self.latest: Var | None = None  # of the backward part, what lies behind most steps
 
     def compute(self, task: Task) -> None:
         """A step in its own place."""
         binding = task.step.binding
         if binding.var in self.backward:
             binding = replace(binding, value=substitute(binding.value, self.copies))
-            self.latest = binding.var if binding.var in self.moments else self.latest
+            if _has_number(binding.var.ty) and self.depth[binding.var] >= self._deepest():
+                self.latest = binding.var
         self.bindings.append(binding)
 
     def compute_again(self, task: Task, moment: Var | None) -> None:
@@ -65,16 +66,25 @@ class _Writer:
         self.bindings.append(replace(binding, var=copy, value=substitute(binding.value, names)))
         self.copies[binding.var] = copy
 
-    def moment(self, task: Task) -> Var | None:
-        """What a step needs of the backward part before it, or else the last value there."""
-        needed = [var for var, _ in task.inputs if var in self.moments]
-        return needed[0] if needed else self.latest
+    def moment(self, task: Task, copies: Sequence[Task]) -> Var | None:
+        """What a step needs of the backward part before it, or else the deepest value there.
+
+        It must lie behind more steps than any forward value that uses what is copied: that of what
+        only transposes a parameter, say, tells nothing.
+        """
+        reach = max((self.reach[copy.step.var] for copy in copies), default=0)
+        needed = [v for v, _ in task.inputs if v in self.backward and _has_number(v.ty)]
+        known = [v for v in (self.latest, *needed) if v is not None and self.depth[v] > reach]
+        return max(known, key=self.depth.__getitem__, default=None)
 
     def function(self) -> Function:
         body = self.program.function.body
         blocks = (self.kind(tuple(self.bindings)),)
         written = replace(self.program.function, body=replace(body, blocks=blocks))
         return hide_unused_outputs(written)
+
+    def _deepest(self) -> int:
+        return 0 if self.latest is None else self.depth[self.latest]
 
     def _delayed(self, var: Var, moment: Var, binding: Binding) -> Var:
         """The value of `var`, under a name for those who must not have it before `moment`."""
@@ -100,21 +110,17 @@ def _kind_of(function: Function) -> type[BindingBlock]:
     return BindingBlock
 
 
-def _moments(program: Program) -> frozenset[Var]:
-    """The values of the backward part that can be computed only after the whole forward part.
-
-    They lie behind more steps than any forward value does: that of what only transposes a
-    parameter, say, tells nothing. Each must have a number to tell by.
-    """
+def _depths(program: Program) -> tuple[dict[Var, int], dict[Var, int]]:
+    """How many steps each value lies behind; and for forward values, those that use it there."""
     depth: dict[Var, int] = {}
     for step in program.steps:
         depth[step.var] = 1 + max((depth.get(var, 0) for var in step.inputs), default=0)
-    deepest = max((depth[step.var] for step in program.forward), default=0)
-    return frozenset(
-        step.var
-        for step in program.backward
-        if depth[step.var] > deepest and _has_number(step.var.ty)
-    )
+    reach = {step.var: depth[step.var] for step in program.forward}
+    for step in program.forward:
+        for var in step.inputs:
+            if var in reach:
+                reach[var] = max(reach[var], depth[step.var])
+    return depth, reach
 
 
 def _has_number(ty: Type | None) -> bool:
