@@ -14,9 +14,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
+from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
 from relaxjax.ops.emit import call
-from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_adjoint
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
@@ -69,7 +69,7 @@ def _gradient(
     gradient=_gradient,
     precision="never",
     fusion="reduction",
-    cost=LOWERED,
+    cost=per_input(4),  # the largest, the difference, its power, the sum
 )
 def softmax_nll_loss(
     logits: TensorType,
@@ -113,7 +113,7 @@ def _backward(
     gradient=traced_gradient("relax.grad.softmax_nll_loss_backward"),
     precision="never",
     fusion="reduction",
-    cost=LOWERED,
+    cost=per_input(8),  # the loss's four; their logarithm off, a power, a comparison, a product
 )
 def softmax_nll_loss_backward(
     output_grad: TensorType,
