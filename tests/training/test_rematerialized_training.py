@@ -2,7 +2,7 @@
 
 import chex
 import numpy as np
-from small_models import BATCH, CLASSES, FEATURES, Classifier
+from small_models import BATCH, CLASSES, FEATURES, Classifier, as_module
 
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
@@ -16,7 +16,9 @@ ADJOINT = "backbone_loss_adjoint"
 
 def test_weights_after_training_are_the_same() -> None:
     scores, labels = TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int64")
-    mod = SetupTrainer(CrossEntropyLoss(reduction="mean"), Adam(0.1), [scores, labels])(Classifier)
+    mod = SetupTrainer(CrossEntropyLoss(reduction="mean"), Adam(0.1), [scores, labels])(
+        as_module(Classifier)
+    )
     mod = EliminateCommonSubexpr()(mod)
     small = Rematerialize(ADJOINT, policy="none", must_recompute=["lv1", "lv2"])(mod)
     assert "R.grad.delay" in small[ADJOINT].script()

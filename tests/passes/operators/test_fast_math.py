@@ -1,6 +1,8 @@
 """The approximations of FastMath, and how far they are from the true values."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from relaxjax.passes import FastMath, FastMathTransform, Gradient
 TEXT = '@R.function\ndef main(x: R.Tensor(("n",), "{dtype}")):\n    y = R.{name}(x)\n    return y\n'
 POINTS = np.concatenate([np.linspace(-30, 30, 20001), np.geomspace(1e-20, 1e20, 2001)])
 BOUNDS = {"tanh": 6e-5, "sigmoid": 3e-5, "erf": 8e-5, "nn.silu": 3e-5, "nn.gelu": 4e-5}
-TRUE = {
+TRUE: dict[str, Callable[[Any], Any]] = {
     "tanh": np.tanh,
     "sigmoid": lambda x: 0.5 + 0.5 * np.tanh(x / 2),
     "erf": np.vectorize(math.erf),
