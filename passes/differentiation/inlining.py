@@ -81,7 +81,7 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
     copies = tuple(VarBinding(own[var], renew(closures[var])[0]) for var in needed)
     changed = substitute(inner, own)
     assert isinstance(changed, SeqExpr)
-    return replace(changed, blocks=(BindingBlock(copies), *changed.blocks))
+    return replace(changed, blocks=(BindingBlock((*copies, *changed.bindings())),))
 
 
 def _loop_form(value: Expr) -> Expr | None:

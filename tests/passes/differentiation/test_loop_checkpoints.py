@@ -146,6 +146,36 @@ def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
     chex.assert_trees_all_close(found, plain, rtol=1e-5)
 
 
+def test_a_checkpointed_loop_that_has_no_gradient_reads_back() -> None:
+    """It stands in the adjoint as it was taken apart for differentiation."""
+    module = parse_functions(
+        f"""
+@R.function
+def main(x: {V}, c: R.Tensor((), "bool")):
+    if c:
+        @R.function
+        def large(a: {V}) -> R.Tensor((), "bool"):
+            r = R.greater(R.sum(a), R.const(0.1, "float32"))
+            return r
+        @R.function
+        def half(a: {V}) -> {V}:
+            r = R.multiply(a, R.const(0.5, "float32"))
+            return r
+        z = R.while_loop(large, half, x, max_iter=5, checkpoint=True)
+        y = R.multiply(x, R.sign(z))
+    else:
+        y = x
+    loss = R.sum(y)
+    return loss
+"""
+    )
+    adjoint = Gradient("main", "x")(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    _, (gradient,) = to_jax(adjoint, "main_adjoint")(jnp.ones(3), jnp.asarray(True))
+    chex.assert_trees_all_close(gradient, jnp.ones(3))
+
+
 def test_a_number_of_steps_that_is_not_known() -> None:
     module = parse_functions(
         f"""
