@@ -16,9 +16,10 @@ from .numpy_operators import NUMPY
 
 
 def numpy_supports(call: Call) -> bool:
-    """Whether NumPy knows an operator, and its result is one tensor."""
-    known = isinstance(call.op, Op) and call.op.name in NUMPY
-    return known and isinstance(call.ty, TensorType) and call.ty.dtype is not None
+    """Whether NumPy knows an operator, and its result is one tensor whose type is known."""
+    ty = call.ty
+    typed = isinstance(ty, TensorType) and ty.dtype is not None and ty.dims is not None
+    return typed and isinstance(call.op, Op) and call.op.name in NUMPY
 
 
 def compile_numpy(region: Function, on_value: Observer | None = None) -> Callable[..., Any]:

@@ -119,6 +119,12 @@ def test_a_partitioned_program_reports_its_values_while_it_runs() -> None:
     assert infinite == ["lv1", "b"]
 
 
+def test_a_result_of_unknown_shape_is_not_for_a_callback() -> None:
+    x = Var("x", TensorType(None, "float32", 2))
+    assert not numpy_supports(get_op("relax.exp")(x))
+    assert numpy_supports(get_op("relax.exp")(Var("x", TensorType((2, 3), "float32"))))
+
+
 def test_under_vmap_and_in_64_bits() -> None:
     region = parse_function(
         """
