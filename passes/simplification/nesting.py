@@ -41,7 +41,8 @@ def _sequence(seq: SeqExpr, counts: Mapping[Var, int]) -> SeqExpr:
 
 
 def _values(seq: SeqExpr) -> Iterator[Expr]:
-    return (binding.value for binding in seq.bindings())
+    """The values into which others may be nested: a cast takes a variable."""
+    return (binding.value for binding in seq.bindings() if isinstance(binding, VarBinding))
 
 
 def _direct(expr: Expr) -> Iterator[Var]:

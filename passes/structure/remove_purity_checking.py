@@ -1,7 +1,8 @@
 """Functions whose purity nobody checks."""
 
-from relaxjax.ir.expr import Expr, ExternFunc
-from relaxjax.ir.function import Function
+from relaxjax.ir.dataflow import without_dataflow
+from relaxjax.ir.expr import Call, Expr, ExternFunc
+from relaxjax.ir.function import DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import FuncType
@@ -14,7 +15,7 @@ def RemovePurityChecking(function: Function, mod: IRModule) -> Function:
     """Mark pure functions with `relax.force_pure`, and call packed functions without a promise.
 
     From there on `R.call_pure_packed` is `R.call_packed`, and the function may say it is pure all
-    the same. Run ToNonDataflow first: such a call may not stand in a dataflow block.
+    the same. A dataflow block with such a call becomes an ordinary one.
 
     Before:
 
@@ -31,9 +32,14 @@ def RemovePurityChecking(function: Function, mod: IRModule) -> Function:
             y = R.call_packed("f", x, ty_args=R.Tensor((3,), "float32"))
             return y
     """
-    changed = rewrite(function, _unchecked)
+    changed = rewrite(without_dataflow(function, _calls_packed), _unchecked)
     assert isinstance(changed, Function)
     return changed
+
+
+def _calls_packed(block: DataflowBlock) -> bool:
+    values = (binding.value for binding in block.bindings)
+    return any(isinstance(value, Call) and isinstance(value.op, ExternFunc) for value in values)
 
 
 def _unchecked(expr: Expr) -> Expr:

@@ -17,6 +17,7 @@ from .failure import InputError, described
 COMMANDS = {
     "opt": "run passes over a module and print the result",
     "passes": "list the passes",
+    "bisect": "find the pass of a pipeline that breaks a check",
     "ops": "list the operators",
     "memory": "show what a backward program keeps of its forward part",
     "export": "write functions in a form that runs without relaxjax",

@@ -105,3 +105,28 @@ def test_a_module_is_printed_to_the_standard_output(capsys: pytest.CaptureFixtur
     module = ToNonDataflow()(parse_functions(WRITTEN))
     PrintIR()(module)
     assert capsys.readouterr().out == f"{module.script()}\n"
+
+
+def test_a_dataflow_block_with_a_promise_in_it_ends() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    with R.dataflow():
+        y = R.call_pure_packed("f", x, ty_args=R.Tensor((3,), "float32"))
+        R.output(y)
+    with R.dataflow():
+        z = R.exp(y)
+        R.output(z)
+    return z
+"""
+    after = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    R.func_attr({"relax.force_pure": True})
+    y = R.call_packed("f", x, ty_args=R.Tensor((3,), "float32"))
+    with R.dataflow():
+        z = R.exp(y)
+        R.output(z)
+    return z
+"""
+    check_rewrite(RemovePurityChecking(), text, after)
