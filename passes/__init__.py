@@ -1,6 +1,8 @@
 """Passes: pure functions from module to module, each in its own file, and what runs them."""
 
 from relaxjax.backends import get_patterns_with_prefix as get_patterns_with_prefix
+from relaxjax.dpl import FusionPattern as FusionPattern
+from relaxjax.dpl import PatternCheckContext as PatternCheckContext
 
 from .base import PassFactory as PassFactory
 from .base import pass_factory as pass_factory

@@ -9,6 +9,7 @@ import pytest
 from small_models import BATCH, CLASSES, FEATURES, Classifier, Counting, batch
 
 import relaxjax
+import relaxjax.dpl
 from relaxjax import tvm
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.script import ir as I
@@ -87,6 +88,9 @@ def test_tuples_and_names() -> None:
     assert relax.TensorType is relaxjax.TensorType
     assert relax.transform.DeadCodeElimination is DeadCodeElimination
     assert "Gradient" in dir(relax.transform)
+    assert relax.transform.FusionPattern is relaxjax.dpl.FusionPattern
+    assert relax.dpl.is_op is relaxjax.dpl.is_op
+    assert "wildcard" in dir(relax.dpl)
     with pytest.raises(AttributeError, match="NoSuchPass"):
         _ = relax.transform.NoSuchPass
 

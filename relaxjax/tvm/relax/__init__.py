@@ -4,6 +4,7 @@ from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names a
 from relaxjax.lowering import build as build
 from relaxjax.passes import DataflowBlockRewrite as DataflowBlockRewrite
 
+from . import dpl as dpl
 from . import optimizer as optimizer
 from . import testing as testing
 from . import training as training
