@@ -234,3 +234,9 @@ def test_the_gradient_of_a_matrix_adds_up_no_batches() -> None:
     legal = LegalizeOps()(adjoint)
     found = primitives(IRModule({"main": legal["main_adjoint"]}))
     assert (found["dot_general"], found["reduce_sum"]) == (3, 0)
+
+
+def test_resizing_reads_two_places_and_multiplies_where_there_are_four() -> None:
+    for method, count in (("linear", 0), ("cubic", 2)):
+        module = module_of("relax.image.resize2d", [(1, 2, 4, 4)], size=(8, 8), method=method)
+        assert primitives(LegalizeOps()(module))[PRODUCT] == count

@@ -1,8 +1,8 @@
 """Resizing of images along their two or three spatial axes.
 
-Every method works axis by axis. Forward, each axis is read at the few places that a result is made
-of. Backward, it is multiplied by a matrix: the adjoint of reading is adding up at places, which
-takes four times as long on a CPU.
+Every method works axis by axis. Forward, each axis is read at the places that a result is made of,
+one or two; where they are four, it is multiplied by a matrix. So it is backward: the adjoint of
+reading is adding up at places, which takes four times as long on a CPU.
 """
 
 import functools
@@ -38,6 +38,7 @@ from .interpolation import (
 )
 
 _CROP = "tf_crop_and_resize"
+_FEW = 2  # places to read; more of them are a matrix
 
 
 def _axes(layout: str) -> list[str]:
@@ -135,7 +136,8 @@ def _resize(
     out = data if nearest else widened(_as_floating(data))
     beyond = []
     for axis, found, places in _each_axis(data.shape, letters, size, **options):
-        out = _read(out, axis, found)
+        few = len(found) <= _FEW
+        out = _read(out, axis, found) if few else _product(out, axis, found, forward=True)
         beyond.append(_along(_outside(places, data.shape[axis]), axis, data.ndim))
     if options["coordinate_transformation_mode"] == _CROP:
         fill = jnp.asarray(extrapolation_value).astype(out.dtype)
@@ -168,6 +170,15 @@ def _matrix(found: Sequence[Tap], length: Any, dtype: Any) -> Any:
     return total
 
 
+def _product(
+    x: Any, axis: int, found: Sequence[Tap], forward: bool, length: Any | None = None
+) -> Any:
+    """One axis times the matrix of an interpolation, or times its transpose."""
+    matrix = _matrix(found, x.shape[axis] if length is None else length, x.dtype)
+    contracted = (((axis,), (1 if forward else 0,)), ((), ()))
+    return jnp.moveaxis(lax.dot_general(x, matrix, contracted, precision="highest"), -1, axis)
+
+
 def _resize_backward(
     letters: str,
     output_grad: Any,
@@ -185,9 +196,7 @@ def _resize_backward(
             beyond = _along(_outside(places, data.shape[axis]), axis, data.ndim)
             out = jnp.where(beyond, jnp.zeros_like(out), out)
     for axis, found, _ in steps:
-        matrix = _matrix(found, data.shape[axis], out.dtype)
-        spread = lax.dot_general(out, matrix, (((axis,), (0,)), ((), ())), precision="highest")
-        out = jnp.moveaxis(spread, -1, axis)
+        out = _product(out, axis, found, forward=False, length=data.shape[axis])
     return cast(out, data.dtype)
 
 
