@@ -35,7 +35,7 @@ from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
     expr_symbols,
-    kept,
+    map_blocks,
     rewrite,
     substitute,
     type_symbols,
@@ -140,13 +140,7 @@ class _Outlining:
                     bindings.append(binding)
             return replace(block, bindings=in_order(bindings))
 
-        def rule(expr: Expr) -> Expr:
-            if not isinstance(expr, SeqExpr):
-                return expr
-            return replace(expr, blocks=kept(expr.blocks, map(on_block, expr.blocks)))
-
-        changed = rewrite(function, rule)
-        assert isinstance(changed, Function)
+        changed = map_blocks(function, on_block)
         self.mod = self.mod.with_function(name, changed)
 
     def taken_out(self, group: Group, totals: Mapping[Var, int], hidden: bool) -> Sequence[Binding]:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import kept, rewrite, substitute, used_vars
+from relaxjax.ir.walk import kept, map_blocks, substitute, used_vars
 from relaxjax.ir.walk import uses as count_uses
 from relaxjax.passes.base import pass_factory
 
@@ -46,22 +46,14 @@ def MergeCompilerRegions(function: Function, mod: IRModule) -> Function:
                 R.output(z)
             return z
     """
-
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        blocks = (
-            _merged(block) if isinstance(block, DataflowBlock) else block for block in expr.blocks
-        )
-        return replace(expr, blocks=kept(expr.blocks, blocks))
-
-    merged = rewrite(function, rule)
-    assert isinstance(merged, Function)
+    merged = map_blocks(function, _merged)
     return function if merged is function else _without_idle_marks(merged)
 
 
 def _merged(block: BindingBlock) -> BindingBlock:
-    """A block whose values take each other without a mark inside a region."""
+    """A dataflow block whose values take each other without a mark inside a region."""
+    if not isinstance(block, DataflowBlock):
+        return block
     plain = without_marks(block)
     regions = connected_regions(plain.bindings, plain.compilers)
     region = {b.var: index for index, bindings in enumerate(regions) for b in bindings}
@@ -112,11 +104,4 @@ def _swept(function: Function, counts: Mapping[Var, int]) -> Function:
     def on_block(block: BindingBlock) -> BindingBlock:
         return replace(block, bindings=kept(block.bindings, filter(needed, block.bindings)))
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        return replace(expr, blocks=kept(expr.blocks, map(on_block, expr.blocks)))
-
-    swept = rewrite(function, rule)
-    assert isinstance(swept, Function)
-    return swept
+    return map_blocks(function, on_block)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import kept, nested_sequences, rewrite
+from relaxjax.ir.walk import map_blocks, nested_sequences
 from relaxjax.passes.base import pass_factory
 
 from .composites import codegen_function, without_uncalled_composites
@@ -76,14 +76,7 @@ def _unmarked(function: Function, plain: list[Unmarked]) -> Function:
         plain.append(without_marks(block))
         return replace(block, bindings=plain[-1].bindings)
 
-    def rule(expr: Expr) -> Expr:
-        if not isinstance(expr, SeqExpr):
-            return expr
-        return replace(expr, blocks=kept(expr.blocks, map(unmark, expr.blocks)))
-
-    changed = rewrite(function, rule)
-    assert isinstance(changed, Function)
-    return changed
+    return map_blocks(function, unmark)
 
 
 def _group(mod: IRModule, plain: Unmarked, region: Sequence[Binding]) -> Group:

@@ -62,6 +62,19 @@ def map_bindings(seq: SeqExpr, change: Callable[[Binding], Binding | None]) -> S
     return replace(seq, blocks=kept(seq.blocks, (_map_block(b, change) for b in seq.blocks)))
 
 
+def map_blocks(function: Function, change: Callable[[BindingBlock], BindingBlock]) -> Function:
+    """`function` with each of its blocks changed, those in branches and closures too."""
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, SeqExpr):
+            return expr
+        return replace(expr, blocks=kept(expr.blocks, map(change, expr.blocks)))
+
+    changed = rewrite(function, rule)
+    assert isinstance(changed, Function)
+    return changed
+
+
 def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
     """Every sequence inside `expr`, the outer before the inner: bodies, branches, closures."""
     if isinstance(expr, SeqExpr):
