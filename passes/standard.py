@@ -1,5 +1,7 @@
 """The standing order of passes for a program that is to run as it is, by opt level."""
 
+from typing import Any
+
 from .layout.alter_op_layout import AlterOpLayout
 from .operators.canonicalize_ops import CanonicalizeOps
 from .operators.combine_parallel_conv2d import CombineParallelConv2D
@@ -31,7 +33,7 @@ OPT_PASS_LEVEL = {
     "FastMath": 4,
 }
 
-_STAGES = (
+_STAGES: tuple[Any, ...] = (  # passes, which pyright knows under two names of their package
     InferType(),
     SimplifyInference(),
     CanonicalizeOps(),

@@ -100,7 +100,8 @@ def _used_fields(mod: IRModule) -> dict[str, set[int]]:
 def _results(function: Function, names: Container[str]) -> dict[Var, str]:
     """The variables of a function that are bound to calls of some others."""
     bindings = (b for seq in nested_sequences(function) for b in seq.bindings())
-    return {b.var: name for b in bindings if (name := _callee(b.value)) in names and name}
+    called = ((binding.var, _callee(binding.value)) for binding in bindings)
+    return {var: name for var, name in called if name is not None and name in names}
 
 
 def _callee(value: Expr) -> str | None:
