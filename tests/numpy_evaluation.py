@@ -95,9 +95,17 @@ def _while(
 ) -> list[Any]:
     consts = args[:cond_nconsts], args[cond_nconsts : cond_nconsts + body_nconsts]
     carry = args[cond_nconsts + body_nconsts :]
-    while _opened(cond_jaxpr, [*consts[0], *carry])[0]:
-        carry = _opened(body_jaxpr, [*consts[1], *carry])
+    while np.any(going := _opened(cond_jaxpr, [*consts[0], *carry])[0]):
+        after = _opened(body_jaxpr, [*consts[1], *carry])
+        carry = [_where_going(going, new, old) for new, old in zip(after, carry, strict=True)]
     return carry
+
+
+def _where_going(going: Any, new: Any, old: Any) -> Any:
+    """What a step changes: of a batch of loops, only those that still go on."""
+    return np.where(
+        np.reshape(going, np.shape(going) + (1,) * (np.ndim(new) - np.ndim(going))), new, old
+    )
 
 
 def _opened(program: Any, args: Arrays) -> list[Any]:
