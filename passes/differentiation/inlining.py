@@ -77,11 +77,12 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
     needed = [var for var in free_vars(inner) if var in closures]
     if not needed:
         return inner
-    own = {var: Var(var.name, var.ty) for var in needed}
-    copies = tuple(VarBinding(own[var], renew(closures[var])[0]) for var in needed)
+    copies = {var: renew(closures[var])[0] for var in needed}
+    own = {var: Var(var.name, copy.ty) for var, copy in copies.items()}
+    first = (VarBinding(own[var], copy) for var, copy in copies.items())
     changed = substitute(inner, own)
     assert isinstance(changed, SeqExpr)
-    return replace(changed, blocks=(BindingBlock((*copies, *changed.bindings())),))
+    return replace(changed, blocks=(BindingBlock((*first, *changed.bindings())),))
 
 
 def _loop_form(value: Expr) -> Expr | None:

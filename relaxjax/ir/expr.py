@@ -362,14 +362,10 @@ def _prim_dtype(value: Dim | float) -> str:
 
 
 def as_tuple(items: "Sequence[Expr] | Expr") -> Expr:
-    """A Python sequence of expressions as one tuple expression; an expression as it is."""
+    """Python's nested sequences of expressions as a tuple expression; an expression as it is."""
     if isinstance(items, Expr):
         return items
     given: Any = items  # whatever the caller's annotations say
-    fields = tuple(given) if isinstance(given, Sequence) else (given,)
-    for item in fields:
-        if not isinstance(item, Expr):
-            raise TypeError(
-                f"`{item!r}` is no expression: write R.const(value, dtype) for a number"
-            )
-    return Tuple(fields)
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return Tuple(tuple(map(as_tuple, given)))
+    raise TypeError(f"`{given!r}` is no expression: write R.const(value, dtype) for a number")

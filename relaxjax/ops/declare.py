@@ -276,8 +276,13 @@ def _tuple_argument(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, list | tuple):
-        return Tuple(tuple(map(_prim_argument, value)))
+        return Tuple(tuple(map(_field, value)))
     raise TypeError(f"must be a tuple or list, but {_described(value)} was given")
+
+
+def _field(value: Any) -> Expr:
+    """A field of a tuple, which may be a tuple in its turn."""
+    return _tuple_argument(value) if isinstance(value, list | tuple) else _prim_argument(value)
 
 
 def _prim_argument(value: Any) -> Expr:

@@ -3,6 +3,7 @@
 import chex
 import jax.numpy as jnp
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
@@ -56,3 +57,19 @@ def test_its_text_reads_back_equal() -> None:
 def test_only_functions_become_closures() -> None:
     with pytest.raises(OpError, match=r"relax.make_closure: `func` must be a function, but `x` is"):
         make_closure(Var("x", TensorType((), "float32")), [])
+
+
+def test_the_arguments_of_a_closure_may_hold_tuples() -> None:
+    """Also as text, where they are written as Python's."""
+    module = parse_functions(
+        """
+        @R.function
+        def g(y: R.Tensor((2,), "float32"), t: R.Tuple(R.Tensor((2,), "float32"), R.Tuple())):
+            return y
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            c = R.make_closure(Module.g, ((x, ()),))
+            return R.invoke_pure_closure(c, (x,), ty_args=R.Tensor((2,), "float32"))
+        """
+    )
+    assert_structural_equal(from_source(module.script()), module)

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -237,3 +238,22 @@ def test_a_bounded_loop(bound: int) -> None:
     chex.assert_trees_all_close(
         found, jax.value_and_grad(unrolled, argnums=(0, 1))(x, a), rtol=1e-5
     )
+
+
+def test_a_step_brought_into_another_has_dimensions_of_its_own() -> None:
+    """Its variable is of the type of the copy, so that the adjoint reads back as it is."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor(("n", 2), "float32"), v: R.Tensor((2,), "float32")):
+            n = T.int64()
+            @R.function
+            def step(carry: R.Tensor((n, 2), "float32"), row: R.Tensor((), "float32")):
+                return (R.multiply(R.sin(carry), row), R.tuple())
+            out = R.scan(step, x, v, checkpoint=True)
+            z = R.sum(out[0])
+            return z
+        """
+    )
+    adjoint = Gradient("main")(mod)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
