@@ -47,7 +47,8 @@ class OurLoop:
         self.trainer = Trainer(mod, VirtualMachine(build(mod, jax.devices()[0])))
         self.trainer.xavier_uniform_init_params(seed=0)
         self.trainer.load_states(model.states)
-        self.batches, self.steps_per_call = batches, steps_per_call
+        self.batches = batches
+        self.steps_per_call: StepsPerCall = steps_per_call
 
     def __call__(self) -> float:
         """An epoch; its mean loss."""

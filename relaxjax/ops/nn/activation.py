@@ -57,7 +57,9 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     "relax.nn.relu",
     lower=lambda data: jnp.maximum(data, jnp.zeros_like(data)),
     gradient=_relu_gradient,
-    **_RULES | {"facts": {"elementwise": True, "homogeneous": True, "nonnegative": True}},
+    facts={"elementwise": True, "homogeneous": True, "nonnegative": True},
+    precision="follow",
+    fusion="elementwise",
     cost=ELEMENTWISE,
 )
 def relu(data: TensorType) -> TensorType:
@@ -157,7 +159,9 @@ def _leakyrelu_gradient(g: Expr, y: Expr, x: Expr, alpha: float) -> Expr:
     "relax.nn.leakyrelu",
     lower=_leakyrelu,
     gradient=_leakyrelu_gradient,
-    **_RULES | {"facts": {"elementwise": True, "homogeneous": True}},
+    facts={"elementwise": True, "homogeneous": True},
+    precision="follow",
+    fusion="elementwise",
     cost=per_element(2),
 )
 def leakyrelu(data: TensorType, alpha: float = 0.01) -> TensorType:

@@ -16,6 +16,7 @@ from relaxjax.passes import (
     FoldScaleAxis,
     ForwardFoldScaleAxis,
     Gradient,
+    Pass,
     SimplifyGradient,
 )
 
@@ -34,9 +35,8 @@ def program(body: str, params: str = PARAMS) -> IRModule:
     )
 
 
-def check(pass_: object, before: str, after: str, params: str = PARAMS) -> None:
+def check(pass_: Pass, before: str, after: str, params: str = PARAMS) -> None:
     """Script in, script out; again nothing happens; and the results stay."""
-    assert callable(pass_)
     module = program(before, params)
     found = pass_(module)
     assert_structural_equal(found, program(after, params))

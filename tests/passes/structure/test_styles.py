@@ -151,7 +151,7 @@ def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
         un_cps(module["main"])
 
 
-@settings(max_examples=10, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(programs(["float32"]))
 def test_random_programs_give_the_same_in_the_other_style(program: Program) -> None:
     mod = ToCPS()(program.module)
