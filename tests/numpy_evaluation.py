@@ -11,6 +11,8 @@ import jax
 import numpy as np
 from jax.extend import core
 
+from relaxjax.ops.lax.reader import scan_counts
+
 Arrays = Sequence[Any]
 
 
@@ -68,12 +70,11 @@ def _scan(
     args: list[Any],
     results: Arrays,
     jaxpr: Any,
-    num_consts: int,
-    num_carry: int,
     length: int,
     reverse: bool,
     **params: Any,
 ) -> list[Any]:
+    num_consts, num_carry = scan_counts(params)
     consts, carry = args[:num_consts], args[num_consts : num_consts + num_carry]
     xs = args[num_consts + num_carry :]
     stacked = [np.zeros(aval.shape, aval.dtype) for aval in results[num_carry:]]

@@ -105,6 +105,11 @@ def _spread_windows(call: Call) -> Dim:
     return elements(call.args[0].ty) * element_count(call.attrs["window_dimensions"])
 
 
+def _horner(call: Call) -> Dim:
+    """A multiplication and an addition for each coefficient behind the first argument."""
+    return elements(call.ty) * 2 * (len(call.args) - 1)
+
+
 def _power(call: Call) -> Dim:
     """As many multiplications as squaring takes."""
     exponent = abs(int(call.attrs["y"]))
@@ -219,6 +224,7 @@ _RULES: dict[str, CostRule] = {
     **_group(counting(_windows), "select_and_gather_add"),
     **_group(counting(_spread_windows), "select_and_scatter_add"),
     "integer_pow": counting(_power),
+    "polynomial": counting(_horner),
     "bcsr_dot_general": counting(_sparse_contraction),
     "dot_general": counting(_contraction),
     "ragged_dot_general": counting(_ragged_contraction),

@@ -165,7 +165,7 @@ def source_span(eqn: Any) -> Span | None:
 
 
 def _scan(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
-    num_consts, num_carry = _scan_counts(eqn.params)
+    num_consts, num_carry = scan_counts(eqn.params)
     body = reader.function(open_program(eqn.params["jaxpr"]), "body")
     call = control.scan(
         body,
@@ -179,7 +179,7 @@ def _scan(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) ->
     return reader.results(reader.emit(call, "scan"), wanted)
 
 
-def _scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
     """How many constants and carried values a scan has: from JAX 0.11 on, their trees say it."""
     if "num_carry" in params:
         return params["num_consts"], params["num_carry"]
