@@ -214,7 +214,12 @@ def test_random_programs_keep_their_results() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
         max_examples=int(os.environ.get("RELAXJAX_PROGRAMS", "25")),
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+        suppress_health_check=[
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.large_base_example,
+        ],
     )
     @given(programs(["float64"]), st.sampled_from(["free", "minimal"]))
     def one(program: RandomProgram, policy: str) -> None:
