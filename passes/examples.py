@@ -14,6 +14,9 @@ They are written so, below the sentence that says what the pass does:
         @R.function
         def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
             return x
+
+The functions may stand in a module, `@I.ir_module`. The script after may leave out functions that
+stay as they are, and write `...` for a body.
 """
 
 import re

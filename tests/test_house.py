@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 WINGS = ("losses", "optim", "passes")
 MOST_LINES = 450
-MOST_LINES_OF_A_FUNCTION = 60
+MOST_LINES_OF_A_FUNCTION = 50
 
 if not (ROOT / "relaxjax").is_dir():
     pytest.skip("there is no checkout around these tests", allow_module_level=True)
@@ -77,13 +77,23 @@ def test_no_file_holds_two_things() -> None:
 
 def test_no_function_holds_two_things() -> None:
     lengths = {
-        f"{shown(path)}:{node.lineno} {node.name}": (node.end_lineno or 0) - node.lineno + 1
+        f"{shown(path)}:{node.lineno} {node.name}": lines_of_code(node)
         for path in source_files()
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     }
     too_long = {name: n for name, n in lengths.items() if n > MOST_LINES_OF_A_FUNCTION}
     assert not too_long
+
+
+def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How long a function is without its docstring: examples may take their space."""
+    documented = ast.get_docstring(function) is not None
+    return node_lines(function) - (node_lines(function.body[0]) if documented else 0)
+
+
+def node_lines(node: ast.stmt) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
 
 
 def test_names_say_what_a_file_holds() -> None:

@@ -32,16 +32,30 @@ def ConvertLayout(
 
     Before:
 
-        lv = R.nn.conv2d(x, w, data_layout="NCHW", kernel_layout="OIHW")
-        gv = R.nn.relu(lv)
+        @R.function
+        def main(
+            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
+        ) -> R.Tensor((1, 4, 6, 6), "float32"):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w)
+                z = R.nn.relu(y)
+                R.output(z)
+            return z
 
     After `ConvertLayout({"relax.nn.conv2d": ["NHWC", "HWIO"]})`:
 
-        lv = R.permute_dims(x, axes=[0, 2, 3, 1])
-        lv1 = R.permute_dims(w, axes=[2, 3, 1, 0])
-        lv2 = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="HWIO")
-        lv3 = R.nn.relu(lv2)
-        gv = R.permute_dims(lv3, axes=[0, 3, 1, 2])
+        @R.function
+        def main(
+            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
+        ) -> R.Tensor((1, 4, 6, 6), "float32"):
+            with R.dataflow():
+                lv = R.permute_dims(x, axes=[0, 2, 3, 1])
+                lv1 = R.permute_dims(w, axes=[2, 3, 1, 0])
+                y1 = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="HWIO")
+                z1 = R.nn.relu(y1)
+                z = R.permute_dims(z1, axes=[0, 3, 1, 2])
+                R.output(z)
+            return z
     """
 
     def choose(call: Call) -> Relayout | None:

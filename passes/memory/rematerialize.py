@@ -41,19 +41,40 @@ def Rematerialize(
 
     Before:
 
-        b = R.tanh(a)
-        c = R.matmul(b, w)
-        ...
-        w_adjoint = R.matmul(R.permute_dims(b, [1, 0]), g)
+        @R.function
+        def main_adjoint(
+            x: R.Tensor((3,), "float32"),
+        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
+            with R.dataflow():
+                y = R.exp(x)
+                z = R.sin(y)
+                loss = R.sum(z)
+                loss_adjoint = R.ones((), "float32")
+                z_adjoint = R.broadcast_to(loss_adjoint, (3,))
+                slope = R.cos(y)
+                y_adjoint = R.multiply(z_adjoint, slope)
+                x_adjoint = R.multiply(y_adjoint, y)
+                R.output(loss, x_adjoint)
+            return (loss, (x_adjoint,))
 
-    After:
+    After `Rematerialize("main_adjoint", must_recompute=["y"])`:
 
-        b = R.tanh(a)
-        c = R.matmul(b, w)
-        ...
-        a_late = R.grad.delay(a, g)
-        b_again = R.tanh(a_late)
-        w_adjoint = R.matmul(R.permute_dims(b_again, [1, 0]), g)
+        @R.function
+        def main_adjoint(
+            x: R.Tensor((3,), "float32"),
+        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
+            with R.dataflow():
+                y = R.exp(x)
+                z = R.sin(y)
+                loss = R.sum(z)
+                loss_adjoint = R.ones((), dtype="float32")
+                z_adjoint = R.broadcast_to(loss_adjoint, (3,))
+                y_again = R.exp(x)
+                slope = R.cos(y_again)
+                y_adjoint = R.multiply(z_adjoint, slope)
+                x_adjoint = R.multiply(y_adjoint, y_again)
+                R.output(loss, x_adjoint)
+            return (loss, (x_adjoint,))
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)

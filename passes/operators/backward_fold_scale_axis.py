@@ -27,16 +27,32 @@ def BackwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
 
     Before:
 
-        lv = R.nn.conv2d(x, w)
-        lv1 = R.add(lv, b)
-        gv = R.multiply(lv1, scale)
+        @R.function
+        def main(
+            x: R.Tensor((8, 5), "float32"),
+            w: R.Tensor((5, 3), "float32"),
+            b: R.Tensor((3,), "float32"),
+            scale: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((8, 3), "float32"):
+            y = R.matmul(x, w)
+            z = R.add(y, b)
+            out = R.multiply(z, scale)
+            return out
 
-    After:
+    After `BackwardFoldScaleAxis()`:
 
-        lv = R.multiply(w, R.reshape(scale, R.shape([16, 1, 1, 1])))
-        lv1 = R.nn.conv2d(x, lv)
-        lv2 = R.multiply(b, scale)
-        gv = R.add(lv1, lv2)
+        @R.function
+        def main(
+            x: R.Tensor((8, 5), "float32"),
+            w: R.Tensor((5, 3), "float32"),
+            b: R.Tensor((3,), "float32"),
+            scale: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((8, 3), "float32"):
+            gv = R.multiply(w, scale)
+            gv1 = R.matmul(x, gv)
+            gv2 = R.multiply(b, scale)
+            out = R.add(gv1, gv2)
+            return out
     """
     folded = _folded_once(function)
     while folded is not function:

@@ -51,7 +51,35 @@ def FastMath(function: Function, mod: IRModule) -> Function:
 
 @pass_factory(opt_level=4)
 def FastMathTransform(mod: IRModule) -> IRModule:
-    """Approximate costly functions by shorter formulas: FastMath by the name it has in TVM."""
+    """Approximate costly functions by shorter formulas: FastMath by the name it has in TVM.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.erf(x)
+            return y
+
+    After `FastMathTransform()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            gv = R.clip(x, -2.9, 2.9)
+            gv1 = R.multiply(gv, gv)
+            gv2 = R.multiply(R.const(0.030333657, "float32"), gv1)
+            gv3 = R.add(gv2, R.const(0.19253944, "float32"))
+            gv4 = R.multiply(gv3, gv1)
+            gv5 = R.add(gv4, R.const(1.1281573, "float32"))
+            gv6 = R.multiply(gv, gv5)
+            gv7 = R.multiply(R.const(0.0035196478, "float32"), gv1)
+            gv8 = R.add(gv7, R.const(0.09713351, "float32"))
+            gv9 = R.multiply(gv8, gv1)
+            gv10 = R.add(gv9, R.const(0.50257975, "float32"))
+            gv11 = R.multiply(gv10, gv1)
+            gv12 = R.add(gv11, R.const(1.0, "float32"))
+            y = R.divide(gv6, gv12)
+            return y
+    """
     return FastMath()(mod)
 
 

@@ -13,13 +13,32 @@ def FoldScaleAxis(mod: IRModule) -> IRModule:
 
     Before:
 
-        lv = R.nn.conv2d(R.multiply(x, scale), w)
-        gv = R.nn.relu(R.multiply(lv, scale1))
+        @R.function
+        def main(
+            x: R.Tensor((8, 4), "float32"),
+            w: R.Tensor((4, 4), "float32"),
+            before: R.Tensor((4,), "float32"),
+            behind: R.Tensor((4,), "float32"),
+        ) -> R.Tensor((8, 4), "float32"):
+            scaled = R.multiply(x, before)
+            y = R.matmul(scaled, w)
+            out = R.multiply(y, behind)
+            return out
 
-    After:
+    After `FoldScaleAxis()`:
 
-        lv = R.multiply(R.reshape(scale1, R.shape([16, 1, 1, 1])), scale)
-        gv = R.nn.relu(R.nn.conv2d(x, R.multiply(w, lv)))
+        @R.function
+        def main(
+            x: R.Tensor((8, 4), "float32"),
+            w: R.Tensor((4, 4), "float32"),
+            before: R.Tensor((4,), "float32"),
+            behind: R.Tensor((4,), "float32"),
+        ) -> R.Tensor((8, 4), "float32"):
+            gv = R.multiply(w, behind)
+            gv1 = R.reshape(before, (4, 1))
+            gv2 = R.multiply(gv, gv1)
+            out = R.matmul(x, gv2)
+            return out
     """
     before = None
     while mod is not before:

@@ -28,13 +28,28 @@ def ForwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
 
     Before:
 
-        lv = R.multiply(x, scale)
-        gv = R.nn.conv2d(lv, w)
+        @R.function
+        def main(
+            x: R.Tensor((8, 3), "float32"),
+            w: R.Tensor((3, 5), "float32"),
+            scale: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((8, 5), "float32"):
+            scaled = R.multiply(x, scale)
+            out = R.matmul(scaled, w)
+            return out
 
-    After:
+    After `ForwardFoldScaleAxis()`:
 
-        lv = R.multiply(w, R.reshape(scale, R.shape([3, 1, 1])))
-        gv = R.nn.conv2d(x, lv)
+        @R.function
+        def main(
+            x: R.Tensor((8, 3), "float32"),
+            w: R.Tensor((3, 5), "float32"),
+            scale: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((8, 5), "float32"):
+            gv = R.reshape(scale, (3, 1))
+            gv1 = R.multiply(w, gv)
+            out = R.matmul(x, gv1)
+            return out
     """
     while (found := _first_fold(Bindings.of(function))) is not None:
         function = _with_changes(function, found.changes)

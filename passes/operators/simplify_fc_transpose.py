@@ -27,14 +27,22 @@ def SimplifyFCTranspose(
 
     Before:
 
-        def main(x: R.Tensor((1, 64)), w: R.Tensor((10, 64))):
-            lv = R.permute_dims(w)
-            y = R.matmul(x, lv)
+        @R.function
+        def main(
+            x: R.Tensor((1, 64), "float32"), w: R.Tensor((10, 64), "float32")
+        ) -> R.Tensor((1, 10), "float32"):
+            w_t = R.permute_dims(w)
+            y = R.matmul(x, w_t)
+            return y
 
     After `SimplifyFCTranspose(["w"])`:
 
-        def main(x: R.Tensor((1, 64)), w_t: R.Tensor((64, 10))):
+        @R.function
+        def main(
+            x: R.Tensor((1, 64), "float32"), w_t: R.Tensor((64, 10), "float32")
+        ) -> R.Tensor((1, 10), "float32"):
             y = R.matmul(x, w_t)
+            return y
     """
     found = [param for param in _weights(function) if param.name in target_weight_name]
     return _with_transposed(function, found) if found else function

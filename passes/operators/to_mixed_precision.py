@@ -51,19 +51,33 @@ def ToMixedPrecision(
 
     Before:
 
-        lv = R.matmul(x, w)
-        lv1 = R.nn.relu(lv)
-        gv = R.nn.softmax(lv1)
+        @R.function
+        def main(
+            x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 4), "float32")
+        ) -> R.Tensor((8, 4), "float32"):
+            with R.dataflow():
+                y = R.matmul(x, w)
+                z = R.nn.relu(y)
+                p = R.nn.softmax(z)
+                R.output(p)
+            return p
 
-    After:
+    After `ToMixedPrecision(dtype="bfloat16")`:
 
-        x1 = R.astype(x, dtype="float16")
-        w1 = R.astype(w, dtype="float16")
-        lv = R.matmul(x1, w1, out_dtype="float32")
-        lv1 = R.astype(lv, dtype="float16")
-        lv2 = R.nn.relu(lv1)
-        lv3 = R.astype(lv2, dtype="float32")
-        gv = R.nn.softmax(lv3)
+        @R.function
+        def main(
+            x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 4), "float32")
+        ) -> R.Tensor((8, 4), "float32"):
+            with R.dataflow():
+                lv = R.astype(x, dtype="bfloat16")
+                lv1 = R.astype(w, dtype="bfloat16")
+                y = R.matmul(lv, lv1, out_dtype="float32")
+                lv2 = R.astype(y, dtype="bfloat16")
+                z1 = R.nn.relu(lv2)
+                z = R.astype(z1, dtype="float32")
+                p = R.nn.softmax(z)
+                R.output(p)
+            return p
     """
     _check(function, out_dtype, fp16_input_names or (), dtype)
     narrowed = _with_half_params(function, fp16_input_names or (), dtype)

@@ -25,6 +25,28 @@ def EliminateCommonSubexpr(
     Only pure values count, and only where the first variable is visible. With `call_only` tuples
     and their fields are left alone; `fskip` says of which values nothing is assumed. Of two matrix
     products that are each other's transpose, the second becomes the transpose of the first.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")
+        ) -> R.Tensor((3,), "float32"):
+            a = R.add(x, y)
+            b = R.add(y, x)
+            c = R.multiply(a, b)
+            return c
+
+    After `EliminateCommonSubexpr()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")
+        ) -> R.Tensor((3,), "float32"):
+            a = R.add(x, y)
+            b = a
+            c = R.multiply(a, a)
+            return c
     """
     return replace(function, body=_sequence(function.body, {}, call_only, fskip))
 

@@ -23,6 +23,21 @@ def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) ->
     """Replace operators on constants by their results, up to `max_elements` elements each.
 
     Tensors that one number fills (`R.zeros`, `R.full`) are left as they are: they are smaller so.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            two = R.sqrt(R.const(4.0, "float32"))
+            y = R.multiply(x, two)
+            return y
+
+    After `FoldConstant()`:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            y = R.multiply(x, R.const(2.0, "float32"))
+            return y
     """
     while True:
         folded = expand_calls(function, lambda call: _folded(call, max_elements))

@@ -24,25 +24,191 @@ def MutateOpsForTraining(mod: IRModule) -> IRModule:
     A function that calls an operator which draws random numbers in training, such as dropout, takes
     a random key as a last parameter more, and returns a new one as its last result; so does every
     function that calls it.
+
+    Before:
+
+        @R.function
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            with R.dataflow():
+                pair = R.nn.dropout(x, rate=0.5)
+                y = pair[0]
+                R.output(y)
+            return y
+
+    After `MutateOpsForTraining()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((3,), "float32"), key: R.Tensor((), "key<fry>")
+        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((), "key<fry>")):
+            with R.dataflow():
+                lv = R.random.fold_in(key, 0)
+                lv1 = R.random.bernoulli(lv, 0.5, (3,))
+                lv2 = R.where(lv1, R.const(2.0, "float32"), R.const(0.0, "float32"))
+                lv3 = R.multiply(x, lv2)
+                pair = (lv3, lv2)
+                y = pair[0]
+                key_new = R.random.fold_in(key, 1)
+                R.output(y, key_new)
+            return (y, key_new)
     """
     return _mutated(mod, list(mod.relax_functions()))
 
 
 @pass_factory(opt_level=0, kind="function")
 def DecomposeOps(function: Function, mod: IRModule) -> Function:
-    """Spell composite operators out in simpler ones, as they behave in inference."""
+    """Spell composite operators out in simpler ones, as they behave in inference.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+                y = normal[0]
+                R.output(y)
+            return y
+
+    After `DecomposeOps()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                lv = R.expand_dims(mean, axis=[0])
+                lv1 = R.subtract(x, lv)
+                lv2 = R.expand_dims(var, axis=[0])
+                lv3 = R.add(lv2, R.const(1e-05, "float32"))
+                lv4 = R.sqrt(lv3)
+                lv5 = R.divide(lv1, lv4)
+                lv6 = R.expand_dims(gamma, axis=[0])
+                lv7 = R.multiply(lv5, lv6)
+                lv8 = R.expand_dims(beta, axis=[0])
+                lv9 = R.add(lv7, lv8)
+                normal = (lv9, mean, var)
+                y = normal[0]
+                R.output(y)
+            return y
+    """
     return expand_calls(function, _decomposition)
 
 
 @pass_factory(opt_level=0)
 def DecomposeOpsForInference(mod: IRModule, func_name: str | None = None) -> IRModule:
-    """Decompose operators for inference, in one function or in all."""
+    """Decompose operators for inference, in one function or in all.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+                y = normal[0]
+                R.output(y)
+            return y
+
+    After `DecomposeOpsForInference("main")`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                lv = R.expand_dims(mean, axis=[0])
+                lv1 = R.subtract(x, lv)
+                lv2 = R.expand_dims(var, axis=[0])
+                lv3 = R.add(lv2, R.const(1e-05, "float32"))
+                lv4 = R.sqrt(lv3)
+                lv5 = R.divide(lv1, lv4)
+                lv6 = R.expand_dims(gamma, axis=[0])
+                lv7 = R.multiply(lv5, lv6)
+                lv8 = R.expand_dims(beta, axis=[0])
+                lv9 = R.add(lv7, lv8)
+                normal = (lv9, mean, var)
+                y = normal[0]
+                R.output(y)
+            return y
+    """
     return _decomposed(mod, _chosen(mod, func_name))
 
 
 @pass_factory(opt_level=0)
 def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRModule:
-    """Mutate operators into their training form, then decompose them, in one function or in all."""
+    """Mutate operators into their training form, then decompose them, in one function or in all.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
+                y = normal[0]
+                R.output(y)
+            return y
+
+    After `DecomposeOpsForTraining("main")`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"),
+            gamma: R.Tensor((3,), "float32"),
+            beta: R.Tensor((3,), "float32"),
+            mean: R.Tensor((3,), "float32"),
+            var: R.Tensor((3,), "float32"),
+        ) -> R.Tensor((2, 3), "float32"):
+            with R.dataflow():
+                lv = R.mean(x, axis=[0])
+                lv1 = R.variance(x, axis=[0])
+                lv10 = R.expand_dims(lv, axis=[0])
+                lv11 = R.subtract(x, lv10)
+                lv12 = R.expand_dims(lv1, axis=[0])
+                lv13 = R.add(lv12, R.const(1e-05, "float32"))
+                lv14 = R.sqrt(lv13)
+                lv15 = R.divide(lv11, lv14)
+                lv16 = R.expand_dims(gamma, axis=[0])
+                lv17 = R.multiply(lv15, lv16)
+                lv18 = R.expand_dims(beta, axis=[0])
+                lv19 = R.add(lv17, lv18)
+                lv2 = (lv19, lv, lv1)
+                lv3 = lv2[0]
+                lv4 = R.multiply(R.const(0.9, "float32"), mean)
+                lv5 = R.multiply(R.const(0.1, "float32"), lv)
+                lv6 = R.add(lv4, lv5)
+                lv7 = R.multiply(R.const(0.9, "float32"), var)
+                lv8 = R.multiply(R.const(0.1, "float32"), lv1)
+                lv9 = R.add(lv7, lv8)
+                normal = (lv3, lv6, lv9)
+                y = normal[0]
+                R.output(y)
+            return y
+    """
     return for_training(mod, _chosen(mod, func_name))
 
 

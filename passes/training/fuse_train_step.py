@@ -30,6 +30,69 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
             -> (loss, new params, new states, new optim_states)
 
     in which parameters, model states and the optimizer's state are tuples. SetupTrainer applies it.
+
+    Before:
+
+        @I.ir_module
+        class Module:
+            I.module_attrs({"input_num": 1, "param_num": 1, "state_num": 0})
+
+            @R.function
+            def backbone_loss_adjoint(
+                x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")
+            ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
+                with R.dataflow():
+                    product = R.multiply(x, w)
+                    loss = R.sum(product)
+                    R.output(loss)
+                return (loss, (x,))
+
+            @R.function
+            def optimizer(
+                params: R.Tuple(R.Tensor((3,), "float32")),
+                gradients: R.Tuple(R.Tensor((3,), "float32")),
+                states: R.Tuple(R.Tensor((), "int64")),
+            ) -> R.Tuple(R.Tuple(R.Tensor((3,), "float32")), R.Tuple(R.Tensor((), "int64"))):
+                with R.dataflow():
+                    w = params[0]
+                    g = gradients[0]
+                    w_new = R.subtract(w, g)
+                    count = states[0]
+                    count_new = R.add(count, R.const(1, "int64"))
+                    R.output(w_new, count_new)
+                return ((w_new,), (count_new,))
+
+    After `FuseTrainStep()`:
+
+        @I.ir_module
+        class Module:
+            I.module_attrs({"input_num": 1, "param_num": 1, "state_num": 0})
+
+            @R.function
+            def train_step(
+                params: R.Tuple(R.Tensor((3,), "float32")),
+                states: R.Tuple(),
+                optim_states: R.Tuple(R.Tensor((), "int64")),
+                x: R.Tensor((3,), "float32"),
+            ) -> R.Tuple(
+                R.Tensor((), "float32"),
+                R.Tuple(R.Tensor((3,), "float32")),
+                R.Tuple(),
+                R.Tuple(R.Tensor((), "int64")),
+            ):
+                cls = Module
+                with R.dataflow():
+                    w = params[0]
+                    result = cls.backbone_loss_adjoint(x, w)
+                    gradients = result[1]
+                    updated = cls.optimizer(params, gradients, optim_states)
+                    outputs = result[0]
+                    loss = outputs
+                    params_new = updated[0]
+                    states_new = R.tuple()
+                    optim_states_new = updated[1]
+                    R.output(loss, params_new, states_new, optim_states_new)
+                return (loss, params_new, states_new, optim_states_new)
     """
     arguments = _Arguments.of(mod)
     optim_states = Var("optim_states", _function(mod, OPTIMIZER).params[2].ty)

@@ -75,6 +75,81 @@ def SetupTrainer(
     parameter, and the optimizer takes it out of the gradients again; a step whose gradients are not
     finite changes nothing. Parameters of half precision are updated by float32 masters, which are
     part of the optimizer's state, unless `master_weights` is False.
+
+    Before:
+
+        @I.ir_module
+        class Module:
+            I.module_attrs({"param_num": 1, "state_num": 0})
+
+            @R.function
+            def backbone(
+                x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")
+            ) -> R.Tensor((3,), "float32"):
+                with R.dataflow():
+                    out = R.multiply(x, w)
+                    R.output(out)
+                return out
+
+    After `SetupTrainer(MSELoss(), SGD(0.1), [TensorType((3,), "float32")] * 2, legalize=False)`:
+
+        @I.ir_module
+        class Module:
+            I.module_attrs(
+                {
+                    "param_num": 1,
+                    "state_num": 0,
+                    "input_num": 1,
+                    "optim_state": [R.const(0, "int64")],
+                }
+            )
+
+            @R.function
+            def backbone_loss(
+                x: R.Tensor((3,), "float32"),
+                w: R.Tensor((3,), "float32"),
+                targets: R.Tensor((3,), "float32"),
+            ) -> R.Tensor((), "float32"):
+                ...
+
+            @R.function
+            def backbone_loss_adjoint(
+                x: R.Tensor((3,), "float32"),
+                w: R.Tensor((3,), "float32"),
+                targets: R.Tensor((3,), "float32"),
+            ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
+                ...
+
+            @R.function
+            def evaluate(
+                x: R.Tensor((3,), "float32"),
+                w: R.Tensor((3,), "float32"),
+                targets: R.Tensor((3,), "float32"),
+            ) -> R.Tuple(R.Tensor((), "float32"), R.Tensor((3,), "float32")):
+                ...
+
+            @R.function
+            def optimizer(
+                params: R.Tuple(R.Tensor((3,), "float32")),
+                gradients: R.Tuple(R.Tensor((3,), "float32")),
+                optim_states: R.Tuple(R.Tensor((), "int64")),
+            ) -> R.Tuple(R.Tuple(R.Tensor((3,), "float32")), R.Tuple(R.Tensor((), "int64"))):
+                ...
+
+            @R.function
+            def train_step(
+                params: R.Tuple(R.Tensor((3,), "float32")),
+                states: R.Tuple(),
+                optim_states: R.Tuple(R.Tensor((), "int64")),
+                x: R.Tensor((3,), "float32"),
+                targets: R.Tensor((3,), "float32"),
+            ) -> R.Tuple(
+                R.Tensor((), "float32"),
+                R.Tuple(R.Tensor((3,), "float32")),
+                R.Tuple(),
+                R.Tuple(R.Tensor((), "int64")),
+            ):
+                ...
     """
     check_loss_scale(loss_scale)
     counts = _counts(mod)
