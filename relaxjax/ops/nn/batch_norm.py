@@ -12,17 +12,15 @@ from relaxjax.ops.axis_layouts import axis_rule
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
 from relaxjax.ops.emit import call, ndim_of, scalar
-from relaxjax.ops.shapes import common_dtype, normalize_axis, with_dtype
-from relaxjax.ops.unary import require_float
+from relaxjax.ops.shapes import normalize_axis, with_dtype
 
-from .normalization import (
-    affine,
-    gathered,
-    over_axes,
-    require_parameter,
-    spread,
-    standardized_adjoint,
-)
+from .normalization import NEVER_HALF, require_parameters
+from .normalizing import Norm
+
+
+def _norm(ndim: int, axis: int, **options: Any) -> Norm:
+    channel = normalize_axis(axis, ndim)
+    return Norm([other for other in range(ndim) if other != channel], [channel], **options)
 
 
 def _batch_norm(
@@ -31,28 +29,22 @@ def _batch_norm(
     beta: Any,
     moving_mean: Any,
     moving_var: Any,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
     momentum: float,
     training: bool,
+    **options: Any,
 ) -> Any:
-    channel = axis % data.ndim
-    wide = widened(data)
-    mean, var = moving_mean.astype(wide.dtype), moving_var.astype(wide.dtype)
-    if training:
-        others = [a for a in range(data.ndim) if a != channel]
-        mean, var = jnp.mean(wide, others), jnp.var(wide, others)
-        keep, take = (jnp.asarray(c, wide.dtype) for c in (1 - momentum, momentum))
-        moving_mean = (keep * moving_mean.astype(wide.dtype) + take * mean).astype(data.dtype)
-        moving_var = (keep * moving_var.astype(wide.dtype) + take * var).astype(data.dtype)
-    mean, inverse, gamma, beta = (
-        over_axes(parameter, [channel], data.ndim)
-        for parameter in (mean, lax.rsqrt(var + jnp.asarray(epsilon, var.dtype)), gamma, beta)
-    )
-    out = affine((wide - mean) * inverse, gamma, beta, scale, center, data.dtype)
-    return out, moving_mean, moving_var
+    norm, wide = _norm(data.ndim, **options), widened(data)
+    running = [moving_mean.astype(wide.dtype), moving_var.astype(wide.dtype)]
+    if not training:
+        mean, var = (norm.laid(statistic, data.ndim) for statistic in running)
+        out = norm.finished(wide - mean, var, gamma, beta)
+        return out.astype(data.dtype), moving_mean, moving_var
+    centred, var = norm.centred(wide)
+    batch = [jnp.mean(wide, norm.reduced), lax.squeeze(var, norm.reduced)]
+    keep, take = (jnp.asarray(share, wide.dtype) for share in (1 - momentum, momentum))
+    moved = [keep * old + take * new for old, new in zip(running, batch, strict=True)]
+    results = (norm.finished(centred, var, gamma, beta), *moved)
+    return tuple(result.astype(data.dtype) for result in results)
 
 
 def _spelt_out(
@@ -61,23 +53,15 @@ def _spelt_out(
     beta: Expr,
     moving_mean: Expr,
     moving_var: Expr,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
     momentum: float,
     training: bool,
+    **options: Any,
 ) -> Expr:
     """The form of inference: on the running statistics, which it hands on."""
     ndim = ndim_of(data)
-    others = [a for a in range(ndim) if a != normalize_axis(axis, ndim)]
-    centred = data - call("expand_dims", moving_mean, others)
-    variance = call("expand_dims", moving_var, others) + scalar(epsilon, data)
-    out: Expr = centred / call("sqrt", variance)
-    if scale:
-        out = out * call("expand_dims", gamma, others)
-    if center:
-        out = out + call("expand_dims", beta, others)
+    norm = _norm(ndim, **options)
+    centred = data - norm.spread(moving_mean, ndim)
+    out = norm.finish(centred, norm.spread(moving_var, ndim), gamma, beta)
     return Tuple((out, moving_mean, moving_var))
 
 
@@ -87,18 +71,16 @@ def _training_form(
     beta: Expr,
     moving_mean: Expr,
     moving_var: Expr,
-    axis: int,
     momentum: float,
     training: bool,
-    **rest: Any,
+    **options: Any,
 ) -> Expr | None:
     """The same on the statistics of the batch, with the running ones moved towards them."""
     if not training:
         return None
-    ndim = ndim_of(data)
-    others = [a for a in range(ndim) if a != normalize_axis(axis, ndim)]
+    others = _norm(ndim_of(data), **options).reduced
     mean, var = call("mean", data, others), call("variance", data, others)
-    attrs = {"axis": axis, "momentum": momentum, "training": False, **rest}
+    attrs = {**options, "momentum": momentum, "training": False}
     out = call("nn.batch_norm", data, gamma, beta, mean, var, **attrs)[0]
     keep, take = scalar(1 - momentum, moving_mean), scalar(momentum, moving_mean)
     return Tuple((out, keep * moving_mean + take * mean, keep * moving_var + take * var))
@@ -112,36 +94,28 @@ def _gradient(
     beta: Expr,
     moving_mean: Expr,
     moving_var: Expr,
-    axis: int,
-    epsilon: float,
-    center: bool,
-    scale: bool,
     momentum: float,
     training: bool,
+    **options: Any,
 ) -> tuple[Expr | None, ...]:
     ndim = ndim_of(data)
-    channel = [normalize_axis(axis, ndim)]
-    others = [a for a in range(ndim) if a not in channel]
-    mean = call("mean", data, others) if training else moving_mean
-    var = call("variance", data, others) if training else moving_var
-    centred = data - spread(mean, channel, ndim)
-    inverse = spread(call("rsqrt", var + scalar(epsilon, data)), channel, ndim)
-    values = centred * inverse
-    h = g[0] * spread(gamma, channel, ndim) if scale else g[0]
-    parameters = (
-        gathered(g[0] * values, channel, ndim) if scale else None,
-        gathered(g[0], channel, ndim) if center else None,
-    )
+    norm = _norm(ndim, **options)
+    mean = call("mean", data, norm.reduced) if training else moving_mean
+    var = call("variance", data, norm.reduced) if training else moving_var
+    centred = data - norm.spread(mean, ndim)
+    inverse = norm.spread(norm.inverse(var), ndim)
+    values, h = centred * inverse, norm.scaled(g[0], gamma)
+    parameters = norm.to_parameters(g[0], values)
     if not training:
-        to_mean = g[1] - gathered(h * inverse, channel, ndim)
-        slope = gathered(h * values * inverse * inverse, channel, ndim)
+        to_mean = g[1] - norm.gathered(h * inverse)
+        slope = norm.gathered(h * values * inverse * inverse)
         return h * inverse, *parameters, to_mean, g[2] - scalar(0.5, data) * slope
-    to_data = standardized_adjoint(h, values, inverse, others)
     keep, take = scalar(1 - momentum, data), scalar(momentum, data)
-    count = call("sum", call("ones_like", data), others)
-    through_mean = spread(take * g[1] / count, channel, ndim)
-    through_var = centred * spread(scalar(2, data) * take * g[2] / count, channel, ndim)
-    return to_data + through_mean + through_var, *parameters, keep * g[1], keep * g[2]
+    count = call("sum", call("ones_like", data), norm.reduced)
+    through_mean = norm.spread(take * g[1] / count, ndim)
+    through_var = centred * norm.spread(scalar(2, data) * take * g[2] / count, ndim)
+    to_data = norm.to_data(h, values, inverse) + through_mean + through_var
+    return to_data, *parameters, keep * g[1], keep * g[2]
 
 
 @op(
@@ -151,8 +125,7 @@ def _gradient(
     gradient=_gradient,
     training_form=_training_form,
     decompose=_spelt_out,
-    precision="never",
-    fusion="reduction",
+    **NEVER_HALF,
     cost=per_input(4),
 )
 def batch_norm(
@@ -175,10 +148,6 @@ def batch_norm(
     The result is the triple of the values and both running statistics.
     """
     vectors = {"gamma": gamma, "beta": beta, "moving_mean": moving_mean, "moving_var": moving_var}
-    dtype = common_dtype(data=data, **vectors)
-    require_float(data, "data")
     channel = normalize_axis(axis, data.ndim) if data.ndim >= 0 else 0
-    dims = None if data.dims is None else [data.dims[channel]]
-    for name, vector in vectors.items():
-        require_parameter(name, vector, dims, "the channels of `data`")
+    dtype = require_parameters(data, [channel], "the channels of `data`", **vectors)
     return TupleType(tuple(with_dtype(ty, dtype) for ty in (data, moving_mean, moving_var)))
