@@ -123,7 +123,7 @@ SAMPLES["relax.vision.roi_align"] = [
         floats(1, 2, 6, 5), regions(3, 1, 6.0), 2, 0.7, 2, True, "NCHW", "max", second_order=False
     ),
     sample(floats(1, 1, 4, 4), regions(2, 1, 5.0), 2, 1.0, mode="max", smooth=False),
-    sample(floats(1, 1, 4, 4, dtype="bfloat16"), integers(2, 5, high=2), 2, 0.5, smooth=False),
+    sample(floats(2, 1, 4, 4, dtype="bfloat16"), integers(2, 5, high=2), 2, 0.5, smooth=False),
 ]
 SAMPLES["relax.grad.roi_align_backward"] = [
     sample(floats(2, 2, 1, 2), floats(2, 2, 3, 4), regions(2, 2, 4.0), (1, 2), 0.8, 2, **_FIRST),

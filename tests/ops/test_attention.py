@@ -1,7 +1,6 @@
 """Attention against a loop over the queries in numpy, in chunks and whole, and its adjoints."""
 
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import chex
@@ -10,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
+from numpy_references_attention import attention, attention_var_len, seen_keys
 from parsing import parse_module
 
 from relaxjax.ir.types import TensorType, TupleType
@@ -24,36 +24,12 @@ def _drawn(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape).astype("float32")
 
 
-def _inputs(queries: int, keys: int, heads: int = 2, key_heads: int = 2) -> list[Array]:
+def _inputs(
+    queries: int, keys: int, heads: int = 2, key_heads: int = 2
+) -> tuple[Array, Array, Array]:
     shapes = [(2, queries, heads, 4), (2, keys, key_heads, 4), (2, keys, key_heads, 3)]
-    return [_drawn(*shape, seed=seed) for seed, shape in enumerate(shapes)]
-
-
-def _seen(i: int, queries: int, keys: int, mask: str | None, window: int | None) -> list[int]:
-    """The keys that query `i` sees."""
-    place = i + (abs(keys - queries) if mask == "BottomRight" else 0)
-    return [
-        j
-        for j in range(keys)
-        if (mask is None or j <= place) and (window is None or place - j < window)
-    ]
-
-
-def _attention(inputs: Sequence[Array], bias: Array | None, options: dict[str, Any]) -> Array:
-    q, k, v = inputs
-    out = np.zeros((*q.shape[:3], v.shape[3]))
-    share = q.shape[2] // k.shape[2]
-    scale = options.get("scale", 1 / math.sqrt(q.shape[3]))
-    whole = (q.shape[0], q.shape[2], q.shape[1], k.shape[1])
-    shift = np.broadcast_to(0.0 if bias is None else bias, whole)
-    for b, i, h in np.ndindex(*q.shape[:3]):
-        mask, window = options.get("causal_mask"), options.get("window_size")
-        seen = _seen(i, q.shape[1], k.shape[1], mask, window)
-        scores = k[b, seen, h // share] @ q[b, i, h] * scale + shift[b, h, i, seen]
-        if seen and scores.max() > -np.inf:
-            powers = np.exp(scores - scores.max())
-            out[b, i, h] = powers / powers.sum() @ v[b, seen, h // share]
-    return out
+    q, k, v = (_drawn(*shape, seed=seed) for seed, shape in enumerate(shapes))
+    return q, k, v
 
 
 OPTIONS: list[dict[str, Any]] = [
@@ -72,7 +48,7 @@ OPTIONS: list[dict[str, Any]] = [
 def test_attention(queries: int, keys: int, options: dict[str, Any]) -> None:
     """A query that sees no key, as behind a window, gives 0."""
     inputs = _inputs(queries, keys)
-    wanted = _attention(inputs, None, options)
+    wanted = attention(*inputs, **options)
     found = applied("nn.attention", *inputs, **options)
     np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
@@ -85,7 +61,7 @@ def test_attention_in_chunks(keys: int, options: dict[str, Any]) -> None:
         options = {**options, "window_size": 40}
     inputs = _inputs(280, keys, 1, 1)
     found = applied("nn.attention", *inputs, **options)
-    np.testing.assert_allclose(found, _attention(inputs, None, options), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(found, attention(*inputs, **options), rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("shape", [(2, 4, 5, 7), (1, 1, 1, 7), (2, 1, 5, 1), (1, 4, 1, 1)])
@@ -95,7 +71,7 @@ def test_attention_with_a_bias_and_shared_heads(
 ) -> None:
     inputs, bias = _inputs(5, 7, 4, 2), _drawn(*shape, seed=9)
     found = applied("nn.attention_bias", *inputs, bias, **options)
-    np.testing.assert_allclose(found, _attention(inputs, bias, options), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, attention(*inputs, bias, **options), rtol=1e-4, atol=1e-5)
 
 
 def test_a_bias_may_hide_keys() -> None:
@@ -104,7 +80,7 @@ def test_a_bias_may_hide_keys() -> None:
     bias[0, 0, 0] = -np.inf
     bias[0, 0, 1, 2] = -np.inf
     found = applied("nn.attention_bias", *inputs, bias)
-    np.testing.assert_allclose(found, _attention(inputs, bias, {}), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, attention(*inputs, bias), rtol=1e-4, atol=1e-5)
     g = np.ones_like(found)
     for adjoint in applied("grad.attention_bias_backward", g, *inputs, bias):
         assert np.isfinite(adjoint).all()
@@ -121,10 +97,10 @@ def test_a_bias_of_integers_has_no_adjoint() -> None:
 def test_large_scores() -> None:
     """Sums of exponentials of what is far below zero do not vanish."""
     q, k, v = _inputs(4, 4, 1, 1)
-    inputs = [abs(q) * 90, -abs(k) * 90, v]
-    options = {"causal_mask": "TopLeft"}
-    found = applied("nn.attention", *inputs, **options)
-    np.testing.assert_allclose(found, _attention(inputs, None, options), rtol=1e-4, atol=1e-5)
+    q, k = abs(q) * 90, -abs(k) * 90
+    found = applied("nn.attention", q, k, v, causal_mask="TopLeft")
+    wanted = attention(q, k, v, causal_mask="TopLeft")
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 def _plainly(options: dict[str, Any], heads: int) -> Any:
@@ -138,7 +114,7 @@ def _plainly(options: dict[str, Any], heads: int) -> Any:
         mask, window = options.get("causal_mask"), options.get("window_size")
         seen = np.zeros((1, 1, q.shape[1], k.shape[1]), bool)
         for i in range(q.shape[1]):
-            seen[0, 0, i, _seen(i, q.shape[1], k.shape[1], mask, window)] = True
+            seen[0, 0, i, seen_keys(i, q.shape[1], k.shape[1], mask, window)] = True
         weights = jax.nn.softmax(jnp.where(seen, scores, -1e30), -1)
         return jnp.einsum("bhqk,bkhd->bqhd", jnp.where(seen, weights, 0), v)
 
@@ -172,18 +148,11 @@ def test_packed_sequences_do_not_see_one_another(mask: str | None) -> None:
     """Of three sequences, each is attention by itself; places behind the last one are 0."""
     q, k, v = _drawn(1, 10, 2, 4), _drawn(1, 8, 2, 4, seed=1), _drawn(1, 8, 2, 3, seed=2)
     starts, key_starts = [0, 2, 5, 9], [0, 3, 4, 7]
-    found = applied(
-        "nn.attention_var_len",
-        *(q, k, v),
-        *(np.array(starts, "int32"), np.array(4, "int32")),
-        *(np.array(key_starts, "int32"), np.array(3, "int32")),
-        causal_mask=mask,
-    )
-    for n in range(3):
-        rows, columns = slice(*starts[n : n + 2]), slice(*key_starts[n : n + 2])
-        options = {"causal_mask": mask}
-        wanted = _attention((q[:, rows], k[:, columns], v[:, columns]), None, options)
-        np.testing.assert_allclose(found[:, rows], wanted, rtol=1e-4, atol=1e-5)
+    lengths = np.array(4, "int32"), np.array(3, "int32")
+    packed = q, k, v, np.array(starts, "int32"), lengths[0], np.array(key_starts, "int32")
+    found = applied("nn.attention_var_len", *packed, lengths[1], causal_mask=mask)
+    wanted = attention_var_len(*packed, causal_mask=mask)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(found[:, 9:], np.zeros((1, 1, 2, 3)))
 
 
@@ -192,8 +161,8 @@ def test_narrow_dtypes() -> None:
     inputs = [jnp.asarray(x, jnp.bfloat16) for x in _inputs(40, 40)]
     found = applied("nn.attention", *map(np.asarray, inputs), causal_mask="TopLeft")
     assert found.dtype == jnp.bfloat16
-    plain = [np.asarray(x, np.float32) for x in inputs]
-    wanted = _attention(plain, None, {"causal_mask": "TopLeft"})
+    q, k, v = (np.asarray(x, np.float32) for x in inputs)
+    wanted = attention(q, k, v, causal_mask="TopLeft")
     np.testing.assert_allclose(found.astype("float32"), wanted, rtol=3e-2, atol=3e-2)
 
 

@@ -1,88 +1,21 @@
-"""Images against plain loops in numpy, and the errors of bad arguments."""
+"""Images against numpy, and the errors of bad arguments."""
 
 import itertools
-import math
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from applying import applied, inferred, tensor
+from numpy_references_image import PLACES, ROUND, affine_grid, grid_sample, resize2d, resize3d
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import ShapeExpr, Var
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops import OpError
 
-Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(3)
 IMAGES = RANDOM.normal(size=(2, 3, 4, 5)).astype("float32")
 VOLUMES = RANDOM.normal(size=(1, 2, 3, 4, 5)).astype("float32")
-
-PLACES: dict[str, Callable[[int, int, int, float, float], float]] = {
-    "half_pixel": lambda i, n, m, start, end: (i + 0.5) * m / n - 0.5,
-    "align_corners": lambda i, n, m, start, end: i * (m - 1) / max(n - 1, 1),
-    "asymmetric": lambda i, n, m, start, end: i * m / n,
-    "pytorch_half_pixel": lambda i, n, m, start, end: (i + 0.5) * m / n - 0.5 if n > 1 else 0.0,
-    "tf_half_pixel_for_nn": lambda i, n, m, start, end: (i + 0.5) * m / n,
-    "tf_crop_and_resize": lambda i, n, m, start, end: (
-        (start + i * (end - start) / (n - 1)) * (m - 1) if n > 1 else (start + end) / 2 * (m - 1)
-    ),
-}
-ROUND: dict[str, Callable[[float], float]] = {
-    "round": round,
-    "floor": lambda x: math.floor(x + 1e-5),
-    "ceil": lambda x: math.ceil(x - 1e-5),
-    "round_prefer_floor": lambda x: math.ceil(x - 0.5),
-    "round_prefer_ceil": lambda x: math.floor(x + 0.5),
-}
-
-
-def _keys(distance: float, alpha: float) -> float:
-    """The kernel of cubic convolution."""
-    x = abs(distance)
-    if x <= 1:
-        return (alpha + 2) * x**3 - (alpha + 3) * x**2 + 1
-    return alpha * (x**3 - 5 * x**2 + 8 * x - 4) if x < 2 else 0.0
-
-
-def _matrix(place: Callable[[int], float], n: int, m: int, options: dict[str, Any]) -> Array:
-    """What each of `n` results takes of each of `m` elements."""
-    rows = np.zeros((n, m))
-    alpha = options.get("cubic_alpha", -0.75)
-    for i in range(n):
-        x = place(i)
-        match options.get("method", "linear"):
-            case "nearest_neighbor":
-                taps = {int(ROUND[options["rounding_method"]](x)): 1.0}
-            case "linear":
-                taps = {math.floor(x): 1 - x + math.floor(x), math.floor(x) + 1: x - math.floor(x)}
-            case _:
-                around = range(math.floor(x) - 1, math.floor(x) + 3)
-                taps = {j: _keys(x - j, alpha) for j in around}
-        if options.get("cubic_exclude"):
-            taps = {j: weight for j, weight in taps.items() if 0 <= j < m}
-            taps = {j: weight / sum(taps.values()) for j, weight in taps.items()}
-        for j, weight in taps.items():
-            rows[i, min(max(j, 0), m - 1)] += weight
-    return rows
-
-
-def _resized(data: Array, size: Sequence[int], options: dict[str, Any]) -> Array:
-    mode = options.get("coordinate_transformation_mode", "half_pixel")
-    roi = options.get("roi", (0.0,) * (2 * len(size)))
-    out, beyond = data.astype("float64"), np.zeros(size, bool)
-    for axis, n in enumerate(size):
-        m = data.shape[2 + axis]
-        bounds = roi[axis], roi[axis + len(size)]
-        places = [PLACES[mode](i, n, m, *bounds) for i in range(n)]
-        rows = _matrix(places.__getitem__, n, m, options)
-        out = np.moveaxis(np.tensordot(out, rows, (2 + axis, 1)), -1, 2 + axis)
-        outside = np.array([x < 0 or x > m - 1 for x in places])
-        beyond |= outside.reshape([-1 if a == axis else 1 for a in range(len(size))])
-    if mode == "tf_crop_and_resize":
-        out[..., beyond] = options.get("extrapolation_value", 0.0)
-    return out
 
 
 @pytest.mark.parametrize("mode", PLACES)
@@ -95,7 +28,7 @@ def test_resize_by_every_method_and_transformation(method: str, mode: str) -> No
     for rounding, size in itertools.product(roundings, [(3, 9), (1, 5)]):
         options["rounding_method"] = rounding
         got = applied("image.resize2d", IMAGES, size, **options)
-        wanted = _resized(IMAGES, size, options)
+        wanted = resize2d(IMAGES, size, **options)
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5, err_msg=f"{rounding} {size}")
 
 
@@ -112,7 +45,7 @@ def test_resize_by_every_method_and_transformation(method: str, mode: str) -> No
 )
 def test_resize_of_volumes(options: dict[str, Any]) -> None:
     got = applied("image.resize3d", VOLUMES, (2, 6, 4), **options)
-    np.testing.assert_allclose(got, _resized(VOLUMES, (2, 6, 4), options), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(got, resize3d(VOLUMES, (2, 6, 4), **options), rtol=1e-4, atol=1e-5)
 
 
 def test_resize_chooses_a_rounding() -> None:
@@ -148,7 +81,7 @@ def test_resize_of_integers_keeps_a_plain_image(dtype: str) -> None:
 def test_resize_to_another_dtype() -> None:
     got = applied("image.resize2d", IMAGES, 6, out_dtype="float16")
     assert got.dtype == np.float16
-    np.testing.assert_allclose(got, _resized(IMAGES, (6, 6), {}), rtol=1e-2, atol=1e-2)
+    np.testing.assert_allclose(got, resize2d(IMAGES, (6, 6)), rtol=1e-2, atol=1e-2)
 
 
 @pytest.mark.parametrize("align_corners", [True, False])
@@ -157,40 +90,8 @@ def test_affine_grid(size: tuple[int, ...], align_corners: bool) -> None:
     count = len(size)
     maps = RANDOM.normal(size=(2, count, count + 1)).astype("float32")
     got = applied("image.affine_grid", maps, size, align_corners)
-    for place in np.ndindex(*size):
-        point = [
-            (2 * i - n + 1) / (max(n - 1, 1) if align_corners else n)
-            for i, n in zip(place, size, strict=True)
-        ]
-        wanted = maps @ np.array([*point[::-1], 1])
-        np.testing.assert_allclose(
-            got[(slice(None), slice(None), *place)], wanted, rtol=1e-4, atol=1e-5
-        )
-
-
-def _padded(j: float, m: int, mode: str, align_corners: bool) -> float:
-    if mode == "reflection":
-        low, high = (0, m - 1) if align_corners else (-0.5, m - 0.5)
-        while j < low or j > high:
-            j = 2 * low - j if j < low else 2 * high - j
-    return j if mode == "zeros" else min(max(j, 0), m - 1)
-
-
-def _axis_row(g: float, m: int, method: str, mode: str, align_corners: bool) -> Array:
-    """What a place along one axis takes of each of `m` elements."""
-    x = (g + 1) * (m - 1) / 2 if align_corners else ((g + 1) * m - 1) / 2
-    if method == "bicubic":
-        taps = [(math.floor(x) + k, _keys(x - math.floor(x) - k, -0.75)) for k in range(-1, 3)]
-        taps = [(round(_padded(j, m, mode, align_corners)), weight) for j, weight in taps]
-    else:
-        x = _padded(x, m, mode, align_corners)
-        taps = [(math.floor(x), 1 - x + math.floor(x)), (math.floor(x) + 1, x - math.floor(x))]
-        taps = [(round(x), 1.0)] if method == "nearest" else taps
-    row = np.zeros(m)
-    for j, weight in taps:
-        if 0 <= j < m:
-            row[j] += weight
-    return row
+    wanted = affine_grid(maps, size, align_corners)
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("align_corners", [True, False])
@@ -202,14 +103,8 @@ def test_grid_sample(method: str, mode: str, align_corners: bool) -> None:
         count = len(layout) - 2
         grid = RANDOM.uniform(-2, 2, (data.shape[0], count, *(2, 3, 2)[:count])).astype("float32")
         got = applied("image.grid_sample", data, grid, method, layout, mode, align_corners)
-        for image, *place in np.ndindex(data.shape[0], *grid.shape[2:]):
-            point = grid[(image, slice(None), *place)][::-1]
-            wanted = data[image].astype("float64")
-            for g, m in zip(point, data.shape[2:], strict=True):
-                wanted = np.tensordot(wanted, _axis_row(g, m, method, mode, align_corners), (1, 0))
-            np.testing.assert_allclose(
-                got[(image, slice(None), *place)], wanted, rtol=1e-3, atol=1e-4
-            )
+        wanted = grid_sample(data, grid, method, layout, mode, align_corners)
+        np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
 
 
 def test_grid_sample_with_channels_last() -> None:

@@ -1,0 +1,66 @@
+"""What the backward operators compute: slopes of the forward references, by central differences.
+
+So nothing of a rule for an adjoint is known here. Where a function is linear in an argument the
+differences are exact but for rounding.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy_references_attention import ATTENTION
+from numpy_references_image import IMAGE
+from numpy_references_indexing import sparse_dense, take
+from numpy_references_nn import NETWORK
+from numpy_references_vision import VISION
+from numpy_references_windows import pooling
+
+STEP = 1e-5
+
+
+def adjoints(forward: Callable[..., Any], *places: int) -> Callable[..., Any]:
+    """The adjoints of the arguments at `places`, of one of them no tuple."""
+
+    def run(g: Any, *args: Any, **attrs: Any) -> Any:
+        found = tuple(_adjoint(forward, g, list(args), place, attrs) for place in places)
+        return found if len(found) > 1 else found[0]
+
+    return run
+
+
+def _adjoint(
+    forward: Callable[..., Any], g: Any, args: list[Any], place: int, attrs: dict[str, Any]
+) -> Any:
+    x = np.asarray(args[place], "float64")
+    slopes = np.zeros(x.shape)
+    for at in np.ndindex(x.shape):
+        ends = []
+        for step in (STEP, -STEP):
+            moved = x.copy()
+            moved[at] += step
+            ends.append(forward(*args[:place], moved, *args[place + 1 :], **attrs))
+        slopes[at] = np.sum((ends[0] - ends[1]) * g) / (2 * STEP)
+    return slopes
+
+
+BACKWARD: dict[str, Callable[..., Any]] = {
+    "relax.grad.attention_backward": adjoints(ATTENTION["relax.nn.attention"], 0, 1, 2),
+    "relax.grad.attention_bias_backward": adjoints(ATTENTION["relax.nn.attention"], 0, 1, 2, 3),
+    "relax.grad.attention_var_len_backward": adjoints(
+        ATTENTION["relax.nn.attention_var_len"], 0, 1, 2
+    ),
+    "relax.grad.grid_sample_backward": adjoints(IMAGE["relax.image.grid_sample"], 0, 1),
+    "relax.grad.nll_loss_backward": adjoints(NETWORK["relax.nn.nll_loss"], 0),
+    "relax.grad.resize2d_backward": adjoints(IMAGE["relax.image.resize2d"], 0),
+    "relax.grad.resize3d_backward": adjoints(IMAGE["relax.image.resize3d"], 0),
+    "relax.grad.roi_align_backward": adjoints(VISION["relax.vision.roi_align"], 0, 1),
+    "relax.grad.roi_pool_backward": adjoints(VISION["relax.vision.roi_pool"], 0),
+    "relax.grad.softmax_nll_loss_backward": adjoints(NETWORK["relax.nn.softmax_nll_loss"], 0),
+    "relax.grad.sparse_dense_backward": adjoints(sparse_dense, 0, 1),
+    "relax.grad.take_backward": adjoints(take, 0),
+    **{
+        f"relax.grad.{kind}_pool{n}d_backward": adjoints(pooling(kind, n, False), 0)
+        for kind in ("max", "avg")
+        for n in (1, 2, 3)
+    },
+}
