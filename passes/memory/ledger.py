@@ -9,7 +9,6 @@ from relaxjax.ir.span import Span
 
 from .planning import Plan, Planner
 from .program import Program, Step
-from .schedule import Task, live_bytes, schedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +50,6 @@ class Ledger:
         """What is computed again, as a share of the whole program's operations."""
         return self.plan.extra / max(self.planner.total, 1)
 
-    def timeline(self, plan: Plan) -> list[int]:
-        """The bytes that are live at each task of a plan."""
-        return live_bytes(self.program, schedule(self.program, plan.kept))
-
     def _entry(self, step: Step) -> Entry:
         users = tuple(s.var.name for s in self.program.backward if step.var in s.inputs)
         if step.var not in self.plan.kept:
@@ -63,7 +58,7 @@ class Ledger:
         return Entry(step.var.name, step.size, step.span, users, step.var in self.plan.kept, reason)
 
     def _users_of_copy(self, var: Var) -> Iterator[str]:
-        for task in self._tasks:
+        for task in self.plan.tasks:
             if (var, True) in task.inputs:
                 yield task.step.var.name
 
@@ -78,7 +73,3 @@ class Ledger:
         sources = ", ".join(var.name for var in step.inputs) or "nothing"
         asked = " as asked" if step.var in planner.must_recompute else ""
         return f"computed again{asked}, from {sources}"
-
-    @cached_property
-    def _tasks(self) -> list[Task]:
-        return schedule(self.program, self.plan.kept)

@@ -7,8 +7,10 @@ from functools import cached_property
 from relaxjax.ir.expr import Var
 
 from .cuts import boundaries, cheapest_cut
+from .kernels import kernels
+from .placement import Placement, placed
 from .program import Program, Step
-from .schedule import Task, extra_flops, peak, schedule
+from .schedule import Task, extra_flops, schedule
 
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 4
@@ -23,25 +25,33 @@ class Plan:
 
     program: Program
     kept: frozenset[Var]
+    late: bool = False  # whether what can wait for the backward part does
+
+    @property
+    def peak(self) -> int:
+        """The most temporary bytes that are live at once."""
+        return self.placement.peak
 
     @cached_property
-    def peak(self) -> int:
-        """The most bytes that are live at once."""
-        return peak(self.program, self._tasks).size
+    def placement(self) -> Placement:
+        """Where its values are stored."""
+        found = kernels(self.program, self.tasks)
+        return placed(found.all, found.results)
 
     @cached_property
     def extra(self) -> int:
         """The flops of what is computed again."""
-        return extra_flops(self._tasks)
+        return extra_flops(self.tasks)
 
     @property
     def computes_again(self) -> bool:
         """Whether anything is computed a second time."""
-        return any(task.again for task in self._tasks)
+        return any(task.again for task in self.tasks)
 
     @cached_property
-    def _tasks(self) -> list[Task]:
-        return schedule(self.program, self.kept)
+    def tasks(self) -> list[Task]:
+        """The steps in their order, those among them that are made again too."""
+        return schedule(self.program, self.kept, self.late)
 
 
 class Planner:

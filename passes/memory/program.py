@@ -1,5 +1,6 @@
 """A backward program as its planner sees it: steps in order, what each needs, takes and costs."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +22,13 @@ class MemoryPlanError(ValueError):
     """A program whose memory cannot be planned, or not within a budget."""
 
 
+_PRODUCTS = frozenset({"lax.dot_general", "relax.matmul"})
+_TRANSPOSES = frozenset({"lax.transpose", "relax.permute_dims"})
+_DEAR = frozenset({"lax.div", "lax.rem", "lax.pad", "relax.divide"})
+_BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.full"})
+_CHOICES = frozenset(
+    f"lax.{name}" for name in ("select_n", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
+)
 _POINTWISE = frozenset({"elementwise", "broadcast", "injective"})
 _FUSIBLE = _POINTWISE | {"reduction"}
 # The flops an element of what XLA computes in each of several consumers.
@@ -44,23 +52,59 @@ class Step:
     def is_view(self) -> bool:
         """Whether the value is another name, or another view, of the bytes of its inputs."""
         if self.op is not None:
-            return self.op.cost is VIEWS
+            return self.op.cost is VIEWS and not self.waits
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
     @property
     def pointwise(self) -> bool:
         """Whether XLA computes it inside what consumes it, if all of that is fusible."""
-        return self.op is not None and self.op.fusion in _POINTWISE
+        return self.op is not None and (self.op.fusion in _POINTWISE or self.waits)
 
     @property
     def expensive(self) -> bool:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
-        return self.flops > _DEAREST_COPIED * self.numbers
+        return self.flops > _DEAREST_COPIED * self.numbers or self._name in _DEAR
 
     @property
     def fusible(self) -> bool:
         """Whether XLA computes inside it the pointwise values that it consumes."""
-        return self.op is not None and self.op.fusion in _FUSIBLE
+        return self.op is not None and (self.op.fusion in _FUSIBLE or self.waits)
+
+    @property
+    def waits(self) -> bool:
+        """Whether the value is the first input, had once the second is computed."""
+        return self._name == "relax.grad.delay"
+
+    @property
+    def is_product(self) -> bool:
+        """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
+        return self._name in _PRODUCTS
+
+    @property
+    def is_transpose(self) -> bool:
+        return self._name in _TRANSPOSES
+
+    @property
+    def is_convolution(self) -> bool:
+        return self._name == "lax.conv_general_dilated"
+
+    @property
+    def is_reduction(self) -> bool:
+        return self.op is not None and self.op.fusion == "reduction"
+
+    @property
+    def is_arithmetic(self) -> bool:
+        """Whether what XLA calls for reductions can compute it as well."""
+        return self.pointwise and self._name not in _CHOICES and not self._moves
+
+    @property
+    def _moves(self) -> bool:
+        op = self.op
+        return op is not None and op.fusion == "injective" and self._name not in _BROADCASTS
+
+    @property
+    def _name(self) -> str:
+        return "" if self.op is None else self.op.name
 
     @property
     def span(self) -> Span | None:
@@ -107,10 +151,43 @@ class Program:
         return frozenset(used_vars(self.function.body.body))
 
     @cached_property
+    def users(self) -> dict[Var, list[Step]]:
+        """The steps that use each variable."""
+        found: dict[Var, list[Step]] = {}
+        for step in self.steps:
+            for var in step.inputs:
+                found.setdefault(var, []).append(step)
+        return found
+
+    @cached_property
+    def depth(self) -> dict[Var | None, int]:
+        """How many steps each value lies behind."""
+        found: dict[Var | None, int] = {}
+        for step in self.steps:
+            found[step.var] = 1 + max((found.get(var, 0) for var in step.inputs), default=0)
+        return found
+
+    @cached_property
+    def reach(self) -> dict[Var, int]:
+        """The depth of the deepest of the forward values that use each, itself among them."""
+        found = {step.var: self.depth[step.var] for step in self.forward}
+        for step in self.forward:
+            for var in step.inputs:
+                if var in found:
+                    found[var] = max(found[var], self.depth[step.var])
+        return found
+
+    @cached_property
     def residuals(self) -> tuple[Step, ...]:
         """The forward values that the backward program uses."""
         late = {var for step in self.backward for var in step.inputs}
         return tuple(step for step in self.forward if step.var in late)
+
+
+def size_of(var: Var) -> int:
+    """The bytes of a variable; those of unknown size are the largest."""
+    size = byte_count(var.ty)
+    return size if isinstance(size, int) else sys.maxsize
 
 
 def _read(binding: Binding, mod: IRModule, name: str) -> Step:

@@ -124,7 +124,7 @@ def _named(program: Program, names: Collection[str], function: str) -> frozenset
 def _written(mod: IRModule, name: str, plan: Plan) -> IRModule:
     if not plan.computes_again:
         return mod
-    return mod.with_function(name, recomputed(plan.program, plan.kept))
+    return mod.with_function(name, recomputed(plan.program, plan.tasks))
 
 
 def _within_budget(mod: IRModule, name: str, planner: Planner, budget: int) -> Plan:

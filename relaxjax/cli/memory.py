@@ -15,6 +15,7 @@ turned by --keep and --recompute.
 import argparse
 import json
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -133,8 +134,8 @@ def _report(ledger: Ledger, name: str, measured: tuple[int, int]) -> list[str]:
         "",
         *("  ".join([*map(str.ljust, row, widths), row[4]]).rstrip() for row in rows),
         "",
-        f"live before  {_plot(ledger.timeline(before), before.peak)}",
-        f"live after   {_plot(ledger.timeline(after), before.peak)}",
+        f"live before  {_plot(before.placement.live, before.peak)}",
+        f"live after   {_plot(after.placement.live, before.peak)}",
     ]
 
 
@@ -154,7 +155,7 @@ def _size(count: int) -> str:
     return f"{count} B"
 
 
-def _plot(sizes: list[int], most: int) -> str:
+def _plot(sizes: Sequence[int], most: int) -> str:
     """A line of bars, each the most of its stretch."""
     count = min(_WIDTH, len(sizes))
     places = [len(sizes) * i // count for i in range(count + 1)]
@@ -181,7 +182,7 @@ def _record(ledger: Ledger, measured: tuple[int, int]) -> dict[str, Any]:
             name: {
                 "predicted": plan.peak,
                 "by_xla": by_xla,
-                "timeline": ledger.timeline(plan),
+                "timeline": plan.placement.live,
             }
             for (name, plan), by_xla in zip(plans.items(), measured, strict=True)
         },

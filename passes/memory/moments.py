@@ -1,0 +1,58 @@
+"""When the backward part is far enough for something to be computed."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType, Type, is_float
+
+from .program import Program, Step
+
+# By how many steps something can be early without mattering.
+_EARLY = 8
+
+
+class Moments:
+    """Which value of the backward part tells, at each step of it, that what is before is done."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.backward = frozenset(step.var for step in program.backward)
+        self.latest: Var | None = None  # of those so far, what lies behind most steps
+
+    def pass_by(self, step: Step) -> None:
+        """Count a step among those before."""
+        depth = self.program.depth
+        if _has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
+            self.latest = step.var
+
+    def before(self, step: Step, copies: Sequence[Step]) -> Var | None:
+        """What a step needs of the backward part before it, or else the deepest value there.
+
+        It must lie behind more steps than any forward value that uses what is copied: that of what
+        only transposes a parameter, say, tells nothing.
+        """
+        reach = max((self.program.reach[copy.var] for copy in copies), default=0)
+        needed = [v for v in step.inputs if v in self.backward and _has_number(v.ty)]
+        return self._deepest([self.latest, *needed], reach)
+
+    def if_early(self, step: Step) -> Var | None:
+        """What a step had better wait for because nothing that uses it can be computed soon.
+
+        A compiler that computes what it can as early as it can keeps the value until then.
+        """
+        depth, users = self.program.depth, self.program.users.get(step.var, ())
+        if not (step.pointwise and step.pure and users) or step.var in self.program.results:
+            return None
+        soonest = min(depth[user.var] for user in users)
+        if soonest < depth[step.var] + _EARLY:
+            return None
+        return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
+
+    def _deepest(self, values: Sequence[Var | None], reach: int) -> Var | None:
+        depth = self.program.depth
+        known = [v for v in values if v is not None and depth[v] > reach]
+        return max(known, key=depth.__getitem__, default=None)
+
+
+def _has_number(ty: Type | None) -> bool:
+    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))

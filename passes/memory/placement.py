@@ -1,0 +1,95 @@
+"""When XLA runs the kernels of a schedule, and the bytes that it stores them in."""
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from .kernels import Buffer, Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The kernels in the order in which they run, and the temporary bytes live at each."""
+
+    order: tuple[Kernel, ...]
+    live: tuple[int, ...]
+
+    @property
+    def peak(self) -> int:
+        return max(self.live, default=0)
+
+
+@dataclass(slots=True)
+class _Life:
+    """The first and the last kernel at which a buffer is needed."""
+
+    start: int
+    end: int
+    size: int
+
+
+def placed(kernels: Sequence[Kernel], results: Collection[Buffer]) -> Placement:
+    """Where XLA's CPU backend stores what it computes.
+
+    A parameter and a result are the caller's and count for nothing. Until a result is computed
+    its bytes serve others, the largest first, and the smallest result that has room for one.
+    """
+    order = in_breadth(kernels)
+    lives = _lives(order, results)
+    rooms = [(lives[b].size, [lives[b]]) for b in results if b in lives]
+    rooms.sort(key=lambda room: (room[0], room[1][0].start))
+    changes = [0] * (len(order) + 1)
+    temporary = [buffer for buffer in lives if buffer not in results and lives[buffer].size]
+    for life in sorted((lives[b] for b in temporary), key=lambda life: (-life.size, life.start)):
+        if not _has_room(life, rooms):
+            changes[life.start] += life.size
+            changes[life.end + 1] -= life.size
+    live, sizes = 0, []
+    for change in changes[:-1]:
+        live += change
+        sizes.append(live)
+    return Placement(tuple(order), tuple(sizes))
+
+
+def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels in the order in which they become ready, which is that of XLA on CPUs."""
+    users: dict[Buffer, list[int]] = {}
+    missing = []
+    places = {kernel.buffer: place for place, kernel in enumerate(kernels)}
+    for place, kernel in enumerate(kernels):
+        needed = {b for b in (*kernel.reads, *kernel.after) if b in places}
+        missing.append(len(needed))
+        for buffer in needed:
+            users.setdefault(buffer, []).append(place)
+    ready = deque(place for place, count in enumerate(missing) if count == 0)
+    order = []
+    while ready:
+        kernel = kernels[ready.popleft()]
+        order.append(kernel)
+        for place in users.get(kernel.buffer, ()):
+            missing[place] -= 1
+            if missing[place] == 0:
+                ready.append(place)
+    return order
+
+
+def _lives(order: Sequence[Kernel], results: Collection[Buffer]) -> dict[Buffer, _Life]:
+    lives: dict[Buffer, _Life] = {}
+    for time, kernel in enumerate(order):
+        lives[kernel.buffer] = _Life(time, time, kernel.size)
+        for buffer in kernel.reads:
+            if buffer in lives:
+                lives[buffer].end = time
+    for buffer in results:
+        if buffer in lives:
+            lives[buffer].end = len(order) - 1
+    return lives
+
+
+def _has_room(life: _Life, rooms: Sequence[tuple[int, list[_Life]]]) -> bool:
+    """Whether a result's bytes are free for a value; then they are taken."""
+    for size, taken in rooms:
+        if size >= life.size and all(life.end < t.start or t.end < life.start for t in taken):
+            taken.append(life)
+            return True
+    return False
