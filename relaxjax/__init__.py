@@ -32,6 +32,9 @@ from .ir import const as const
 from .ops import op as op
 
 if TYPE_CHECKING:
+    from .autodiff import grad as grad
+    from .autodiff import value_and_grad as value_and_grad
+    from .frontends import from_jax as from_jax
     from .lowering import Executable as Executable
     from .lowering import VirtualMachine as VirtualMachine
     from .lowering import build as build
@@ -50,9 +53,12 @@ _HOMES = {
     "VirtualMachine": "lowering",
     "build": "lowering",
     "export": "lowering",
+    "from_jax": "frontends",
     "from_source": "script",
+    "grad": "autodiff",
     "to_jax": "lowering",
     "to_python": "lowering",
+    "value_and_grad": "autodiff",
 }
 _PACKAGES = ("datasets", "losses", "lowering", "optim", "passes", "script", "testing", "training")
 

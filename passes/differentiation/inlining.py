@@ -28,11 +28,11 @@ Closures = dict[Var, Function]
 def inline_closures(function: Function) -> Function:
     """`function` with what its closures do in the place of their calls, in branches too.
 
-    A closure that calls itself is left alone. Loops take the form in which they are differentiated.
-    The blocks of a function that changes are joined.
+    A closure that calls itself is left alone. Loops, and branches that are operators, take the form
+    in which they are differentiated. The blocks of a function that changes are joined.
     """
     values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
-    if not any(isinstance(value, Function) or _loop_form(value) for value in values):
+    if not any(isinstance(value, Function) or _form(value) for value in values):
         return function
     return replace(function, body=_sequence(function.body, {}))
 
@@ -46,7 +46,7 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
     for binding in seq.bindings():
         value = binding.value
         with located(binding.span):
-            form = _loop_form(value)
+            form = _form(value)
         if isinstance(value, Function):
             inner = replace(value, body=_self_contained(value.body, closures))
             if binding.var not in used_vars(value):
@@ -85,11 +85,12 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
     return replace(changed, blocks=(BindingBlock((*first, *changed.bindings())),))
 
 
-def _loop_form(value: Expr) -> Expr | None:
-    """The form in which a loop is differentiated, where it is not the loop itself."""
+def _form(value: Expr) -> Expr | None:
+    """The form in which a loop or a choice is differentiated, where it is not the call itself."""
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return None
-    if not value.op.facts.get("loop") or value.op.training_form is None:
+    facts = value.op.facts
+    if not (facts.get("loop") or facts.get("branches")) or value.op.training_form is None:
         return None
     return value.op.training_form(*value.args, **value.attrs)
 

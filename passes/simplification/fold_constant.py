@@ -22,7 +22,8 @@ from .canonicalize_bindings import canonical_bindings
 def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) -> Function:
     """Replace operators on constants by their results, up to `max_elements` elements each.
 
-    Tensors that one number fills (`R.zeros`, `R.full`) are left as they are: they are smaller so.
+    Tensors that one number fills (`R.zeros`, `R.broadcast_to`) are left as they are: they are
+    smaller so.
 
     Before:
 
@@ -53,7 +54,7 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         return None
     if {"value", "placement"} & set(op.facts):
         return None
-    if not any(map(_has_constant, call.args)) or op.name in ("relax.full", "relax.full_like"):
+    if not any(map(_has_constant, call.args)) or _fills(call):
         return None
     small = isinstance(call.ty, TensorType) and _count(call.ty) <= max_elements
     args, attrs = arguments(call)
@@ -66,6 +67,14 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
     assert isinstance(call.ty, TensorType)
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None
+
+
+def _fills(call: Call) -> bool:
+    """Whether one number is all that the elements of a tensor are made of."""
+    if not isinstance(call.ty, TensorType) or _count(call.ty) <= 1:
+        return False
+    types = [arg.ty for arg in call.args if not isinstance(arg, ShapeExpr | PrimExpr)]
+    return all(isinstance(ty, TensorType) and _count(ty) == 1 for ty in types)
 
 
 def _count(ty: TensorType) -> float:

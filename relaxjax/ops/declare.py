@@ -82,6 +82,7 @@ FACTS = {
     "placement": "the result is the first argument, and the device an attribute's to name",
     "value": "the scalar that fills the result",
     "loop": "the first argument is a function that is run at each step, which passes look into",
+    "branches": "one of the functions among the arguments is run",
     "higher_order": "an argument or the result is a function, as a value",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }

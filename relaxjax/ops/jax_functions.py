@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 
 from .declare import OpError
-from .lax import JaxSymbols, read_jaxpr, x64_for
+from .lax import JaxSymbols, has_own_vjp, read_jaxpr, x64_for
 from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
 from .sugar import sugar
 
@@ -43,7 +43,7 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
 
     with x64_for(*types):
         jaxpr, result = jax.make_jaxpr(on_tensors, return_shape=True)(*avals)
-    if _has_own_vjp(jaxpr.jaxpr):
+    if has_own_vjp(jaxpr):
         raise OpError(
             f"R.call_jax({name}, …): a rule by jax.custom_vjp in it would be lost. Call the "
             "function without it, which is its attribute `fun`, in a function of the module, and "
@@ -53,16 +53,6 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
     with builder.scope():
         leaves = iter(read_jaxpr(jaxpr, tensors, builder, symbols=symbols))
         return builder.sequence(_nested(result, leaves, name))
-
-
-def _has_own_vjp(jaxpr: Any) -> bool:
-    """Whether a function with `jax.custom_vjp` is called, however deep inside."""
-    if any(eqn.primitive.name == "custom_vjp_call" for eqn in jaxpr.eqns):
-        return True
-    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
-    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
-    inside = (getattr(part, "jaxpr", part) for part in parts)
-    return any(_has_own_vjp(part) for part in inside if hasattr(part, "eqns"))
 
 
 def _nested(result: Any, leaves: Any, name: str) -> Expr:

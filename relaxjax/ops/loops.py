@@ -22,13 +22,27 @@ from .loop_types import each, stacked, steps_of, unstacked
 
 
 def _scan(
-    body: Any, init: Any, xs: Any, length: int | None, reverse: bool, checkpoint: bool
+    body: Any,
+    init: Any,
+    xs: Any,
+    length: int | None,
+    reverse: bool,
+    checkpoint: bool,
+    unroll: int,
 ) -> Any:
-    return lax.scan(lambda carry, x: body(carry, x), init, xs, length=length, reverse=reverse)
+    return lax.scan(
+        lambda carry, x: body(carry, x), init, xs, length=length, reverse=reverse, unroll=unroll
+    )
 
 
 def _scan_in_segments(
-    body: Expr, init: Expr, xs: Expr, length: int | None, reverse: bool, checkpoint: bool
+    body: Expr,
+    init: Expr,
+    xs: Expr,
+    length: int | None,
+    reverse: bool,
+    checkpoint: bool,
+    unroll: int,
 ) -> Expr | None:
     assert xs.ty is not None
     return in_segments(body, init, xs, steps_of(xs.ty, length), reverse) if checkpoint else None
@@ -63,6 +77,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     checkpoint: bool = False,
+    unroll: int = 1,
 ) -> TupleType:
     """A loop over the leading dimension of `xs`: `body(carry, x) -> (carry, y)`.
 
@@ -72,8 +87,11 @@ def scan(
     defined on the spot, which may use the variables around it.
 
     With `checkpoint`, the backward program of n steps keeps what about 2 sqrt(n) of them need, and
-    runs the body once more.
+    runs the body once more. With `unroll`, so many steps are compiled one after another: it costs
+    compile time and can save run time.
     """
+    if unroll < 1:
+        raise OpError(f"`unroll` must be a positive number of steps, found {unroll}")
     steps = steps_of(xs, length)
     if body.params is None or len(body.params) != 2:
         raise OpError(f"`body` must take a carry and an x, but it is of type {body}")

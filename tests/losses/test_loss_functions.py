@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -91,6 +92,17 @@ def test_a_model_is_trained_by_either() -> None:
 
 def mse() -> Function:
     return MSELoss()(SCORES, SCORES)
+
+
+def test_a_rule_of_jax_for_going_back_is_not_lost() -> None:
+    @jax.custom_vjp
+    def straight(scores: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.round(scores))
+
+    straight.defvjp(lambda x: (straight(x), x.shape), lambda shape, g: (jnp.full(shape, g),))
+    loss = from_jax(lambda scores: straight(scores), name="rounded")
+    with pytest.raises(TypeError, match=r"`rounded`: a rule by jax\.custom_vjp in it would be"):
+        loss(SCORES)
 
 
 def test_a_jax_function_must_give_a_scalar() -> None:

@@ -46,6 +46,16 @@ def test_a_loop_over_the_leading_dimension(reverse: bool) -> None:
     chex.assert_trees_all_close(jax.jit(to_jax(module, "main"))(h, xs), expected, rtol=1e-5)
 
 
+def test_steps_that_are_compiled_one_after_another() -> None:
+    module = parse(STEP, "R.scan(step, h, xs, unroll=2)")
+    values = to_jax(module, "main")(*arrays())
+    expected = to_jax(parse(STEP, "R.scan(step, h, xs)"), "main")(*arrays())
+    chex.assert_trees_all_close(values, expected, rtol=1e-6)
+    assert "unroll=2" in str(jax.make_jaxpr(to_jax(module, "main"))(*arrays()))
+    with pytest.raises(ScriptError, match="`unroll` must be a positive number of steps, found 0"):
+        parse(STEP, "R.scan(step, h, xs, unroll=0)")
+
+
 def test_its_type_is_the_last_carry_and_the_stacked_results() -> None:
     module = parse(STEP, "R.scan(step, h, xs)")
     assert str(module["main"].ret_ty) == (

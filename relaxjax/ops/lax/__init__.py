@@ -11,6 +11,8 @@ from .avals import x64_for as x64_for
 from .dialect import lax_op as lax_op
 from .dialect import read_jaxpr as read_jaxpr
 from .inlining import depends_on_inputs as depends_on_inputs
+from .inlining import has_own_vjp as has_own_vjp
+from .reader import OwnRule as OwnRule
 from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
 from .symbols import JaxSymbols as JaxSymbols
 from .symbols import evaluate_attrs as evaluate_attrs

@@ -18,6 +18,7 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.declare import OpError
 
 from .operator import declare
+from .training_forms import scan_as_relax, switch_as_relax
 
 Arrays: TypeAlias = tuple[Any, ...]
 Body: TypeAlias = Callable[..., Arrays]
@@ -138,6 +139,8 @@ scan = declare(
     "A loop over the leading dimension: body(*consts, *carry, *x) -> (*carry, *y).",
     _scan_type,
     scan_lowering,
+    training_form=scan_as_relax,
+    facts={"loop": True},
 )
 
 while_loop = declare(
@@ -152,6 +155,8 @@ switch = declare(
     "switch(index, *branches, *operands): the branch that the index counts to.",
     lambda call: _function_type(call, 1).ret,
     switch_lowering,
+    training_form=switch_as_relax,
+    facts={"branches": True},
 )
 
 platform_dependent = declare(

@@ -25,7 +25,7 @@ from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
 from .prototypes import learn_primitive, prototype_names, public_primitives
-from .reader import Hint, Reader
+from .reader import Hint, OwnRule, Reader
 from .symbols import JaxSymbols, evaluate_attrs
 
 # Primitives that the reader takes apart, or that hold programs: they are no operators themselves.
@@ -50,17 +50,19 @@ def read_jaxpr(
     hint: Hint = lambda primitive: "lv",
     platform: str | None = None,
     spans: bool = True,
+    own_rule: OwnRule | None = None,
 ) -> list[Expr]:
     """Emit the equations of a closed jaxpr on `args` into `builder`; its results as expressions.
 
-    Calls, custom derivatives and checkpoints are inlined, and what no result needs is left out.
+    Calls and checkpoints are inlined, and what no result needs is left out. So are custom
+    derivatives, unless `own_rule` says what a function that has one becomes.
     `symbols` are those that the program was traced with, `hint` gives the name of a variable for
     the primitive that computes it, and with a `platform` such as "cpu" or "cuda" whatever differs
     by platform is decided. Bindings get the lines of the user's text that JAX remembers, unless
     `spans` is False.
     """
     program = open_program(jaxpr)
-    reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans)
+    reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans, own_rule)
     results = reader.read(program, args, [True] * len(program[0].outvars))
     return [result for result in results if result is not None]
 

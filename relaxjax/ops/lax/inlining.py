@@ -51,8 +51,27 @@ def _linear_solve(eqn: Any) -> tuple[Program, Sequence[Any]]:
     return open_program(eqn.params["jaxprs"].solve), [*operands, *right_hand_sides]
 
 
-def needed(jaxpr: Any, wanted: Sequence[bool]) -> tuple[list[Any], set[Any]]:
-    """The equations that the wanted results depend on, in order, and all variables they need."""
+def has_own_rule(eqn: Any) -> bool:
+    """Whether an equation calls a function that has a derivative of its own."""
+    return eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call")
+
+
+def has_own_vjp(program: Any) -> bool:
+    """Whether a function with `jax.custom_vjp` is called, however deep inside."""
+    jaxpr, _ = open_program(program)
+    if any(eqn.primitive.name == "custom_vjp_call" for eqn in jaxpr.eqns):
+        return True
+    params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
+    parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
+    return any(has_own_vjp(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
+
+
+def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[list[Any], set[Any]]:
+    """The equations that the wanted results depend on, in order, and all variables they need.
+
+    With `whole`, a function with a derivative of its own needs all of its operands: the derivative
+    may look at what the function itself does not.
+    """
     live = {
         atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want and _is_var(atom)
     }
@@ -61,7 +80,7 @@ def needed(jaxpr: Any, wanted: Sequence[bool]) -> tuple[list[Any], set[Any]]:
         outs = [var in live for var in eqn.outvars]
         if any(outs) or eqn.effects:
             kept.append(eqn)
-            live.update(filter(_is_var, _needed_operands(eqn, outs)))
+            live.update(filter(_is_var, _needed_operands(eqn, outs, whole)))
     return kept[::-1], live
 
 
@@ -73,12 +92,12 @@ def depends_on_inputs(closed: Any) -> list[bool]:
     return [not found.isdisjoint(jaxpr.invars) for found in live]
 
 
-def _needed_operands(eqn: Any, wanted: Sequence[bool]) -> Sequence[Any]:
+def _needed_operands(eqn: Any, wanted: Sequence[bool], whole: bool) -> Sequence[Any]:
     wrapped = inlined(eqn)
-    if wrapped is None:
+    if wrapped is None or (whole and has_own_rule(eqn)):
         return eqn.invars  # type: ignore[no-any-return]  # equations are untyped here
     (jaxpr, _), operands = wrapped
-    _, live = needed(jaxpr, wanted)
+    _, live = needed(jaxpr, wanted, whole)
     return [atom for atom, var in zip(operands, jaxpr.invars, strict=True) if var in live]
 
 

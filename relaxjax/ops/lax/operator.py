@@ -34,6 +34,7 @@ def declare(
     infer: Callable[[Call], Type],
     lower: Callable[..., Any],
     gradient: GradientRule | NoGradient | None = None,
+    **more: Any,
 ) -> LaxOp:
     """Enter an operator of the dialect into the table."""
     operator = LaxOp(
@@ -45,6 +46,7 @@ def declare(
         gradient=gradient,
         cost=cost_of_primitive(name),
         fusion=fusion_of_primitive(name),
+        **more,
     )
     register(operator)
     return operator

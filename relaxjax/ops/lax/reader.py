@@ -16,12 +16,14 @@ from relaxjax.ir.types import TupleType
 
 from . import control
 from .avals import is_key, type_of
-from .inlining import Program, inlined, needed, open_program
+from .inlining import Program, has_own_rule, inlined, needed, open_program
 from .lowering import written_params
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 
 Hint = Callable[[str], str]
+# Given an equation that calls a function with a derivative of its own, and its operands: the call.
+OwnRule = Callable[[Any, list[Expr]], Call]
 
 
 class UnsupportedPrimitiveError(NotImplementedError):
@@ -34,6 +36,8 @@ class Reader:
     `op_of` gives the operator of a primitive, `hint` a name for what a primitive computes. `known`
     are calls whose value there is already: they are not emitted again. With a `platform`, what
     depends on the platform is decided here. With `spans`, bindings come from the user's own lines.
+    Functions with derivatives of their own become what `own_rule` makes of them; without it they
+    are programs like others.
     """
 
     def __init__(
@@ -45,6 +49,7 @@ class Reader:
         known: Mapping[Call, Expr] | None = None,
         platform: str | None = None,
         spans: bool = True,
+        own_rule: OwnRule | None = None,
     ) -> None:
         self.builder = builder
         self.op_of = op_of
@@ -53,13 +58,14 @@ class Reader:
         self.known = known or {}
         self.platform = platform
         self.spans = spans
+        self.own_rule = own_rule
 
     def read(
         self, program: Program, args: Sequence[Expr], wanted: Sequence[bool]
     ) -> list[Expr | None]:
         """Emit what the wanted results need; one expression for each, None for the others."""
         jaxpr, consts = program
-        equations, live = needed(jaxpr, wanted)
+        equations, live = needed(jaxpr, wanted, whole=self.own_rule is not None)
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
         for var, value in zip(jaxpr.constvars, consts, strict=True):
             if var in live:
@@ -85,6 +91,9 @@ class Reader:
     ) -> Sequence[Any]:
         """Emit one equation, in whatever form it takes here."""
         name = eqn.primitive.name
+        if self.own_rule is not None and has_own_rule(eqn):
+            call = self.own_rule(eqn, list(map(read, eqn.invars)))
+            return self.results(self.emit(call, name), wanted)
         wrapped = inlined(eqn)
         if wrapped is not None:
             program, operands = wrapped

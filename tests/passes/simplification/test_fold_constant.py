@@ -59,6 +59,8 @@ def test_constants_are_folded(name: str) -> None:
         "y = R.add(x, R.const(1.0, 'float32'))\nreturn y",
         "y = R.zeros((3,), 'float32')\nreturn (x, y)",
         "y = R.full((3,), R.const(1.0, 'float32'), 'float32')\nreturn (x, y)",
+        "y = R.broadcast_to(R.const(1.0, 'float32'), (3, 3))\nreturn (x, y)",
+        "y = R.tile(R.const([1.0], 'float32'), [3])\nreturn (x, y)",
         (
             "y = R.call_pure_packed('f', R.const(1, 'int32'), ty_args=R.Tensor((), 'int32'))\n"
             "return (x, y)"
@@ -71,6 +73,7 @@ def test_what_is_not_to_be_folded(body: str) -> None:
 
 
 def test_large_results_are_left_to_the_running_program() -> None:
-    module = parse("y = R.broadcast_to(R.const(1.0, 'float32'), (9, 9))\nreturn (x, y)")
+    row = [float(index) for index in range(9)]
+    module = parse(f"y = R.broadcast_to(R.const({row}, 'float32'), (9, 9))\nreturn (x, y)")
     assert FoldConstant(max_elements=80)(module) is module
     assert "broadcast_to" not in FoldConstant(max_elements=81)(module).script()

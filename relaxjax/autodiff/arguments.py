@@ -1,0 +1,89 @@
+"""The arguments of a loss, sorted: differentiated by, traced, or left as they are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.frontends import leaf_names
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """The leaves of a call's arguments, and which of them are those of `argnums`.
+
+    Traced are these and all other arrays. What else there is, such as a flag or the name of a mode,
+    is for the function to look at.
+    """
+
+    leaves: tuple[Any, ...]
+    names: tuple[str, ...]
+    tree: Any
+    wanted: tuple[int, ...]
+    wanted_tree: Any
+
+    @property
+    def traced(self) -> list[int]:
+        """The places of the leaves that the program takes."""
+        return [
+            index
+            for index, leaf in enumerate(self.leaves)
+            if index in self.wanted or isinstance(leaf, jax.Array | np.ndarray)
+        ]
+
+    def call(self, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+        """The function, called with `arrays` in the place of the traced leaves."""
+        given = dict(enumerate(self.leaves)) | dict(zip(self.traced, arrays, strict=True))
+        args, kwargs = jax.tree.unflatten(self.tree, given.values())
+        return function(*args, **kwargs)
+
+
+def sort_arguments(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    argnums: int | Sequence[int],
+) -> Arguments:
+    """Sort the arguments of a call; those of `argnums` must be floating-point arrays or numbers."""
+    chosen = _chosen(argnums, len(args))
+    leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
+    names = leaf_names(function, args, kwargs)
+    ends = np.cumsum([0, *(len(jax.tree.leaves(arg)) for arg in args)])
+    wanted = [place for index in chosen for place in range(ends[index], ends[index + 1])]
+    for place in wanted:
+        _check_smooth(leaves[place], names[place])
+    parts = tuple(args[index] for index in chosen)
+    tree_of_wanted = jax.tree.structure(parts[0] if isinstance(argnums, int) else parts)
+    return Arguments(tuple(leaves), tuple(names), tree, tuple(wanted), tree_of_wanted)
+
+
+def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
+    given = [argnums] if isinstance(argnums, int) else list(argnums)
+    for number in given:
+        if not -count <= number < count:
+            raise ValueError(
+                f"`argnums` is {argnums}, but the function is called with {count} arguments by "
+                "position: those to differentiate by must be among these"
+            )
+    chosen = [number % count for number in given]
+    if len(set(chosen)) != len(chosen) or not chosen:
+        raise ValueError(f"`argnums` must name one argument or several different ones: {argnums}")
+    return chosen
+
+
+def _check_smooth(leaf: Any, name: str) -> None:
+    try:
+        dtype = jax.eval_shape(lambda array: array, leaf).dtype
+    except TypeError:
+        found = f"{leaf!r} of type {type(leaf).__name__}"
+    else:
+        if jnp.issubdtype(dtype, jnp.floating):
+            return
+        found = f"of dtype {dtype}"
+    raise TypeError(
+        f"only arrays of floating-point dtype can be differentiated by, but `{name}` is {found}: "
+        "leave it out of `argnums`"
+    )

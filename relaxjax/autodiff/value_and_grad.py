@@ -1,0 +1,154 @@
+"""`value_and_grad` and `grad` in the place of JAX's, by way of a backward program in IR."""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.frontends import JaxProgram, traced
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    DeadCodeElimination,
+    EliminateCommonSubexpr,
+    FoldConstant,
+    Gradient,
+    InlinePrivateFunctions,
+    LegalizeOps,
+    Rematerialize,
+    SimplifyGradient,
+)
+
+from .arguments import Arguments, sort_arguments
+
+LOSS, ADJOINT = "loss", "loss_adjoint"
+
+
+class ValueAndGrad:
+    """A function of a loss's arguments: its value, and its gradients by some of them.
+
+    `module(*args)` shows the backward program for such arguments, as it is run.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        argnums: int | Sequence[int],
+        has_aux: bool,
+        **memory: Any,
+    ) -> None:
+        self.function = function
+        self.argnums = argnums
+        self.has_aux = has_aux
+        self.memory = memory
+        self.__name__: str = getattr(function, "__name__", LOSS)
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums)
+        program = self._program(arguments)
+        arrays = [arguments.leaves[place] for place in arguments.traced]
+        adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
+        result, gradients = adjoint(*program.captured, *arrays)
+        leaves = result if isinstance(result, tuple) else (result,)
+        value = jax.tree.unflatten(program.results, leaves)
+        return value, jax.tree.unflatten(arguments.wanted_tree, gradients)
+
+    def module(self, *args: Any, **kwargs: Any) -> IRModule:
+        """The module with the function `loss_adjoint` for arguments like these."""
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums)
+        return self._adjoint(self._program(arguments), arguments)
+
+    def _program(self, arguments: Arguments) -> JaxProgram:
+        places = arguments.traced
+
+        def on_arrays(*arrays: Any) -> Any:
+            result = arguments.call(self.function, arrays)
+            _check_result(result, self.has_aux)
+            return result
+
+        arrays = [arguments.leaves[place] for place in places]
+        names = [arguments.names[place] for place in places]
+        return traced(on_arrays, arrays, names, name=LOSS)
+
+    def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
+        """The backward program: written by Gradient, simplified, legalised, its memory planned."""
+        params = program.module[LOSS].params[len(program.captured) :]
+        wanted = [params[arguments.traced.index(place)] for place in arguments.wanted]
+        mod = Gradient(LOSS, wanted, lazy=True)(program.module)
+        for one in (
+            DeadCodeElimination([ADJOINT]),
+            InlinePrivateFunctions(),
+            SimplifyGradient(),
+            LegalizeOps(),
+            CanonicalizeBindings(),
+            FoldConstant(),
+            EliminateCommonSubexpr(),
+            CanonicalizeBindings(),
+            Rematerialize(ADJOINT, **self.memory),
+        ):
+            mod = one(mod)
+        return mod
+
+
+def value_and_grad(
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    policy: str | None = None,
+    budget_bytes: int | None = None,
+) -> ValueAndGrad:
+    """A function that gives the value of a loss and its gradients, as `jax.value_and_grad` does.
+
+        step = jax.jit(relaxjax.value_and_grad(loss))
+        value, gradients = step(params, batch)
+
+    Like JAX's it belongs inside a `jax.jit`, which calls it once for each set of shapes; called by
+    itself it makes the program anew each time. `policy` or `budget_bytes` say, as for
+    `Rematerialize`, what is computed again rather than kept. Arrays among the arguments are traced
+    whether they are differentiated by or not; everything else stays as it is.
+    """
+    return ValueAndGrad(function, argnums, has_aux, policy=policy, budget_bytes=budget_bytes)
+
+
+def grad(
+    function: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    *,
+    policy: str | None = None,
+    budget_bytes: int | None = None,
+) -> Callable[..., Any]:
+    """A function that gives the gradients of a loss, as `jax.grad` does: see `value_and_grad`."""
+    both = value_and_grad(function, argnums, has_aux, policy=policy, budget_bytes=budget_bytes)
+
+    @functools.wraps(function)
+    def gradients(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradients
+
+
+def _check_result(result: Any, has_aux: bool) -> None:
+    """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
+    if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+        raise TypeError(
+            "with `has_aux` the function must return a pair, the loss and something else, but it "
+            f"returned {type(result).__name__}"
+        )
+    loss = result[0] if has_aux else result
+    if isinstance(loss, float):
+        return
+    is_array = isinstance(loss, jax.Array | np.ndarray | np.generic)
+    if not is_array or loss.shape != () or not jnp.issubdtype(loss.dtype, jnp.floating):
+        found = f"{loss.dtype} of shape {loss.shape}" if is_array else type(loss).__name__
+        raise TypeError(
+            f"a loss must be one scalar of floating-point dtype, but the function returned {found}"
+            + ("" if has_aux else ": `has_aux=True` is for functions that return more")
+        )

@@ -1,0 +1,6 @@
+"""Programs written elsewhere, as modules of Relax IR."""
+
+from .from_jax import JaxProgram as JaxProgram
+from .from_jax import from_jax as from_jax
+from .from_jax import leaf_names as leaf_names
+from .from_jax import traced as traced

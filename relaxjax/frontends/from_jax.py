@@ -1,0 +1,149 @@
+"""Functions written in JAX as modules."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any
+
+import jax
+
+from relaxjax.ir.builder import BlockBuilder, Names
+from relaxjax.ir.expr import Tuple, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.lax import JaxSymbols, aval_of, read_jaxpr, type_of, x64_for
+
+from .own_rules import OwnRules
+
+
+@dataclass(frozen=True)
+class JaxProgram:
+    """A function of arrays as a module, whose only public function is of the same arrays.
+
+    Before them it takes those that the JAX function `captured` from around it. It gives the leaves
+    of the result, whose nesting is `results`.
+    """
+
+    module: IRModule
+    captured: tuple[Any, ...]
+    results: Any
+
+
+def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IRModule:
+    """A function written in JAX, for arguments like `args`, as a module of `lax` operators.
+
+    An argument is an array, a `jax.ShapeDtypeStruct`, a `TensorType` whose dimensions may be
+    symbolic, or any nesting of these. Each leaf becomes a parameter, `params["w"]` the parameter
+    `params_w`, in the order of `jax.tree.leaves`, and several results become a tuple of leaves.
+    Arrays from around the function are constants.
+
+        module = from_jax(loss, params, jax.ShapeDtypeStruct((32, 784), "float32"))
+        Gradient("main", ["params_w", "params_b"])(module).show()
+
+    A function with a derivative of its own, by `jax.custom_jvp` or `jax.custom_vjp`, becomes a
+    private function with a custom gradient. Of `jax.checkpoint` nothing stays: what is computed
+    again is for `Rematerialize` to say.
+    """
+    leaves, tree = jax.tree.flatten(args)
+    names = leaf_names(function, args)
+    for leaf, label in zip(leaves, names, strict=True):
+        _check_array(leaf, label)
+
+    def on_leaves(*arrays: Any) -> Any:
+        return function(*jax.tree.unflatten(tree, arrays))
+
+    return traced(on_leaves, leaves, names, name=name, captures=False).module
+
+
+def traced(
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    names: Sequence[str],
+    *,
+    name: str = "main",
+    captures: bool = True,
+) -> JaxProgram:
+    """A function of arrays as a module; with `captures`, what it captured becomes parameters."""
+    symbols = JaxSymbols()
+    avals = [
+        aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
+    ]
+    with x64_for(*(array for array in arrays if isinstance(array, TensorType))):
+        closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
+    program, captured = closed, ()
+    if captures:
+        inner, captured = closed.jaxpr, tuple(closed.consts)
+        program = inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars])
+    labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
+    module = _module(program, labels, symbols, name)
+    return JaxProgram(module, captured, jax.tree.structure(results))
+
+
+def leaf_names(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+) -> list[str]:
+    """A name for each leaf of the arguments: of the parameter it is in, and its place in there."""
+    by_place = _parameter_names(function, len(args))
+    found = jax.tree_util.tree_leaves_with_path((tuple(args), dict(kwargs or {})))
+    words = []
+    for (_, head, *rest), _ in found:
+        first = by_place[head.idx] if hasattr(head, "idx") else head.key
+        word = "_".join([first, *map(_step, rest)])
+        words.append(word if word.isidentifier() and not iskeyword(word) else f"{word}_")
+    return words
+
+
+def _parameter_names(function: Callable[..., Any], count: int) -> list[str]:
+    """The names of a function's first parameters; `x0` and so on where it does not tell them."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # what is not written in Python may have no signature
+        parameters = {}.values()
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{index}" for index in range(count - len(names))]
+        elif parameter.kind is not inspect.Parameter.KEYWORD_ONLY:
+            names.append(parameter.name)
+    return [*names, *(f"x{index}" for index in range(len(names), count))]
+
+
+def _step(key: Any) -> str:
+    """One step on the way to a leaf, as far as it can stand in a name."""
+    text = jax.tree_util.keystr((key,), simple=True)
+    return "".join(letter if letter.isalnum() else "_" for letter in text)
+
+
+def _check_array(leaf: Any, name: str) -> None:
+    if isinstance(leaf, TensorType):
+        if leaf.dims is None or leaf.dtype is None:
+            raise TypeError(
+                f"from_jax traces the function, so the shape and dtype of `{name}` must be known, "
+                f"but it is of type {leaf}"
+            )
+        return
+    try:
+        jax.eval_shape(lambda array: array, leaf)
+    except TypeError:
+        raise TypeError(
+            f"from_jax: `{name}` is {leaf!r} of type {type(leaf).__name__}, which is no array: "
+            "bind it before, by functools.partial"
+        ) from None
+
+
+def _module(program: Any, labels: Sequence[str], symbols: JaxSymbols, name: str) -> IRModule:
+    """The module of a jaxpr, which is closed or takes everything as its arguments."""
+    unique = Names()
+    params = [
+        Var(unique.unique(label), type_of(var.aval, symbols))
+        for label, var in zip(labels, getattr(program, "jaxpr", program).invars, strict=True)
+    ]
+    rules = OwnRules(name)
+    builder = BlockBuilder()
+    with builder.function(name, params):
+        with builder.dataflow():
+            read = read_jaxpr(program, params, builder, symbols=symbols, own_rule=rules)
+            results = [builder.emit_output(result) for result in read]
+        builder.emit_func_output(results[0] if len(results) == 1 else Tuple(tuple(results)))
+    return builder.get().with_functions({name: rules.module[name] for name in rules.module})

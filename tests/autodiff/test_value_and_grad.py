@@ -1,0 +1,148 @@
+"""`value_and_grad` and `grad` against JAX's own."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import relaxjax
+
+X = np.linspace(-1.0, 1.0, 12, dtype="float32").reshape(4, 3)
+Y = np.cos(X[:, :2])
+PARAMS = [
+    {"w": np.eye(3, dtype="float32"), "b": np.zeros((1, 3), "float32")},
+    {"w": np.ones((3, 2), "float32"), "b": np.full((1, 2), 0.3, "float32")},
+]
+
+
+def loss(params: Any, x: Any, y: Any, *, power: int = 2) -> jax.Array:
+    for layer in params:
+        x = jax.nn.relu(x @ layer["w"] + layer["b"])
+    return jnp.mean((x - y) ** power)
+
+
+def with_aux(params: Any, x: jax.Array, y: jax.Array) -> tuple[jax.Array, dict[str, Any]]:
+    value = loss(params, x, y)
+    return value * 2, {"seen": len(params), "value": value, "last": None}
+
+
+@pytest.mark.parametrize("argnums", [0, 1, -1, (0,), (2, 0)])
+@pytest.mark.parametrize("jitted", [False, True])
+def test_values_and_gradients_nested_as_in_jax(argnums: Any, jitted: bool) -> None:
+    ours = relaxjax.value_and_grad(loss, argnums)
+    found = (jax.jit(ours) if jitted else ours)(PARAMS, X, Y)
+    expected = jax.value_and_grad(loss, argnums)(PARAMS, X, Y)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_something_beside_the_loss() -> None:
+    found = jax.jit(relaxjax.value_and_grad(with_aux, has_aux=True))(PARAMS, X, Y)
+    expected = jax.jit(jax.value_and_grad(with_aux, has_aux=True))(PARAMS, X, Y)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
+    gradients = relaxjax.grad(with_aux, has_aux=True)(PARAMS, X, Y)
+    chex.assert_trees_all_close(gradients, (expected[1], expected[0][1]), rtol=1e-5, atol=1e-7)
+
+
+def test_what_is_no_array_stays_as_it_is() -> None:
+    found = relaxjax.grad(loss)(PARAMS, X, Y, power=3)
+    chex.assert_trees_all_close(found, jax.grad(loss)(PARAMS, X, Y, power=3), rtol=1e-5, atol=1e-7)
+
+
+def test_numbers_are_differentiated_by() -> None:
+    def cubed(x: float) -> Any:
+        return x**3
+
+    assert relaxjax.grad(cubed)(2.0) == 12
+
+
+def test_arrays_from_around_are_parameters_and_not_constants() -> None:
+    def by_scale(scale: jax.Array) -> Any:
+        def scaled(params: Any) -> jax.Array:
+            return loss(params, jnp.asarray(X) * scale, Y)
+
+        return relaxjax.grad(scaled)(PARAMS), relaxjax.value_and_grad(scaled)
+
+    gradients = jax.jit(lambda scale: by_scale(scale)[0])(2.0)
+    chex.assert_trees_all_close(gradients, jax.grad(loss)(PARAMS, 2 * X, Y), rtol=1e-5, atol=1e-7)
+    module = by_scale(jnp.float32(2.0))[1].module(PARAMS)
+    names = [param.name for param in module["loss_adjoint"].params]
+    assert [name for name in names if name.startswith("captured_")]
+
+
+def test_it_composes_with_transformations_of_jax() -> None:
+    rows = jnp.stack([X, 2 * X])
+    found = jax.vmap(relaxjax.grad(loss), (None, 0, None))(PARAMS, rows, Y)
+    expected = jax.vmap(jax.grad(loss), (None, 0, None))(PARAMS, rows, Y)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
+
+    def squared(gradient: Any, x: Any) -> Any:
+        return jnp.sum(gradient(loss, 1)(PARAMS, x, Y) ** 2)
+
+    found, expected = (jax.grad(squared, 1)(gradient, X) for gradient in (relaxjax.grad, jax.grad))
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+def temporary_bytes(step: Any, *args: Any) -> int:
+    size: int = step.lower(*args).compile().memory_analysis().temp_size_in_bytes
+    return size
+
+
+def test_memory_is_planned() -> None:
+    def deep(w: jax.Array, x: jax.Array) -> jax.Array:
+        for _ in range(12):
+            x = jnp.tanh(x @ w)
+        return jnp.sum(x)
+
+    args = np.eye(16, dtype="float32"), np.ones((4096, 16), "float32")
+    temporary = {}
+    for policy in ("none", "minimal"):
+        step = jax.jit(relaxjax.value_and_grad(deep, policy=policy))
+        temporary[policy] = temporary_bytes(step, *args)
+        chex.assert_trees_all_close(step(*args), jax.value_and_grad(deep)(*args), rtol=1e-4)
+    assert temporary["minimal"] < 0.7 * temporary["none"]
+    budget = (temporary["minimal"] + temporary["none"]) // 2
+    step = jax.jit(relaxjax.grad(deep, budget_bytes=budget))
+    assert temporary_bytes(step, *args) <= budget
+
+
+def test_the_backward_program_can_be_read() -> None:
+    adjoint = relaxjax.value_and_grad(jax.nn.relu).module(np.float32(0.5))["loss_adjoint"]
+    assert [param.name for param in adjoint.params] == ["x"]
+    assert "L.select_n" in adjoint.script()
+
+
+def test_it_is_called_like_the_loss() -> None:
+    assert relaxjax.value_and_grad(loss).__name__ == "loss"
+    assert relaxjax.grad(loss).__name__ == "loss"
+
+
+@pytest.mark.parametrize(
+    ("options", "args", "message"),
+    [
+        ({"argnums": 3}, (PARAMS, X, Y), "`argnums` is 3, but the function is called with 3 arg"),
+        ({"argnums": (0, -3)}, (PARAMS, X, Y), "`argnums` must name one argument or several diff"),
+        ({"argnums": ()}, (PARAMS, X, Y), "`argnums` must name one argument or several different"),
+        ({"argnums": 1}, (PARAMS, X.astype(int), Y), "`x` is of dtype int32: leave it out"),
+        ({"argnums": 2}, (PARAMS, X, "mean"), "but `y` is 'mean' of type str: leave it out"),
+    ],
+)
+def test_arguments_that_cannot_be_differentiated_by(options: Any, args: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message.replace("(", r"\(")):
+        relaxjax.value_and_grad(loss, **options)(*args)
+
+
+@pytest.mark.parametrize(
+    ("function", "has_aux", "message"),
+    [
+        (jnp.sin, False, r"returned float32 of shape \(4, 3\): `has_aux=True` is for functions"),
+        (lambda x: x.shape[0], False, "a loss must be one scalar .* the function returned int"),
+        (jnp.sum, True, "must return a pair, the loss and something else, but it returned"),
+        (lambda x: (x, x), True, r"returned float32 of shape \(4, 3\)(\n|$)"),
+    ],
+)
+def test_losses_that_are_none(function: Any, has_aux: bool, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        relaxjax.value_and_grad(function, has_aux=has_aux)(X)
