@@ -86,17 +86,13 @@ def DecomposeOps(function: Function, mod: IRModule) -> Function:
             var: R.Tensor((3,), "float32"),
         ) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
-                lv = R.expand_dims(mean, axis=[0])
-                lv1 = R.subtract(x, lv)
-                lv2 = R.expand_dims(var, axis=[0])
-                lv3 = R.add(lv2, R.const(1e-05, "float32"))
-                lv4 = R.sqrt(lv3)
-                lv5 = R.divide(lv1, lv4)
-                lv6 = R.expand_dims(gamma, axis=[0])
-                lv7 = R.multiply(lv5, lv6)
-                lv8 = R.expand_dims(beta, axis=[0])
-                lv9 = R.add(lv7, lv8)
-                normal = (lv9, mean, var)
+                lv = R.subtract(x, mean)
+                lv1 = R.add(var, R.const(1e-05, "float32"))
+                lv2 = R.sqrt(lv1)
+                lv3 = R.divide(lv, lv2)
+                lv4 = R.multiply(lv3, gamma)
+                lv5 = R.add(lv4, beta)
+                normal = (lv5, mean, var)
                 y = normal[0]
                 R.output(y)
             return y
@@ -135,17 +131,13 @@ def DecomposeOpsForInference(mod: IRModule, func_name: str | None = None) -> IRM
             var: R.Tensor((3,), "float32"),
         ) -> R.Tensor((2, 3), "float32"):
             with R.dataflow():
-                lv = R.expand_dims(mean, axis=[0])
-                lv1 = R.subtract(x, lv)
-                lv2 = R.expand_dims(var, axis=[0])
-                lv3 = R.add(lv2, R.const(1e-05, "float32"))
-                lv4 = R.sqrt(lv3)
-                lv5 = R.divide(lv1, lv4)
-                lv6 = R.expand_dims(gamma, axis=[0])
-                lv7 = R.multiply(lv5, lv6)
-                lv8 = R.expand_dims(beta, axis=[0])
-                lv9 = R.add(lv7, lv8)
-                normal = (lv9, mean, var)
+                lv = R.subtract(x, mean)
+                lv1 = R.add(var, R.const(1e-05, "float32"))
+                lv2 = R.sqrt(lv1)
+                lv3 = R.divide(lv, lv2)
+                lv4 = R.multiply(lv3, gamma)
+                lv5 = R.add(lv4, beta)
+                normal = (lv5, mean, var)
                 y = normal[0]
                 R.output(y)
             return y
@@ -186,17 +178,13 @@ def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRMo
             with R.dataflow():
                 lv = R.mean(x, axis=[0])
                 lv1 = R.variance(x, axis=[0])
-                lv10 = R.expand_dims(lv, axis=[0])
-                lv11 = R.subtract(x, lv10)
-                lv12 = R.expand_dims(lv1, axis=[0])
-                lv13 = R.add(lv12, R.const(1e-05, "float32"))
-                lv14 = R.sqrt(lv13)
-                lv15 = R.divide(lv11, lv14)
-                lv16 = R.expand_dims(gamma, axis=[0])
-                lv17 = R.multiply(lv15, lv16)
-                lv18 = R.expand_dims(beta, axis=[0])
-                lv19 = R.add(lv17, lv18)
-                lv2 = (lv19, lv, lv1)
+                lv10 = R.subtract(x, lv)
+                lv11 = R.add(lv1, R.const(1e-05, "float32"))
+                lv12 = R.sqrt(lv11)
+                lv13 = R.divide(lv10, lv12)
+                lv14 = R.multiply(lv13, gamma)
+                lv15 = R.add(lv14, beta)
+                lv2 = (lv15, lv, lv1)
                 lv3 = lv2[0]
                 lv4 = R.multiply(R.const(0.9, "float32"), mean)
                 lv5 = R.multiply(R.const(0.1, "float32"), lv)
