@@ -17,15 +17,14 @@ from .function import (
     SeqExpr,
     VarBinding,
 )
-from .infer import infer, is_pure_call
-from .lattice import Fit, erase, fits
+from .infer import infer, is_pure_call, said_outside
+from .lattice import Fit, fits
 from .module import BaseFunc, IRModule
 from .node import replace
 from .op import Op
 from .renew import hidden
 from .span import Span, located
 from .types import ObjectType, Type
-from .walk import type_symbols
 
 
 class Names:
@@ -329,9 +328,8 @@ def make_function(
     attrs: Attrs | dict[str, Any] | None = None,
     span: Span | None = None,
 ) -> Function:
-    """A function; a result type that is not given says what the parameters let it say."""
-    symbols = {symbol for param in params for symbol in type_symbols(param.ty)}
-    found = ret_ty or erase(body.ty or ObjectType(), symbols, set(params))
+    """A function; a result type that is not given says what can be said outside the function."""
+    found = ret_ty or said_outside(body.ty or ObjectType(), body, params)
     return Function(tuple(params), body, found, pure, Attrs(attrs), span=span)
 
 

@@ -1,7 +1,9 @@
 """The types of compound expressions: of calls by their callee, of branches, of sequences."""
 
+from collections.abc import Sequence
+
 from .dims import Dim, SymbolicVar
-from .expr import Call, Expr, ExternFunc
+from .expr import Call, Expr, ExternFunc, Var
 from .function import If, MatchCast
 from .lattice import Fit, common_type, erase, fits
 from .node import replace
@@ -110,14 +112,24 @@ def _derived_type(call: Call, ty: FuncType) -> Type:
 def _branches_type(choice: If) -> Type:
     """What both branches have in common, as far as it can be said outside them."""
     branches = choice.true_branch.ty, choice.false_branch.ty
-    common = common_type(*(ty or ObjectType() for ty in branches))
-    outer = {symbol for var in free_vars(choice) for symbol in type_symbols(var.ty)}
+    return said_outside(common_type(*(ty or ObjectType() for ty in branches)), choice)
+
+
+def said_outside(ty: Type, expr: Expr, params: Sequence[Var] = ()) -> Type:
+    """A type as far as it can be said outside the expression that it is of.
+
+    Dimensions that a match_cast inside defines are unknown there, unless a variable of outside or
+    one of `params` has them too; all others belong to functions around.
+    """
+    symbols, variables = set(type_symbols(ty)), set(type_vars(ty))
+    if not symbols and not variables:
+        return ty
+    outer = {symbol for var in (*free_vars(expr), *params) for symbol in type_symbols(var.ty)}
     inner = {
         symbol
-        for seq in nested_sequences(choice)
+        for seq in nested_sequences(expr)
         for binding in seq.bindings()
         if isinstance(binding, MatchCast)
         for symbol in type_symbols(binding.ty)
     }
-    visible = set(type_symbols(common)) - (inner - outer)
-    return erase(common, visible, set(type_vars(common)) - set(bound_vars(choice)))
+    return erase(ty, symbols - (inner - outer), variables - set(bound_vars(expr)))

@@ -14,6 +14,7 @@ from relaxjax.ir.expr import (
     Expr,
     ExternFunc,
     GlobalVar,
+    ShapeExpr,
     Tuple,
     TupleGetItem,
     Var,
@@ -24,6 +25,7 @@ from relaxjax.ir.function import (
     DataflowBlock,
     Function,
     If,
+    MatchCast,
     SeqExpr,
     VarBinding,
 )
@@ -225,13 +227,26 @@ def test_scopes_take_no_given_name() -> None:
 # Functions and modules
 
 
-def test_a_function_states_what_its_parameters_let_it_say() -> None:
+def test_a_function_states_what_can_be_said_outside() -> None:
+    """What it defines itself is unknown there; what a function around it defines is not."""
     assert built(lambda builder: builder.emit(X + Y)).ret_ty == TY
     s = Var("s", ShapeType(None, 2))
     held = Var("held", TensorType(s, "float32"))
     assert built(lambda builder: held, s, held).ret_ty == held.ty
-    assert make_function([held], SeqExpr((), held)).ret_ty == TensorType(None, "float32", 2)
+    assert make_function([held], SeqExpr((), held)).ret_ty == held.ty
+    found = SeqExpr((BindingBlock((VarBinding(s, ShapeExpr((2, 3))),)),), held)
+    assert make_function([], found).ret_ty == TensorType(None, "float32", 2)
     assert make_function([X], SeqExpr((), X), ret_ty=ObjectType()).ret_ty == ObjectType()
+
+
+def test_a_closure_states_dimensions_of_the_function_around_it() -> None:
+    around = Var("around", TensorType((N,), "float32"))
+    own = Var("own", TensorType((M,), "float32"))
+    block = BindingBlock((MatchCast(own, X, TensorType((M,), "float32")),))
+    assert make_function([], SeqExpr((), around)).ret_ty == around.ty
+    assert make_function([], SeqExpr((block,), own)).ret_ty == TensorType(None, "float32", 1)
+    unused = Var("unused", TensorType((M,), "float32"))
+    assert make_function([unused], SeqExpr((block,), own)).ret_ty == own.ty
 
 
 def test_attributes_and_visibility() -> None:

@@ -52,6 +52,36 @@ def test_a_constant_tells_the_dimensions_of_its_parameter() -> None:
     check_rewrite(BindParams("main", {"x": ONES}), TEXT, BOUND, again=False)
 
 
+def test_a_closure_keeps_the_dimensions_of_the_function_around_it() -> None:
+    """They are inferred anew, and a loop over what it returns has as many steps as before."""
+    text = """
+        @R.function
+        def main({params}) -> R.Tensor(("n",), "float32"):
+            n = T.int64()
+
+            @R.function
+            def rows() -> R.Tensor((n, 3), "float32"):
+                return x
+
+            @R.function
+            def step(
+                carry: R.Tensor((), "float32"), row: R.Tensor((3,), "float32")
+            ) -> R.Tuple(R.Tensor((), "float32"), R.Tensor((), "float32")):
+                total = R.sum(row)
+                return (carry, {total})
+
+            values = rows()
+            looped = R.scan(step, R.const(0.0, "float32"), values)
+            totals = looped[1]
+            return totals
+    """
+    params = 'x: R.Tensor(("n", 3), "float32")'
+    before = text.format(params=f'{params}, scale: R.Tensor((), "float32")', total="total * scale")
+    after = text.format(params=params, total='total * R.const(2.0, "float32")')
+    bind = BindParams("main", {"scale": np.float32(2.0)})
+    check_rewrite(bind, before, after, again=False)
+
+
 def test_a_parameter_can_be_given_as_a_variable() -> None:
     module = parse_functions(TEXT)
     function = module["main"]
