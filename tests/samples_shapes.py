@@ -213,3 +213,15 @@ SAMPLES["relax.meshgrid"] = [
     sample([floats(5), floats(3), floats(2)], "xy"),
     sample([floats(7)], "xy"),
 ]
+for _name in ["ndim", "byte_offset", "elem_offset", "dtype_code", "dtype_bits", "dtype_lanes"]:
+    SAMPLES[f"relax.inspect.tensor_{_name}"] = [
+        sample(floats(2, 5)),
+        sample(floats(dtype="float32")),
+        sample(integers(0, 7)),
+    ]
+for _name in ["shape_i", "stride_i"]:
+    SAMPLES[f"relax.inspect.tensor_{_name}"] = [
+        sample(floats(2, 5, 3), 0),
+        sample(floats(2, 5), 1),
+        sample(integers(3, 0, 7), 1),
+    ]

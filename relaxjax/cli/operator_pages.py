@@ -15,6 +15,7 @@ _PARTS = {
     "relax.image": "Images",
     "relax.vision": "Detection",
     "relax.random": "Random numbers",
+    "relax.inspect": "What tensors say of themselves",
 }
 
 _HEAD = f"""\

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 import ml_dtypes
 import numpy as np
 
+from .dtypes import DLPACK_CODES
+
 Array: TypeAlias = np.ndarray[Any, Any]
 
 KIND = "ir.GenericConst"
@@ -22,22 +24,8 @@ KINDS = (KIND, "relax.expr.Constant")  # the second is its name up to 0.25
 _MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
 _HEADER = struct.Struct("<QQiiiBBH")  # magic, reserved, device type and id, rank, code, bits, lanes
-_CODES: dict[str, tuple[int, int]] = {
-    **{f"int{bits}": (0, bits) for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"uint{bits}": (1, bits) for bits in (2, 4, 8, 16, 32, 64)},
-    **{f"float{bits}": (2, bits) for bits in (16, 32, 64)},
-    "bfloat16": (4, 16),
-    "complex64": (5, 64),
-    "complex128": (5, 128),
-    "bool": (6, 8),
-    "float8_e3m4": (7, 8),
-    "float8_e4m3": (8, 8),
-    "float8_e4m3b11fnuz": (9, 8),
-    "float8_e4m3fn": (10, 8),
-    "float8_e4m3fnuz": (11, 8),
-    "float8_e5m2": (12, 8),
-    "float8_e5m2fnuz": (13, 8),
-    "float8_e8m0fnu": (14, 8),
+_CODES = {
+    name: code for name, code in DLPACK_CODES.items() if not name.startswith(("float4", "float6"))
 }
 _NAMES = {code: name for name, code in _CODES.items()} | {(1, 1): "bool"}  # bool up to 0.19
 

@@ -15,6 +15,7 @@ from . import gathering as gathering
 from . import grad as grad
 from . import image as image
 from . import index as index
+from . import inspection as inspection
 from . import jax_functions as jax_functions
 from . import joining as joining
 from . import layout_transform as layout_transform

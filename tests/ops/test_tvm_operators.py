@@ -39,6 +39,7 @@ DIFFERENT = {
     "relax.reshape-4": "reads the 0 of a tensor without elements as `copy the dimension`",
     "relax.assert_op-1": "does not read what it prints for several arguments",
     "relax.shape_of-1": "forgets the shape of a scalar",
+    "relax.inspect.": "does not read the namespace that it prints",
     "relax.layout_transform-5": "takes no number for a place",
     "relax.strided_slice-4": "gives a slice whose end is before its begin a negative length",
 }

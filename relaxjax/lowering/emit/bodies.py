@@ -276,12 +276,14 @@ class Body:
         if "placement" in expr.op.facts:
             return operands[0].text  # plain JAX runs where its arrays are
         form = RELAX_FORMS.get(expr.op.name)
-        if form is None:
+        writing = Writing(expr.op.name, operands, expr.attrs, expr.ty, self.symbol)
+        text = None if form is None else form(writing)
+        if text is None:
             raise LoweringError(
                 f"`{self.function}`: `{self.script(expr)}` cannot be written as plain JAX: "
                 "JAX needs the values of its arguments, or static shapes, to trace it"
             )
-        return form(Writing(expr.op.name, operands, expr.attrs, expr.ty, self.symbol))
+        return text
 
 
 def symbol_places(ty: Type | None, text: str) -> Iterator[tuple[SymbolicVar, str]]:

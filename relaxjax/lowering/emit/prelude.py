@@ -17,6 +17,7 @@ from jax import lax
 # Where each name from outside comes from: a module, and what of it. None is the module itself.
 STANDARD = {
     "base64": ("base64", None),
+    "math": ("math", None),
     "Callable": ("collections.abc", "Callable"),
     "partial": ("functools", "partial"),
     "wraps": ("functools", "wraps"),

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from .writing import Writing, call
+from relaxjax.ir.dtypes import DLPACK_CODES
+
+from .writing import Form, Writing, call
 
 
 def _attribute(name: str) -> Callable[[Writing], str]:
@@ -52,8 +54,32 @@ def _invoke_closure(writing: Writing) -> str:
     return call(closure, *_spread(args))
 
 
-RELAX_FORMS: dict[str, Callable[[Writing], str]] = {
+def _dtype_code(part: int) -> Callable[[Writing], str | None]:
+    """A number that DLPack has for a dtype, where the dtype is known."""
+
+    def form(writing: Writing) -> str | None:
+        code = DLPACK_CODES.get(writing.operands[0].dtype)
+        return None if code is None else str(code[part])
+
+    return form
+
+
+def _stride(writing: Writing) -> str:
+    tensor, axis = writing.texts
+    behind = int(axis) + 1 if axis.isdecimal() else f"{axis} + 1"
+    return f"math.prod({tensor}.shape[{behind}:])"
+
+
+RELAX_FORMS: dict[str, Form] = {
     "relax.shape_of": _attribute("shape"),
+    "relax.inspect.tensor_ndim": _attribute("ndim"),
+    "relax.inspect.tensor_shape_i": lambda writing: "{}.shape[{}]".format(*writing.texts),
+    "relax.inspect.tensor_stride_i": _stride,
+    "relax.inspect.tensor_byte_offset": lambda writing: "0",
+    "relax.inspect.tensor_elem_offset": lambda writing: "0",
+    "relax.inspect.tensor_dtype_code": _dtype_code(0),
+    "relax.inspect.tensor_dtype_bits": _dtype_code(1),
+    "relax.inspect.tensor_dtype_lanes": lambda writing: "1",
     "relax.shape_to_tensor": lambda writing: call("jnp.array", *writing.texts, "jnp.int64"),
     "relax.null_value": lambda writing: "None",
     "relax.print": _helper("show"),
