@@ -37,33 +37,31 @@ def FuseOps(mod: IRModule, fuse_opt_level: int = -1) -> IRModule:
     Before:
 
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
             with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
-                R.output(result)
-            return result
+                positive = R.exp(x)
+                total = R.sum(positive, axis=1)
+                R.output(total)
+            return total
 
     After `FuseOps()`:
 
         @R.function(private=True)
-        def fused_relax_matmul_relax_nn_relu(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ):
+        def fused_relax_exp_relax_sum(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
             R.func_attr({"Primitive": True})
             with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
-                R.output(result)
-            return result
+                positive = R.exp(x)
+                total = R.sum(positive, axis=[1])
+                R.output(total)
+            return total
 
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
             cls = Module
             with R.dataflow():
-                result = cls.fused_relax_matmul_relax_nn_relu(x, w)
-                R.output(result)
-            return result
+                total = cls.fused_relax_exp_relax_sum(x)
+                R.output(total)
+            return total
 
     Args:
         fuse_opt_level: 0 fuses nothing, 1 only elementwise and broadcasting operators, 2 all that

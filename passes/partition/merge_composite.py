@@ -17,31 +17,29 @@ def MergeComposite(mod: IRModule, pattern_table: Sequence[PatternEntry]) -> IRMo
     Before:
 
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
             with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
+                size = R.abs(x)
+                result = R.exp(size)
                 R.output(result)
             return result
 
-    After `MergeComposite(get_patterns_with_prefix("pallas.matmul"))`:
+    After `MergeComposite([("mine.abs_exp", is_op("relax.exp")(is_op("relax.abs")(wildcard())))])`:
 
         @R.function(private=True)
-        def fused_relax_matmul_relax_nn_relu(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ):
-            R.func_attr({"Composite": "pallas.matmul_relu", "Primitive": True})
+        def fused_relax_abs_relax_exp(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+            R.func_attr({"Composite": "mine.abs_exp", "Primitive": True})
             with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
+                size = R.abs(x)
+                result = R.exp(size)
                 R.output(result)
             return result
 
         @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
+        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
             cls = Module
             with R.dataflow():
-                result = cls.fused_relax_matmul_relax_nn_relu(x, w)
+                result = cls.fused_relax_abs_relax_exp(x)
                 R.output(result)
             return result
 

@@ -4,6 +4,7 @@ A pattern is known by its identity. Where it stands twice, it must stand for one
 """
 
 import copy
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -28,7 +29,7 @@ from .matching import Matching, first
 from .sequence import PatternSeq, SameShapeConstraint
 
 
-class DFPattern:
+class DFPattern(ABC):
     """A pattern of expressions."""
 
     looks_behind = True  # whether it wants the value that a variable is bound to
@@ -119,9 +120,9 @@ class DFPattern:
         for extended in self.fits(seen, matching):
             yield extended.with_pair(self, expr)
 
+    @abstractmethod
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         """Every way to go on such that what is inside this pattern fits what is inside `expr`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,9 +286,9 @@ class Refinement(DFPattern):
         if self.holds(expr, matching.value(expr)):
             yield from self.pattern.search(expr, matching)
 
+    @abstractmethod
     def holds(self, expr: Expr, value: Expr) -> bool:
         """Whether it is true of `expr`, behind which `value` stands."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)

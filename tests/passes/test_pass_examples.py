@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions, parse_module
 
+import relaxjax.dpl
 import relaxjax.losses
 import relaxjax.optim
 import relaxjax.passes
@@ -18,6 +19,7 @@ from relaxjax.passes.examples import Example, examples
 from relaxjax.passes.registry import FACTORIES
 
 NAMES = {
+    **vars(relaxjax.dpl),
     **vars(relaxjax.passes),
     **vars(relaxjax.losses),
     **vars(relaxjax.optim),
@@ -66,7 +68,7 @@ def completed(example: Example, made: IRModule) -> str:
     shown, before = functions(tree), functions(ast.parse(example.before))
     written = functions(ast.parse(made.script()))
     for name, function in shown.items():
-        if ast.unparse(function.body) == "...":
+        if [ast.unparse(line) for line in function.body] == ["..."]:
             function.body = written[name].body
     scope(tree).extend(before[name] for name in written if name not in shown)
     return ast.unparse(tree)
