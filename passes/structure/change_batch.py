@@ -133,7 +133,9 @@ def _shape(
         elif dim == old and old in others:
             raise ValueError(
                 f"{name}: the shape {shape} names {old}, which is the batch size and the size of "
-                "another dimension: make the batch a symbolic dimension and use BindSymbolicVars"
+                "another dimension: name the batch where the model is written, as in "
+                'R.Tensor(("batch", ...)) and R.shape([batch, ...]), and give it its size by '
+                f'BindSymbolicVars({{"batch": {new}}})'
             )
         else:
             dims.append(new if dim == old else dim)

@@ -6,8 +6,9 @@ from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
-from relaxjax.passes import ChangeBatch, Gradient
+from relaxjax.passes import BindSymbolicVars, ChangeBatch, Gradient
 
 MODEL = """
 @R.function
@@ -93,12 +94,21 @@ def test_a_symbolic_batch_is_bound_otherwise() -> None:
 
 
 def test_a_size_that_two_dimensions_have() -> None:
-    text = (
-        '@R.function\ndef main(x: R.Tensor((3, 3), "float32")):\n'
-        '    z = R.zeros(R.shape([3]), "float32")\n    y = R.add(x, z)\n    return y\n'
-    )
+    """It cannot be told which one a shape means: the message says how to tell, and that helps."""
+    text = """
+@R.function
+def main(x: R.Tensor(({batch}, 3), "float32")):
+    z = R.zeros(R.shape([3]), "float32")
+    y = R.add(x, z)
+    return y
+"""
     with pytest.raises(ValueError, match=r"relax.zeros: the shape .* names 3, which is the batch"):
-        ChangeBatch({"x": 0}, 7)(parse_functions(text))
+        ChangeBatch({"x": 0}, 7)(parse_functions(text.format(batch=3)))
+    with pytest.raises(ValueError, match=r'size by BindSymbolicVars\(\{"batch": 7\}\)'):
+        ChangeBatch({"x": 0}, 7)(parse_functions(text.format(batch=3)))
+    named = parse_functions(text.format(batch='"batch"'))
+    changed = BindSymbolicVars({"batch": 7})(named)
+    assert_structural_equal(changed, parse_functions(text.format(batch=7)))
 
 
 def test_elements_that_come_apart() -> None:
