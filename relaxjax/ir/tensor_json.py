@@ -24,9 +24,8 @@ KINDS = (KIND, "relax.expr.Constant")  # the second is its name up to 0.25
 _MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
 _HEADER = struct.Struct("<QQiiiBBH")  # magic, reserved, device type and id, rank, code, bits, lanes
-_CODES = {
-    name: code for name, code in DLPACK_CODES.items() if not name.startswith(("float4", "float6"))
-}
+_PACKED_FLOATS = range(15, 18)  # codes of floats of 4 and 6 bits, which TVM packs in its own way
+_CODES = {name: code for name, code in DLPACK_CODES.items() if code[0] not in _PACKED_FLOATS}
 _NAMES = {code: name for name, code in _CODES.items()} | {(1, 1): "bool"}  # bool up to 0.19
 
 
