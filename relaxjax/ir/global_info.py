@@ -1,12 +1,14 @@
 """What a module knows beside its functions: the devices that its tensors may be on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 from .attrs import freeze
 from .script_exprs import ScriptExprs
-from .types import device_name
+from .types import LISTED, device_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -39,3 +41,39 @@ class DummyGlobalInfo:
 
     def __repr__(self) -> str:
         return "I.dummy_global_info()"
+
+
+_DEVICES: ContextVar[tuple[VDevice, ...]] = ContextVar("devices", default=())
+
+
+@contextmanager
+def devices_listed(infos: Sequence[Any]) -> Iterator[None]:
+    """Inside, texts name the devices of this list of a module."""
+    token = _DEVICES.set(tuple(info for info in infos if isinstance(info, VDevice)))
+    try:
+        yield
+    finally:
+        _DEVICES.reset(token)
+
+
+def named_device(text: str) -> str:
+    """The full name of the device that a text means.
+
+    "vdevice:1" is the second one in the list of the module that is being read. "cuda:1" is what is
+    so called; where the list has no such device, the second one of its kind there.
+    """
+    devices = _DEVICES.get()
+    kind, *rest = text.split(":")
+    if kind == LISTED and devices:
+        return _at(devices, text, rest)
+    name = device_name(text)
+    same = [device.name for device in devices if device.name.partition(":")[0] == kind]
+    place = int(name.split(":")[1])
+    return same[place] if name not in same and place < len(same) else name
+
+
+def _at(devices: Sequence[VDevice], text: str, rest: Sequence[str]) -> str:
+    place = rest[0] if rest else "0"
+    if not place.isdigit() or int(place) >= len(devices):
+        raise ValueError(f'"{text}" is none of the {len(devices)} devices that the module lists')
+    return devices[int(place)].name

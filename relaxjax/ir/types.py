@@ -135,6 +135,9 @@ def dtype_name(dtype: Any) -> str:
     return checked_dtype(dtype if isinstance(dtype, str) else str(np.dtype(dtype)))
 
 
+LISTED = "vdevice"  # "vdevice:1" is the second device in the list of a module
+
+
 def device_name(vdevice: str) -> str:
     """A device in its full form, `kind:index:memory`: `cuda` is `cuda:0:global`."""
     kind, *rest = vdevice.split(":")
@@ -143,6 +146,11 @@ def device_name(vdevice: str) -> str:
     if not kind or len(rest) > 2 or not index.isdigit():
         raise ValueError(
             f'a device is written "cuda", "cuda:1" or "cuda:1:global", not "{vdevice}"'
+        )
+    if kind == LISTED:
+        raise ValueError(
+            f'"{vdevice}" is a place in the list of a module, which is known in the script of the '
+            'module only: name the device, such as "cuda:1"'
         )
     return f"{kind}:{index}:{memory}"
 

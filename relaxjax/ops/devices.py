@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import jax
 
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.types import TensorType, device_name
+from relaxjax.ir.global_info import VDevice, named_device
+from relaxjax.ir.types import LISTED, TensorType, device_name
 
 from .cost_rules import MOVES, VIEWS
 from .declare import op
@@ -38,7 +38,7 @@ def as_vdevice(value: Any) -> str:
     if isinstance(value, VDevice):
         return value.name
     if isinstance(value, str):
-        return device_name(value)
+        return named_device(value)
     raise TypeError(
         f'must be a device such as "cuda:0" or I.vdevice("cuda"), '
         f"but `{value!r}` of type {type(value).__name__} was given"
@@ -46,10 +46,11 @@ def as_vdevice(value: Any) -> str:
 
 
 def as_device(value: Any) -> str:
-    """A device by its kind and number: `cuda:0`."""
+    """A device by its kind and number: `cuda:0`. Its number is its own, in whatever list it is."""
     if isinstance(value, jax.Device):
         value = f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"
-    return as_vdevice(value).rpartition(":")[0]
+    own = isinstance(value, str) and value.partition(":")[0] != LISTED
+    return (device_name(value) if own else as_vdevice(value)).rpartition(":")[0]
 
 
 def _moved(data: Any, dst_vdevice: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from relaxjax.ir.dims import Dim, as_dim
 from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
+from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
@@ -20,6 +21,7 @@ from relaxjax.ir.types import (
     Type,
     dtype_name,
 )
+from relaxjax.ops.devices import as_vdevice
 
 from .scalars import ScalarType
 
@@ -60,14 +62,16 @@ def object_type() -> Type:
     return ObjectType()
 
 
-def tensor(shape: Any = None, dtype: Any = None, vdevice: str | None = None, ndim: int = -1) -> Any:
+def tensor(
+    shape: Any = None, dtype: Any = None, vdevice: str | VDevice | None = None, ndim: int = -1
+) -> Any:
     """A tensor: `Tensor((2, "n"), "float32")`, `Tensor("float32")`, `Tensor(ndim=2)`."""
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
-    name = _dtype(dtype)
+    name, device = _dtype(dtype), None if vdevice is None else as_vdevice(vdevice)
     if shape is None or isinstance(shape, Var):
-        return TensorType(_shape_var(shape), name, ndim, vdevice)
-    return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, vdevice))
+        return TensorType(_shape_var(shape), name, ndim, device)
+    return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, device))
 
 
 def shape(values: Any = None, ndim: int = -1) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import ExternFunc, GlobalVar
 from relaxjax.ir.function import Function
+from relaxjax.ir.global_info import devices_listed
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
@@ -51,9 +52,13 @@ class ModuleReader:
         for name in (name for statement in statements for name in bound_names(statement)):
             why = f"It is a function of the module: write `{self.node.name}.{name}`."
             self.scope.explain(name, why)
-        definitions = [self._declare(statement) for statement in statements]
-        names = [name for name in definitions if name is not None]
-        functions = {name: self._function(name) for name in names}
+        notes = [statement for statement in statements if isinstance(statement, ast.Expr)]
+        for note in notes:
+            self._take_attributes(note)
+        with devices_listed(self.infos.get("vdevice", ())):
+            definitions = [self._declare(item) for item in statements if item not in notes]
+            names = [name for name in definitions if name is not None]
+            functions = {name: self._function(name) for name in names}
         module = IRModule(functions, self.attrs, self.infos, span=self.source.span(self.node))
         if self.form.check_well_formed:
             well_formed(module)
@@ -83,9 +88,6 @@ class ModuleReader:
         """Take up one statement of the class; the name of the function that it defines."""
         match node:
             case ast.Pass():
-                return None
-            case ast.Expr():
-                self._take_attributes(node)
                 return None
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 self._check_new(node, name)

@@ -20,6 +20,7 @@ from relaxjax.ops.devices import devices_known
 from relaxjax.passes import FoldConstant, Gradient, LegalizeOps
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
+from relaxjax.script.errors import ScriptError
 
 MOVING = parse_module("""
 @I.ir_module
@@ -48,6 +49,78 @@ def test_the_text_says_where_values_are_and_reads_back() -> None:
     assert TYPED + hint in text
     assert 'R.to_vdevice(square, dst_vdevice="llvm:0:global")' in text
     assert_structural_equal(from_source(text), MOVING)
+
+
+LISTED = """
+@I.ir_module
+class Module:
+    I.module_global_infos({
+        "vdevice": [
+            I.vdevice("llvm"),
+            I.vdevice("cuda", 1),
+            I.vdevice("cuda", 2),
+            I.vdevice("llvm", 0, "l2"),
+        ]
+    })
+
+    @R.function
+    def main(x: R.Tensor((3,), "float32", DEVICE)):
+        return x
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ('"vdevice:0"', "llvm:0:global"),
+        ('"vdevice"', "llvm:0:global"),
+        ('"vdevice:2"', "cuda:2:global"),
+        ('"vdevice:2:global"', "cuda:2:global"),
+        ('"cuda:1"', "cuda:1:global"),
+        ('"cuda"', "cuda:1:global"),
+        ('"llvm:1"', "llvm:0:l2"),
+        ('"llvm:0:l2"', "llvm:0:l2"),
+        ('"cuda:7"', "cuda:7:global"),
+        ('"metal"', "metal:0:global"),
+        ('I.vdevice("cuda", 2)', "cuda:2:global"),
+    ],
+)
+def test_devices_by_their_places_in_the_list_of_the_module(device: str, name: str) -> None:
+    mod = parse_module(LISTED.replace("DEVICE", device))
+    assert f'x: R.Tensor((3,), dtype="float32", vdevice="{name}")' in mod.script()
+    assert_structural_equal(from_source(mod.script()), mod)
+
+
+def test_moves_and_hints_by_places_in_the_list() -> None:
+    """TVM prints the same, but for the hint, which it gives no text that it reads."""
+    mod = parse_module("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3,), "float32", "vdevice:0")):
+        there = R.to_vdevice(x, "vdevice:1")
+        hinted = R.hint_on_device(there, "vdevice:1")
+        own = R.hint_on_device(there, "cuda:0")
+        return (hinted, own)
+
+    I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1)]})
+""")
+    text = mod.script()
+    assert TYPED + 'R.to_vdevice(x, dst_vdevice="cuda:1:global")' in text
+    assert 'R.hint_on_device(there, dst_vdevice="cuda:1", memory_scope="global")' in text
+    assert 'R.hint_on_device(there, dst_vdevice="cuda:0", memory_scope="global")' in text
+    assert_structural_equal(from_source(text), mod)
+
+
+@pytest.mark.parametrize("place", ["4", "x", "-1"])
+def test_a_place_that_the_list_has_not(place: str) -> None:
+    with pytest.raises(ScriptError, match=f'"vdevice:{place}" is none of the 4 devices that the'):
+        parse_module(LISTED.replace("DEVICE", f'"vdevice:{place}"'))
+
+
+def test_a_place_needs_a_list() -> None:
+    with pytest.raises(ValueError, match=r'"vdevice:0" is a place in the list of a module, which'):
+        TensorType((2,), vdevice="vdevice:0")
 
 
 def test_a_device_that_nobody_knows_is_the_one_where_the_program_runs() -> None:
