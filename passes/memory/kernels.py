@@ -72,12 +72,16 @@ class _Finder:
         layouts = _layouts(task.step)
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
-            if task.wait is not None and value[0] is task.wait.var and not task.step.fusible:
+            if task.wait is not None and value[0] is task.wait.var and not self.fuses(task):
                 reason = task.wait.moment
             if reason is None:
                 yield from self.roots.get(value, ())
             else:
                 yield self.copy(value, reason, task)
+
+    def fuses(self, task: Task) -> bool:
+        """Whether what is late is so inside what the task computes."""
+        return task.step.fusible and not (task.step.is_transpose and task.value in self.unstored)
 
     def copy(self, value: Value, reason: Hashable, task: Task) -> Buffer:
         """A copy of what a task reads, unless there is one already."""

@@ -5,10 +5,12 @@ from collections.abc import Sequence
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType, Type, is_float
 
-from .program import Program, Step
+from .program import Program, Step, size_of
 
 # By how many steps something can be early without mattering.
 _EARLY = 8
+# How much smaller than a value must be what waits for it.
+_LESS = 4
 
 
 class Moments:
@@ -44,7 +46,8 @@ class Moments:
         if not (step.pointwise and step.pure and users) or step.var in self.program.results:
             return None
         soonest = min(depth[user.var] for user in users)
-        if soonest < depth[step.var] + _EARLY:
+        inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
+        if soonest < depth[step.var] + _EARLY or min(inputs, default=step.size) * _LESS > step.size:
             return None
         return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
 

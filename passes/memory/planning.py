@@ -15,7 +15,8 @@ from .schedule import Task, extra_flops, schedule
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 4
 _TRIED_SINGLY = 8
-# What "balanced" may compute a second time, as a share of the whole program.
+# What "free" and "balanced" may compute a second time, as shares of the whole program.
+_FREE = 0.05
 _BALANCED = 0.12
 
 
@@ -44,9 +45,9 @@ class Plan:
         return extra_flops(self.tasks)
 
     @property
-    def computes_again(self) -> bool:
-        """Whether anything is computed a second time."""
-        return any(task.again for task in self.tasks)
+    def changes(self) -> bool:
+        """Whether anything is computed a second time, or waits."""
+        return self.late or any(task.again for task in self.tasks)
 
     @cached_property
     def tasks(self) -> list[Task]:
@@ -78,8 +79,11 @@ class Planner:
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        cut = cheapest_cut(self.program, self._is_free)
-        return min(self.none, self._plan(cut), key=lambda plan: plan.peak)
+        plan = self._plan(cheapest_cut(self.program, self._is_free))
+        most = int(self.total * _FREE)
+        if plan.extra > most:
+            plan = self._least_kept(plan, most, self.none.kept)
+        return min(self.none, plan, key=lambda plan: plan.peak)
 
     @cached_property
     def minimal(self) -> Plan:
@@ -94,7 +98,7 @@ class Planner:
         best = min(within, key=lambda plan: (plan.peak, plan.extra))
         dearer = [plan for plan in self.candidates if plan.extra > most and plan.peak < best.peak]
         for plan in dearer:
-            least = self._least_kept(plan, most)
+            least = self._least_kept(plan, most, self.none.kept | self.free.kept)
             best = min(best, least, key=lambda plan: (plan.peak, plan.extra))
         return best
 
@@ -118,9 +122,9 @@ class Planner:
             found.setdefault(plan.kept, plan)
         return list(found.values())
 
-    def _least_kept(self, plan: Plan, most_extra: int) -> Plan:
-        """`plan` with the least more kept with which it computes no more than that again."""
-        worth, start = self._worth_keeping(plan), plan.kept
+    def _least_kept(self, plan: Plan, most_extra: int, wanted: frozenset[Var]) -> Plan:
+        """`plan` with the least more of `wanted` kept with which it computes no more again."""
+        worth, start = self._worth_keeping(plan, wanted), plan.kept
         least, most = 0, len(worth)
         while least < most:
             count = (least + most) // 2
@@ -128,9 +132,8 @@ class Planner:
             least, most = (least, count) if more.extra <= most_extra else (count + 1, most)
         return self._plan(start | {step.var for step in worth[:least]})
 
-    def _worth_keeping(self, plan: Plan) -> list[Step]:
+    def _worth_keeping(self, plan: Plan, wanted: frozenset[Var]) -> list[Step]:
         """What `plan` does not keep, that which saves most flops a byte first."""
-        wanted = self.none.kept | self.free.kept
         steps = [self.program.step_of[var] for var in wanted - plan.kept - self.must_recompute]
         order = {step.var: index for index, step in enumerate(self.program.forward)}
         return sorted(steps, key=lambda s: (-s.flops / max(s.size, 1), -order[s.var]))
@@ -168,7 +171,7 @@ class Planner:
 
         How many can be kept is found by halving; after them, a few more are tried one by one.
         """
-        worth, start = self._worth_keeping(plan), plan.kept
+        worth, start = self._worth_keeping(plan, self.none.kept | self.free.kept), plan.kept
         least, most = 0, len(worth)
         while least < most:
             count = (least + most + 1) // 2

@@ -111,7 +111,7 @@ class Step:
         return self.binding.span or self.binding.value.span
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Program:
     """The steps of an adjoint function, of which the first `split` are the forward program."""
 

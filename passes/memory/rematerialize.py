@@ -1,6 +1,7 @@
 """Backward programs that compute forward values again rather than keep them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.module import IRModule
@@ -9,21 +10,22 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
+from .budget import Budget
+from .choice import POLICIES, Chooser
 from .ledger import Ledger
 from .planning import Plan, Planner
 from .program import MemoryPlanError, Program
 from .recompute import recomputed
 
-POLICIES = ("none", "free", "balanced", "minimal")
-# How often a plan is corrected by what XLA says of it.
-_CORRECTIONS = 6
+# The temporary bytes of a function of a module.
+Counted: TypeAlias = Callable[[IRModule, str], int]
 
 
 @pass_factory(opt_level=0)
 def Rematerialize(
     mod: IRModule,
     func_name: str | GlobalVar,
-    budget_bytes: int | None = None,
+    budget_bytes: Budget | None = None,
     policy: str | None = None,
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
@@ -32,9 +34,10 @@ def Rematerialize(
 
     `func_name` is a function that Gradient has written. With `budget_bytes`, it needs at most so
     much beside its arguments and results, by XLA's own count, or a MemoryPlanError says what the
-    least is. Else `policy` says what is computed again: "free" (the default) what costs about as
-    much as reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory,
-    "none" nothing. Variables in `must_keep` and `must_recompute` are decided by their names.
+    least is: a number of bytes, "8GiB", or a share of what keeping everything takes, 0.5 or "50%".
+    Else `policy` says what is computed again: "free" (the default) what costs about as much as
+    reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory, "none"
+    nothing. Variables in `must_keep` and `must_recompute` are decided by their names.
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept.
@@ -78,36 +81,48 @@ def Rematerialize(
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)
-    return _written(mod, name, ledger.plan)
+    return rematerialized(mod, name, ledger.plan)
 
 
 def ledger_of(
     mod: IRModule,
     name: str,
-    budget_bytes: int | None = None,
+    budget_bytes: Budget | None = None,
     policy: str | None = None,
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
+    counted: Counted = temporary_bytes,
 ) -> Ledger:
-    """What Rematerialize decides with these options, value by value."""
+    """What Rematerialize decides with these options, value by value.
+
+    `counted` gives the bytes that a function takes: the one that `name` says, unless it is asked
+    by who knows better what is compiled.
+    """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
     program = Program.of(function_of(mod, name), mod, name)
     keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
     planner = Planner(program, keep, again)
+    chooser = Chooser(planner, lambda plan: counted(rematerialized(mod, name, plan), name))
     if budget_bytes is not None:
-        return Ledger(planner, _within_budget(mod, name, planner, budget_bytes))
-    return Ledger(planner, _by_policy(planner, policy or "free"))
+        return Ledger(planner, chooser.within(budget_bytes, name))
+    return Ledger(planner, chooser.by_policy(_known(policy or "free")))
 
 
-def _by_policy(planner: Planner, policy: str) -> Plan:
+def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
+    """The module with a function that follows a plan."""
+    if not plan.changes:
+        return mod
+    return mod.with_function(name, recomputed(plan.program, plan.tasks))
+
+
+def _known(policy: str) -> str:
     if policy not in POLICIES:
         raise ValueError(
             f"Rematerialize: there is no policy `{policy}`{did_you_mean(policy, list(POLICIES))}; "
             f"the policies are {', '.join(POLICIES)}"
         )
-    plan: Plan = getattr(planner, policy)
-    return plan
+    return policy
 
 
 def _named(program: Program, names: Collection[str], function: str) -> frozenset[Var]:
@@ -119,30 +134,3 @@ def _named(program: Program, names: Collection[str], function: str) -> frozenset
                 f"`{function}` has no forward value `{name}`{did_you_mean(name, list(known))}"
             )
     return frozenset(known[name] for name in names)
-
-
-def _written(mod: IRModule, name: str, plan: Plan) -> IRModule:
-    if not plan.computes_again:
-        return mod
-    return mod.with_function(name, recomputed(plan.program, plan.tasks))
-
-
-def _within_budget(mod: IRModule, name: str, planner: Planner, budget: int) -> Plan:
-    """The plan whose function keeps the budget when it is compiled.
-
-    What XLA stores differs from what is planned for, so the plan is made for less until it fits.
-    """
-    target, least = budget, planner.none.peak
-    for _ in range(_CORRECTIONS):
-        plan = planner.within(target) or planner.minimal
-        used = temporary_bytes(_written(mod, name, plan), name)
-        if used <= budget:
-            return plan
-        least = min(least, used)
-        if plan is planner.minimal:
-            break
-        target = min(target, plan.peak) - max(used - budget, budget // 64)
-    raise MemoryPlanError(
-        f"`{name}` cannot be computed within {budget:,} bytes: the least that was found is "
-        f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
-    )

@@ -14,6 +14,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 
 from .append_loss import AppendLoss
@@ -23,6 +24,7 @@ from .fuse_train_step import FuseTrainStep
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
+from .step_memory import with_step_memory
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
 
@@ -60,6 +62,8 @@ def SetupTrainer(
     legalize: bool = True,
     loss_scale: LossScale | None = None,
     master_weights: bool = True,
+    memory_budget: Budget | None = None,
+    memory_policy: str | None = None,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
@@ -75,6 +79,11 @@ def SetupTrainer(
     parameter, and the optimizer takes it out of the gradients again; a step whose gradients are not
     finite changes nothing. Parameters of half precision are updated by float32 masters, which are
     part of the optimizer's state, unless `master_weights` is False.
+
+    With `memory_budget` or `memory_policy`, the adjoint computes values of the forward program
+    again rather than keep them, as Rematerialize explains. The budget is for what a training step
+    needs beside its arguments and results: a number of bytes, "8GiB", or a share of what keeping
+    everything takes. The module is legalised then.
 
     Before:
 
@@ -165,6 +174,8 @@ def SetupTrainer(
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
+    if memory_budget is not None or memory_policy is not None:
+        return with_step_memory(mod, memory_budget, memory_policy)
     return LegalizeOps()(mod) if legalize else mod
 
 

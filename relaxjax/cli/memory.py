@@ -6,6 +6,7 @@ its memory is planned by a policy or for a budget:
     relaxjax memory model.py
     relaxjax memory model.py --set n=32 --policy balanced
     relaxjax memory model.py --budget 64MiB --keep y3
+    relaxjax memory model.py --budget 60%
 
 Each value is shown with its bytes, the line that computes it, what needs it, and what becomes of
 it. Below stand the bytes that are live while the program runs, before and after. A decision is
@@ -14,7 +15,6 @@ turned by --keep and --recompute.
 
 import argparse
 import json
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -29,16 +29,15 @@ from relaxjax.passes import (
     EliminateCommonSubexpr,
     Gradient,
     LegalizeOps,
-    Rematerialize,
     SimplifyGradient,
 )
+from relaxjax.passes.memory.choice import POLICIES
 from relaxjax.passes.memory.ledger import Entry, Ledger
-from relaxjax.passes.memory.rematerialize import POLICIES, ledger_of
+from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 
 from .failure import InputError, bad_input
 from .files import read_module
 
-_UNITS = {"": 1, "B": 1, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30, "KB": 10**3, "MB": 10**6}
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72
 
@@ -53,7 +52,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the size of a symbolic dimension; may be given several times",
     )  # fmt: skip
     parser.add_argument("--policy", choices=POLICIES, help='what to compute again ("free")')
-    parser.add_argument("--budget", metavar="BYTES", help="such as 64MiB: instead of a policy")
+    parser.add_argument(
+        "--budget",
+        metavar="BYTES",
+        help="such as 64MiB, or 60%% of what keeping everything takes: instead of a policy",
+    )
     for name, doc in (("keep", "keep a value"), ("recompute", "compute a value again")):
         parser.add_argument(
             f"--{name}", metavar="VALUE", action="append", default=[],
@@ -69,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         ledger = ledger_of(mod, name, **options)
     measured = (
         temporary_bytes(mod, name),
-        temporary_bytes(Rematerialize(name, **options)(mod), name),
+        temporary_bytes(rematerialized(mod, name, ledger.plan), name),
     )
     if args.json:
         print(json.dumps(_record(ledger, measured), indent=2))
@@ -80,20 +83,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """The options of Rematerialize."""
-    budget = None if args.budget is None else _bytes(args.budget)
     return {
-        "budget_bytes": budget,
+        "budget_bytes": args.budget,
         "policy": args.policy,
         "must_keep": args.keep,
         "must_recompute": args.recompute,
     }
-
-
-def _bytes(text: str) -> int:
-    match = re.fullmatch(r"([\d.]+)\s*([A-Za-z]*)", text)
-    if match is None or match[2].upper() not in _UNITS:
-        raise InputError(f'`{text}` is no number of bytes: write "64MiB", "1.5GiB" or "1000000"')
-    return int(float(match[1]) * _UNITS[match[2].upper()])
 
 
 def _sizes(settings: list[str]) -> dict[str, int]:

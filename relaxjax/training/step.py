@@ -96,6 +96,11 @@ class TrainStep:
             self._counts[shapes] = _STEPS_PER_CALL if is_small else 1
         return self._counts[shapes]
 
+    def temporary_bytes(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int | None:
+        """What one step needs beside its arguments and results."""
+        found = self._one.lower(state, inputs, targets).compile().memory_analysis()
+        return None if found is None else int(found.temp_size_in_bytes)
+
     def dtypes(self) -> AbstractContextManager[Any]:
         """The context in which JAX knows the dtypes of the program."""
         return jax.enable_x64(True) if self._needs_x64 else nullcontext()

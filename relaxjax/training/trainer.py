@@ -208,6 +208,14 @@ class Trainer:
         with self._step.dtypes():
             return self._step.best_count(self._state, *self._batch(*batch))
 
+    def temporary_bytes(self, inputs: Any, targets: Any) -> int | None:
+        """What a step on such a batch needs beside its arguments and results, as XLA counts it.
+
+        None where the platform does not tell. `SetupTrainer(..., memory_budget=...)` bounds it.
+        """
+        with self._step.dtypes():
+            return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
+
     def place(self, batch: tuple[Any, Any]) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():

@@ -1,0 +1,80 @@
+"""Choosing among plans by what XLA says of the programs that they make."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from .budget import Budget, budget_in_bytes
+from .planning import Plan, Planner
+from .program import MemoryPlanError
+
+POLICIES = ("none", "free", "balanced", "minimal")
+# The plans that budgets are met by lie so many steps apart, from everything kept to the least.
+_RUNGS = 16
+# A plan is not tried for a budget that its predicted peak exceeds by this factor.
+_FAR_BEYOND = 1.4
+
+# The temporary bytes of a program that follows a plan, by XLA's own count.
+Figure = Callable[[Plan], int]
+
+
+@dataclass
+class Chooser:
+    """Chooses among a planner's plans. Each is compiled at most once."""
+
+    planner: Planner
+    figure: Figure
+    known: dict[Plan, int] = field(default_factory=dict)
+
+    def by_policy(self, policy: str) -> Plan:
+        """The plan of a policy, or of one that computes less again, whichever takes least.
+
+        What is predicted differs from what XLA does, so a plan may turn out to save nothing.
+        """
+        names = POLICIES[: POLICIES.index(policy) + 1]
+        plans = [plan for name in names for plan in self._variants(getattr(self.planner, name))]
+        if policy == "none":
+            return plans[0]
+        return min(dict.fromkeys(reversed(plans)), key=self.bytes_of)
+
+    def within(self, budget: Budget, name: str) -> Plan:
+        """The first plan on the way from keeping everything to keeping little that fits.
+
+        The way is the same for all budgets, so a smaller one never takes more memory.
+        """
+        limit = budget_in_bytes(budget, lambda: self.bytes_of(self.planner.none))
+        for plan in self._way(limit):
+            if self.bytes_of(plan) <= limit:
+                return plan
+        least = min(self.known.values())
+        raise MemoryPlanError(
+            f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
+            f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
+        )
+
+    def bytes_of(self, plan: Plan) -> int:
+        """What a plan takes by XLA's count."""
+        if plan not in self.known:
+            self.known[plan] = self.figure(plan)
+        return self.known[plan]
+
+    def _way(self, limit: int) -> Iterator[Plan]:
+        """Plans for ever lower peaks, but for those that are far from the limit."""
+        planner = self.planner
+        none, least = planner.none.peak, planner.minimal.peak
+        yield from self._variants(planner.none)
+        yield from self._variants(planner.free)
+        scale = self.bytes_of(planner.none) / max(none, 1)
+        for rung in range(1, _RUNGS):
+            target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
+            if target * scale <= limit * _FAR_BEYOND:
+                plan = planner.within(target)
+                yield from self._variants(plan or planner.minimal)
+        yield from self._variants(planner.minimal)
+        yield from self._variants(planner.balanced)
+
+    def _variants(self, plan: Plan) -> Iterator[Plan]:
+        """A plan, and the same one with what can wait waiting, where there is something."""
+        yield plan
+        late = replace(plan, late=True)
+        if any(task.wait for task in late.tasks if not task.again):
+            yield late
