@@ -110,7 +110,7 @@ class CompiledFunction:
     def _run(self, *args: Any) -> Any:
         values = list(map(as_jax, args))
         with lowering_for(platform_of(self.place)):
-            return Interpreter(self.mod).run(self.function, values, self.name, None)
+            return Interpreter(self.mod).run(self.function, values, self.name)
 
     def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
         return self._placed(self._jitted(args))

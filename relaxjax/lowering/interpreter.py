@@ -1,10 +1,10 @@
 """Running a function: an environment, a way to read, a way to write, one loop over the bindings."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -38,6 +38,9 @@ from relaxjax.ops.packed import packed_function
 
 from .arguments import Symbols, bind, check_width, match_cast
 
+# What is running, and how many branches with a traced condition were open when it was called.
+Calls: TypeAlias = Sequence[tuple[object, int]]
+
 
 class LoweringError(TypeError):
     """A program cannot be run in the way that was asked for; the message says why."""
@@ -48,16 +51,19 @@ class Frame:
     """One call in progress: the values of variables and symbols, and the names that they have.
 
     `printed` holds the variables' names in the program's text, `name` is the function's own.
+    `calls` are the functions of the module that this call is a part of. What a closure calls is a
+    part of what made it: whoever is handed a continuation has done its part when it calls that.
     """
 
     name: str
     printed: Mapping[Var, str]
     env: dict[Var, Any] = field(default_factory=dict)
     symbols: Symbols = field(default_factory=Symbols)
+    calls: Calls = ()
 
     def inside(self) -> "Frame":
         """A frame that sees all of this one, and keeps what it defines to itself."""
-        return Frame(self.name, self.printed, dict(self.env), self.symbols.inside())
+        return Frame(self.name, self.printed, dict(self.env), self.symbols.inside(), self.calls)
 
     def place(self, var: Var) -> str:
         """Where a variable is bound, as profiles and compiled programs name it."""
@@ -73,31 +79,35 @@ class Interpreter:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self.branches = 0  # how many branches with a traced condition are open
-        self.active: list[tuple[Function, int]] = []
+        self.closures: list[tuple[object, int]] = []  # those that are running
 
-    def run(self, function: Function, args: Sequence[Any], name: str, outer: Frame | None) -> Any:
-        """The value of a call; `outer` is the frame in which a closure was made."""
-        frame = outer.inside() if outer is not None else Frame(name, _printed_names(function))
-        frame.name = name
+    def run(
+        self,
+        function: Function,
+        args: Sequence[Any],
+        name: str,
+        outer: Frame | None = None,
+        calls: Calls = (),
+    ) -> Any:
+        """The value of a call: of a closure made in the frame `outer`, or as a part of `calls`."""
+        if outer is not None:
+            frame = outer.inside()
+            frame.name = name
+        else:
+            entered = (*calls, (function, self.branches))
+            frame = Frame(name, _printed_names(function), calls=entered)
         bind(function.params, args, frame.symbols, f"`{name}`")
         frame.env.update(zip(function.params, args, strict=True))
-        with self.entered(function, name):
-            return self.sequence(function.body, frame)
+        return self.sequence(function.body, frame)
 
-    @contextmanager
-    def entered(self, function: Function, name: str) -> Iterator[None]:
-        """Remember that a function is running; tracing one without end is an error."""
-        if any(f is function and branches < self.branches for f, branches in self.active):
+    def refuse_endless(self, called: object, name: str, calls: Calls) -> None:
+        """Raise an error where tracing a call would never end."""
+        if any(running is called and branches < self.branches for running, branches in calls):
             raise LoweringError(
                 f"`{name}` calls itself under a condition that is known only when the compiled "
                 "program runs, so that tracing it would never end: call it with concrete values "
                 "outside of jax.jit, or write the loop as R.while_loop or R.scan"
             )
-        self.active.append((function, self.branches))
-        try:
-            yield
-        finally:
-            self.active.pop()
 
     def sequence(self, seq: SeqExpr, frame: Frame) -> Any:
         for binding in seq.bindings():
@@ -132,7 +142,7 @@ class Interpreter:
             case Function():
                 return self.closure(expr, f"{frame.name}.closure", frame)
             case GlobalVar() | ExternFunc():
-                return self.callee(expr)
+                return self.callee(expr, frame)
             case _:
                 return literal(expr, frame)
 
@@ -153,7 +163,7 @@ class Interpreter:
         with scope, _dtypes_of(call, args):
             return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
 
-    def callee(self, expr: GlobalVar | ExternFunc) -> Callable[..., Any]:
+    def callee(self, expr: GlobalVar | ExternFunc, frame: Frame) -> Callable[..., Any]:
         """A function of the module, or one registered from outside, as a callable."""
         function = self.mod[expr] if isinstance(expr, GlobalVar) else expr
         if isinstance(function, ExternFunc):
@@ -161,7 +171,12 @@ class Interpreter:
         assert isinstance(expr, GlobalVar)
         if function.attrs.get("Primitive"):
             return self.region(function, expr.name)
-        return self.closure(function, expr.name, None)
+
+        def run(*args: Any) -> Any:
+            self.refuse_endless(function, expr.name, frame.calls)
+            return self.run(function, args, expr.name, calls=frame.calls)
+
+        return run
 
     def region(self, function: Function, name: str) -> Callable[..., Any]:
         """A fused function: one program of its name inside the one that calls it."""
@@ -170,12 +185,22 @@ class Interpreter:
             with jax.named_scope(name):
                 if all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
                     return _region(self.mod, function, name)(*args)
-                return self.run(function, args, name, None)
+                return self.run(function, args, name)
 
         return run
 
-    def closure(self, function: Function, name: str, outer: Frame | None) -> Callable[..., Any]:
-        return lambda *args: self.run(function, args, name, outer)
+    def closure(self, function: Function, name: str, outer: Frame) -> Callable[..., Any]:
+        """A closure as a callable, which is known by itself: the next one made here is another."""
+
+        def run(*args: Any) -> Any:
+            self.refuse_endless(run, name, self.closures)
+            self.closures.append((run, self.branches))
+            try:
+                return self.run(function, args, name, outer)
+            finally:
+                self.closures.pop()
+
+        return run
 
     def branch(self, expr: If, frame: Frame) -> Any:
         """The branch that the condition chooses: now if it is known, else when the program runs."""
@@ -207,7 +232,7 @@ def _region(mod: IRModule, function: Function, name: str) -> Callable[..., Any]:
     """A fused function as a program, the same one at each call."""
 
     def run(*args: Any) -> Any:
-        return Interpreter(mod).run(function, args, name, None)
+        return Interpreter(mod).run(function, args, name)
 
     run.__name__ = run.__qualname__ = name
     return jax.jit(run)

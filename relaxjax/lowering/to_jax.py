@@ -24,7 +24,7 @@ def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
         try:
-            return Interpreter(mod).run(function, values, name, None)
+            return Interpreter(mod).run(function, values, name)
         except RecursionError as error:
             raise RecursionError(
                 f"`{name}` calls itself more often than Python's stack has room for: "

@@ -33,7 +33,7 @@ def with_gradients(mod: IRModule, name: str) -> Callable[..., tuple[Any, list[An
     def run(*args: Any) -> tuple[Any, list[Any]]:
         values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
         watcher = _Watcher(mod)
-        return watcher.run(function, values, name, None), watcher.gradients
+        return watcher.run(function, values, name), watcher.gradients
 
     return run
 
@@ -52,7 +52,7 @@ def blame(mod: IRModule, args: Sequence[Any]) -> str | None:
     if faults:
         return "\n".join(fault.text for fault in faults)
     finder = _Finder(mod)
-    result, gradients = finder.run(mod[ADJOINT], list(map(as_jax, args)), ADJOINT, None)
+    result, gradients = finder.run(mod[ADJOINT], list(map(as_jax, args)), ADJOINT)
     loss = result[0] if isinstance(result, tuple) else result
     ends = [fault for leaf in (loss, *gradients) if (fault := _fault("", leaf)) is not None]
     if not ends:
@@ -69,8 +69,8 @@ class _Watcher(Interpreter):
         super().__init__(mod)
         self.gradients: list[Any] = []
 
-    def callee(self, expr: GlobalVar | ExternFunc) -> Callable[..., Any]:
-        function = super().callee(expr)
+    def callee(self, expr: GlobalVar | ExternFunc, frame: Frame) -> Callable[..., Any]:
+        function = super().callee(expr, frame)
         if not isinstance(expr, GlobalVar) or expr.name != ADJOINT:
             return function
 
