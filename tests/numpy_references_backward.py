@@ -22,8 +22,8 @@ def adjoints(forward: Callable[..., Any], *places: int) -> Callable[..., Any]:
     """The adjoints of the arguments at `places`, of one of them no tuple."""
 
     def run(g: Any, *args: Any, **attrs: Any) -> Any:
-        found = tuple(_adjoint(forward, g, list(args), place, attrs) for place in places)
-        return found if len(found) > 1 else found[0]
+        found = [_adjoint(forward, g, list(args), place, attrs) for place in places]
+        return tuple(found) if len(places) > 1 else found[0]
 
     return run
 

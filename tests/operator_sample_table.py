@@ -2,10 +2,12 @@
 
 import samples_attention
 import samples_elementwise
+import samples_empty
 import samples_image
 import samples_indexing
 import samples_layers
 import samples_layout
+import samples_narrow
 import samples_quantization
 import samples_random
 import samples_shapes
@@ -28,3 +30,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_vision.SAMPLES,
     **samples_windows.SAMPLES,
 }
+# Of each operator the usual samples come first: what runs some only runs those.
+for _more in (samples_narrow.SAMPLES, samples_empty.SAMPLES):
+    for _name, _found in _more.items():
+        SAMPLES[_name] = [*SAMPLES[_name], *_found]

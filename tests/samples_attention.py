@@ -52,4 +52,13 @@ SAMPLES["relax.grad.attention_var_len_backward"] = [
         exactly(4, "int32"),
         smooth=False,
     ),
+    sample(
+        *[floats(1, 5, 1, 2)] * 4,
+        exactly([0, 0, 3], "int32"),
+        exactly(3, "int32"),
+        scale=0.3,
+        causal_mask="BottomRight",
+        window_size=2,
+        smooth=False,
+    ),
 ]

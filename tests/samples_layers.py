@@ -89,6 +89,8 @@ SAMPLES["relax.nn.sparse_dense"] = [
 ]
 SAMPLES["relax.grad.sparse_dense_backward"] = [
     sample(floats(5, 6), floats(5, 6), floats(3, 2, 3), *_BLOCKS),
+    sample(floats(2, 5, 6), floats(2, 5, 6), floats(3, 2, 3), *_BLOCKS, second_order=False),
+    sample(floats(2), floats(6), floats(0, 2, 3), exactly([], "int32"), exactly([0, 0], "int32")),
 ]
 SAMPLES["relax.nn.prelu"] = [
     sample(floats(2, 5), floats(5)),

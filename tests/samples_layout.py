@@ -20,10 +20,12 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.compiler_begin": [
         sample(floats(2, 5), "numpy"),
         sample(integers(0, 3), "pallas", smooth=False),
+        sample(floats(), "mine"),
     ],
     "relax.compiler_end": [
         sample(floats(2, 5), "numpy"),
         sample(floats(), "mine"),
+        sample(integers(0, 3), "pallas", smooth=False),
     ],
     "relax.hint_on_device": [
         sample(floats(2, 5), "cuda:0"),

@@ -57,6 +57,15 @@ SAMPLES["relax.nn.conv3d"] = [
         second_order=False,
     ),
     sample(floats(1, 2, 2, 2, 5), floats(3, 2, 1, 1, 1), second_order=False),
+    sample(
+        floats(1, 4, 3, 4, 5),
+        floats(2, 2, 2, 2, 2),
+        (1, 2, 2),
+        (1, 0, 1, 1, 2, 1),
+        (2, 1, 2),
+        2,
+        second_order=False,
+    ),
 ]
 SAMPLES["relax.nn.conv1d_transpose"] = [
     sample(floats(2, 3, 5), floats(3, 4, 3)),
@@ -93,6 +102,16 @@ SAMPLES["relax.nn.conv3d_transpose"] = [
     sample(floats(1, 2, 2, 3, 2), floats(2, 2, 2, 2, 2), second_order=False),
     sample(floats(1, 2, 2, 2, 2), floats(2, 1, 2, 2, 2), 2, 1, 1, groups=2, second_order=False),
     sample(floats(1, 2, 1, 1, 5), floats(2, 2, 1, 1, 1), second_order=False),
+    sample(
+        floats(1, 2, 2, 1, 3),
+        floats(2, 1, 2, 2, 2),
+        (1, 2, 2),
+        1,
+        (0, 1, 1),
+        (2, 1, 2),
+        2,
+        second_order=False,
+    ),
 ]
 
 _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
@@ -103,6 +122,11 @@ _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
             floats(2, 1, 6),
             (2, 1, 3),
             {"pool_size": 2, "strides": 2, "dilation": 2, "ceil_mode": True},
+        ),
+        (
+            floats(1, 2, 7),
+            (1, 2, 4),
+            {"pool_size": 2, "strides": 2, "padding": 1, "dilation": 2},
         ),
     ],
     2: [
@@ -129,6 +153,11 @@ _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
             (1, 2, 3, 3),
             {"pool_size": 2, "dilation": 2, "count_include_pad": True},
         ),
+        (
+            floats(1, 1, 5, 6),
+            (1, 1, 3, 3),
+            {"pool_size": 2, "strides": 2, "padding": (1, 0, 1, 2), "dilation": (2, 3)},
+        ),
     ],
     3: [
         (floats(1, 2, 3, 4, 4), (1, 2, 2, 3, 3), {"pool_size": 2}),
@@ -138,6 +167,11 @@ _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
             {"pool_size": 2, "strides": 2, "padding": 1, "count_include_pad": False},
         ),
         (floats(1, 2, 2, 3, 1), (1, 1, 2, 2, 1), {"pool_size": (2, 1, 2), "layout": "NDHWC"}),
+        (
+            floats(1, 1, 3, 4, 5),
+            (1, 1, 2, 2, 3),
+            {"pool_size": 2, "strides": 2, "padding": 1, "dilation": 2},
+        ),
     ],
 }
 for _count, _cases in _POOLS.items():

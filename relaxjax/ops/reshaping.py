@@ -58,6 +58,8 @@ def _resolved(dims: Sequence[Dim], wanted: Sequence[Dim]) -> tuple[Dim, ...]:
 def _copied(dims: Sequence[Dim], axis: int) -> Dim:
     if axis < len(dims):
         return dims[axis]
+    if element_count(dims) == 0:
+        return 0
     raise OpError(f"the 0 at {axis} in `shape` has no dimension to copy: `x` is {dims_text(dims)}")
 
 

@@ -1,7 +1,9 @@
 """The numbers that operators give, against references that know nothing of their lowerings."""
 
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import chex
@@ -9,13 +11,17 @@ import jax
 import numpy as np
 import pytest
 from numpy_references import REFERENCES
+from numpy_references_functions import PROGRAMS, Program
 from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES
 from operator_samples import Array, Dims
+from parsing import parse_functions
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.walk import post_order
+from relaxjax.lowering import to_jax
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -30,6 +36,28 @@ BACKWARD = (1e-5, 1e-6)
 def _wide() -> Iterator[None]:
     with jax.enable_x64(True):
         yield
+
+
+ENOUGH = 3
+# What they do when they run is no number: the named file tests it.
+EFFECTS = {"relax.print": "test_core.py", "relax.assert_op": "test_core.py"}
+
+
+@pytest.mark.parametrize("name", [name for name in OPS if name.startswith("relax.")])
+def test_every_operator_has_a_reference_and_enough_samples(name: str) -> None:
+    """One without parameters has no more than one call."""
+    wanted = ENOUGH if get_op(name).params else 1
+    if name in PROGRAMS:
+        assert len(PROGRAMS[name]) >= wanted
+    else:
+        assert name in REFERENCES, f"numpy_references has no reference of {name}"
+        assert len(SAMPLES.get(name, [])) >= wanted, f"{name} needs {wanted} samples"
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_effects_are_tested_where_it_is_said(name: str) -> None:
+    text = (Path(__file__).parent / EFFECTS[name]).read_text()
+    assert f'run("{name.removeprefix("relax.")}"' in text
 
 
 @lru_cache(1)
@@ -53,15 +81,42 @@ def _results(name: str) -> list[tuple[list[Any], Any]]:
 def test_the_reference_agrees(name: str, index: int) -> None:
     sample = SAMPLES[name][index]
     values, found = _results(name)[index]
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # numpy's, of means of nothing
         given = iter(values) if name.startswith("relax.random.") else map(_widened, values)
         expected = REFERENCES[name](*_plain(sample.args, given), **sample.attrs)
-    sizes = [_size(leaf) for leaf in (*values, *jax.tree.leaves(found))]
-    rtol, atol = TOLERANCES[min(sizes, default=8)]
+    tolerance = _tolerance((values, found))
     if name.startswith("relax.grad."):
-        rtol, atol = max(rtol, BACKWARD[0]), max(atol, BACKWARD[1])
+        tolerance = tuple(map(max, tolerance, BACKWARD))
+    _assert_close(found, expected, tolerance)
+
+
+FUNCTIONS = [
+    pytest.param(name, program, id=f"{name}-{index}")
+    for name, programs in PROGRAMS.items()
+    for index, program in enumerate(programs)
+]
+
+
+@pytest.mark.parametrize(("name", "program"), FUNCTIONS)
+def test_programs_of_functions_agree(name: str, program: Program) -> None:
+    module = parse_functions(program.text)
+    assert get_op(name) in {
+        part for f in module.relax_functions().values() for part in post_order(f)
+    }
+    values = [array.value(index) for index, array in enumerate(program.args)]
+    found = jax.jit(to_jax(module, "main"), compiler_options=QUICK)(*values)
+    _assert_close(found, program.reference(*values), _tolerance((values, found)))
+
+
+def _assert_close(found: Any, expected: Any, tolerance: tuple[float, ...]) -> None:
     assert jax.tree.map(np.shape, found) == jax.tree.map(np.shape, expected)
+    rtol, atol = tolerance
     chex.assert_trees_all_close(_as_floats(found), _as_floats(expected), rtol=rtol, atol=atol)
+
+
+def _tolerance(values: Any) -> tuple[float, ...]:
+    return TOLERANCES[min(map(_size, jax.tree.leaves(values)), default=8)]
 
 
 def _size(value: Any) -> int:

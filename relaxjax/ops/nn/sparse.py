@@ -9,6 +9,7 @@ from jax import lax
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import widened
 from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
@@ -31,7 +32,7 @@ def _by_blocks(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: 
 
 
 def _by_elements(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: Any) -> Any:
-    """The same with the blocks taken apart, as a matrix of compressed rows."""
+    """The same with the blocks taken apart, as a matrix of compressed rows, of 32 bits or more."""
     from jax.experimental import sparse  # which takes a while to import
 
     count, rows, columns = weight_data.shape
@@ -51,9 +52,10 @@ def _by_elements(data: Any, weight_data: Any, weight_indices: Any, weight_indptr
     ends = jnp.cumsum(jnp.repeat(lengths * columns, rows), dtype=weight_indptr.dtype)
     starts = jnp.concatenate([jnp.zeros(1, ends.dtype), ends])
     shape = (height * rows, data.shape[-1])
-    matrix = sparse.BCSR((values.reshape(-1), indices.reshape(-1), starts), shape=shape)
-    flat = data.reshape(-1, data.shape[-1])
-    return (matrix @ flat.T).T.reshape(*data.shape[:-1], height * rows)
+    matrix = sparse.BCSR((widened(values).reshape(-1), indices.reshape(-1), starts), shape=shape)
+    flat = widened(data).reshape(-1, data.shape[-1])
+    product = (matrix @ flat.T).T.reshape(*data.shape[:-1], height * rows)
+    return lax.convert_element_type(product, data.dtype)
 
 
 def _sparse_dense(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: Any) -> Any:

@@ -51,7 +51,7 @@ def _gathered(rows: Any, counts: Any) -> tuple[Any, Any]:
     kept = jnp.expand_dims(places, 0) < jnp.expand_dims(counts, 1)
     targets = jnp.where(kept, targets, jnp.full_like(targets, length))
     packed = jnp.zeros((length, *rows.shape[2:]), rows.dtype)
-    return packed.at[targets].set(rows, mode="drop"), ends[-1:]
+    return packed.at[targets].set(rows, mode="drop"), jnp.sum(counts, keepdims=True)
 
 
 def _all_class_non_max_suppression(

@@ -19,7 +19,7 @@ from relaxjax.ops.unary import require_float
 def _boxes(loc_pred: Any, anchor: Any, clip: bool, variances: Sequence[float]) -> Any:
     """Anchors moved and scaled by what was predicted, as (ymin, xmin, ymax, xmax)."""
     scales = jnp.asarray(variances, loc_pred.dtype).reshape(1, 1, 4)
-    moves = loc_pred.reshape(loc_pred.shape[0], -1, 4) * scales
+    moves = loc_pred.reshape(loc_pred.shape[0], anchor.shape[1], 4) * scales
     low, high = anchor[..., :2], anchor[..., 2:]
     half = jnp.asarray(0.5, anchor.dtype)
     centre = moves[..., :2] * (high - low) + (low + high) * half

@@ -46,6 +46,8 @@ def select(scores: Any, alive: Any, limit: Any, suppress: Suppress) -> tuple[Any
         return scores, alive, picks.at[count].set(best), count + 1
 
     start = (scores, alive, jnp.zeros_like(places), jnp.zeros((), jnp.int32))
+    if scores.shape[0] == 0:
+        return start[2:]  # of no boxes there is no best one to trace the search of
     _, _, picks, count = lax.while_loop(more, pick, start)
     return picks, count
 
