@@ -99,9 +99,10 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _gelu_tanh_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
-    square, one, half = x * x, scalar(1, x), scalar(0.5, x)
-    tanh = call("tanh", x * (scalar(_GELU_SCALE, x) * (one + square * _GELU_CUBIC)))
-    slope = scalar(_GELU_SCALE, x) * (one + square * (3 * _GELU_CUBIC))
+    """The hyperbolic tangent is that of the lowering, step by step, so that it is taken once."""
+    scale, cubic, half, one = (scalar(c, x) for c in (_GELU_SCALE, _GELU_CUBIC, 0.5, 1))
+    tanh = call("tanh", scale * (x + cubic * x * x * x))
+    slope = scale * (one + x * x * (3 * _GELU_CUBIC))
     return g * (half * (one + tanh) + half * x * (one - tanh * tanh) * slope)
 
 
