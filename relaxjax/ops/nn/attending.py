@@ -149,7 +149,7 @@ def _weights(
         scores = jnp.where(seen, scores, jnp.asarray(-jnp.inf, wide))
     if certain and scores.shape[-1] != 0:
         return jax.nn.softmax(scores)
-    top = lax.stop_gradient(jnp.max(scores, -1, keepdims=True, initial=-jnp.inf))
+    top = lax.stop_gradient(lax.expand_dims(lax.reduce_max(scores, (3,)), (3,)))
     powers = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top)))
     total = jnp.sum(powers, -1, keepdims=True)
     return powers / jnp.where(total == 0, jnp.ones_like(total), total)
