@@ -17,6 +17,7 @@ from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
 from relaxjax.ops.platform import platform
 
 from .interpreter import LoweringError, holds_tensors
+from .products import with_quick_products
 from .target import Target, platform_of
 from .tracing import Lowering, trace_call
 
@@ -64,7 +65,8 @@ class _Legalization:
         self.skipped = frozenset(skip_ops)
 
     def function(self, function: Function) -> Function:
-        return expand_bindings(function, self.expansion)
+        legal = expand_bindings(function, self.expansion)
+        return with_quick_products(legal) if self.lowered_for == "cpu" else legal
 
     def expansion(self, binding: Binding, builder: BlockBuilder) -> Expr | None:
         """The value of a binding in `lax.*`, what it needs emitted before; None if it stays."""
