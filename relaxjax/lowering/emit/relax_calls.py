@@ -22,7 +22,7 @@ def _helper(name: str) -> Callable[[Writing], str]:
 
 
 def _scan(writing: Writing) -> str:
-    usual = {"length": None, "reverse": False}
+    usual = {"length": None, "reverse": False, "unroll": 1}
     left_out = [attr for attr, value in usual.items() if writing.attrs.get(attr) == value]
     return call("lax.scan", *writing.texts, *writing.named(*left_out, "checkpoint"))
 
