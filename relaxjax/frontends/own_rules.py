@@ -1,105 +1,163 @@
 """Functions of JAX with derivatives of their own: private functions with custom gradients here."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, Names
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TupleType
 from relaxjax.ops.lax import JaxSymbols, read_jaxpr, type_of
 
+# Derivatives of a function, by the attribute that names each.
+Rules: TypeAlias = dict[str, Function]
+
 
 class OwnRules:
     """Turns calls of functions with `jax.custom_jvp` or `jax.custom_vjp` into calls of `module`'s.
 
-    Each becomes a private function, whose custom gradient is another one: the pullback that JAX
-    derives by the rule. The same function with the same pullback is there once. No function gets
-    the name that is `taken`.
+    Each becomes a private function, whose derivatives are others, as JAX derives them by the rule:
+    its pullback, and by `jax.custom_jvp` its tangent too. The same functions are there once. None
+    gets the name that is `taken`.
     """
 
     def __init__(self, taken: str) -> None:
         self.module = IRModule()
         self._taken = taken
-        self._found: list[tuple[str, Function, Function]] = []
+        self._found: dict[str, tuple[Function, Rules]] = {}
+        self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
 
     def __call__(self, eqn: Any, args: list[Expr]) -> Call:
         """The call of a function in the place of an equation."""
         program = eqn.params["call_jaxpr"]
-        several = len(eqn.outvars) != 1
-        forward = self._function(program, len(eqn.invars), several)
-        avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
-        pullback = jax.make_jaxpr(_pullback(eqn))(*avals)
-        backward = self._function(pullback, len(eqn.invars), True, packed=several)
-        return Call(self._known_or_added(_name(program), forward, backward), tuple(args))
+        function = self._function(program, len(eqn.invars), _value)
+        name = self._known(eqn, function) or self._added(eqn, function, _name(program))
+        return Call(self.module.get_global_var(name), tuple(args))
 
-    def _known_or_added(self, hint: str, forward: Function, backward: Function) -> GlobalVar:
-        for name, *pair in self._found:
-            if all(map(structural_equal, pair, (forward, backward))):
-                return self.module.get_global_var(name)
-        name = self._added(hint, forward)
-        rule = self._added(f"{name}_gradient", backward)
-        self._found.append((name, forward, backward))
-        own = forward.with_attr(CUSTOM_GRADIENT, rule)
-        self.module = self.module.with_function(name, own)
-        return self.module.get_global_var(name)
+    def _known(self, eqn: Any, function: Function) -> str | None:
+        """The function that is there already: equal, and so are its derivatives.
 
-    def _added(self, hint: str, function: Function) -> str:
+        A rule mostly calls the very function that it is of, and that one is still open then.
+        """
+        for name, (known, place) in self._open.items():
+            if place == _place(eqn) and structural_equal(function, known):
+                return name
+        for name, (known, rules) in self._found.items():
+            if structural_equal(function, known) and _equal(self._rules(eqn, name, known), rules):
+                return name
+        return None
+
+    def _added(self, eqn: Any, function: Function, hint: str) -> str:
+        name = self._entered(hint, function)
+        rules = self._rules(eqn, name, function)
+        self._found[name] = function, rules
+        for attr, rule in rules.items():
+            function = function.with_attr(attr, self._entered(f"{name}{_ENDINGS[attr]}", rule))
+        self.module = self.module.with_function(name, function)
+        return name
+
+    def _entered(self, hint: str, function: Function) -> str:
         name = Names([*self.module, self._taken]).unique(hint)
         self.module = self.module.with_function(name, function)
         return name
 
-    def _function(
-        self, program: Any, operands: int, as_tuple: bool, packed: bool = False
-    ) -> Function:
-        """A program as a private function, whose results are a tuple or the only one.
+    def _rules(self, eqn: Any, name: str, function: Function) -> Rules:
+        """The derivatives that an equation's function has by its rule, by the attribute of each."""
+        operands, results = ([var.aval for var in vars] for vars in (eqn.invars, eqn.outvars))
+        count = len(results)
+        self._open[name] = function, _place(eqn)
+        pullback = jax.make_jaxpr(_pullback(eqn))(*operands, *results)
+        rules = {CUSTOM_GRADIENT: self._function(pullback, len(operands), Tuple)}
+        if eqn.primitive.name == "custom_jvp_call":
+            inputs = [*operands, *filter(_can_vary, operands)]
+            rules[CUSTOM_JVP] = self._function(
+                jax.make_jaxpr(_tangent(eqn))(*inputs),
+                len(inputs),
+                lambda both: Tuple((_value(both[:count]), _value(both[count:]))),
+            )
+        del self._open[name]
+        return rules
 
-        What comes after the operands is `packed` in a tuple, or each a parameter too.
-        """
+    def _function(
+        self, program: Any, apart: int, result: Callable[[tuple[Expr, ...]], Expr]
+    ) -> Function:
+        """A program as a private function; what it takes after `apart` inputs is one parameter."""
         symbols = JaxSymbols()
         types = [type_of(var.aval, symbols) for var in program.jaxpr.invars]
-        single = operands if packed else len(types)
-        params = [Var(f"x{index}", ty) for index, ty in enumerate(types[:single])]
+        params = [Var(f"x{index}", ty) for index, ty in enumerate(types[:apart])]
         args: list[Expr] = [*params]
-        if packed:
-            params.append(Var(f"x{single}", TupleType(tuple(types[single:]))))
-            args += [TupleGetItem(params[-1], index) for index in range(len(types) - single)]
         builder = BlockBuilder()
+        if rest := tuple(types[apart:]):
+            last = Var(f"x{apart}", rest[0] if len(rest) == 1 else TupleType(rest))
+            params.append(last)
+            args += [last] if len(rest) == 1 else (TupleGetItem(last, i) for i in range(len(rest)))
         with builder.function("function", params, private=True):
             with builder.dataflow():
                 args = [builder.normalize_leaf(arg) for arg in args]
                 read = read_jaxpr(program, args, builder, symbols=symbols, own_rule=self)
-                results = [builder.emit_output(result) for result in read]
-            builder.emit_func_output(Tuple(tuple(results)) if as_tuple else results[0])
+                outputs = tuple(builder.emit_output(value) for value in read)
+            builder.emit_func_output(result(outputs))
         function = builder.get()["function"]
         assert isinstance(function, Function)
         return function
 
 
+_ENDINGS = {CUSTOM_GRADIENT: "_gradient", CUSTOM_JVP: "_jvp"}
+
+
+def _equal(some: Rules, others: Rules) -> bool:
+    return some.keys() == others.keys() and all(
+        structural_equal(some[attr], others[attr]) for attr in some
+    )
+
+
+def _value(results: tuple[Expr, ...]) -> Expr:
+    """What a function gives: its only result, or a tuple of them."""
+    return results[0] if len(results) == 1 else Tuple(results)
+
+
 def _pullback(eqn: Any) -> Callable[..., Any]:
     """From operands and cotangents of an equation to the adjoints of those that can have one."""
-    call = core.jaxpr_as_fun(_alone(eqn))
-    count = len(eqn.invars)
-    smooth = [index for index, var in enumerate(eqn.invars) if _can_vary(var.aval)]
 
     def pullback(*values: Any) -> tuple[Any, ...]:
-        operands, cotangents = values[:count], values[count:]
-
-        def of_smooth(*varied: Any) -> Any:
-            given = dict(enumerate(operands)) | dict(zip(smooth, varied, strict=True))
-            return call(*given.values())
-
-        results, pull = jax.vjp(of_smooth, *(operands[index] for index in smooth))
+        operands, cotangents = values[: len(eqn.invars)], values[len(eqn.invars) :]
+        function, varied = _of_smooth(eqn, operands)
+        results, pull = jax.vjp(function, *varied)
         return tuple(pull(list(map(_cotangent, cotangents, results))))
 
     return pullback
+
+
+def _tangent(eqn: Any) -> Callable[..., Any]:
+    """From operands of an equation, and tangents of those that can have one, to both results."""
+
+    def tangent(*values: Any) -> tuple[Any, ...]:
+        operands, tangents = values[: len(eqn.invars)], values[len(eqn.invars) :]
+        function, varied = _of_smooth(eqn, operands)
+        results, moved = jax.jvp(function, varied, tangents)
+        return *results, *map(_plain, moved, results)
+
+    return tangent
+
+
+def _of_smooth(eqn: Any, operands: Sequence[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """An equation as a function of those operands that can vary, and their values."""
+    call = core.jaxpr_as_fun(_alone(eqn))
+    smooth = [index for index, operand in enumerate(operands) if _can_vary(operand)]
+
+    def function(*varied: Any) -> Any:
+        given = dict(enumerate(operands)) | dict(zip(smooth, varied, strict=True))
+        return call(*given.values())
+
+    return function, tuple(operands[index] for index in smooth)
 
 
 def _alone(eqn: Any) -> core.ClosedJaxpr:
@@ -113,12 +171,23 @@ def _alone(eqn: Any) -> core.ClosedJaxpr:
 
 
 def _can_vary(aval: Any) -> bool:
-    return bool(jax.numpy.issubdtype(aval.dtype, np.inexact))
+    return bool(jnp.issubdtype(aval.dtype, np.inexact))
 
 
 def _cotangent(cotangent: Any, result: Any) -> Any:
     """The cotangent of a result: one without numbers where it cannot vary."""
     return cotangent if _can_vary(result) else np.zeros(result.shape, jax.dtypes.float0)
+
+
+def _plain(tangent: Any, result: Any) -> Any:
+    """The tangent of a result: zeros of its own dtype where it cannot vary."""
+    return tangent if _can_vary(result) else jnp.zeros(result.shape, result.dtype)
+
+
+def _place(eqn: Any) -> str:
+    """Where in the user's text the function is written that an equation calls."""
+    place: str = eqn.params["call_jaxpr"].jaxpr.debug_info.func_src_info
+    return place
 
 
 def _name(program: Any) -> str:

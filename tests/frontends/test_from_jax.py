@@ -12,7 +12,7 @@ import pytest
 from relaxjax import IRModule, TensorType, from_jax, to_jax
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes import Gradient
+from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 
 X = np.linspace(-1.0, 1.0, 6, dtype="float32").reshape(2, 3)
@@ -126,6 +126,21 @@ def _in_a_loop(x: jax.Array, factor: jax.Array) -> jax.Array:
     return jnp.sum(last) + jnp.sum(sums**2)
 
 
+@jax.custom_jvp
+def squashed(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x)
+
+
+@squashed.defjvp
+def _squashed_jvp(primals: Any, tangents: Any) -> Any:
+    y = squashed(*primals)
+    return y, (1 - y * y * 0.5) * tangents[0]
+
+
+def _by_its_own_value(x: jax.Array, factor: jax.Array) -> jax.Array:
+    return jnp.sum(squashed(squashed(x) * factor))
+
+
 def _several_results(x: jax.Array, factor: jax.Array) -> jax.Array:
     first, second = jax.checkpoint(halves)(x)
     return jnp.sum(first * factor) + jnp.sum(second).astype("float32")
@@ -141,7 +156,10 @@ def _chosen(x: jax.Array, factor: jax.Array) -> jax.Array:
     return jnp.sum(jax.lax.switch(index, branches, x)) * factor
 
 
-@pytest.mark.parametrize("function", [_rounded, _in_a_loop, _several_results, _mapped, _chosen])
+FORWARD = [_by_its_own_value, _several_results, _mapped, _chosen]
+
+
+@pytest.mark.parametrize("function", [_rounded, _in_a_loop, *FORWARD])
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 1.0, 5.0])
 def test_gradients_are_those_of_jax(function: Any, factor: float) -> None:
     """Rules by custom_jvp and custom_vjp count, in loops and branches too, and where they lie.
@@ -153,13 +171,25 @@ def test_gradients_are_those_of_jax(function: Any, factor: float) -> None:
     chex.assert_trees_all_close(gradients(from_jax(function, *args), *args), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("function", FORWARD)
+def test_tangents_are_those_of_jax(function: Any) -> None:
+    args = X, np.float32(1.0)
+    tangents = np.cos(X), np.float32(0.5)
+    pushed = to_jax(read_back(Jvp("main")(from_jax(function, *args))), "main_jvp")
+    chex.assert_trees_all_close(
+        pushed(*args, *tangents), jax.jvp(function, args, tangents), rtol=1e-5
+    )
+
+
 def test_a_rule_is_a_function_of_the_module_and_there_once() -> None:
     def twice(x: jax.Array) -> jax.Array:
         return jnp.sum(jax.nn.relu(jax.nn.relu(x) - 1) + jax.nn.relu(x[:1]))
 
     mod = from_jax(twice, X)
-    assert list(mod) == ["main", "relu", "relu_gradient", "relu1", "relu1_gradient"]
+    rules = ["relu", "relu_gradient", "relu_jvp", "relu1", "relu1_gradient", "relu1_jvp"]
+    assert list(mod) == ["main", *rules]
     assert mod["relu"].attrs["custom_gradient"] == "relu_gradient"
+    assert mod["relu"].attrs["custom_jvp"] == "relu_jvp"
     assert mod["relu1"].params[0].ty == TensorType((1, 3), "float32")
 
 
@@ -182,7 +212,7 @@ def test_a_function_called_main_has_its_name() -> None:
         return jnp.sin(x)
 
     main.defjvp(lambda primals, tangents: (main(*primals), tangents[0]))
-    assert list(from_jax(main, X)) == ["main", "main1", "main1_gradient"]
+    assert list(from_jax(main, X)) == ["main", "main1", "main1_gradient", "main1_jvp"]
 
 
 @pytest.mark.parametrize(
