@@ -12,6 +12,7 @@ import samples_quantization
 import samples_random
 import samples_shapes
 import samples_special
+import samples_values
 import samples_vision
 import samples_windows
 from operator_samples import Sample
@@ -31,6 +32,6 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_windows.SAMPLES,
 }
 # Of each operator the usual samples come first: what runs some only runs those.
-for _more in (samples_narrow.SAMPLES, samples_empty.SAMPLES):
+for _more in (samples_narrow.SAMPLES, samples_empty.SAMPLES, samples_values.SAMPLES):
     for _name, _found in _more.items():
         SAMPLES[_name] = [*SAMPLES[_name], *_found]
