@@ -2,29 +2,15 @@
 
 from collections.abc import Iterable, Sequence
 
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
-from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import free_vars, used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 
 from .inlining import inline_closures
-
-
-def carries_gradient(ty: Type | None) -> bool:
-    """Whether a value of this type can depend smoothly on anything; unknown types may."""
-    match ty:
-        case TupleType(fields=fields):
-            return any(map(carries_gradient, fields))
-        case TensorType(dtype=dtype):
-            return dtype is None or is_float(dtype)
-        case ShapeType() | PrimType():
-            return False
-        case _:
-            return True
 
 
 def active_vars(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
@@ -25,7 +26,6 @@ from relaxjax.lowering.trial import (
     wide_enough_for,
 )
 
-from .activity import carries_gradient
 from .adjoint import GradientError
 from .gradient import Gradient
 from .jvp import Jvp

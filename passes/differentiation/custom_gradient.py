@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
@@ -19,7 +19,6 @@ from relaxjax.ir.walk import rewrite
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.passes.base import pass_factory
 
-from .activity import carries_gradient
 from .adjoint import GradientError
 from .consistency import check_function_rules, check_operator_rules
 

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
 from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -21,7 +21,7 @@ from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
-from .activity import active_vars, carries_gradient, obstacles
+from .activity import active_vars, obstacles
 from .adjoint import GradientError as GradientError
 from .checkpoints import without_marks
 from .halves import Differentiator

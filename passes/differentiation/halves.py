@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
@@ -22,7 +22,6 @@ from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 from .activity import (
     active_params,
     active_vars,
-    carries_gradient,
     local_functions,
     module_functions,
 )

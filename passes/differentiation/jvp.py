@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_JVP, carries_gradient
 from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -13,7 +13,7 @@ from relaxjax.ir.node import replace
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
-from .activity import carries_gradient, obstacles
+from .activity import obstacles
 from .adjoint import GradientError
 from .gradient import Gradient, function_of, refuse_own_rule
 from .inlining import inline_closures

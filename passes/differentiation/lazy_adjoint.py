@@ -3,11 +3,11 @@
 from functools import cached_property
 from typing import TypeAlias
 
+from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TupleType, Type
 
-from .activity import carries_gradient
 from .adjoint import Adjoint, item, zeros
 
 # An adjoint as far as it is known: whole, or the fields of a tuple that something came back to.

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.node import replace
@@ -10,7 +11,6 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.walk import free_vars
 
-from .activity import carries_gradient
 from .adjoint import Adjoint, Reverse, item, zeros
 from .parts import Halves, in_terms_of
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_JVP, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
@@ -18,7 +18,7 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
-from .activity import carries_gradient, local_functions, module_functions
+from .activity import local_functions, module_functions
 from .adjoint import item, zeros
 from .inlining import inline_closures, resolve_casts
 from .parts import is_flat

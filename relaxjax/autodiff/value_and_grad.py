@@ -53,8 +53,8 @@ class ValueAndGrad:
         program = self._program(arguments)
         arrays = [arguments.leaves[place] for place in arguments.traced]
         adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
-        result, gradients = adjoint(*program.captured, *arrays)
-        leaves = result if isinstance(result, tuple) else (result,)
+        wanted = [len(program.captured) + place for place in _wanted(arguments)]
+        leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
         value = jax.tree.unflatten(program.results, leaves)
         return value, jax.tree.unflatten(arguments.wanted_tree, gradients)
 
@@ -78,7 +78,7 @@ class ValueAndGrad:
     def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
         """The backward program: written by Gradient, simplified, legalised, its memory planned."""
         params = program.module[LOSS].params[len(program.captured) :]
-        wanted = [params[arguments.traced.index(place)] for place in arguments.wanted]
+        wanted = [params[place] for place in _wanted(arguments)]
         mod = Gradient(LOSS, wanted, lazy=True)(program.module)
         for one in (
             DeadCodeElimination([ADJOINT]),
@@ -133,6 +133,39 @@ def grad(
         return (found, value[1]) if has_aux else found
 
     return gradients
+
+
+def _wanted(arguments: Arguments) -> list[int]:
+    """Which of the traced leaves are differentiated by."""
+    return [arguments.traced.index(place) for place in arguments.wanted]
+
+
+def _with_tangent(
+    adjoint: Callable[..., Any], program: JaxProgram, wanted: Sequence[int]
+) -> Callable[..., Any]:
+    """The adjoint as a function of arrays that JAX differentiates as it would its own.
+
+    The derivatives of a gradient are not in the backward program where a function has a derivative
+    of its own: they are made of the loss.
+    """
+
+    def ours(*arrays: Any) -> Any:
+        result, gradients = adjoint(*arrays)
+        return list(result) if isinstance(result, tuple) else [result], tuple(gradients)
+
+    def theirs(*arrays: Any) -> Any:
+        def loss(*varied: Any) -> Any:
+            given = dict(enumerate(arrays)) | dict(zip(wanted, varied, strict=True))
+            results = program.run(*given.values())
+            return results[0], results
+
+        places = tuple(range(len(wanted)))
+        both = jax.value_and_grad(loss, places, has_aux=True)(*(arrays[i] for i in wanted))
+        return list(both[0][1]), both[1]
+
+    function = jax.custom_jvp(ours)
+    function.defjvp(lambda primals, tangents: jax.jvp(theirs, primals, tangents))
+    return function
 
 
 def _check_result(result: Any, has_aux: bool) -> None:

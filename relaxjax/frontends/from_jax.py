@@ -7,6 +7,7 @@ from keyword import iskeyword
 from typing import Any
 
 import jax
+from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, Names
 from relaxjax.ir.expr import Tuple, Var
@@ -22,10 +23,11 @@ class JaxProgram:
     """A function of arrays as a module, whose only public function is of the same arrays.
 
     Before them it takes those that the JAX function `captured` from around it. It gives the leaves
-    of the result, whose nesting is `results`.
+    of the result, whose nesting is `results`. `run` is the same in JAX.
     """
 
     module: IRModule
+    run: Callable[..., Any]
     captured: tuple[Any, ...]
     results: Any
 
@@ -74,10 +76,12 @@ def traced(
     program, captured = closed, ()
     if captures:
         inner, captured = closed.jaxpr, tuple(closed.consts)
-        program = inner.replace(constvars=[], invars=[*inner.constvars, *inner.invars])
+        inputs = [*inner.constvars, *inner.invars]
+        program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
     module = _module(program, labels, symbols, name)
-    return JaxProgram(module, captured, jax.tree.structure(results))
+    run = core.jaxpr_as_fun(program)
+    return JaxProgram(module, run, captured, jax.tree.structure(results))
 
 
 def leaf_names(
@@ -133,11 +137,11 @@ def _check_array(leaf: Any, name: str) -> None:
 
 
 def _module(program: Any, labels: Sequence[str], symbols: JaxSymbols, name: str) -> IRModule:
-    """The module of a jaxpr, which is closed or takes everything as its arguments."""
+    """The module of a closed jaxpr."""
     unique = Names()
     params = [
         Var(unique.unique(label), type_of(var.aval, symbols))
-        for label, var in zip(labels, getattr(program, "jaxpr", program).invars, strict=True)
+        for label, var in zip(labels, program.jaxpr.invars, strict=True)
     ]
     rules = OwnRules(name)
     builder = BlockBuilder()

@@ -1,8 +1,9 @@
-"""Functions that are the derivatives of others: the attributes that name them."""
+"""What has a derivative, and the functions that are the derivatives of others."""
 
 from collections.abc import Iterator
 
 from .function import Function
+from .types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
 from .walk import global_vars
 
 # The attributes of a function that name the functions of the module that are its derivatives.
@@ -15,3 +16,16 @@ def named_functions(function: Function) -> Iterator[str]:
     for attr in (CUSTOM_GRADIENT, CUSTOM_JVP):
         if attr in function.attrs:
             yield function.attrs[attr]
+
+
+def carries_gradient(ty: Type | None) -> bool:
+    """Whether a value of this type can depend smoothly on anything; unknown types may."""
+    match ty:
+        case TupleType(fields=fields):
+            return any(map(carries_gradient, fields))
+        case TensorType(dtype=dtype):
+            return dtype is None or is_float(dtype)
+        case ShapeType() | PrimType():
+            return False
+        case _:
+            return True

@@ -147,7 +147,8 @@ def _scalar(value: bool | int | float, ty: TensorType, subject: str, name: str) 
     if ty.ndim > 0 or ty.dtype is None:
         return value if ty.ndim > 0 else np.asarray(value)
     dtype = np_dtype(ty.dtype)
-    kinds = {bool: "b", int: "iuf", float: "f"}[type(value)]
+    # JAX has subclasses of its own, of floats and the others.
+    kinds = "b" if isinstance(value, bool) else "iuf" if isinstance(value, int) else "f"
     kind = "f" if is_float(ty.dtype) else np.dtype(dtype).kind
     if kind in kinds:
         with np.errstate(over="ignore"):

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
@@ -37,6 +38,9 @@ from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.packed import packed_function
 
 from .arguments import Symbols, bind, check_width, match_cast
+from .own_rules import with_own_rules
+
+_RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
 
 # What is running, and how many branches with a traced condition were open when it was called.
 Calls: TypeAlias = Sequence[tuple[object, int]]
@@ -176,7 +180,12 @@ class Interpreter:
             self.refuse_endless(function, expr.name, frame.calls)
             return self.run(function, args, expr.name, calls=frame.calls)
 
-        return run
+        rules = {
+            attr: self.callee(self.mod.get_global_var(function.attrs[attr]), frame)
+            for attr in _RULES
+            if attr in function.attrs
+        }
+        return with_own_rules(function, run, *map(rules.get, _RULES)) if rules else run
 
     def region(self, function: Function, name: str) -> Callable[..., Any]:
         """A fused function: one program of its name inside the one that calls it."""

@@ -78,10 +78,28 @@ def test_it_composes_with_transformations_of_jax() -> None:
     expected = jax.vmap(jax.grad(loss), (None, 0, None))(PARAMS, rows, Y)
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
 
-    def squared(gradient: Any, x: Any) -> Any:
-        return jnp.sum(gradient(loss, 1)(PARAMS, x, Y) ** 2)
 
-    found, expected = (jax.grad(squared, 1)(gradient, X) for gradient in (relaxjax.grad, jax.grad))
+@jax.custom_jvp
+def squashed(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x)
+
+
+@squashed.defjvp
+def _squashed_jvp(primals: Any, tangents: Any) -> Any:
+    y = squashed(*primals)
+    return y, (1 - y * y * 0.5) * tangents[0]
+
+
+@pytest.mark.parametrize("outer", [jax.grad, relaxjax.grad])
+def test_second_derivatives_go_by_the_rules_too(outer: Any) -> None:
+    def bent(x: Any, steps: Any) -> Any:
+        return jnp.sum(squashed(x) ** 2) * jnp.sum(steps).astype("float32"), steps
+
+    def squared(gradient: Any, x: Any) -> Any:
+        return jnp.sum(gradient(bent, has_aux=True)(x, np.arange(3))[0] ** 2)
+
+    found = outer(lambda x: squared(relaxjax.grad, x))(X)
+    expected = jax.grad(lambda x: squared(jax.grad, x))(X)
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
 
 

@@ -65,7 +65,9 @@ def test_a_budget_has_a_unit(script: str, capsys: Capture) -> None:
     assert main(["memory", script, "--set", "n=64", "--budget", "1MiB"]) == 0
     assert "0.0% computed again" in capsys.readouterr().out
     assert main(["memory", script, "--set", "n=64", "--budget", "1 parsec"]) == 2
-    assert '`1 parsec` is no memory budget: write "64MiB", "1.5GiB", "60%"' in capsys.readouterr().err
+    assert (
+        '`1 parsec` is no memory budget: write "64MiB", "1.5GiB", "60%"' in capsys.readouterr().err
+    )
 
 
 def test_a_budget_that_cannot_hold(script: str, capsys: Capture) -> None:
