@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 
-from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Expr, GlobalVar, Var
 from relaxjax.ir.function import (
@@ -27,8 +26,8 @@ from relaxjax.passes.notes import in_function
 def Normalize(mod: IRModule) -> IRModule:
     """Bring every function into A-normal form, and infer the types that are missing.
 
-    Empty blocks go, and neighbouring blocks become one unless they are dataflow blocks. What is
-    normal already stays the very same object.
+    Empty blocks go, and neighbouring blocks of one kind become one. What is normal already stays
+    the very same object.
 
     Before:
 
@@ -104,7 +103,7 @@ class _Normalizer:
             for block in seq.blocks:
                 self.block(block)
             built = self.builder.sequence(self.expr(seq.body))
-        blocks = _like(seq.blocks, tidy_blocks(built.blocks))
+        blocks = _like(seq.blocks, built.blocks)
         same = built.body is seq.body and seq.ty is not None
         return replace(seq, blocks=blocks, body=built.body, ty=seq.ty if same else built.ty)
 

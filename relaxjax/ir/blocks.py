@@ -1,15 +1,16 @@
 """Blocks in their tidy form, which is the one that survives printing and reading back."""
 
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from .expr import Var
-from .function import Binding, BindingBlock, DataflowBlock
+from .function import Binding, BindingBlock
 from .node import replace
 from .walk import kept, used_vars
 
 
 def tidy_blocks(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
-    """`blocks` without empty ones, neighbours joined unless they are dataflow blocks.
+    """`blocks` without empty ones, neighbours of one kind joined.
 
     Where nothing is to be done, it is `blocks` itself.
     """
@@ -32,20 +33,8 @@ def in_order(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
 
 
 def _tidy(blocks: Sequence[BindingBlock]) -> Iterator[BindingBlock]:
-    run: list[BindingBlock] = []
-    for block in blocks:
-        if isinstance(block, DataflowBlock) and block.bindings:
-            yield from _joined(run)
-            yield block
-            run = []
-        elif block.bindings:
-            run.append(block)
-    yield from _joined(run)
-
-
-def _joined(run: list[BindingBlock]) -> Iterator[BindingBlock]:
-    if len(run) == 1:
-        yield run[0]
-    elif run:
-        bindings: tuple[Binding, ...] = tuple(b for block in run for b in block.bindings)
-        yield replace(run[0], bindings=bindings)
+    full = [block for block in blocks if block.bindings]
+    for _, alike in groupby(full, key=type):
+        first, *more = alike
+        bindings: tuple[Binding, ...] = tuple(b for block in more for b in block.bindings)
+        yield replace(first, bindings=(*first.bindings, *bindings)) if more else first

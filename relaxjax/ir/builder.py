@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from .attrs import Attrs
+from .blocks import tidy_blocks
 from .expr import Call, DataflowVar, Expr, GlobalVar, Tuple, TupleGetItem, Var, as_tuple
 from .function import (
     Binding,
@@ -194,11 +195,11 @@ class BlockBuilder:
         return self.add_func(function, name)
 
     def sequence(self, output: Expr | Sequence[Expr]) -> SeqExpr:
-        """The sequence built so far, with its result."""
+        """The sequence built so far, with its result; blocks in a row of one kind are one."""
         result = self.normalize_leaf(as_tuple(output))
         scope = self._scope()
         scope.close_block()
-        blocks, scope.blocks = tuple(scope.blocks), []
+        blocks, scope.blocks = tidy_blocks(tuple(scope.blocks)), []
         return SeqExpr(blocks, result)
 
     def normalize(self, expr: Expr) -> Expr:

@@ -1,5 +1,7 @@
 """The tidy form of blocks."""
 
+import pytest
+
 from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.expr import Var, const
 from relaxjax.ir.function import BindingBlock, DataflowBlock, VarBinding
@@ -9,7 +11,7 @@ A, B, C = (VarBinding(Var(name), const(1)) for name in "abc")
 
 
 def test_tidy_blocks_stay_the_same_object() -> None:
-    blocks = (BindingBlock((A,)), DataflowBlock((B,)), DataflowBlock((C,)))
+    blocks = (DataflowBlock((A,)), BindingBlock((B,)), DataflowBlock((C,)))
     assert tidy_blocks(blocks) is blocks
     assert tidy_blocks(()) == ()
 
@@ -19,9 +21,11 @@ def test_empty_blocks_go() -> None:
     assert tidy_blocks((DataflowBlock(()), block, BindingBlock(()))) == (block,)
 
 
-def test_neighbours_are_joined() -> None:
-    first = BindingBlock((A,), span=Span("model.py", 3))
-    (joined,) = tidy_blocks((first, BindingBlock((B, C))))
+@pytest.mark.parametrize("kind", [BindingBlock, DataflowBlock])
+def test_neighbours_of_one_kind_are_joined(kind: type[BindingBlock]) -> None:
+    first = kind((A,), span=Span("model.py", 3))
+    (joined,) = tidy_blocks((first, kind((B, C))))
+    assert type(joined) is kind
     assert joined.bindings == (A, B, C)
     assert joined.span == Span("model.py", 3)
 
@@ -31,6 +35,6 @@ def test_what_stands_on_both_sides_of_an_empty_dataflow_block_is_joined() -> Non
     assert joined.bindings == (A, B)
 
 
-def test_dataflow_blocks_are_not_joined() -> None:
+def test_blocks_of_two_kinds_are_not_joined() -> None:
     dataflow, block = DataflowBlock((A,)), BindingBlock((B,))
     assert tidy_blocks((dataflow, block, BindingBlock((C,))))[0] is dataflow

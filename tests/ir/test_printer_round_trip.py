@@ -204,7 +204,6 @@ def test_blocks() -> None:
     blocks = (
         DataflowBlock((hidden, shown)),
         BindingBlock((between,)),
-        DataflowBlock(()),
         DataflowBlock((bound(shown.var, "a"),)),
     )
     round_trip(IRModule.from_expr(make_function((x,), SeqExpr(blocks, between.var))))

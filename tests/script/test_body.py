@@ -38,18 +38,38 @@ def test_dataflow_blocks() -> None:
             y = R.multiply(y, y)
             a, z = y, x
             R.output(y, z)
+        between = R.exp(z)
         with R.dataflow():
-            w = R.add(y, z)
+            w = R.add(y, between)
         return y
         """
     )
-    first, second = found.body.blocks
+    first, _, second = found.body.blocks
     assert isinstance(first, DataflowBlock)
     assert isinstance(second, DataflowBlock)
     hidden = [isinstance(binding.var, DataflowVar) for binding in first.bindings]
     assert hidden == [True, False, True, False]
     assert found.body.body is first.bindings[1].var
     assert all(isinstance(binding.var, DataflowVar) for binding in second.bindings)
+
+
+def test_dataflow_blocks_in_a_row_are_one() -> None:
+    found = function(
+        """
+        with R.dataflow():
+            a = R.exp(x)
+            y = R.sin(a)
+            R.output(y)
+        with R.dataflow():
+            z = R.cos(y)
+            R.output(z)
+        return z
+        """
+    )
+    (block,) = found.body.blocks
+    assert isinstance(block, DataflowBlock)
+    hidden = [isinstance(binding.var, DataflowVar) for binding in block.bindings]
+    assert hidden == [True, False, False]
 
 
 def test_a_name_hidden_in_a_block_means_afterwards_what_it_meant_before() -> None:

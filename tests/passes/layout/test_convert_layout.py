@@ -201,6 +201,7 @@ def test_each_block_is_converted_by_itself() -> None:
             with R.dataflow():
                 a = R.nn.conv2d(x, w, padding=1)
                 R.output(a)
+            between = R.exp(a)
             with R.dataflow():
                 b = R.nn.conv2d(x, w, padding=1)
                 c = R.add(a, b)

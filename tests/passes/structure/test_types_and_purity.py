@@ -114,8 +114,9 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
     with R.dataflow():
         y = R.call_pure_packed("f", x, ty_args=R.Tensor((3,), "float32"))
         R.output(y)
+    between = R.sin(y)
     with R.dataflow():
-        z = R.exp(y)
+        z = R.exp(between)
         R.output(z)
     return z
 """
@@ -124,8 +125,9 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
     R.func_attr({"relax.force_pure": True})
     y = R.call_packed("f", x, ty_args=R.Tensor((3,), "float32"))
+    between = R.sin(y)
     with R.dataflow():
-        z = R.exp(y)
+        z = R.exp(between)
         R.output(z)
     return z
 """
