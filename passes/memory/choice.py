@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from .budget import Budget, budget_in_bytes
-from .planning import Plan, Planner
+from .plan import Plan
+from .planning import Planner
 from .program import MemoryPlanError
 
 POLICIES = ("none", "free", "balanced", "minimal")

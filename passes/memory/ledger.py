@@ -7,7 +7,8 @@ from functools import cached_property
 from relaxjax.ir.expr import Var
 from relaxjax.ir.span import Span
 
-from .planning import Plan, Planner
+from .plan import Plan
+from .planning import Planner
 from .program import Program, Step
 
 

@@ -1,58 +1,24 @@
 """Choosing which forward values to keep for the backward part, and which to compute again."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
 from relaxjax.ir.expr import Var
 
 from .cuts import boundaries, cheapest_cut
-from .kernels import kernels
-from .placement import Placement, placed
+from .plan import Plan
 from .program import Program, Step
-from .schedule import Task, extra_flops, schedule
+from .search import Search
 
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 4
 _TRIED_SINGLY = 8
+# So many steps are few enough for a search of single values, which may try so many plans.
+_SMALL = 64
+_TRIES = 3000
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
 _FREE = 0.05
 _BALANCED = 0.12
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The forward values that are kept, and what follows from that."""
-
-    program: Program
-    kept: frozenset[Var]
-    late: bool = False  # whether what can wait for the backward part does
-
-    @property
-    def peak(self) -> int:
-        """The most temporary bytes that are live at once."""
-        return self.placement.peak
-
-    @cached_property
-    def placement(self) -> Placement:
-        """Where its values are stored."""
-        found = kernels(self.program, self.tasks)
-        return placed(found.all, found.results)
-
-    @cached_property
-    def extra(self) -> int:
-        """The flops of what is computed again."""
-        return extra_flops(self.tasks)
-
-    @property
-    def changes(self) -> bool:
-        """Whether anything is computed a second time, or waits."""
-        return self.late or any(task.again for task in self.tasks)
-
-    @cached_property
-    def tasks(self) -> list[Task]:
-        """The steps in their order, those among them that are made again too."""
-        return schedule(self.program, self.kept, self.late)
 
 
 class Planner:
@@ -67,19 +33,20 @@ class Planner:
         self.program = program
         self.must_keep = must_keep | {s.var for s in program.forward if not s.pure}
         self.must_recompute = must_recompute
+        self._plans: dict[frozenset[Var], Plan] = {}
         self.total = sum(step.flops for step in program.steps)
 
     @cached_property
     def none(self) -> Plan:
         """Nothing is computed again but what the user asked for."""
         if not self.must_recompute:
-            return self._plan(frozenset(step.var for step in self.program.residuals))
-        return self._plan(cheapest_cut(self.program, lambda s: s.var in self.must_recompute))
+            return self.plan_of(frozenset(step.var for step in self.program.residuals))
+        return self.plan_of(cheapest_cut(self.program, lambda s: s.var in self.must_recompute))
 
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        plan = self._plan(cheapest_cut(self.program, self._is_free))
+        plan = self.plan_of(cheapest_cut(self.program, self._is_free))
         most = int(self.total * _FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
@@ -95,7 +62,7 @@ class Planner:
         """The smallest peak for a small share of the program computed again."""
         most = int(self.total * _BALANCED)
         within = [plan for plan in self.candidates if plan.extra <= most]
-        best = min(within, key=lambda plan: (plan.peak, plan.extra))
+        best = min(within, key=lambda plan: (plan.peak, plan.extra), default=self.none)
         dearer = [plan for plan in self.candidates if plan.extra > most and plan.peak < best.peak]
         for plan in dearer:
             least = self._least_kept(plan, most, self.none.kept | self.free.kept)
@@ -107,18 +74,31 @@ class Planner:
         if self.none.peak <= budget:
             return self.none
         fitting = [plan for plan in self.candidates if plan.peak <= budget]
+        if self._is_small:
+            found = self._searched(budget, [*fitting, self.minimal])
+            return found if found.peak <= budget else None
         if not fitting:
             return None
         cheapest = sorted(fitting, key=lambda plan: (plan.extra, plan.peak))[:_RELAXED]
         relaxed = [self._relaxed(plan, lambda p: p.peak <= budget) for plan in cheapest]
         return min((*cheapest, *relaxed), key=lambda plan: (plan.extra, plan.peak))
 
+    @property
+    def _is_small(self) -> bool:
+        """Whether single values can be tried in turn, and pairs of them."""
+        return len(self.program.steps) <= _SMALL
+
+    def _searched(self, budget: int, starts: Sequence[Plan]) -> Plan:
+        decided = self.must_keep | self.must_recompute
+        values = [step.var for step in self.program.forward if step.var not in decided]
+        return Search(values, self.plan_of, budget, _TRIES).best(self.none, starts)
+
     @cached_property
     def candidates(self) -> list[Plan]:
         """Plans from keeping much to keeping little: what is free, then ever longer segments."""
         found = {self.none.kept: self.none, self.free.kept: self.free}
         for kept in self._segmented():
-            plan = self._plan(kept)
+            plan = self.plan_of(kept)
             found.setdefault(plan.kept, plan)
         return list(found.values())
 
@@ -128,9 +108,9 @@ class Planner:
         least, most = 0, len(worth)
         while least < most:
             count = (least + most) // 2
-            more = self._plan(start | {step.var for step in worth[:count]})
+            more = self.plan_of(start | {step.var for step in worth[:count]})
             least, most = (least, count) if more.extra <= most_extra else (count + 1, most)
-        return self._plan(start | {step.var for step in worth[:least]})
+        return self.plan_of(start | {step.var for step in worth[:least]})
 
     def _worth_keeping(self, plan: Plan, wanted: frozenset[Var]) -> list[Step]:
         """What `plan` does not keep, that which saves most flops a byte first."""
@@ -138,8 +118,12 @@ class Planner:
         order = {step.var: index for index, step in enumerate(self.program.forward)}
         return sorted(steps, key=lambda s: (-s.flops / max(s.size, 1), -order[s.var]))
 
-    def _plan(self, kept: frozenset[Var]) -> Plan:
-        return Plan(self.program, (kept | self.must_keep) - self.must_recompute)
+    def plan_of(self, kept: frozenset[Var]) -> Plan:
+        """The plan that keeps these values, but for what the user decided."""
+        kept = (kept | self.must_keep) - self.must_recompute
+        if kept not in self._plans:
+            self._plans[kept] = Plan(self.program, kept)
+        return self._plans[kept]
 
     def _is_free(self, step: Step) -> bool:
         return step.var not in self.must_keep and (
@@ -175,13 +159,13 @@ class Planner:
         least, most = 0, len(worth)
         while least < most:
             count = (least + most + 1) // 2
-            more = self._plan(start | {step.var for step in worth[:count]})
+            more = self.plan_of(start | {step.var for step in worth[:count]})
             if fits(more):
                 plan, least = more, count
             else:
                 most = count - 1
         for step in worth[least + 1 : least + 1 + _TRIED_SINGLY]:
-            more = self._plan(plan.kept | {step.var})
+            more = self.plan_of(plan.kept | {step.var})
             if more.extra < plan.extra and fits(more):
                 plan = more
         return plan

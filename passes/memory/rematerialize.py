@@ -13,7 +13,8 @@ from relaxjax.passes.differentiation.gradient import function_of
 from .budget import Budget
 from .choice import POLICIES, Chooser
 from .ledger import Ledger
-from .planning import Plan, Planner
+from .plan import Plan
+from .planning import Planner
 from .program import MemoryPlanError, Program
 from .recompute import recomputed
 

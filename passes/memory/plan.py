@@ -1,0 +1,46 @@
+"""A memory plan: the forward values that are kept for the backward part, and what that takes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from relaxjax.ir.expr import Var
+
+from .kernels import kernels
+from .placement import Placement, placed
+from .program import Program
+from .schedule import Task, extra_flops, schedule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The forward values that are kept, and what follows from that."""
+
+    program: Program
+    kept: frozenset[Var]
+    late: bool = False  # whether what can wait for the backward part does
+
+    @property
+    def peak(self) -> int:
+        """The most temporary bytes that are live at once."""
+        return self.placement.peak
+
+    @cached_property
+    def placement(self) -> Placement:
+        """Where its values are stored."""
+        found = kernels(self.program, self.tasks)
+        return placed(found.all, found.results)
+
+    @cached_property
+    def extra(self) -> int:
+        """The flops of what is computed again."""
+        return extra_flops(self.tasks)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is computed a second time, or waits."""
+        return self.late or any(task.again for task in self.tasks)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """The steps in their order, those among them that are made again too."""
+        return schedule(self.program, self.kept, self.late)
