@@ -22,6 +22,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
+from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
 
@@ -39,12 +40,14 @@ class ValueAndGrad:
         function: Callable[..., Any],
         argnums: int | Sequence[int],
         has_aux: bool,
-        **memory: Any,
+        memory_budget: Budget | None,
+        memory_policy: str | None,
     ) -> None:
         self.function = function
         self.argnums = argnums
         self.has_aux = has_aux
-        self.memory = memory
+        self.memory_budget = memory_budget
+        self.memory_policy = memory_policy
         self.__name__: str = getattr(function, "__name__", LOSS)
         functools.update_wrapper(self, function)
 
@@ -89,10 +92,11 @@ class ValueAndGrad:
             FoldConstant(),
             EliminateCommonSubexpr(),
             CanonicalizeBindings(),
-            Rematerialize(ADJOINT, **self.memory),
         ):
             mod = one(mod)
-        return mod
+        if self.memory_budget is None and self.memory_policy is None:
+            return mod
+        return Rematerialize(ADJOINT, self.memory_budget, self.memory_policy)(mod)
 
 
 def value_and_grad(
@@ -100,8 +104,8 @@ def value_and_grad(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
-    policy: str | None = None,
-    budget_bytes: int | None = None,
+    memory_budget: Budget | None = None,
+    memory_policy: str | None = None,
 ) -> ValueAndGrad:
     """A function that gives the value of a loss and its gradients, as `jax.value_and_grad` does.
 
@@ -109,11 +113,12 @@ def value_and_grad(
         value, gradients = step(params, batch)
 
     Like JAX's it belongs inside a `jax.jit`, which calls it once for each set of shapes; called by
-    itself it makes the program anew each time. `policy` or `budget_bytes` say, as for
-    `Rematerialize`, what is computed again rather than kept. Arrays among the arguments are traced
-    whether they are differentiated by or not; everything else stays as it is.
+    itself it makes the program anew each time. Arrays among the arguments are traced whether they
+    are differentiated by or not; everything else stays as it is. With `memory_budget` or
+    `memory_policy`, values are computed again rather than kept, as `Rematerialize` explains; the
+    program is then compiled some times to know what it takes.
     """
-    return ValueAndGrad(function, argnums, has_aux, policy=policy, budget_bytes=budget_bytes)
+    return ValueAndGrad(function, argnums, has_aux, memory_budget, memory_policy)
 
 
 def grad(
@@ -121,11 +126,11 @@ def grad(
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     *,
-    policy: str | None = None,
-    budget_bytes: int | None = None,
+    memory_budget: Budget | None = None,
+    memory_policy: str | None = None,
 ) -> Callable[..., Any]:
     """A function that gives the gradients of a loss, as `jax.grad` does: see `value_and_grad`."""
-    both = value_and_grad(function, argnums, has_aux, policy=policy, budget_bytes=budget_bytes)
+    both = ValueAndGrad(function, argnums, has_aux, memory_budget, memory_policy)
 
     @functools.wraps(function)
     def gradients(*args: Any, **kwargs: Any) -> Any:

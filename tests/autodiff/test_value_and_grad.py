@@ -117,12 +117,12 @@ def test_memory_is_planned() -> None:
     args = np.eye(16, dtype="float32"), np.ones((4096, 16), "float32")
     temporary = {}
     for policy in ("none", "minimal"):
-        step = jax.jit(relaxjax.value_and_grad(deep, policy=policy))
+        step = jax.jit(relaxjax.value_and_grad(deep, memory_policy=policy))
         temporary[policy] = temporary_bytes(step, *args)
         chex.assert_trees_all_close(step(*args), jax.value_and_grad(deep)(*args), rtol=1e-4)
     assert temporary["minimal"] < 0.7 * temporary["none"]
     budget = (temporary["minimal"] + temporary["none"]) // 2
-    step = jax.jit(relaxjax.grad(deep, budget_bytes=budget))
+    step = jax.jit(relaxjax.grad(deep, memory_budget=budget))
     assert temporary_bytes(step, *args) <= budget
 
 
