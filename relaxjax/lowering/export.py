@@ -4,15 +4,17 @@ import io
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 from jax import export as jax_export
+from jax import lax
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import JaxSymbols, aval_of
@@ -75,16 +77,31 @@ def exported_function(
 ) -> jax_export.Exported:
     """One function as an artifact of `jax.export` in memory."""
     _check(mod, name)
-    params = mod[name].params
+    params, known = mod[name].params, _platforms(platforms)
     symbols = JaxSymbols()
     args = [_abstract(param, param.ty, symbols, name) for param in params]
-    run = to_jax(legalize(with_called(mod, selected(mod, name))), name)
+    run = _program(with_called(mod, selected(mod, name)), name, known)
     with jax.enable_x64(needs_x64(mod, name)), _no_places():
-        traced = jax_export.export(jax.jit(run), platforms=_platforms(platforms))
+        traced = jax_export.export(jax.jit(run), platforms=known)
         try:
             return traced(*args)
         except Exception as error:
             raise LoweringError(f"`{name}` cannot be exported: {error}") from error
+
+
+def _program(mod: IRModule, name: str, platforms: Sequence[str]) -> Callable[..., Any]:
+    """A function as JAX's, legalised for each platform; several forms of it lie side by side."""
+    forms = {platform: legalize(mod, platform) for platform in platforms}
+    first, *others = forms.values()
+    if all(structural_equal(first, other) for other in others):
+        return to_jax(first, name)
+    programs = {platform: to_jax(form, name) for platform, form in forms.items()}
+
+    def run(*args: Any) -> Any:
+        return lax.platform_dependent(*args, **programs)
+
+    run.__name__ = name
+    return run
 
 
 def _check(mod: IRModule, name: str) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
@@ -20,6 +21,9 @@ from relaxjax.ops.platform import by_platform, lowering_for, platform
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 
 CONVOLUTION, PRODUCT = "conv_general_dilated", "dot_general"
+# Little work to compile, because each program runs once.
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+FORMS = [f"lax.{name}" for name in (CONVOLUTION, PRODUCT, "gather", "scatter_add")]
 
 
 def module_of(name: str, shapes: list[Any], **attrs: Any) -> IRModule:
@@ -105,6 +109,40 @@ PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
         1,
     ),
 }
+
+
+def with_adjoints(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModule:
+    mod = Gradient("main", cotangent=True)(module_of(name, shapes, **attrs))
+    return LegalizeOps("cpu")(SimplifyGradient()(mod))
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "one element",
+        "a kernel larger than the data",
+        "strides in one dimension",
+        "put back, strides in one dimension",
+        "put back, few channels",
+    ],
+)
+def test_a_batch_of_unknown_size_counts_as_32(case: str) -> None:
+    """So a program for every size of batch has the forms of a usual one, backward too."""
+    name, (data, weight), attrs, _ = PRODUCTS[case]
+    unknown = with_adjoints(name, [(SymbolicVar("n"), *data[1:]), weight], attrs)
+    usual = with_adjoints(name, [(32, *data[1:]), weight], attrs)
+    found, expected = (
+        Counter(op.name for op in post_order(mod["main_adjoint"]) if isinstance(op, Op))
+        for mod in (unknown, usual)
+    )
+    assert {k: found[k] for k in FORMS} == {k: expected[k] for k in FORMS}
+    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (data, weight)]
+    known = with_adjoints(name, [data, weight], attrs)
+    out = jax.eval_shape(to_jax(known, "main"), *args)
+    args.append(np.random.default_rng(1).normal(size=out.shape).astype("float32"))
+    programs = (to_jax(mod, "main_adjoint") for mod in (unknown, known))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize(("name", "shapes", "attrs", "count"), PRODUCTS.values(), ids=PRODUCTS)

@@ -171,8 +171,8 @@ def _bias_part(bias: Any, chunk: Chunk, heads: Any, groups: Any) -> Any:
     """A bias for a chunk, its heads taken apart as those of the query."""
     if bias is None:
         return None
-    part = bias if bias.shape[2] == 1 else bias[:, :, chunk.start : chunk.stop]
-    part = part if bias.shape[3] == 1 else part[..., chunk.low : chunk.high]
+    part = bias if bias.shape[2] == 1 else lax.slice_in_dim(bias, chunk.start, chunk.stop, axis=2)
+    part = part if bias.shape[3] == 1 else lax.slice_in_dim(part, chunk.low, chunk.high, axis=3)
     if groups == 1:
         return part
     batch, count, rows, columns = part.shape
@@ -203,8 +203,8 @@ def attention(
     q, k, v = _rows(query, heads), _by_heads(key), _by_heads(value)
     groups = q.shape[2]
     for chunk in scope.chunks(query.shape[1], key.shape[1]):
-        keys, values = k[:, :, chunk.low : chunk.high], v[:, :, chunk.low : chunk.high]
-        rows = _flat(q[:, :, :, chunk.start : chunk.stop])
+        keys, values = (lax.slice_in_dim(x, chunk.low, chunk.high, axis=2) for x in (k, v))
+        rows = _flat(lax.slice_in_dim(q, chunk.start, chunk.stop, axis=3))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
         weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
         parts.append(_apart(_means(weights, values), groups))
@@ -245,8 +245,8 @@ def attention_backward(
     if bias is not None and jnp.issubdtype(bias.dtype, jnp.floating):
         to_bias = jnp.zeros(bias.shape, wide)
     for chunk in scope.chunks(query.shape[1], key.shape[1]):
-        keys, values = k[:, :, chunk.low : chunk.high], v[:, :, chunk.low : chunk.high]
-        rows, h = (_flat(x[:, :, :, chunk.start : chunk.stop]) for x in (q, g))
+        keys, values = (lax.slice_in_dim(x, chunk.low, chunk.high, axis=2) for x in (k, v))
+        rows, h = (_flat(lax.slice_in_dim(x, chunk.start, chunk.stop, axis=3)) for x in (q, g))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
         weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
         to_weights = jnp.einsum("bhrd,bhkd->bhrk", h, values, preferred_element_type=wide)

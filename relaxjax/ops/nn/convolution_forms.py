@@ -8,7 +8,7 @@ and `docs/performance.md` says which form is taken where.
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +25,12 @@ _MANY_OUTPUTS, _LARGE_KERNEL = 16, 25
 # From so many rows and columns on, several products are as fast as a larger one.
 _WIDE, _LONG = 128, 1024
 FEW = 4  # channels, of which XLA's own convolution is slow
+_USUAL = 32  # what a batch counts whose size is known when the program runs only
+
+
+def known(lengths: Iterable[Any]) -> bool:
+    """Whether all are numbers before the program runs."""
+    return all(isinstance(length, int) for length in lengths)
 
 
 @dataclass(frozen=True)
@@ -93,7 +99,7 @@ class Convolution:
         """Whether each kernel is for one channel, of few elements, and windows can be counted."""
         sizes = by_letter(weight.shape, self.kernel_layout)
         places = [sizes[letter] for letter in self.spatial]
-        if sizes["I"] != 1 or not all(isinstance(place, int) for place in places):
+        if sizes["I"] != 1 or not known(places):
             return False
         if self.groups > 1:
             return bool(math.prod(places) <= MANY_PLACES)
@@ -226,15 +232,17 @@ class Work:
 
     @staticmethod
     def of(form: Convolution, data: Any, weight: Any, windows: Windows) -> "Work | None":
-        """None where a length is not known before the program runs, or nothing is to be done."""
+        """None where a spatial length is not known before the program runs, or nothing is to do."""
         image = by_letter(data.shape, form.data_layout)
         kernel = by_letter(weight.shape, form.kernel_layout)
         lengths = tuple(image[letter] for letter in form.spatial)
-        known = (*data.shape, *weight.shape, *windows.counts)
-        if not all(isinstance(length, int) and length > 0 for length in known):
+        spatial, others = (*lengths, *windows.size, *windows.counts), (image["N"], *weight.shape)
+        if not known(spatial) or min(spatial) < 1 or 0 in others:
             return None
+        sizes = (image["N"], kernel["O"], kernel["I"])
+        batch, outputs, inputs = (n if isinstance(n, int) else _USUAL for n in sizes)
         counts = map(math.prod, (lengths, windows.size, windows.counts))
-        return Work(form, image["N"], kernel["O"], kernel["I"], *counts)
+        return Work(form, batch, outputs, inputs, *counts)
 
     @property
     def is_one_by_one(self) -> bool:

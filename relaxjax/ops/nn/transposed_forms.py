@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .convolution_forms import FEW, MANY_PLACES, Convolution
+from .convolution_forms import FEW, MANY_PLACES, Convolution, known
 from .layouts import by_letter, permutation, relabelled, window_span
 from .windows import Windows
 
@@ -67,9 +67,9 @@ class TransposedConvolution:
         window = [sizes[letter] for letter in self.of.spatial]
         if self.of.is_pointwise(weight):
             return True
-        if self.of.groups > 1 or not all(isinstance(n, int) for n in (*data.shape, *weight.shape)):
-            return False
         lengths = [data.shape[axis] for axis in self.of.axes]
+        if self.of.groups > 1 or not known((*lengths, *weight.shape)):
+            return False
         places, elements = math.prod(window), math.prod(lengths)
         if places > MANY_PLACES or 0 in data.shape:
             return False
@@ -135,7 +135,15 @@ class TransposedConvolution:
         columns = lax.reshape(kernel, (inputs, math.prod(window) * outputs))
         product = jnp.matmul(rows, columns, preferred_element_type=dtype)
         shaped = lax.reshape(product, (*data.shape[:-1], *window, outputs))
-        return {place: shaped[(..., *place, slice(None))] for place in np.ndindex(tuple(window))}
+        axes = range(data.ndim - 1, data.ndim - 1 + len(window))
+
+        def part(place: tuple[int, ...]) -> Any:
+            starts, ends = [0] * shaped.ndim, list(shaped.shape)
+            for axis, start in zip(axes, place, strict=True):
+                starts[axis], ends[axis] = start, start + 1
+            return lax.squeeze(lax.slice(shaped, starts, ends), axes)
+
+        return {place: part(place) for place in np.ndindex(tuple(window))}
 
     def _put_back(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
         """The sum of tensors, each spread by the strides and moved to a place of the windows."""
