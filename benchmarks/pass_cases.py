@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from fusion import CHAIN, MLP
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -22,6 +23,7 @@ from relaxjax.passes import (
     FoldBatchnormToConv2D,
     FoldConstant,
     FoldScaleAxis,
+    FuseOps,
     SimplifyFCTranspose,
     ToMixedPrecision,
     process_params,
@@ -251,10 +253,23 @@ def approximations() -> list[PassCase]:
     return [*found, case("gelu between two dense layers", layers, FastMath())]
 
 
+def groups() -> list[PassCase]:
+    """Operators grouped into functions; benchmarks/fusion.py runs them one by one, too."""
+    texts = {"MLP, batch 128": MLP, "20 elementwise operators": CHAIN}
+    cases = []
+    for name, text in texts.items():
+        before: Any = from_source(text)
+        args = drawn(before)
+        after = FuseOps()(before)
+        cases.append(PassCase(f"FuseOps: {name}", before, after, args, args, change=FuseOps()))
+    return cases
+
+
 FAMILIES: dict[str, Callable[[], list[PassCase]]] = {
     "ConvertLayout": layouts,
     "CombineParallel": branches,
     "FoldScaleAxis": factors,
+    "FuseOps": groups,
     "ToMixedPrecision": precisions,
     "DenseToSparse": dense_weights,
     "FastMath": approximations,

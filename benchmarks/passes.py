@@ -167,6 +167,8 @@ What to take from it, on a CPU:
 * Matmuls gain by being combined, most of all small ones; 1x1 convolutions do not.
 * A scale costs XLA next to nothing: it is fused into what reads it. Folded, it is gone from the
   program, which is what a backend without such fusion needs.
+* FuseOps makes a compiled program no faster: XLA fuses by itself. Where operators run one by one,
+  groups take 0.2 to 0.9 of their time, as `python benchmarks/fusion.py` measures.
 * bfloat16 halves the time of products that add up in float32; backward programs, which transpose
   and convert more, gain a tenth, and float16 gains nothing.
 * Sparse weights gain in blocks of 32x32; in narrow blocks only for many rows.\
