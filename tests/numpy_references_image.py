@@ -115,7 +115,7 @@ def affine_grid(maps: Array, size: Sequence[int], align_corners: bool = True) ->
 def _padded(j: float, m: int, mode: str, align_corners: bool) -> float:
     if mode == "reflection":
         low, high = (0, m - 1) if align_corners else (-0.5, m - 0.5)
-        while j < low or j > high:
+        while low < high and not low <= j <= high:  # the mirrors of one element are the same
             j = 2 * low - j if j < low else 2 * high - j
     return j if mode == "zeros" else min(max(j, 0), m - 1)
 

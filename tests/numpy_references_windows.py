@@ -61,7 +61,9 @@ def pooling(kind: str, count: int, include: bool) -> Callable[..., Any]:
         if kind == "max":
             y = np.where(inside, values, -np.inf).max(last)
         else:
-            y = values.sum(last) / (math.prod(size) if count_include_pad else inside.sum(last))
+            # A window that lies in the padding as a whole gives 0.
+            counts = np.maximum(inside.sum(last), 1)
+            y = values.sum(last) / (math.prod(size) if count_include_pad else counts)
         return y.transpose([f"NC{spatial}".index(c) for c in out_layout or layout])
 
     return run

@@ -183,6 +183,10 @@ for _count, _cases in _POOLS.items():
             sample(floats(*out), data, **attrs, second_order=_count < 2)
             for data, out, attrs in _cases
         ]
+# The last window holds nothing but padding.
+_BEYOND: dict[str, Any] = {"pool_size": 2, "strides": 3, "padding": (1, 0), "ceil_mode": True}
+SAMPLES["relax.nn.avg_pool1d"] += [sample(floats(1, 2, 5), **_BEYOND, count_include_pad=False)]
+SAMPLES["relax.grad.avg_pool1d_backward"] += [sample(floats(1, 2, 3), floats(1, 2, 5), **_BEYOND)]
 SAMPLES["relax.nn.adaptive_avg_pool1d"] = [
     sample(floats(2, 3, 5), 2),
     sample(floats(1, 6, 5), 3, "NWC"),
