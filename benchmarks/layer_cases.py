@@ -208,6 +208,13 @@ def _activation(name: str, plain: Callable[..., Any]) -> Case:
     return Case(name, partial(call, f"nn.{name}"), plain, (floats(1024, 1024),))
 
 
+def _softmax(name: str, plain: Callable[..., Any], shape: Sequence[int]) -> Case:
+    case = f"{'log, ' if name != 'softmax' else ''}{'x'.join(map(str, shape))}"
+    return Case(case, partial(call, f"nn.{name}"), plain, (floats(*shape),))
+
+
+_SOFTMAX = ((1024, 1024), (4096, 64), (8, 4, 256, 256))
+
 FAMILIES: dict[str, list[Case]] = {
     "norm": [
         _batch_norm_case("batch norm", (8, 64, 28, 28), 1, relu=False),
@@ -219,13 +226,8 @@ FAMILIES: dict[str, list[Case]] = {
         _rms_norm(2048, 256),
     ],
     "softmax": [
-        Case("1024x1024", partial(call, "nn.softmax"), jax.nn.softmax, (floats(1024, 1024),)),
-        Case(
-            "log, 1024x1024",
-            partial(call, "nn.log_softmax"),
-            jax.nn.log_softmax,
-            (floats(1024, 1024),),
-        ),
+        *(_softmax("softmax", jax.nn.softmax, shape) for shape in _SOFTMAX),
+        *(_softmax("log_softmax", jax.nn.log_softmax, shape) for shape in _SOFTMAX),
     ],
     "cross_entropy": [_cross_entropy(64, 10), _cross_entropy(1024, 8192)],
     "activation": [
