@@ -152,7 +152,8 @@ class _Search:
         if self.pattern.check is None:
             return True
         bound = {member.var: member.value for member in members}
-        known = {value: var for var, value in values.items()}
+        # Of values computed alike those of the match count.
+        known = {value: var for var, value in (*values.items(), *bound.items())}
         return self.pattern.check(PatternCheckContext(root.value, annotated, bound, users, known))
 
     def _group(self, members: Sequence[Binding], annotated: dict[str, Expr]) -> Group:

@@ -255,6 +255,28 @@ def test_checks_see_the_match_and_what_is_around_it() -> None:
     assert function.attrs["data"] == "x"
 
 
+def test_a_check_tells_equal_values_apart() -> None:
+    """Each value is looked at under its own name, though another is computed alike."""
+    mod = parse_functions("""
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.exp(x)
+                c = R.add(a, b)
+                R.output(c)
+            return c
+    """)
+    seen = []
+
+    def check(context: PatternCheckContext) -> bool:
+        seen.append((context.value_to_bound_var[context.matched_expr].name, context.leaks))
+        return False
+
+    FuseOpsByPattern([("mine.exp", is_op("relax.exp")(wildcard()), {}, check)])(mod)
+    assert seen == [("a", False), ("b", False)]
+
+
 def test_a_table_of_composites_has_checks_of_the_call() -> None:
     wide = ("mine.product", PRODUCT[1], lambda call: call.ty.dims[-1] > 2)
     assert len(composites(MergeComposite([wide])(MLP))) == 1
