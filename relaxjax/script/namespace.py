@@ -44,12 +44,20 @@ class Vocabulary(Members):
 
 # Names of TVM that have no place here, with what does their work.
 _NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Python function"
+_NO_MACHINE = "XLA allots memory, and runs programs, by itself"
+_NO_WORKERS = "give `build` a sharding as its target, and XLA distributes the program"
 _ELSEWHERE = {
     "R.call_tir": _NO_TENSOR_IR,
     "R.call_tir_inplace": _NO_TENSOR_IR,
     "R.call_tir_with_grad": _NO_TENSOR_IR,
     "R.call_dps_packed": "R.call_pure_packed calls a function that returns its result",
     "R.emit_te": _NO_TENSOR_IR,
+    "R.call_builtin_with_ctx": _NO_MACHINE,
+    "R.builtin": _NO_MACHINE,
+    "R.memory": _NO_MACHINE,
+    "R.vm": _NO_MACHINE,
+    "R.ccl": _NO_WORKERS,
+    "R.dist": _NO_WORKERS,
     "R.DTensor": "a tensor is R.Tensor, however it is distributed",
     "T.prim_func": _NO_TENSOR_IR,
     "I.pyfunc": "R.call_pure_packed calls a Python function",
