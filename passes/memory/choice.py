@@ -3,10 +3,8 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from .budget import Budget, budget_in_bytes
 from .plan import Plan
 from .planning import Planner
-from .program import MemoryPlanError
 
 POLICIES = ("none", "free", "balanced", "minimal")
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
@@ -37,20 +35,17 @@ class Chooser:
             return plans[0]
         return min(dict.fromkeys(reversed(plans)), key=self.bytes_of)
 
-    def within(self, budget: Budget, name: str) -> Plan:
+    def within(self, limit: int) -> Plan | None:
         """The first plan on the way from keeping everything to keeping little that fits.
 
-        The way is the same for all budgets, so a smaller one never takes more memory.
+        The way is the same for all limits, so a smaller one never takes more memory.
         """
-        limit = budget_in_bytes(budget, lambda: self.bytes_of(self.planner.none))
-        for plan in self._way(limit):
-            if self.bytes_of(plan) <= limit:
-                return plan
-        least = min(self.known.values())
-        raise MemoryPlanError(
-            f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-            f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
-        )
+        return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
+
+    @property
+    def least(self) -> int:
+        """The fewest bytes of all the plans that were tried."""
+        return min(self.known.values())
 
     def bytes_of(self, plan: Plan) -> int:
         """What a plan takes by XLA's count."""

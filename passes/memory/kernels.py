@@ -2,9 +2,7 @@
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
-
-from relaxjax.ir.expr import Call, Var
+from typing import TypeAlias
 
 from .program import Program, Step, size_of
 from .schedule import Task, Value
@@ -69,7 +67,7 @@ class _Finder:
         self.found.append(Kernel(buffer, size, reads, after))
 
     def reads(self, task: Task) -> Iterator[Buffer]:
-        layouts = _layouts(task.step)
+        layouts = task.step.layouts
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
             if task.wait is not None and value[0] is task.wait.var and not self.fuses(task):
@@ -158,22 +156,3 @@ def _is_view(step: Step, use: _Use) -> bool:
 
 def _can_be_inside(step: Step, use: _Use) -> bool:
     return step.is_arithmetic if use.by_reduction else step.pointwise
-
-
-def _layouts(step: Step) -> dict[Var, tuple[int, ...]]:
-    """The orders of axes in which a convolution reads its tensors, where they are not theirs."""
-    call = step.binding.value
-    if not step.is_convolution or not isinstance(call, Call):
-        return {}
-    numbers: Any = call.attrs["dimension_numbers"]["ConvDimensionNumbers"]
-    image, kernel = numbers["lhs_spec"], numbers["rhs_spec"]
-    orders = (
-        (image[0], *image[2:], image[1]),
-        (*kernel[2:], kernel[1], kernel[0]),
-    )
-    pairs = zip(call.args, orders, strict=False)
-    return {
-        arg: order
-        for arg, order in pairs
-        if isinstance(arg, Var) and order != tuple(range(len(order)))
-    }

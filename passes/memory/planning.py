@@ -17,8 +17,8 @@ _TRIED_SINGLY = 8
 _SMALL = 64
 _TRIES = 3000
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
-_FREE = 0.05
-_BALANCED = 0.12
+FREE = 0.05
+BALANCED = 0.12
 
 
 class Planner:
@@ -47,7 +47,7 @@ class Planner:
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
         plan = self.plan_of(cheapest_cut(self.program, self._is_free))
-        most = int(self.total * _FREE)
+        most = int(self.total * FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
         return min(self.none, plan, key=lambda plan: plan.peak)
@@ -60,7 +60,7 @@ class Planner:
     @cached_property
     def balanced(self) -> Plan:
         """The smallest peak for a small share of the program computed again."""
-        most = int(self.total * _BALANCED)
+        most = int(self.total * BALANCED)
         within = [plan for plan in self.candidates if plan.extra <= most]
         best = min(within, key=lambda plan: (plan.peak, plan.extra), default=self.none)
         dearer = [plan for plan in self.candidates if plan.extra > most and plan.peak < best.peak]

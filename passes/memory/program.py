@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
@@ -35,7 +36,7 @@ _FUSIBLE = _POINTWISE | {"reduction"}
 _DEAREST_COPIED = 3
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """One binding. Its value has `numbers` in `size` bytes, and computing it costs `flops`."""
 
@@ -48,61 +49,72 @@ class Step:
     op: Op | None
     pure: bool
 
-    @property
+    @cached_property
     def is_view(self) -> bool:
         """Whether the value is another name, or another view, of the bytes of its inputs."""
         if self.op is not None:
             return self.op.cost is VIEWS and not self.waits
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
-    @property
+    @cached_property
     def pointwise(self) -> bool:
         """Whether XLA computes it inside what consumes it, if all of that is fusible."""
         return self.op is not None and (self.op.fusion in _POINTWISE or self.waits)
 
-    @property
+    @cached_property
     def expensive(self) -> bool:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
         return self.flops > _DEAREST_COPIED * self.numbers or self._name in _DEAR
 
-    @property
+    @cached_property
     def fusible(self) -> bool:
         """Whether XLA computes inside it the pointwise values that it consumes."""
         return self.op is not None and (self.op.fusion in _FUSIBLE or self.waits)
 
-    @property
+    @cached_property
     def waits(self) -> bool:
         """Whether the value is the first input, had once the second is computed."""
         return self._name == "relax.grad.delay"
 
-    @property
+    @cached_property
     def is_product(self) -> bool:
         """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
         return self._name in _PRODUCTS
 
-    @property
+    @cached_property
     def is_transpose(self) -> bool:
         return self._name in _TRANSPOSES
 
-    @property
-    def is_convolution(self) -> bool:
-        return self._name == "lax.conv_general_dilated"
+    @cached_property
+    def layouts(self) -> dict[Var, tuple[int, ...]]:
+        """The orders of axes in which a convolution reads its tensors, where not their own."""
+        call = self.binding.value
+        if self._name != "lax.conv_general_dilated" or not isinstance(call, Call):
+            return {}
+        numbers: Any = call.attrs["dimension_numbers"]["ConvDimensionNumbers"]
+        image, kernel = numbers["lhs_spec"], numbers["rhs_spec"]
+        orders = ((image[0], *image[2:], image[1]), (*kernel[2:], kernel[1], kernel[0]))
+        return {
+            arg: order
+            for arg, order in zip(call.args, orders, strict=False)
+            if isinstance(arg, Var) and order != tuple(range(len(order)))
+        }
 
-    @property
+    @cached_property
     def is_reduction(self) -> bool:
         return self.op is not None and self.op.fusion == "reduction"
 
-    @property
+    @cached_property
     def is_arithmetic(self) -> bool:
         """Whether what XLA calls for reductions can compute it as well."""
         return self.pointwise and self._name not in _CHOICES and not self._moves
 
-    @property
+    @cached_property
     def _moves(self) -> bool:
         op = self.op
         return op is not None and op.fusion == "injective" and self._name not in _BROADCASTS
 
-    @property
+    @cached_property
     def _name(self) -> str:
         return "" if self.op is None else self.op.name
 
@@ -128,7 +140,7 @@ class Program:
                 f"`{name}` returns {body.ty}, which is not what an adjoint returns: a result and a "
                 "tuple of gradients; give the name of a function that Gradient has written"
             )
-        steps = tuple(_read(binding, mod, name) for binding in function.body.bindings())
+        steps = tuple(read_step(binding, mod, name) for binding in function.body.bindings())
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
         return Program(function, steps, last + 1)
@@ -190,7 +202,8 @@ def size_of(var: Var) -> int:
     return size if isinstance(size, int) else sys.maxsize
 
 
-def _read(binding: Binding, mod: IRModule, name: str) -> Step:
+def read_step(binding: Binding, mod: IRModule, name: str) -> Step:
+    """A binding of the function `name` as a step."""
     value = binding.value
     call = value if isinstance(value, Call) else None
     cost = None if call is None else cost_of(call, mod)

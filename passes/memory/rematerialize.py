@@ -1,6 +1,9 @@
 """Backward programs that compute forward values again rather than keep them."""
 
-from collections.abc import Callable, Collection, Sequence
+import math
+import sys
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
@@ -10,12 +13,13 @@ from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
-from .budget import Budget
+from .budget import Budget, budget_in_bytes
 from .choice import POLICIES, Chooser
 from .ledger import Ledger
+from .loops import with_lean_loops
 from .plan import Plan
-from .planning import Planner
-from .program import MemoryPlanError, Program
+from .planning import BALANCED, FREE, Planner
+from .program import MemoryPlanError, Program, Step
 from .recompute import recomputed
 
 # The temporary bytes of a function of a module.
@@ -101,20 +105,76 @@ def ledger_of(
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
-    program = Program.of(function_of(mod, name), mod, name)
-    keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
-    planner = Planner(program, keep, again)
-    chooser = Chooser(planner, lambda plan: counted(rematerialized(mod, name, plan), name))
-    if budget_bytes is not None:
-        return Ledger(planner, chooser.within(budget_bytes, name))
-    return Ledger(planner, chooser.by_policy(_known(policy or "free")))
+
+    def chooser(whole: IRModule) -> Chooser:
+        program = Program.of(function_of(whole, name), whole, name)
+        keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
+        planner = Planner(program, keep, again)
+        return Chooser(planner, lambda plan: counted(rematerialized(mod, name, plan), name))
+
+    if budget_bytes is None:
+        return _by_policy(mod, name, _known(policy or "free"), chooser)
+    return _within(mod, name, budget_bytes, chooser)
 
 
 def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
     """The module with a function that follows a plan."""
-    if not plan.changes:
-        return mod
-    return mod.with_function(name, recomputed(plan.program, plan.tasks))
+    function = plan.program.function
+    if plan.changes:
+        function = recomputed(plan.program, plan.tasks)
+    return mod if function is mod[name] else mod.with_function(name, function)
+
+
+def _by_policy(
+    mod: IRModule, name: str, policy: str, chooser: Callable[[IRModule], Chooser]
+) -> Ledger:
+    """The plan of a policy, with loops that save less where that takes less memory."""
+    found = chooser(mod)
+    best, plan = found, found.by_policy(policy)
+    for lean in _lean(mod, name, found.planner.total, POLICIES.index(policy)):
+        other = chooser(lean)
+        leaner = other.by_policy(policy)
+        if other.bytes_of(leaner) < best.bytes_of(plan):
+            best, plan = other, leaner
+    return Ledger(best.planner, plan)
+
+
+def _within(
+    mod: IRModule, name: str, budget: Budget, chooser: Callable[[IRModule], Chooser]
+) -> Ledger:
+    """The first plan that keeps a budget, of loops that save all first, then ever less."""
+    found = chooser(mod)
+    limit = budget_in_bytes(budget, lambda: found.bytes_of(found.planner.none))
+    least = sys.maxsize
+    for lean in chain([mod], _lean(mod, name, found.planner.total)):
+        one = found if lean is mod else chooser(lean)
+        plan = one.within(limit)
+        if plan is not None:
+            return Ledger(one.planner, plan)
+        least = min(least, one.least)
+    raise MemoryPlanError(
+        f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
+        f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
+    )
+
+
+def _lean(mod: IRModule, name: str, total: int, count: int = 3) -> Iterator[IRModule]:
+    """The module with loops that save ever less, as far as the first `count` policies go."""
+    levels = [(_costs_nothing, FREE * total), (_is_any, BALANCED * total), (_is_any, math.inf)]
+    before = mod
+    for again, most in levels[:count]:
+        lean = with_lean_loops(mod, name, again, most)
+        if lean is not before and lean is not mod:
+            yield lean
+        before = lean
+
+
+def _costs_nothing(step: Step) -> bool:
+    return step.fusible or step.is_view
+
+
+def _is_any(step: Step) -> bool:
+    return step.pure
 
 
 def _known(policy: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TypeAlias
 
 from relaxjax.ir.expr import Var
@@ -22,7 +23,7 @@ class Wait:
     moment: Var
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """A step as it is run: for the first time, or again for the backward program."""
 
@@ -31,7 +32,7 @@ class Task:
     again: bool
     wait: Wait | None = None
 
-    @property
+    @cached_property
     def value(self) -> Value:
         return self.step.var, self.again
 

@@ -56,7 +56,7 @@ def everything_kept() -> tuple[int, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("options", "share"), [({"memory_budget": "45%"}, 0.45), ({"memory_policy": "free"}, 0.55)]
+    ("options", "share"), [({"memory_budget": "55%"}, 0.55), ({"memory_policy": "free"}, 0.65)]
 )
 def test_a_step_keeps_its_budget_and_its_weights(
     everything_kept: tuple[int, dict[str, Any]], options: dict[str, Any], share: float

@@ -1,0 +1,111 @@
+"""Loops whose way back computes again what their steps would have saved."""
+
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+from parsing import parse_functions
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    Rematerialize,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.loops import with_lean_loops
+from relaxjax.passes.memory.program import MemoryPlanError
+
+ADJOINT = "main_adjoint"
+LAYERS, ROWS, WIDTH = 16, 32, 32
+
+
+def adjoint(results: str = "(h, ())", xs: str = "ws") -> IRModule:
+    """The adjoint of a loop over layers with a GELU and a sum each."""
+    mod = parse_functions(
+        f"""
+        @R.function
+        def main(
+            x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+            ws: R.Tensor(({LAYERS}, {WIDTH}, {WIDTH}), "float32"),
+        ):
+            @R.function
+            def step(
+                before: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+                w: R.Tensor(({WIDTH}, {WIDTH}), "float32"),
+            ):
+                a = R.matmul(before, w)
+                b = R.nn.gelu(a)
+                c = R.matmul(b, w)
+                h = R.add(before, R.tanh(c))
+                return {results}
+            out = R.scan(step, x, {xs})
+            last = out[0]
+            loss = R.sum(R.multiply(last, last))
+            return loss
+        """
+    )
+    mod = Gradient("main", lazy=True)(mod)
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        mod = one(mod)
+    return CanonicalizeBindings()(mod)
+
+
+def gradients(mod: IRModule) -> Any:
+    """Computed one operation after the other: what XLA fuses it may round once or twice."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=(ROWS, WIDTH)).astype("float32")
+    ws = (random.normal(size=(LAYERS, WIDTH, WIDTH)) / 6).astype("float32")
+    with jax.disable_jit():
+        return to_jax(mod, ADJOINT)(x, ws)
+
+
+STACK = LAYERS * ROWS * WIDTH * 4  # the bytes of one value for all steps
+
+
+@pytest.mark.parametrize("results", ["(h, ())", "(h, b)"])
+@pytest.mark.parametrize(
+    ("rule", "stacks"), [("cheap", 3), ("all", 1)], ids=["what is cheap", "everything"]
+)
+def test_fewer_values_are_stacked(results: str, rule: str, stacks: int) -> None:
+    """Of what four values need, two products and the carry suffice, or the carry alone."""
+    mod = adjoint(results)
+    given = STACK if results == "(h, b)" else 0
+    found = with_lean_loops(mod, ADJOINT, lambda s: rule == "all" or s.fusible, 1e18)
+    before, after = (temporary_bytes(m, ADJOINT) for m in (mod, found))
+    assert before > 4 * STACK
+    assert stacks * STACK < after < (stacks + 0.8) * STACK + given
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
+
+
+def test_only_so_much_is_computed_again() -> None:
+    mod = adjoint()
+    assert with_lean_loops(mod, ADJOINT, lambda s: True, 1000) is mod
+
+
+def test_what_saves_nothing_stays() -> None:
+    mod = adjoint()
+    assert with_lean_loops(mod, ADJOINT, lambda s: False, 1e18) is mod
+
+
+def test_policies_and_budgets_reach_into_loops() -> None:
+    mod = adjoint()
+    whole = temporary_bytes(mod, ADJOINT)
+    taken = [
+        temporary_bytes(Rematerialize(ADJOINT, policy=policy)(mod), ADJOINT)
+        for policy in ("none", "free", "balanced", "minimal")
+    ]
+    assert taken == sorted(taken, reverse=True)
+    assert taken[0] == whole
+    assert taken[-1] <= 0.45 * whole
+    small = Rematerialize(ADJOINT, budget_bytes=0.5)(mod)
+    assert temporary_bytes(small, ADJOINT) <= 0.5 * whole
+    chex.assert_trees_all_equal(gradients(small), gradients(mod))
+    with pytest.raises(MemoryPlanError, match="cannot be computed within 10 bytes"):
+        Rematerialize(ADJOINT, budget_bytes=10)(mod)
