@@ -1,0 +1,144 @@
+"""Memory plans: budgets kept, peaks predicted, and how long planning takes.
+
+    python benchmarks/memory.py budgets       # at 80, 60, 40 and 30 % of all that is kept else
+    python benchmarks/memory.py prediction    # predicted peaks against XLA's, for each policy
+    python benchmarks/memory.py planning      # seconds for a chain of 2,000 bindings
+
+Budgets and predictions are counts of bytes by XLA, the same on a busy machine as on a quiet one.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from models import ADJOINT, MODELS, prepared
+from surroundings import surroundings
+from timing import table
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.choice import POLICIES, Chooser
+from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.rematerialize import rematerialized
+from relaxjax.script import relax as R
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from whole_image_models import unet
+from whole_residual_models import resnet18
+from whole_sequence_models import transformer
+
+SHARES = (0.8, 0.6, 0.4, 0.3)
+
+
+def chain(layers: int, rows: int, width: int) -> IRModule:
+    """The adjoint of layers with a GELU each."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((rows, width), "float32"))
+    weights = [Var(f"w{i}", TensorType((width, width), "float32")) for i in range(layers)]
+    with builder.function("main", [x, *weights]):
+        with builder.dataflow():
+            y = x
+            for weight in weights:
+                y = builder.emit(R.nn.gelu(R.matmul(y, weight)))
+            loss = builder.emit_output(R.sum(y * y))
+        builder.emit_func_output(loss)
+    mod = Gradient("main", weights, lazy=True)(builder.get())
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        mod = one(mod)
+    return CanonicalizeBindings()(mod)
+
+
+SMALL: dict[str, Callable[[], IRModule]] = {
+    "MLP of 64 layers": lambda: chain(64, 256, 32),
+    "GPT": lambda: prepared(
+        transformer("float32", batch=4, length=64, heads=4, width=64, words=256), True
+    ),
+    "ResNet-18": lambda: prepared(
+        resnet18("float32", widths=(8, 16, 32, 64), batch=8, size=32), True
+    ),
+    "U-Net": lambda: prepared(unet("float32", batch=4, size=32, few=8, classes=4), True),
+}
+
+
+def chooser_of(mod: IRModule) -> Chooser:
+    planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
+    return Chooser(planner, lambda p: temporary_bytes(rematerialized(mod, ADJOINT, p), ADJOINT))
+
+
+def budgets(names: list[str]) -> None:
+    rows = []
+    for name in names or SMALL:
+        chooser = chooser_of(SMALL[name]())
+        whole = chooser.bytes_of(chooser.planner.none)
+        for share in SHARES:
+            start = time.process_time()
+            plan = chooser.within(int(share * whole))
+            if plan is None:
+                rows.append((name, f"{share:.0%}", f"least {chooser.least / whole:.0%}", "", ""))
+                continue
+            taken = chooser.bytes_of(plan) / whole
+            extra = plan.extra / chooser.planner.total
+            seconds = f"{time.process_time() - start:.1f}"
+            rows.append((name, f"{share:.0%}", f"{taken:.0%}", f"{extra:.1%}", seconds))
+        print(name, file=sys.stderr)
+    print(table(("model", "budget", "taken", "computed again", "s"), rows))
+
+
+def prediction(names: list[str]) -> None:
+    rows, near = [], 0
+    for name in names or MODELS:
+        chooser = chooser_of(prepared(MODELS[name](), True))
+        plans = {policy: getattr(chooser.planner, policy) for policy in POLICIES}
+        for policy, plan in plans.items():
+            taken = chooser.bytes_of(plan)
+            ratio = plan.peak / max(taken, 1)
+            near += 0.9 <= ratio <= 1.1
+            sizes = (f"{plan.peak / 2**20:.2f}", f"{taken / 2**20:.2f}")
+            rows.append((name, policy, *sizes, f"{ratio:.2f}"))
+        print(name, file=sys.stderr)
+    print(table(("model", "plan", "predicted MiB", "XLA MiB", "ratio"), rows))
+    print(f"{near} of {len(rows)} within 10 %")
+
+
+def planning(names: list[str]) -> None:
+    mod = chain(160, 64, 32)
+    program = Program.of(mod[ADJOINT], mod, ADJOINT)
+    rows = []
+    for policy in ("free", "balanced", "minimal"):
+        planner, start = Planner(program), time.process_time()
+        peak = getattr(planner, policy).peak / planner.none.peak
+        rows.append((policy, f"{time.process_time() - start:.2f}", f"{peak:.2f}"))
+    for share in SHARES:
+        planner, start = Planner(program), time.process_time()
+        plan = planner.within(int(share * planner.none.peak))
+        peak = "none" if plan is None else f"{plan.peak / planner.none.peak:.2f}"
+        rows.append((f"{share:.0%}", f"{time.process_time() - start:.2f}", peak))
+    print(f"{len(program.steps)} bindings")
+    print(table(("plan", "s", "peak"), rows))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("what", choices=("budgets", "prediction", "planning"))
+    parser.add_argument("models", nargs="*", help="some of the models; else all")
+    args = parser.parse_args()
+    print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
+    {"budgets": budgets, "prediction": prediction, "planning": planning}[args.what](args.models)
+
+
+if __name__ == "__main__":
+    main()
