@@ -49,9 +49,15 @@ def batch_norm(x: Any, gamma: Any, beta: Any) -> tuple[Any, Any, Any]:
     return scaled * channels(gamma) + channels(beta), mean, var
 
 
-def lenet(dtype: str, batch: int = 8, size: int = 12, classes: int = 4) -> WholeModel:
+def lenet(
+    dtype: str,
+    batch: int = 8,
+    size: int = 12,
+    classes: int = 4,
+    widths: tuple[int, int, int] = (3, 4, 6),
+) -> WholeModel:
     """LeNet with batch norm after its convolutions; its result has the running statistics."""
-    few, more, hidden, momentum = 3, 4, 6, 0.1
+    (few, more, hidden), momentum = widths, 0.1
     flat = more * ((size // 2 - 4) // 2) ** 2
 
     w = Weights(dtype)

@@ -14,9 +14,10 @@ from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 
 
-def mlp(dtype: str, batch: int = 6, features: int = 5, hidden: int = 7) -> WholeModel:
+def mlp(
+    dtype: str, batch: int = 6, features: int = 5, hidden: int = 7, classes: int = 3
+) -> WholeModel:
     """Three layers and labels one-hot, as in the tutorial."""
-    classes = 3
 
     @I.ir_module
     class MLP:

@@ -15,8 +15,11 @@ from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 
 
-def shared_parts() -> Any:
-    """The macros that both residual networks are written with."""
+def shared_parts(stem_size: int) -> Any:
+    """The macros that both residual networks are written with.
+
+    A stem of 7 has strides and is pooled, for photographs; one of 3 keeps small images as they are.
+    """
 
     @R.macro
     def conv_norm(x: Any, p: Any, stride: int, padding: int) -> Any:
@@ -31,12 +34,16 @@ def shared_parts() -> Any:
         return R.nn.max_pool2d(y, pool_size=3, strides=2, padding=1)
 
     @R.macro
+    def small_stem(x: Any, p: Any) -> Any:
+        return R.nn.relu(conv_norm(x, p, stride=1, padding=1))
+
+    @R.macro
     def head(x: Any, labels: Any, p: Any) -> Any:
         pooled = R.mean(x, axis=[2, 3])
         scores = R.add(R.matmul(pooled, p[0]), p[1])
         return R.nn.nll_loss(R.nn.log_softmax(scores), labels)
 
-    return conv_norm, stem, head
+    return conv_norm, small_stem if stem_size == 3 else stem, head
 
 
 def plain_conv_norm(x: Any, p: Any, stride: int = 1, padding: int = 0) -> Any:
@@ -44,6 +51,8 @@ def plain_conv_norm(x: Any, p: Any, stride: int = 1, padding: int = 0) -> Any:
 
 
 def plain_stem(x: Any, p: Any) -> Any:
+    if p[0].shape[-1] == 3:
+        return jax.nn.relu(plain_conv_norm(x, p, padding=1))
     return max_pool(jax.nn.relu(plain_conv_norm(x, p, stride=2, padding=3)), 3, 2, padding=1)
 
 
@@ -56,11 +65,15 @@ def conv_norm_params(w: Weights, inputs: int, outputs: int, size: int, gamma: fl
 
 
 def resnet18(
-    dtype: str, widths: tuple[int, ...] = (4, 4, 6, 8), batch: int = 8, size: int = 64
+    dtype: str,
+    widths: tuple[int, ...] = (4, 4, 6, 8),
+    batch: int = 8,
+    size: int = 64,
+    classes: int = 3,
+    stem_size: int = 7,
 ) -> WholeModel:
     """Four stages of two basic blocks each, written out by macros into one dataflow block."""
-    classes = 3
-    conv_norm, stem, head = shared_parts()
+    conv_norm, stem, head = shared_parts(stem_size)
 
     @R.macro
     def block(x: Any, p: Any, stride: int) -> Any:
@@ -76,7 +89,7 @@ def resnet18(
 
     w = Weights(dtype)
     params = (
-        conv_norm_params(w, 3, widths[0], 7),
+        conv_norm_params(w, 3, widths[0], stem_size),
         basic_stage(w, widths[0], widths[0], halves=False),
         *(basic_stage(w, *pair, halves=True) for pair in pairwise(widths)),
         w.dense(widths[-1], classes),
@@ -136,11 +149,17 @@ def basic_stage(w: Weights, inputs: int, outputs: int, halves: bool) -> Any:
 
 
 def resnet50(
-    dtype: str, widths: tuple[int, ...] = (4, 4, 6, 8), batch: int = 8, size: int = 64
+    dtype: str,
+    widths: tuple[int, ...] = (4, 4, 6, 8),
+    batch: int = 8,
+    size: int = 64,
+    classes: int = 3,
+    stem_size: int = 7,
+    expansion: int = 2,
 ) -> WholeModel:
     """Bottleneck blocks, 3, 4, 6 and 3 of them; equal ones are calls of one function."""
-    classes, counts, expansion = 3, (3, 4, 6, 3), 2
-    conv_norm, stem, head = shared_parts()
+    counts = (3, 4, 6, 3)
+    conv_norm, stem, head = shared_parts(stem_size)
 
     @R.macro
     def bottleneck(x: Any, p: Any, stride: int) -> Any:
@@ -166,11 +185,11 @@ def resnet50(
         for i, width in enumerate(widths)
     ]
     params = (
-        conv_norm_params(w, 3, widths[0], 7),
+        conv_norm_params(w, 3, widths[0], stem_size),
         *stages,
         w.dense(expansion * widths[-1], classes),
     )
-    sizes = [size // 4 // 2**i for i in range(4)]
+    sizes = [(size if stem_size == 3 else size // 4) // 2**i for i in range(4)]
 
     def keeping(i: int) -> Any:
         """A block of stage `i` that changes no shape, as a function."""

@@ -1,0 +1,177 @@
+"""Who trains the suite's models: plain JAX with optax, and relaxjax with this or that pass.
+
+A contestant is an adjoint, `(*params, *inputs) -> (loss, gradients)`, and an update. A new one is a
+line of CONTESTANTS.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from models import ADJOINT, prepared
+from models.convnets import ChannelsLast
+from surroundings import temp_bytes
+from whole_model import WholeModel, type_of
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.optim import Adam
+from relaxjax.passes import LegalizeOps
+
+RATE, FIRST_MOMENT = 1e-3, 0.1  # Adam's first mean of a gradient g is 0.1 g
+
+Adjoint = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Update:
+    """A rule `(params, state, gradients) -> (params, state)` and where its means are."""
+
+    step: Callable[[Any, Any, Any], Any]
+    state: Any
+    means: Callable[[Any], Any]  # out of a state
+
+
+@dataclass(frozen=True)
+class Contestant:
+    adjoint: Callable[[WholeModel], Adjoint]
+    update: Callable[[Any], Update]
+    is_plain: bool = False  # takes a model's arrays as its plain form does
+    is_apart: bool = False  # two calls a step, and no memory handed over
+
+
+def by_jax(policy: Any = None) -> Callable[[WholeModel], Adjoint]:
+    """`jax.value_and_grad`, of `jax.checkpoint` where there is a policy."""
+
+    def adjoint(model: WholeModel) -> Adjoint:
+        count = len(model.params)
+
+        def loss(params: Any, *inputs: Any) -> Any:
+            result = model.plain(*params, *inputs)
+            return result[0] if isinstance(result, tuple) else result
+
+        kept = loss if policy is None else jax.checkpoint(loss, policy=policy)
+        return lambda *args: jax.value_and_grad(kept)(args[:count], *args[count:])
+
+    return adjoint
+
+
+def by_us(**options: Any) -> Callable[[WholeModel], Adjoint]:
+    """Our adjoint, `prepared` by these options."""
+
+    def adjoint(model: WholeModel) -> Adjoint:
+        run = to_jax(prepared(model, **options), ADJOINT)
+
+        def function(*args: Any) -> Any:
+            result, gradients = run(*args)
+            return (result[0] if isinstance(result, tuple) else result), gradients
+
+        return function
+
+    return adjoint
+
+
+def optax_adam(params: Any) -> Update:
+    tx = optax.adam(RATE)
+
+    def step(params: Any, state: Any, gradients: Any) -> Any:
+        updates, state = tx.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state
+
+    return Update(step, tx.init(params), lambda state: state[0].mu)
+
+
+def our_adam(params: Any) -> Update:
+    leaves, tree = jax.tree.flatten(params)
+    adam = Adam(RATE).init([Var(f"p{i}", type_of(leaf)) for i, leaf in enumerate(leaves)])
+    function = adam.get_function().with_attr("global_symbol", "adam")
+    run = to_jax(LegalizeOps()(IRModule({"adam": function})), "adam")
+
+    def step(params: Any, state: Any, gradients: Any) -> Any:
+        flat = (tuple(jax.tree.leaves(values)) for values in (params, gradients))
+        new, state = run(*flat, state)
+        return jax.tree.unflatten(tree, new), state
+
+    means = slice(3, 3 + len(leaves))  # the first three count steps
+    return Update(step, adam.state, lambda state: jax.tree.unflatten(tree, state[means]))
+
+
+_SAVED = jax.checkpoint_policies
+
+CONTESTANTS: dict[str, Contestant] = {
+    "plain": Contestant(by_jax(), optax_adam, is_plain=True),
+    "checkpoint": Contestant(by_jax(_SAVED.nothing_saveable), optax_adam, is_plain=True),
+    "checkpoint, products": Contestant(by_jax(_SAVED.dots_saveable), optax_adam, is_plain=True),
+    "unoptimised": Contestant(by_us(simplify=False), our_adam, is_apart=True),
+    "ours": Contestant(by_us(), our_adam),
+    "free": Contestant(by_us(policy="free"), our_adam),
+    "balanced": Contestant(by_us(policy="balanced"), our_adam),
+}
+
+
+class Training:
+    """A contestant that trains a model: a call is a step, done when it returns.
+
+    `compile_seconds` are those to trace, transform, lower and compile, by the clock and of the CPU.
+    """
+
+    def __init__(self, contestant: Contestant, model: WholeModel) -> None:
+        plain = isinstance(model, ChannelsLast) and contestant.is_plain
+        inputs = model.plain_inputs() if plain else model.inputs  # type: ignore[attr-defined]  # of ChannelsLast
+        params = model.to_plain(model.params) if plain else model.params  # type: ignore[attr-defined]  # of ChannelsLast
+        # Copies: a step takes the memory of its parameters for the new ones.
+        self._params, self._inputs = jax.tree.map(jnp.array, (params, tuple(inputs)))
+        clock, cpu = time.perf_counter(), time.process_time()
+        update = contestant.update(self._params)
+        self._state = jax.tree.map(jnp.array, update.state)
+        adjoint = contestant.adjoint(model)
+        compiled = self._apart if contestant.is_apart else self._whole
+        self._step, self.temp_bytes, self.peak_bytes = compiled(adjoint, update)
+        self.compile_seconds = time.perf_counter() - clock, time.process_time() - cpu
+        self._means = update.means
+
+    def __call__(self) -> None:
+        self._params, self._state, self.loss = self._step(self._params, self._state, self._inputs)
+        jax.block_until_ready((self._params, self.loss))
+
+    def gradients(self) -> Any:
+        """Those of the first step, after it."""
+        return jax.tree.map(lambda mean: mean / FIRST_MOMENT, self._means(self._state))
+
+    def _whole(self, adjoint: Adjoint, update: Update) -> tuple[Any, int, int]:
+        """A step as one program, which changes parameters and state in place."""
+
+        def step(params: Any, state: Any, inputs: Any) -> Any:
+            loss, gradients = adjoint(*params, *inputs)
+            return *update.step(params, state, gradients), loss
+
+        given = (self._params, self._state, self._inputs)
+        program: Any = jax.jit(step, donate_argnums=(0, 1)).lower(*given).compile()
+        memory = program.memory_analysis()
+        peak = bytes_of(given) + memory.temp_size_in_bytes
+        made = memory.output_size_in_bytes - memory.alias_size_in_bytes
+        return program, temp_bytes(program), peak + made
+
+    def _apart(self, adjoint: Adjoint, update: Update) -> tuple[Any, int, int]:
+        """The adjoint and the update as programs of their own."""
+        first: Any = jax.jit(adjoint).lower(*self._params, *self._inputs).compile()
+        _, shapes = jax.eval_shape(adjoint, *self._params, *self._inputs)
+        second: Any = jax.jit(update.step).lower(self._params, self._state, shapes).compile()
+
+        def step(params: Any, state: Any, inputs: Any) -> Any:
+            loss, gradients = first(*params, *inputs)
+            return *second(params, state, gradients), loss
+
+        given, gradients = bytes_of((self._params, self._state, self._inputs)), bytes_of(shapes)
+        temps = temp_bytes(first), temp_bytes(second)
+        updated = temps[1] + second.memory_analysis().output_size_in_bytes
+        return step, max(temps), given + gradients + max(temps[0], updated)
+
+
+def bytes_of(arrays: Any) -> int:
+    return sum(a.size * a.dtype.itemsize for a in jax.tree.leaves(arrays))

@@ -1,0 +1,51 @@
+"""The adjoint of a model, as it is compiled."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from whole_model import WholeModel, type_of
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.infer import unify
+from relaxjax.ir.module import IRModule
+from relaxjax.passes import (
+    BindSymbolicVars,
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    Pass,
+    Rematerialize,
+    SimplifyGradient,
+)
+
+ADJOINT = "main_adjoint"
+
+
+def prepared(
+    model: WholeModel,
+    simplify: bool = True,
+    policy: str | None = None,
+    first: Sequence[Pass] = (),
+) -> IRModule:
+    """The passes `first` on the model, then Gradient, and what makes its program fast or small."""
+    wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
+    mod = fixed(model)
+    for one in first:
+        mod = one(mod)
+    mod = Gradient("main", require_grads=wanted, lazy=simplify)(mod)
+    if not simplify:
+        return LegalizeOps()(mod)
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        mod = one(mod)
+    mod = CanonicalizeBindings()(mod)
+    return mod if policy is None else Rematerialize(ADJOINT, policy=policy)(mod)
+
+
+def fixed(model: WholeModel) -> IRModule:
+    """The module for the shapes of its arguments."""
+    sizes: dict[SymbolicVar, Any] = {}
+    args = (*model.params, *model.inputs)
+    for param, arg in zip(model.module["main"].params, args, strict=True):
+        unify(param.ty, type_of(arg), sizes)
+    return BindSymbolicVars(sizes)(model.module) if sizes else model.module

@@ -1,0 +1,171 @@
+"""Training steps of whole models, against plain JAX and optax as somebody who knows them writes.
+
+    python benchmarks/suite.py                            # every model
+    python benchmarks/suite.py --quick                    # smaller ones, within minutes
+    python benchmarks/suite.py --only U-Net --contestants plain ours
+
+Contestants start from the same parameters and train on the same data, and their gradients are
+compared before they are timed. A step is forward, backward and Adam:
+
+* plain: `jax.jit` of `jax.value_and_grad` and optax, the state donated; the others are divided by
+  it. Images are channels last there;
+* checkpoint: the same of `jax.checkpoint`, by the policy that takes fewest bytes;
+* unoptimised: an adjoint as automatic differentiation writes it and the update, each a program;
+* ours: SimplifyGradient after Gradient, and common values merged after LegalizeOps;
+* free, balanced: ours with Rematerialize by that policy.
+
+Step times are medians of the rounds' ratios with their quartiles. To compile is to trace, transform
+and lower a step, and XLA's part; its ratio is of CPU seconds, which other work disturbs less. Temp
+is what a program needs beside arguments and results by XLA's count; peak is that, the parameters,
+Adam's state, the inputs and new results together. Host is the CPU time of the calling thread.
+Results are added to a JSON file, which benchmarks/suite_report.py turns into a table and a plot.
+"""
+
+import argparse
+import gc
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from contestants import CONTESTANTS, Training
+from models import MODELS, QUICK
+from models.convnets import ChannelsLast
+from surroundings import surroundings
+from timing import in_turns, seconds, table
+from whole_model import WholeModel
+
+ROUNDS, QUICK_ROUNDS, SHORTEST = 21, 5, 0.02  # seconds a round
+PLAIN, CHECKPOINT = "plain", "checkpoint"
+HEAD = ("model", "contestant", "step", "quartiles", "ms", "compile", "temp", "peak", "host")
+
+Row = dict[str, Any]
+
+
+def trainings(model: WholeModel, names: list[str]) -> dict[str, Training]:
+    """Those contestants, compiled; of `jax.checkpoint` the policy that takes fewest bytes."""
+    found: dict[str, Training] = {}
+    for name in names:
+        training, family = Training(CONTESTANTS[name], model), name.partition(",")[0]
+        if family not in found or training.temp_bytes < found[family].temp_bytes:
+            found[family] = training
+    return found
+
+
+def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> float:
+    """How far gradients lie from those of plain JAX at most, in parts of their largest number.
+
+    More than rounding ends the run: the times would say nothing.
+    """
+    found = {}
+    for name, training in contestants.items():
+        training()
+        is_other = isinstance(model, ChannelsLast) and not CONTESTANTS[name].is_plain
+        gradients = training.gradients()
+        found[name] = model.to_plain(gradients) if is_other else gradients  # type: ignore[attr-defined]  # of ChannelsLast
+    wanted, worst = jax.tree.leaves(found[PLAIN]), 0.0
+    whole = max(float(jnp.max(jnp.abs(leaf))) for leaf in wanted)
+    for name, gradients in found.items():
+        for mine, other in zip(jax.tree.leaves(gradients), wanted, strict=True):
+            scale = max(float(jnp.max(jnp.abs(other))), 1e-3 * whole)
+            apart = float(jnp.max(jnp.abs(mine - other))) / scale
+            worst = max(worst, apart)
+            if not apart <= 1e-2:
+                raise AssertionError(f"{name}: a gradient is {apart:.1e} of its largest apart")
+        loss, plain_loss = (float(contestants[n].loss) for n in (name, PLAIN))
+        if not abs(loss - plain_loss) <= 1e-4 * max(1.0, abs(plain_loss)):
+            raise AssertionError(f"{name}: its loss is {loss}, that of plain {plain_loss}")
+    return worst
+
+
+def measured(model: WholeModel, names: list[str], rounds: int) -> dict[str, Row]:
+    """What each contestant takes, and its ratios to plain."""
+    contestants = trainings(model, names)
+    apart = check_gradients(model, contestants)
+    count = max(1, round(SHORTEST / min(seconds(contestants[PLAIN])[0] for _ in range(2))))
+
+    def several(training: Training) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(count):
+                training()
+
+        return run
+
+    times = in_turns({name: several(one) for name, one in contestants.items()}, rounds)
+    plain, rows = contestants[PLAIN], {}
+    for name, training in contestants.items():
+        low, middle, high = times[name].quartiles(times[PLAIN])
+        rows[name] = {
+            "step": middle,
+            "quartiles": [low, high],
+            "step_cpu": times[name].ratio(times[PLAIN], "cpu"),
+            "seconds": times[name].median() / count,
+            "compile": training.compile_seconds[1] / plain.compile_seconds[1],
+            "compile_seconds": training.compile_seconds,
+            "temp": training.temp_bytes / max(plain.temp_bytes, 1),
+            "temp_bytes": training.temp_bytes,
+            "peak": training.peak_bytes / plain.peak_bytes,
+            "peak_bytes": training.peak_bytes,
+            "host": times[name].ratio(times[PLAIN], "thread"),
+            "host_seconds": times[name].median("thread") / count,
+            "rounds": rounds,
+            "gradients_apart": apart,
+        }
+    return rows
+
+
+def printed(results: dict[str, dict[str, Row]]) -> str:
+    rows = [
+        (
+            model,
+            name,
+            f"{row['step']:.2f}",
+            "-".join(f"{q:.2f}" for q in row["quartiles"]),
+            f"{1e3 * row['seconds']:.1f}",
+            *(f"{row[key]:.2f}" for key in ("compile", "temp", "peak", "host")),
+        )
+        for model, found in results.items()
+        for name, row in found.items()
+    ]
+    return table(HEAD, rows)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
+    names = list(CONTESTANTS)
+    parser.add_argument("--contestants", nargs="+", choices=names, default=names, metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help=f"small, in {QUICK_ROUNDS} rounds")
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--json", type=Path, help="default: results/DATE.json, with -quick")
+    args = parser.parse_args()
+    if PLAIN not in args.contestants:
+        parser.error(f"the others are divided by {PLAIN}: name it among the contestants")
+    args.rounds = args.rounds or (QUICK_ROUNDS if args.quick else ROUNDS)
+    return args
+
+
+def main() -> None:
+    args, where = parsed(), surroundings()
+    print(", ".join(f"{key} {value}" for key, value in where.items()))
+    name = f"{where['date']}{'-quick' if args.quick else ''}.json"
+    path: Path = args.json or Path(__file__).parent / "results" / name
+    models = QUICK if args.quick else MODELS
+    results: dict[str, dict[str, Row]] = {}
+    for model in args.only:
+        results[model] = measured(models[model](), args.contestants, args.rounds)
+        print(printed({model: results[model]}), file=sys.stderr, flush=True)
+        before = json.loads(path.read_text())["models"] if path.exists() else {}
+        merged = {name: {**before, **results}[name] for name in MODELS if name in before | results}
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({**where, "models": merged}, indent=1) + "\n")
+        jax.clear_caches()
+        gc.collect()
+    print(printed(results))
+
+
+if __name__ == "__main__":
+    main()
