@@ -119,6 +119,7 @@ from .structure.print_ir import PrintIR as PrintIR
 from .structure.remove_purity_checking import RemovePurityChecking as RemovePurityChecking
 from .structure.remove_unused_outputs import RemoveUnusedOutputs as RemoveUnusedOutputs
 from .structure.remove_unused_parameters import RemoveUnusedParameters as RemoveUnusedParameters
+from .structure.roll_blocks import RollBlocks as RollBlocks
 from .structure.to_a_normal_form import ToANormalForm as ToANormalForm
 from .structure.to_cps import ToCPS as ToCPS
 from .structure.to_cps import to_cps as to_cps

@@ -1,0 +1,235 @@
+"""Repeated blocks of a function as one loop."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.walk import all_vars, rewrite, used_vars
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
+
+from .repeats import Repeats, Slot, find_repeats
+
+Accept = Callable[[Sequence[Binding]], bool]
+
+
+@pass_factory(opt_level=0)
+def RollBlocks(
+    mod: IRModule, func_name: str | None = None, min_repeats: int = 4, checkpoint: bool = False
+) -> IRModule:
+    """Put layers of equal structure, each fed by the one before, into one loop over their weights.
+
+    Such layers are segments of one block of bindings that compute the same and use the same
+    variables from outside, but for their own weights, which are stacked. What later bindings use
+    of every layer comes out of the loop stacked. A program of many layers is compiled faster so,
+    and where it is differentiated, the backward program is one loop too. Stacking costs time in
+    each call: SetupTrainer has the parameters stored as stacks instead.
+
+    Args:
+        func_name: the function to change; all of them where it is None.
+        min_repeats: how many layers there are at least.
+        checkpoint: that of the loop, as R.scan explains it.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2,), "float32"),
+            w0: R.Tensor((2,), "float32"),
+            w1: R.Tensor((2,), "float32"),
+        ) -> R.Tensor((2,), "float32"):
+            with R.dataflow():
+                a0 = R.multiply(x, w0)
+                h0 = R.tanh(a0)
+                a1 = R.multiply(h0, w1)
+                h1 = R.tanh(a1)
+                R.output(h1)
+            return h1
+
+    After `RollBlocks(min_repeats=2)`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2,), "float32"),
+            w0: R.Tensor((2,), "float32"),
+            w1: R.Tensor((2,), "float32"),
+        ) -> R.Tensor((2,), "float32"):
+            with R.dataflow():
+                w0_stack = R.stack((w0, w1), axis=0)
+
+                @R.function
+                def block(
+                    x: R.Tensor((2,), "float32"), w0: R.Tensor((2,), "float32")
+                ) -> R.Tuple(R.Tensor((2,), "float32"), R.Tuple()):
+                    a0 = R.multiply(x, w0)
+                    h0 = R.tanh(a0)
+                    return (h0, R.tuple())
+
+                looped = R.scan(
+                    block, x, w0_stack, length=2, reverse=False, checkpoint=False, unroll=1
+                )
+                h1 = looped[0]
+                R.output(h1)
+            return h1
+    """
+    if min_repeats < 2:
+        raise ValueError(f"`min_repeats` must be at least 2, found {min_repeats}")
+    if func_name is not None and not isinstance(mod[func_name], Function):
+        raise ValueError(f"`{func_name}` is no Relax function: it has no blocks to roll")
+    changed = {}
+    for name, function in mod.relax_functions().items():
+        if func_name in (None, name):
+            with in_function(name, function):
+                rolled = rolled_function(function, min_repeats, checkpoint=checkpoint)
+            changed[name] = rolled
+    return mod.with_functions(changed)
+
+
+def rolled_function(
+    function: Function,
+    min_repeats: int,
+    accept: Accept = lambda segment: True,
+    checkpoint: bool = False,
+) -> Function:
+    """A function with its repeated segments as loops: those that `accept` says yes to."""
+    body = function.body
+    blocks, used_after = list(body.blocks), set(used_vars(body.body))
+    for index in range(len(blocks) - 1, -1, -1):
+        rolling = _Rolling(function, min_repeats, accept, checkpoint)
+        blocks[index] = rolling.block(blocks[index], used_after)
+        used_after |= {var for b in blocks[index].bindings for var in used_vars(b.value)}
+    if all(new is old for new, old in zip(blocks, body.blocks, strict=True)):
+        return function
+    return replace(function, body=replace(body, blocks=tuple(blocks)))
+
+
+@dataclass(frozen=True)
+class _Rolling:
+    """The rolling of one function's blocks."""
+
+    function: Function
+    min_repeats: int
+    accept: Accept
+    checkpoint: bool
+
+    def block(self, block: BindingBlock, used_after: set[Var]) -> BindingBlock:
+        """A block with loops in it; what is rolled once is not looked into again."""
+        while True:
+            bindings = block.bindings
+            found = find_repeats(bindings, used_after, self.min_repeats)
+            wanted = (r for r in found if self.accept(bindings[r.start : r.start + r.period]))
+            repeats = next(wanted, None)
+            if repeats is None:
+                return block
+            loop = self._loop(bindings, repeats, isinstance(block, DataflowBlock))
+            parts = (*bindings[: repeats.start], *loop, *bindings[repeats.end :])
+            block = replace(block, bindings=parts)
+
+    def _loop(
+        self, bindings: Sequence[Binding], repeats: Repeats, dataflow: bool
+    ) -> tuple[Binding, ...]:
+        """The loop, and the variables of the segments that are used after it."""
+        builder = BlockBuilder()
+        taken = [var.name for var in (*all_vars(self.function), *self.function.params)]
+        with builder.scope(taken=taken):
+            with builder.dataflow() if dataflow else builder.scope():
+                stacks = _stacks(repeats)
+                stacked = [builder.emit(_stack(c), f"{c[0].name}_stack") for c in stacks]
+                block = builder.emit(_block(bindings, repeats, stacks), "block")
+                init, xs = _packed(repeats.init), _packed(stacked)
+                attrs = {"length": repeats.count, "checkpoint": self.checkpoint}
+                looped = builder.emit(get_op("relax.scan")(block, init, xs, **attrs), "looped")
+                for binding in _results(builder, bindings, repeats, looped):
+                    builder.emit_binding(binding)
+                if not dataflow:
+                    return tuple(builder.sequence(Tuple()).bindings())
+            return tuple(builder.sequence(Tuple()).bindings())
+
+
+def _stacks(repeats: Repeats) -> list[tuple[Var, ...]]:
+    """What differs from segment to segment, each column once."""
+    columns = dict.fromkeys(slot.outer for slot in repeats.slots if slot.outer)
+    return [column for column in columns if any(var is not column[0] for var in column)]
+
+
+def _stack(column: Sequence[Var]) -> Expr:
+    return get_op("relax.stack")(list(column), axis=0)
+
+
+def _packed(values: Sequence[Expr]) -> Expr:
+    """One value as it is, others as a tuple."""
+    return values[0] if len(values) == 1 else Tuple(tuple(values))
+
+
+def _field(builder: BlockBuilder, packed: Expr, index: int, of: int, name: str) -> Expr:
+    return packed if of == 1 else builder.emit(TupleGetItem(packed, index), name)
+
+
+def _block(
+    bindings: Sequence[Binding], repeats: Repeats, stacks: Sequence[tuple[Var, ...]]
+) -> Function:
+    """A segment as the body of a loop."""
+    segment = bindings[repeats.start : repeats.start + repeats.period]
+    carry = _param("carry", repeats.init)
+    x = _param("own", [column[0] for column in stacks])
+    builder = BlockBuilder()
+    with builder.scope(taken=[carry.name, x.name]):
+        inits = repeats.init
+        carried = {
+            local: _field(builder, carry, i, len(inits), inits[i].name)
+            for i, local in enumerate(repeats.carried)
+        }
+        own = {
+            column: _field(builder, x, i, len(stacks), column[0].name)
+            for i, column in enumerate(stacks)
+        }
+        local: list[Expr] = []
+
+        def meant(slot: Slot) -> Expr:
+            if slot.local is None:
+                return own.get(slot.outer, slot.outer[0])
+            return carried[slot.local] if slot.is_carried else local[slot.local]
+
+        slots = iter(repeats.slots)
+        for binding in segment:
+            value = rewrite(
+                binding.value, lambda e: meant(next(slots)) if isinstance(e, Var) else e
+            )
+            with builder.origin(binding.span):
+                local.append(builder.emit(value, binding.var.name))
+        after = _packed([local[i] for i in repeats.carried])
+        ys = Tuple(tuple(local[i] for i in repeats.outputs))
+        seq = builder.sequence((after, ys))
+    return make_function([carry, x], seq, ret_ty=seq.ty)
+
+
+def _param(name: str, values: Sequence[Var]) -> Var:
+    """A parameter for one value, called as that is, or for a tuple of several."""
+    one = len(values) == 1
+    return Var(values[0].name if one else name, _packed(values).ty)
+
+
+def _results(
+    builder: BlockBuilder, bindings: Sequence[Binding], repeats: Repeats, looped: Var
+) -> Iterator[Binding]:
+    """The variables that are used after the loop, as its results."""
+    last = repeats.end - repeats.period
+    final = TupleGetItem(looped, 0)
+    many = len(repeats.carried) > 1
+    after: Expr = builder.emit(final, "carried") if many else final
+    for index, local in enumerate(repeats.carried):
+        var = bindings[last + local].var
+        yield VarBinding(var, TupleGetItem(after, index) if many else after, span=var.span)
+    for index, local in enumerate(repeats.outputs):
+        stacked = builder.emit(TupleGetItem(TupleGetItem(looped, 1), index), "stacked")
+        parts = builder.emit(get_op("relax.split")(stacked, repeats.count, axis=0), "parts")
+        skipped = local in repeats.carried  # the last of them is among the carried
+        for k in range(repeats.count - skipped):
+            var = bindings[repeats.start + k * repeats.period + local].var
+            value = get_op("relax.squeeze")(TupleGetItem(parts, k), [0])
+            yield VarBinding(var, value, span=var.span)
