@@ -1,5 +1,6 @@
 """Removing bindings that only give another name to a value that has one."""
 
+from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import (
     Binding,
@@ -65,8 +66,8 @@ def _sequence(seq: SeqExpr, tuples: dict[Var, Tuple]) -> SeqExpr:
             else:
                 names[changed.var] = alias
         blocks.append(replace(block, bindings=kept(block.bindings, bindings)))
-    full = kept(seq.blocks, (block for block in blocks if block.bindings))
-    return replace(seq, blocks=full, body=substitute(seq.body, names))
+    tidy = kept(seq.blocks, tidy_blocks(tuple(blocks)))
+    return replace(seq, blocks=tidy, body=substitute(seq.body, names))
 
 
 def _binding(binding: Binding, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Binding:

@@ -48,6 +48,10 @@ CASES = {
         "with R.dataflow():\n    out = x\n    R.output(out)\nreturn out",
         "return x",
     ),
+    "what stands around a block that goes is one block": (
+        "a = R.exp(x)\nwith R.dataflow():\n    b = a\n    R.output(b)\nc = R.sin(b)\nreturn c",
+        "a = R.exp(x)\nc = R.sin(a)\nreturn c",
+    ),
     "the fields of a known tuple are used directly": (
         "e = R.exp(x)\nt = (x, (e, x))\na = t[1]\nb = a[0]\nc = R.add(b, t[0])\nreturn c",
         "e = R.exp(x)\nt = (x, (e, x))\nc = R.add(e, x)\nreturn c",
