@@ -143,7 +143,8 @@ def _uses(program: Program, tasks: Sequence[Task]) -> dict[Value, _Use]:
         if _is_view(step, use) and step.var not in program.results:
             use = _Use(use.fusibly, False, use.by_reduction, use.count)
         else:
-            use = _Use(step.fusible, step.is_product, step.is_reduction, 1)
+            inside = step.is_arithmetic and use.by_reduction and use.count == 1
+            use = _Use(step.fusible, step.is_product, step.is_reduction or inside, 1)
         for value in dict.fromkeys(task.inputs):
             found.setdefault(value, _Use()).add(use)
     return found

@@ -47,7 +47,8 @@ class Moments:
             return None
         soonest = min(depth[user.var] for user in users)
         inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
-        if soonest < depth[step.var] + _EARLY or min(inputs, default=step.size) * _LESS > step.size:
+        is_cheap = step.is_moved or min(inputs, default=step.size) * _LESS <= step.size
+        if soonest < depth[step.var] + _EARLY or not is_cheap:
             return None
         return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
 

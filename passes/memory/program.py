@@ -110,6 +110,11 @@ class Step:
         return self.pointwise and self._name not in _CHOICES and not self._moves
 
     @cached_property
+    def is_moved(self) -> bool:
+        """Whether it is a part or another order of its inputs, for which a kernel reads them."""
+        return self._moves and not self.is_transpose and not self.is_view
+
+    @cached_property
     def _moves(self) -> bool:
         op = self.op
         return op is not None and op.fusion == "injective" and self._name not in _BROADCASTS
