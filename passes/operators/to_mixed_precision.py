@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_bindings
@@ -117,7 +118,7 @@ def _with_half_params(function: Function, names: Sequence[str], dtype: str) -> F
         first = replace(body.blocks[0], bindings=(*casts, *body.blocks[0].bindings))
         body = replace(body, blocks=(first,))
     else:
-        body = replace(body, blocks=(BindingBlock(casts), *body.blocks))
+        body = replace(body, blocks=tidy_blocks((BindingBlock(casts), *body.blocks)))
     params = [half.get(param, param) for param in function.params]
     return make_function(
         params, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs

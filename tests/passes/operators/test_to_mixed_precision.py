@@ -5,6 +5,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 from parsing import parse_functions
+from rewriting import check_rewrite
 from same_results import assert_same_results, calls_of, drawn_arguments, results
 from small_models import Classifier
 
@@ -158,6 +159,26 @@ def test_parameters_may_be_taken_in_half_precision() -> None:
     expected = results(module, "main", [x, w, b])
     np.testing.assert_allclose(results(found, "main", halves), expected, rtol=1e-2)
     assert_structural_equal(found, program(after, half))
+
+
+def test_half_parameters_outside_of_dataflow_blocks() -> None:
+    """What is there in half precision is read so, and not converted forth and back."""
+    check_rewrite(
+        ToMixedPrecision(fp16_input_names=["x"]),
+        """
+        @R.function
+        def main(x: R.Tensor((3, 3), "float32")) -> R.Tensor((3, 3), "float32"):
+            a = R.matmul(x, x)
+            return a
+        """,
+        """
+        @R.function
+        def main(x: R.Tensor((3, 3), "float16")) -> R.Tensor((3, 3), "float32"):
+            a = R.matmul(x, x, out_dtype="float32")
+            return a
+        """,
+        again=False,
+    )
 
 
 def test_where_nothing_gains_nothing_happens() -> None:
