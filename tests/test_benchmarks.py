@@ -11,11 +11,12 @@ import pytest
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 if not BENCHMARKS.exists():
     pytest.skip("there is no checkout around these tests", allow_module_level=True)
-sys.path.insert(0, str(BENCHMARKS))
+sys.path.append(str(BENCHMARKS))
 
 from contestants import by_jax, by_us  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast  # noqa: E402  # found by the path above
+from suite_report import PAGE, PLOT, newest, page_with, plot  # noqa: E402  # found by the path above
 
 # Little work to compile, because each program runs once.
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -49,3 +50,10 @@ def test_our_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
     largest = max(float(abs(leaf).max()) for leaf in jax.tree.leaves(wanted))
     for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4 * largest)
+
+
+def test_the_page_and_its_plot_show_the_newest_results() -> None:
+    """Else: python benchmarks/suite_report.py."""
+    text, results = PAGE.read_text(), newest()
+    assert page_with(text, results) == text
+    assert plot(results) == PLOT.read_text()

@@ -1,0 +1,112 @@
+"""The table and the plot of docs/performance.md, out of the newest results of benchmarks/suite.py.
+
+python benchmarks/suite_report.py
+"""
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+PAGE, PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "suite.svg"
+BEGIN, END = "<!-- suite_report.py -->\n", "<!-- end -->\n"
+
+PLAIN, SHOWN = "plain", ("step", "compile", "temp", "peak", "host")
+HEAD = ("model", "contestant", "step", "quartiles", "ms", *SHOWN[1:])
+BARS = (("ours", "step", "#2a6fb0"), ("balanced", "temp", "#d98c2b"))
+BAR, LABEL, UNIT, MOST = 9, 150, 300, 1.5  # pixels; MOST is the largest ratio that is drawn
+
+Results = dict[str, Any]
+
+
+def newest() -> Results:
+    """The results of the last day on which the whole suite ran."""
+    found: Results = json.loads(max(RESULTS.glob("????-??-??.json")).read_text())
+    return found
+
+
+def section(results: Results) -> str:
+    """What stands on the page: where it was measured, means, and each contestant on each model."""
+    machine = f"{results['processor']}, {results['cores']} cores"
+    versions = f"Python {results['python']}, jax {results['jax']}"
+    return f"""Measured on {machine}, {versions}, {results["date"]}.
+
+![Ratios of each model](suite.svg)
+
+Geometric means of the ratios over the models that a contestant trained:
+
+{as_table(("contestant", "models", *SHOWN), means(results))}
+
+Each model:
+
+{as_table(HEAD, rows(results))}
+"""
+
+
+def means(results: Results) -> Iterator[tuple[str, ...]]:
+    models = results["models"].values()
+    for name in dict.fromkeys(name for model in models for name in model):
+        found = [model[name] for model in models if name in model]
+        ratios = (geometric_mean([row[key] for row in found]) for key in SHOWN)
+        yield name, str(len(found)), *(f"{ratio:.2f}" for ratio in ratios)
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    """A program without temporary bytes counts as one with a hundredth of the other's."""
+    return math.exp(sum(math.log(max(ratio, 0.01)) for ratio in ratios) / len(ratios))
+
+
+def rows(results: Results) -> Iterator[tuple[str, ...]]:
+    for model, found in results["models"].items():
+        for name, row in found.items():
+            low, high = row["quartiles"]
+            step = (f"{row['step']:.2f}", f"{low:.2f}-{high:.2f}", f"{1e3 * row['seconds']:.1f}")
+            yield model, name, *step, *(f"{row[key]:.2f}" for key in SHOWN[1:])
+
+
+def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
+    rule = ("---", *("---:" for _ in head[1:]))
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
+
+
+def plot(results: Results) -> str:
+    """Two bars for each model, and a line where plain JAX stands."""
+    shapes, top = [], 24
+    for place, (name, key, colour) in enumerate(BARS):
+        text = f"{name}: {key}, parts of plain JAX's"
+        shapes.append(f'<text x="{LABEL + 170 * place}" y="12" fill="{colour}">{text}</text>')
+    for model, found in results["models"].items():
+        shapes.append(f'<text x="{LABEL - 6}" y="{top + 12}" text-anchor="end">{model}</text>')
+        for name, key, colour in BARS:
+            if name in found:
+                width = UNIT * min(found[name][key], MOST)
+                bar = f'x="{LABEL}" y="{top}" width="{width:.0f}" height="{BAR - 1}"'
+                shapes.append(f'<rect {bar} fill="{colour}"/>')
+            top += BAR
+        top += BAR // 2
+    one = LABEL + UNIT
+    shapes.append(f'<line x1="{one}" y1="20" x2="{one}" y2="{top}" stroke="#444"/>')
+    size = f'width="{LABEL + UNIT * MOST:.0f}" height="{top + 4}"'
+    style = 'font-family="sans-serif" font-size="10" fill="#888"'
+    lines = "\n".join(shapes)
+    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{lines}\n</svg>\n'
+
+
+def page_with(text: str, results: Results) -> str:
+    """The page with the section in its place."""
+    before, _, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{section(results)}\n{end}{after}"
+
+
+def main() -> None:
+    results = newest()
+    PAGE.write_text(page_with(PAGE.read_text(), results))
+    PLOT.write_text(plot(results))
+
+
+if __name__ == "__main__":
+    main()
