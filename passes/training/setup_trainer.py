@@ -24,6 +24,14 @@ from .fuse_train_step import FuseTrainStep
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
+from .rolled_training import (
+    ROLLED_PARAMS,
+    RollOption,
+    check_roll_option,
+    rolled_params,
+    update_of_stacks,
+    with_rolled_blocks,
+)
 from .step_memory import with_step_memory
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
@@ -64,6 +72,7 @@ def SetupTrainer(
     master_weights: bool = True,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
+    roll_blocks: RollOption = False,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
@@ -84,6 +93,10 @@ def SetupTrainer(
     again rather than keep them, as Rematerialize explains. The budget is for what a training step
     needs beside its arguments and results: a number of bytes, "8GiB", or a share of what keeping
     everything takes. The module is legalised then.
+
+    With `roll_blocks`, layers of equal structure become one loop, as RollBlocks explains, and their
+    parameters are stored as stacks: the functions take these, and the attribute `rolled_params`
+    lists the name, the array and the row of each parameter. "auto" does so for 12 layers or more.
 
     Before:
 
@@ -161,14 +174,23 @@ def SetupTrainer(
                 ...
     """
     check_loss_scale(loss_scale)
+    check_roll_option(roll_blocks)
     counts = _counts(mod)
     function, outputs = loss(*loss_args), loss.num_backbone_outputs
     mod = AppendLoss(BACKBONE, function, outputs, BACKBONE_LOSS)(mod)
     mod = DecomposeOpsForInference(BACKBONE)(mod)
     mod = _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
-    params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
-    mod = Gradient(BACKBONE_LOSS, params, 0, cotangent=loss_scale is not None, lazy=True)(mod)
+    first, last = counts.inputs, counts.inputs + counts.params
+    params = mod[BACKBONE_LOSS].params[first:last]
+    names = (BACKBONE_LOSS, BACKBONE)
+    mod, stacking = with_rolled_blocks(mod, names, first, counts.params, roll_blocks)
+    arrays = mod[BACKBONE_LOSS].params[first : first + len(stacking.arrays)]
+    mod = Gradient(BACKBONE_LOSS, arrays, 0, cotangent=loss_scale is not None, lazy=True)(mod)
     update = _update(optimizer, params, loss_scale, master_weights)
+    if stacking.groups:
+        update = update_of_stacks(update, params, stacking)
+        told = {"param_num": len(arrays), ROLLED_PARAMS: rolled_params(params, stacking)}
+        mod = mod.with_attrs(told)
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})

@@ -8,6 +8,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 
 from .group import Group
+from .stacks import Stacks, stacks_of
 
 BACKBONE = "backbone"
 ADJOINT = "backbone_loss_adjoint"
@@ -21,13 +22,17 @@ _MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The arguments of the adjoint function in their order, and the optimizer's state."""
+    """The arguments of the adjoint function in their order, and the optimizer's state.
+
+    The parameters are the user's own; `stacks` says where the function has them.
+    """
 
     inputs: tuple[Var, ...]
     params: Group
     states: Group
     targets: tuple[Var, ...]
     optimizer: Group
+    stacks: Stacks
 
     @staticmethod
     def of(mod: IRModule) -> "Layout":
@@ -46,12 +51,14 @@ class Layout:
         first = _count(mod, "input_num")
         last = first + params + states
         targets = adjoint.params[last : -1 if mod.attrs.get(LOSS_SCALE) is not None else None]
+        own, stacks = stacks_of(mod, adjoint.params[first : first + params])
         return Layout(
             inputs=adjoint.params[:first],
-            params=Group("params", "parameter", adjoint.params[first : first + params]),
+            params=Group("params", "parameter", own),
             states=Group("states", "model state", adjoint.params[first + params : last]),
             targets=targets,
             optimizer=Group("optimizer", "optimizer state", _fields(optimizer.params[-1])),
+            stacks=stacks,
         )
 
     @property

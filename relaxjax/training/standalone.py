@@ -35,6 +35,7 @@ class Model:
                 tuple(self._on_device(name, arrays[name]) for name in self.facts[group])
                 for group in ("params", "states", "optimizer")
             )
+            self.params = self._stacked(self.params)
         self._predict = jax.jit(self._artifact("predict"))
         self._train_step = jax.jit(self._artifact("train_step"), donate_argnums=(0, 1, 2))
 
@@ -61,7 +62,8 @@ class Model:
         source = self.folder / "state.safetensors"
         arrays = load_file(source)
         for group in ("params", "states", "optimizer"):
-            for name, array in zip(self.facts[group], getattr(self, group), strict=True):
+            held = self._apart() if group == "params" else getattr(self, group)
+            for name, array in zip(self.facts[group], held, strict=True):
                 is_key = name in self.facts["keys"]
                 arrays[name] = np.asarray(jax.random.key_data(array) if is_key else array)
         with safe_open(source, "numpy") as file:
@@ -82,6 +84,20 @@ class Model:
             )
             return key
         return jnp.array(array)
+
+    def _stacked(self, params: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        """Parameters as the step has them: those of equal layers are rows of one array."""
+        return tuple(
+            jnp.stack([params[n] for n in rows]) if len(rows) > 1 else params[rows[0]]
+            for rows in self.facts["arrays"]
+        )
+
+    def _apart(self) -> list[jax.Array]:
+        """Parameters by themselves, in the order of their names."""
+        found: dict[int, jax.Array] = {}
+        for array, rows in zip(self.params, self.facts["arrays"], strict=True):
+            found.update(dict(zip(rows, array, strict=True)) if len(rows) > 1 else {rows[0]: array})
+        return [found[number] for number in range(len(found))]
 
     def _dtypes(self) -> Any:
         return jax.enable_x64(self.facts["needs_x64"])

@@ -63,6 +63,7 @@ class Trainer:
         self.device = placement(vm.device if device is None else device)
         self._step = step_of(vm.executable)
         self._state = TrainState(*(group.empty() for group in self.layout.groups))
+        self._change(self.layout.params, self.layout.params.empty())
         self._is_initialised = False
         self._load(self.layout.optimizer, _optimizer_state(train_mod))
         if zero_init_param_state:
@@ -250,7 +251,9 @@ class Trainer:
     def load(self, path: str | PathLike[str]) -> None:
         """Take over what `save` wrote; a file that does not fit changes nothing."""
         with self._step.dtypes():
-            self._state = TrainState(*checkpoint.load(path, self.layout.groups, self.device))
+            loaded = checkpoint.load(path, self.layout.groups, self.device)
+            for group, arrays in zip(self.layout.groups, loaded, strict=True):
+                self._change(group, arrays)
 
     def export(
         self, folder: str | PathLike[str], platforms: Sequence[str] = ("cpu", "cuda", "tpu")
@@ -283,15 +286,18 @@ class Trainer:
             return group.exported(self._arrays(group))
 
     def _arrays(self, group: Group) -> Arrays:
+        """The arrays of a group as the user knows them."""
         arrays: Arrays = getattr(self._state, group.name)
-        return arrays
+        return self.layout.stacks.apart_of(arrays) if group is self.layout.params else arrays
 
     def _change(self, group: Group, arrays: Arrays) -> None:
+        if group is self.layout.params:
+            arrays = self.layout.stacks.together(arrays)
         self._state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
         if not self._is_initialised:
-            self.layout.params.check_initialised(self._state.params, wanted)
+            self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
             self._is_initialised = True  # and no step changes that
 

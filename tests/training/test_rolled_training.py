@@ -1,0 +1,228 @@
+"""Training as loops over layers: the same training, under the same names, in the same files."""
+
+import importlib.util
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optax
+import pytest
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import post_order
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import Executable, VirtualMachine, build
+from relaxjax.optim import SGD, Adam, from_optax
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+LAYERS = 3
+RNG = np.random.default_rng(0)
+INPUTS = RNG.normal(size=(4, 8)).astype("float32")
+TARGETS = RNG.normal(size=(4, 3)).astype("float32")
+# Masks by name and by rank, and a norm of each parameter: an optimizer of stacks would err.
+BY_LAYER = optax.chain(
+    optax.clip_by_global_norm(1.0),
+    optax.scale_by_adam(),
+    optax.add_decayed_weights(0.1, mask=lambda ps: {k: v.ndim > 1 for k, v in ps.items()}),
+    optax.masked(optax.set_to_zero(), lambda ps: {k: k in ("w0", "b1") for k in ps}),
+    optax.scale_by_trust_ratio(),
+    optax.scale(-0.05),
+)
+
+
+def residual(i: int) -> list[str]:
+    return [f"h{i + 1} = R.add(h{i}, R.tanh(R.add(R.matmul(h{i}, w{i}), b{i})))"]
+
+
+def normed(i: int) -> list[str]:
+    """A layer with running statistics."""
+    return [
+        f"a{i} = R.matmul(h{i}, w{i})",
+        f"n{i} = R.nn.batch_norm(a{i}, b{i}, b{i}, m{i}, v{i}, axis=1)",
+        f"h{i + 1} = R.add(h{i}, n{i}[0])",
+        f"m{i}_new = n{i}[1]",
+        f"v{i}_new = n{i}[2]",
+    ]
+
+
+def dropped(i: int) -> list[str]:
+    return [f"d{i} = R.nn.dropout(R.matmul(h{i}, w{i}), rate=0.5)", f"h{i + 1} = R.tanh(d{i}[0])"]
+
+
+def backbone(layer: Any, has_states: bool = False, dtype: str = "float32") -> IRModule:
+    matrix, vector = f'R.Tensor((8, 8), "{dtype}")', f'R.Tensor((8,), "{dtype}")'
+    params = [f"w{i}: {matrix}, b{i}: {vector}" for i in range(LAYERS)]
+    states = [f"m{i}: {vector}, v{i}: {vector}" for i in range(LAYERS)] if has_states else []
+    new = [f"m{i}_new, v{i}_new" for i in range(LAYERS)] if has_states else []
+    lines = ["h0 = R.sin(x)", *(line for i in range(LAYERS) for line in layer(i))]
+    signature = ", ".join(
+        [f'x: R.Tensor((4, 8), "{dtype}")', *params, f'head: R.Tensor((8, 3), "{dtype}")', *states]
+    )
+    results = ", ".join(["out", *new])
+    body = "\n            ".join(
+        [*lines, f"out = R.matmul(h{LAYERS}, head)", f"R.output({results})"]
+    )
+    module = from_source(f"""
+@I.ir_module
+class Module:
+    I.module_attrs({{"param_num": {2 * LAYERS + 1}, "state_num": {2 * len(states)}}})
+    @R.function
+    def backbone({signature}):
+        with R.dataflow():
+            {body}
+        return {results}
+""")
+    assert isinstance(module, IRModule)
+    return module
+
+
+def set_up(mod: IRModule, roll: Any, optimizer: Any = None, **options: Any) -> IRModule:
+    types = [TensorType((4, 3), mod["backbone"].params[0].ty.dtype)] * 2
+    return SetupTrainer(MSELoss(), optimizer or Adam(0.01), types, roll_blocks=roll, **options)(mod)
+
+
+@cache
+def usual(roll: bool) -> Executable:
+    """The residual model with Adam, whose programs all its trainers share."""
+    return build(set_up(backbone(residual), roll))
+
+
+def trainer_of(executable: Executable) -> Trainer:
+    trainer = Trainer(executable.mod, VirtualMachine(executable))
+    trainer.xavier_uniform_init_params(seed=0)
+    return trainer
+
+
+def has_loop(mod: IRModule, name: str) -> bool:
+    calls = (expr for expr in post_order(mod[name]) if isinstance(expr, Call))
+    return any(call.op is get_op("relax.scan") for call in calls)
+
+
+def assert_same(one: Trainer, other: Trainer) -> None:
+    for export in ("export_params", "export_states"):
+        found, wanted = getattr(one, export)(), getattr(other, export)()
+        assert list(found) == list(wanted)
+        for name, array in found.items():
+            if not str(array.dtype).startswith("key<"):
+                np.testing.assert_allclose(array, wanted[name], rtol=2e-5, atol=2e-6)
+
+
+def trained(given: IRModule | Executable, steps: int = 2, dtype: str = "float32") -> Trainer:
+    trainer = trainer_of(build(given) if isinstance(given, IRModule) else given)
+    for _ in range(steps):
+        trainer.update(INPUTS.astype(dtype), TARGETS.astype(dtype))
+    return trainer
+
+
+@pytest.mark.parametrize("optimizer", [Adam(0.01), from_optax(BY_LAYER)])
+def test_a_rolled_training_is_the_same_training(optimizer: Any) -> None:
+    mod = backbone(residual)
+    rolled = set_up(mod, True, optimizer)
+    for name in ("backbone", "evaluate", "backbone_loss_adjoint"):
+        assert has_loop(rolled, name)
+    assert not any(e.op is get_op("lax.concatenate") for e in calls_of(rolled, "backbone"))
+    ours, plain = trained(rolled), trained(set_up(mod, False, optimizer))
+    assert_same(ours, plain)
+    np.testing.assert_allclose(ours.predict(INPUTS), plain.predict(INPUTS), rtol=1e-4, atol=1e-5)
+    pairs = zip(ours.evaluate(INPUTS, TARGETS), plain.evaluate(INPUTS, TARGETS), strict=True)
+    for found, wanted in pairs:
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def calls_of(mod: IRModule, name: str) -> Sequence[Call]:
+    return [expr for expr in post_order(mod[name]) if isinstance(expr, Call)]
+
+
+def test_running_statistics_of_layers() -> None:
+    mod = backbone(normed, has_states=True)
+    rolled = set_up(mod, True)
+    assert has_loop(rolled, "backbone_loss_adjoint")
+    assert_same(trained(rolled), trained(set_up(mod, False)))
+
+
+def test_layers_that_draw_stay_as_they_are() -> None:
+    """Each has a random key of its own."""
+    mod = backbone(dropped)
+    assert_structural_equal(set_up(mod, True), set_up(mod, False))
+
+
+def test_half_precision_and_a_scaled_loss() -> None:
+    mod = backbone(residual, dtype="float16")
+    modules = (set_up(mod, roll, SGD(0.1), loss_scale="dynamic") for roll in (True, False))
+    both = [trained(module, dtype="float16") for module in modules]
+    found, wanted = (trainer.export_params() for trainer in both)
+    for name, array in found.items():
+        np.testing.assert_allclose(array, wanted[name], rtol=5e-3, atol=5e-3)
+
+
+def test_functions_take_stacks_and_the_module_tells_where_parameters_are() -> None:
+    rolled = usual(True).mod
+    names = [param.name for param in rolled["backbone_loss_adjoint"].params]
+    assert names == ["x", "w0_stack", "b0_stack", "head", "targets"]
+    assert rolled.attrs["param_num"] == 3
+    assert rolled.attrs["rolled_params"][:3] == (("w0", 0, 0), ("b0", 1, 0), ("w1", 0, 1))
+    assert rolled.attrs["rolled_params"][-1] == ("head", 2, -1)
+
+
+def test_few_layers_are_rolled_only_where_it_is_asked_for() -> None:
+    mod = backbone(residual)
+    assert_structural_equal(set_up(mod, "auto"), set_up(mod, False))
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be True, False or \"auto\", found 'always'"):
+        set_up(backbone(residual), "always")
+
+
+def test_files_are_the_same(tmp_path: Path) -> None:
+    ours, plain = trained(usual(True)), trained(usual(False))
+    ours.save(tmp_path / "rolled")
+    plain.load(tmp_path / "rolled")
+    assert_same(ours, plain)
+    plain.update(INPUTS, TARGETS)
+    plain.save(tmp_path / "plain")
+    ours.load(tmp_path / "plain")
+    assert_same(ours, plain)
+
+
+def test_parameters_are_loaded_by_name_before_all_of_them_have_a_value() -> None:
+    built = usual(True)
+    trainer = Trainer(built.mod, VirtualMachine(built), zero_init_param_state=False)
+    values = trainer_of(built).export_params()
+    assert list(values)[:3] == ["w0", "b0", "w1"]
+    trainer.load_params({"w1": values["w1"]})
+    with pytest.raises(RuntimeError, match="0-th parameter is not initialized"):
+        trainer.update(INPUTS, TARGETS)
+    trainer.load_params({name: value for name, value in values.items() if name != "w1"})
+    assert_same(trainer, trainer_of(built))
+
+
+def test_an_exported_training_runs_alone(tmp_path: Path) -> None:
+    trainer = trained(usual(True))
+    trainer.export(tmp_path, platforms=["cpu"])
+    spec = importlib.util.spec_from_file_location("rolled_model", tmp_path / "model.py")
+    assert spec is not None
+    assert spec.loader is not None
+    alone = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(alone)
+    model = alone.Model()
+    np.testing.assert_allclose(model.predict(INPUTS), trainer.predict(INPUTS), rtol=1e-6)
+    loss = model.train_step(INPUTS, TARGETS)
+    np.testing.assert_allclose(loss, trainer.update(INPUTS, TARGETS), rtol=1e-6)
+    model.save()
+    again = trainer_of(usual(False))
+    again.load(tmp_path / "state.safetensors")
+    assert_same(again, trainer)
+
+
+def test_a_memory_budget_beside_it() -> None:
+    rolled = trained(set_up(backbone(residual), True, memory_policy="free"))
+    assert_same(rolled, trained(usual(False)))
