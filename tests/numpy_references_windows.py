@@ -28,6 +28,9 @@ def windows(x: Any, size: Any, strides: Any, pads: Any, dilation: Any, ceil: boo
     spans = [d * (k - 1) + 1 for d, k in zip(dilation, size, strict=True)]
     rooms = [lengths[a] + pads[a] + pads[n + a] - spans[a] for a in range(n)]
     counts = [(-(-r // s) if ceil else r // s) + 1 for r, s in zip(rooms, strides, strict=True)]
+    for a in range(n if ceil else 0):
+        if (counts[a] - 1) * strides[a] >= lengths[a] + pads[a]:
+            counts[a] -= 1  # it would begin behind the end
     values = np.zeros((*outer, *counts, *size))
     inside = np.zeros((*counts, *size), bool)
     for out in np.ndindex(*counts):

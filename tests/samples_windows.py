@@ -128,6 +128,13 @@ _POOLS: dict[int, list[tuple[Array, tuple[int, ...], dict[str, Any]]]] = {
             (1, 2, 4),
             {"pool_size": 2, "strides": 2, "padding": 1, "dilation": 2},
         ),
+        # Of windows that would begin behind the end there is none.
+        (
+            floats(1, 2, 5),
+            (1, 2, 2),
+            {"pool_size": 2, "strides": 3, "padding": (1, 0), "ceil_mode": True},
+        ),
+        (floats(1, 1, 4), (1, 1, 1), {"pool_size": 2, "strides": 4, "ceil_mode": True}),
     ],
     2: [
         (floats(2, 3, 5, 4), (2, 3, 2, 2), {"pool_size": 2, "strides": 2}),
@@ -183,10 +190,10 @@ for _count, _cases in _POOLS.items():
             sample(floats(*out), data, **attrs, second_order=_count < 2)
             for data, out, attrs in _cases
         ]
-# The last window holds nothing but padding.
-_BEYOND: dict[str, Any] = {"pool_size": 2, "strides": 3, "padding": (1, 0), "ceil_mode": True}
-SAMPLES["relax.nn.avg_pool1d"] += [sample(floats(1, 2, 5), **_BEYOND, count_include_pad=False)]
-SAMPLES["relax.grad.avg_pool1d_backward"] += [sample(floats(1, 2, 3), floats(1, 2, 5), **_BEYOND)]
+# The first and the last window hold nothing but padding.
+_AROUND: dict[str, Any] = {"padding": 1, "count_include_pad": False}
+SAMPLES["relax.nn.avg_pool1d"] += [sample(floats(1, 2, 5), **_AROUND)]
+SAMPLES["relax.grad.avg_pool1d_backward"] += [sample(floats(1, 2, 7), floats(1, 2, 5), **_AROUND)]
 SAMPLES["relax.nn.adaptive_avg_pool1d"] = [
     sample(floats(2, 3, 5), 2),
     sample(floats(1, 6, 5), 3, "NWC"),

@@ -231,6 +231,15 @@ def test_attention_takes_chunks_of_queries_on_a_cpu() -> None:
     both_agree("relax.nn.attention", *shapes, causal_mask="TopLeft")
 
 
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_adjoints_of_pooling_where_windows_have_gaps_or_none_at_the_end(kind: str) -> None:
+    """JAX has no derivative of XLA's windows with gaps; a late window in ceil_mode is left out."""
+    name = f"relax.grad.{kind}_pool2d_backward"
+    both_agree(name, (1, 2, 3, 2), (1, 2, 5, 4), pool_size=2, dilation=2)
+    late = {"pool_size": 1, "padding": (1, 2, 2, 2), "ceil_mode": True}
+    both_agree(name, (1, 1, 6, 6), (1, 1, 4, 3), **late)
+
+
 def test_without_a_target_the_form_is_that_of_where_jax_runs() -> None:
     mod = module_of("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)])
     assert primitives(LegalizeOps()(mod)) == primitives(LegalizeOps(jax.default_backend())(mod))

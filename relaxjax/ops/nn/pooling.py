@@ -65,9 +65,14 @@ def complete_pooling(
 
 
 def _end_room(length: Any, span: Any, stride: Any, low: Any, high: Any, ceil_mode: bool) -> Any:
-    """What is left behind the first window, up to a multiple of the stride in ceil_mode."""
+    """What is left behind the first window; in ceil_mode so much more that a last one begins there.
+
+    But none begins behind the elements, as padded in front: of `stride` places where it might, so
+    many are too `late`.
+    """
     room = length + low + high - span
-    return room + stride - 1 if ceil_mode else room
+    late = min(max(high - span + stride, 0), stride)
+    return room + stride - 1 - late if ceil_mode else room
 
 
 def _pooled_type(
@@ -120,7 +125,7 @@ def _windows(
         room = _end_room(length, span, stride, low, high, ceil_mode)
         counts.append(room // stride + 1)
         end = (counts[-1] - 1) * stride + span - length - low if ceil_mode else high
-        pads.append((low, high if isinstance(end, int) and end < high else end))
+        pads.append((low, 0 if isinstance(end, int) and end < 0 else end))
     return Windows(axes, pool_size, strides, tuple(pads), dilation, tuple(counts), sliced)
 
 
@@ -154,10 +159,13 @@ def _max_pool_backward(
     count_include_pad: bool,
     **window: Any,
 ) -> Any:
-    """The adjoint of a window goes to the first of its places that has the largest element."""
+    """The adjoint of a window goes to the first of its places that has the largest element.
+
+    JAX has no derivative of XLA's windows where their places lie apart.
+    """
     g = _arranged(output_grad, out_layout, layout)
     windows = _windows(data.shape, layout, **window)
-    if windows.left_to_xla:
+    if windows.left_to_xla and set(windows.dilation) == {1}:
         (adjoint,) = jax.vjp(lambda x: _largest(x, windows), data)[1](g)
         return adjoint
     padded = windows.padded(data, _lowest(data.dtype))
@@ -319,7 +327,7 @@ def _avg_backward_gradient(count: int) -> GradientRule:
 def _doc(what: str) -> str:
     return (
         f"{what} of each window of the data.\n\n"
-        "With ceil_mode a last window may reach over the end."
+        "With ceil_mode a last window may reach over the end, where it begins before it."
     )
 
 
