@@ -8,16 +8,19 @@ from typing import Any
 import jax
 import numpy as np
 
+from relaxjax.ir.bind import bind_symbolic_vars
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import definable_symbols
 from relaxjax.ops.devices import devices_known
 from relaxjax.ops.platform import lowering_for
 
-from .arguments import ArgumentError, admit, as_jax
+from .arguments import ArgumentError, Symbols, admit, as_jax, bind
 from .interpreter import Interpreter
+from .legalize import legalize
 from .places import place_of, places_of
 from .target import platform_of
-from .traits import compiles, needs_x64
+from .traits import compiles, has_symbols, needs_x64
 
 
 class CompiledFunction:
@@ -28,6 +31,9 @@ class CompiledFunction:
     Python function, has a shape that depends on values, or returns something other than tensors)
     runs operator by operator. So does one whose values are on several devices; its parts that
     `GroupByVDevice` groups run as one program each, where they belong.
+
+    With a `source`, the module before it was legalised, each set of shapes is legalised by itself,
+    for the sizes that it has.
     """
 
     def __init__(
@@ -37,8 +43,10 @@ class CompiledFunction:
         place: jax.Device | jax.sharding.Sharding,
         cache_size: int,
         donate: Sequence[str | int] = (),
+        source: IRModule | None = None,
     ) -> None:
         self.mod = mod
+        self.source = source
         self.name = name
         self.function: Function = mod[name]
         self.place = place
@@ -109,8 +117,26 @@ class CompiledFunction:
 
     def _run(self, *args: Any) -> Any:
         values = list(map(as_jax, args))
+        mod = self._sized(values)
         with lowering_for(platform_of(self.place)):
-            return Interpreter(self.mod).run(self.function, values, self.name)
+            return Interpreter(mod).run(mod[self.name], values, self.name)
+
+    def _sized(self, args: Sequence[Any]) -> IRModule:
+        """The module for the sizes of arguments, where these may decide on something.
+
+        Functions that it calls stay as they were, if they have symbols of their own: they are
+        lowered as they run.
+        """
+        if self.source is None or not self.compiles:
+            return self.mod
+        function, symbols = self.source[self.name], Symbols()
+        bind(self.function.params, args, symbols, f"`{self.name}`")
+        told = {symbol for param in function.params for symbol in definable_symbols(param.ty)}
+        sized = bind_symbolic_vars(function, {symbol: symbols.value(symbol) for symbol in told})
+        legal = legalize(IRModule({self.name: sized}), platform_of(self.place))
+        names = (n for n in self.source.relax_functions() if not has_symbols(self.source, n))
+        fixed = {n: self.mod[n] for n in names}
+        return self.source.with_functions({**fixed, self.name: legal[self.name]})
 
     def _compiled(self, args: Sequence[Any]) -> Callable[..., Any]:
         return self._placed(self._jitted(args))

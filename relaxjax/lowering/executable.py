@@ -14,7 +14,7 @@ from .interpreter import LoweringError
 from .legalize import legalize
 from .target import Target, placement, platform_of
 from .to_jax import to_jax
-from .traits import needs_x64
+from .traits import has_symbols, needs_x64
 
 
 def build(
@@ -26,7 +26,9 @@ def build(
         mod: the module.
         target: "cpu" or "llvm", "cuda" or "gpu", "tpu", a JAX device, or a sharding for all
             arguments.
-        legalized: whether to run `LegalizeOps` first, so that what runs is what it prints.
+        legalized: whether to run `LegalizeOps` first, so that what runs is what it prints. A
+            function with symbolic dimensions is legalised for the sizes of each call; the module of
+            the executable has a form of it for all of them.
         cache_size: how many compiled programs each function keeps, one for each set of shapes.
     """
     if not isinstance(mod, IRModule):
@@ -34,7 +36,9 @@ def build(
     if cache_size < 1:
         raise ValueError(f"`cache_size` must be at least 1, found {cache_size}")
     platform = platform_of(target)
-    return Executable(legalize(mod, platform) if legalized else mod, target, cache_size)
+    if not legalized:
+        return Executable(mod, target, cache_size)
+    return Executable(legalize(mod, platform), target, cache_size, mod)
 
 
 compile = build  # the name it has in TVM
@@ -43,8 +47,11 @@ compile = build  # the name it has in TVM
 class Executable:
     """A built module: `executable["f"](*args)` runs the function `f`."""
 
-    def __init__(self, mod: IRModule, target: Target, cache_size: int) -> None:
+    def __init__(
+        self, mod: IRModule, target: Target, cache_size: int, source: IRModule | None = None
+    ) -> None:
         self.mod = mod
+        self.source = source
         self.target = target
         self.cache_size = cache_size
         self._functions: dict[str, CompiledFunction] = {}
@@ -69,7 +76,8 @@ class Executable:
         """
         _runnable(self.mod, name)
         where = placement(self.target if place is None else place)
-        return CompiledFunction(self.mod, name, where, self.cache_size, donate)
+        source = self.source if has_symbols(self.mod, name) else None
+        return CompiledFunction(self.mod, name, where, self.cache_size, donate, source)
 
     def jit(self, name: str, donate: Sequence[str | int] = ()) -> Callable[..., Any]:
         """The function `name` under plain `jax.jit`: the least that a call can cost.

@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Call, ExternFunc, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.walk import global_vars, nested_sequences, post_order
+from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
 from relaxjax.ops.packed import TRACEABLE
 
@@ -25,6 +25,11 @@ def compiles(mod: IRModule, name: str) -> bool:
 def needs_x64(mod: IRModule, name: str) -> bool:
     """Whether a function, or one that it calls, has a value of a 64-bit dtype."""
     return any(_is_wide(function) for _, function in reachable(mod, name))
+
+
+def has_symbols(mod: IRModule, name: str) -> bool:
+    """Whether the arguments of a function tell symbolic dimensions."""
+    return any(definable_symbols(param.ty) for param in mod[name].params)
 
 
 def reachable(mod: IRModule, name: str) -> Iterator[tuple[str, Function]]:
