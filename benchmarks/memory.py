@@ -115,7 +115,7 @@ def prediction(names: list[str]) -> None:
 
 
 def planning(names: list[str]) -> None:
-    mod = chain(160, 64, 32)
+    mod = chain(112, 64, 32)
     program = Program.of(mod[ADJOINT], mod, ADJOINT)
     rows = []
     for policy in ("free", "balanced", "minimal"):

@@ -10,7 +10,7 @@ POLICIES = ("none", "free", "balanced", "minimal")
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
 # A plan is not tried for a budget that its predicted peak exceeds by this factor.
-_FAR_BEYOND = 1.4
+_FAR_BEYOND = 1.25
 
 # The temporary bytes of a program that follows a plan, by XLA's own count.
 Figure = Callable[[Plan], int]

@@ -11,8 +11,8 @@ from .program import Program, Step
 from .search import Search
 
 # How many plans are improved by keeping more, and how many values are then tried one by one.
-_RELAXED = 4
-_TRIED_SINGLY = 8
+_RELAXED = 2
+_TRIED_SINGLY = 4
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
