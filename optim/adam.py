@@ -28,6 +28,10 @@ class Adam(Optimizer):
     eps: float = 1e-8
     weight_decay: float = 0.0
 
+    @property
+    def is_elementwise(self) -> bool:
+        return True
+
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         one = np.ones((), np_dtype(dtype))
         moments = tuple(zeros_like(param, self.name) for param in params)

@@ -31,6 +31,14 @@ class Optimizer:
         """The name of the function that the optimizer writes."""
         return type(self).__name__
 
+    @property
+    def is_elementwise(self) -> bool:
+        """Whether each element of a parameter is updated by itself, by one rule for all of them.
+
+        Parameters of equal layers may be updated as one stack then.
+        """
+        return False
+
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)

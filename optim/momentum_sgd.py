@@ -25,6 +25,10 @@ class MomentumSGD(Optimizer):
     weight_decay: float = 0.0
     nesterov: bool = False
 
+    @property
+    def is_elementwise(self) -> bool:
+        return True
+
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         return (steps_taken(), *(zeros_like(param, self.name) for param in params))
 

@@ -17,6 +17,10 @@ class SGD(Optimizer):
     lr: float
     weight_decay: float = 0.0
 
+    @property
+    def is_elementwise(self) -> bool:
+        return True
+
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         return (steps_taken(),)
 

@@ -25,10 +25,12 @@ from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, 
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
 from .rolled_training import (
+    ROLLED_OPTIM_STATES,
     ROLLED_PARAMS,
     RollOption,
     check_roll_option,
     rolled_params,
+    rolled_states,
     update_of_stacks,
     with_rolled_blocks,
 )
@@ -188,8 +190,15 @@ def SetupTrainer(
     mod = Gradient(BACKBONE_LOSS, arrays, 0, cotangent=loss_scale is not None, lazy=True)(mod)
     update = _update(optimizer, params, loss_scale, master_weights)
     if stacking.groups:
-        update = update_of_stacks(update, params, stacking)
         told = {"param_num": len(arrays), ROLLED_PARAMS: rolled_params(params, stacking)}
+        whole = None
+        if getattr(optimizer, "is_elementwise", False):
+            whole = _update(optimizer, arrays, loss_scale, master_weights)
+        places = whole and rolled_states(update.state, whole.state, params, stacking)
+        if whole and places is not None:
+            update, told[ROLLED_OPTIM_STATES] = whole, places
+        else:
+            update = update_of_stacks(update, params, stacking)
         mod = mod.with_attrs(told)
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))

@@ -1,5 +1,6 @@
 """What the functions of a trainable module take, by what it stands for."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Var
@@ -8,7 +9,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 
 from .group import Group
-from .stacks import Stacks, stacks_of
+from .stacks import Stacks, params_of, states_of
 
 BACKBONE = "backbone"
 ADJOINT = "backbone_loss_adjoint"
@@ -24,7 +25,8 @@ _MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
 class Layout:
     """The arguments of the adjoint function in their order, and the optimizer's state.
 
-    The parameters are the user's own; `stacks` says where the function has them.
+    Parameters and optimizer states are the user's own; `stacks` says, by the name of the group,
+    where the functions have them.
     """
 
     inputs: tuple[Var, ...]
@@ -32,7 +34,7 @@ class Layout:
     states: Group
     targets: tuple[Var, ...]
     optimizer: Group
-    stacks: Stacks
+    stacks: Mapping[str, Stacks]
 
     @staticmethod
     def of(mod: IRModule) -> "Layout":
@@ -51,14 +53,15 @@ class Layout:
         first = _count(mod, "input_num")
         last = first + params + states
         targets = adjoint.params[last : -1 if mod.attrs.get(LOSS_SCALE) is not None else None]
-        own, stacks = stacks_of(mod, adjoint.params[first : first + params])
+        own, places = params_of(mod, adjoint.params[first : first + params])
+        own_states, state_places = states_of(mod, _fields(optimizer.params[-1]))
         return Layout(
             inputs=adjoint.params[:first],
             params=Group("params", "parameter", own),
             states=Group("states", "model state", adjoint.params[first + params : last]),
             targets=targets,
-            optimizer=Group("optimizer", "optimizer state", _fields(optimizer.params[-1])),
-            stacks=stacks,
+            optimizer=Group("optimizer", "optimizer state", own_states),
+            stacks={"params": places, "optimizer": state_places},
         )
 
     @property

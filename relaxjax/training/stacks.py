@@ -12,7 +12,9 @@ from relaxjax.ir.types import TensorType
 
 from .door import tensor_type
 
-ROLLED_PARAMS = "rolled_params"  # the attribute that says where each of the user's parameters is
+# The attributes that say where each of the user's parameters is, and each of their states.
+ROLLED_PARAMS = "rolled_params"
+ROLLED_OPTIM_STATES = "rolled_optim_states"
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ def _stacked(parts: Sequence[Any]) -> Any:
     return tuple(parts) if any(part is None for part in parts) else jnp.stack(parts)
 
 
-def stacks_of(mod: IRModule, params: tuple[Var, ...]) -> tuple[tuple[Var, ...], Stacks]:
+Own = tuple[tuple[Var, ...], Stacks]
+
+
+def params_of(mod: IRModule, params: tuple[Var, ...]) -> Own:
     """The user's parameters behind those of a module's functions, and where they are."""
     rolled = mod.attrs.get(ROLLED_PARAMS)
     if rolled is None:
@@ -70,6 +75,18 @@ def stacks_of(mod: IRModule, params: tuple[Var, ...]) -> tuple[tuple[Var, ...], 
         for name, array, row in rolled
     )
     return own, Stacks(tuple((array, row) for _, array, row in rolled))
+
+
+def states_of(mod: IRModule, states: tuple[Var, ...]) -> Own:
+    """The optimizer's states by their index, as they are without stacks, and where they are."""
+    rolled = mod.attrs.get(ROLLED_OPTIM_STATES)
+    if rolled is None:
+        return states, Stacks.apart(len(states))
+    own = tuple(
+        Var(str(index), states[array].ty if row < 0 else _row_type(states[array]))
+        for index, (array, row) in enumerate(rolled)
+    )
+    return own, Stacks(tuple((array, row) for array, row in rolled))
 
 
 def _row_type(stack: Var) -> TensorType:

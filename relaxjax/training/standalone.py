@@ -35,7 +35,8 @@ class Model:
                 tuple(self._on_device(name, arrays[name]) for name in self.facts[group])
                 for group in ("params", "states", "optimizer")
             )
-            self.params = self._stacked(self.params)
+            self.params = self._stacked("params", self.params)
+            self.optimizer = self._stacked("optimizer", self.optimizer)
         self._predict = jax.jit(self._artifact("predict"))
         self._train_step = jax.jit(self._artifact("train_step"), donate_argnums=(0, 1, 2))
 
@@ -62,7 +63,7 @@ class Model:
         source = self.folder / "state.safetensors"
         arrays = load_file(source)
         for group in ("params", "states", "optimizer"):
-            held = self._apart() if group == "params" else getattr(self, group)
+            held = self._apart(group, getattr(self, group))
             for name, array in zip(self.facts[group], held, strict=True):
                 is_key = name in self.facts["keys"]
                 arrays[name] = np.asarray(jax.random.key_data(array) if is_key else array)
@@ -85,17 +86,19 @@ class Model:
             return key
         return jnp.array(array)
 
-    def _stacked(self, params: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        """Parameters as the step has them: those of equal layers are rows of one array."""
+    def _stacked(self, group: str, own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        """Arrays as the step has them: those of equal layers are rows of one."""
         return tuple(
-            jnp.stack([params[n] for n in rows]) if len(rows) > 1 else params[rows[0]]
-            for rows in self.facts["arrays"]
+            jnp.stack([own[n] for n in rows]) if len(rows) > 1 else own[rows[0]]
+            for rows in self.facts["arrays"][group]
         )
 
-    def _apart(self) -> list[jax.Array]:
-        """Parameters by themselves, in the order of their names."""
+    def _apart(self, group: str, held: tuple[jax.Array, ...]) -> list[jax.Array]:
+        """Arrays by themselves, in the order of their names."""
+        if group not in self.facts["arrays"]:
+            return list(held)
         found: dict[int, jax.Array] = {}
-        for array, rows in zip(self.params, self.facts["arrays"], strict=True):
+        for array, rows in zip(held, self.facts["arrays"][group], strict=True):
             found.update(dict(zip(rows, array, strict=True)) if len(rows) > 1 else {rows[0]: array})
         return [found[number] for number in range(len(found))]
 

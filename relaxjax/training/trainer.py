@@ -63,9 +63,11 @@ class Trainer:
         self.device = placement(vm.device if device is None else device)
         self._step = step_of(vm.executable)
         self._state = TrainState(*(group.empty() for group in self.layout.groups))
-        self._change(self.layout.params, self.layout.params.empty())
+        for group in self.layout.groups:
+            self._change(group, group.empty())
         self._is_initialised = False
-        self._load(self.layout.optimizer, _optimizer_state(train_mod))
+        stacks = self.layout.stacks[self.layout.optimizer.name]
+        self._load(self.layout.optimizer, stacks.apart_of(_optimizer_state(train_mod)))
         if zero_init_param_state:
             self.zero_init_params()
             self.zero_init_states()
@@ -288,11 +290,12 @@ class Trainer:
     def _arrays(self, group: Group) -> Arrays:
         """The arrays of a group as the user knows them."""
         arrays: Arrays = getattr(self._state, group.name)
-        return self.layout.stacks.apart_of(arrays) if group is self.layout.params else arrays
+        stacks = self.layout.stacks.get(group.name)
+        return arrays if stacks is None else stacks.apart_of(arrays)
 
     def _change(self, group: Group, arrays: Arrays) -> None:
-        if group is self.layout.params:
-            arrays = self.layout.stacks.together(arrays)
+        if group.name in self.layout.stacks:
+            arrays = self.layout.stacks[group.name].together(arrays)
         self._state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:

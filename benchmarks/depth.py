@@ -1,0 +1,157 @@
+"""What depth costs: compile time and step time of a GPT, its layers as one loop and one by one.
+
+    python benchmarks/depth.py
+    python benchmarks/depth.py --layers 6 12 --rounds 5
+
+Compile time is that of everything until the first step is made: SetupTrainer, tracing, XLA. Step
+times are medians over rounds in turns, from the same parameters on the same batch; the losses of
+the first step are compared before. `jax` is a jitted and donated step by hand, with optax.
+"""
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import lax
+from surroundings import surroundings
+from timing import in_turns, table
+from train_models import cross_entropy, module
+
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import Adam
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+BATCH, LENGTH, WIDTH, HEADS, WORDS = 4, 64, 128, 4, 256
+SPLIT = (BATCH, LENGTH, HEADS, WIDTH // HEADS)
+BY_HAND, UNROLLED, ROLLED = "jax", "one by one", "one loop"
+
+
+def shapes(layers: int) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {"table": (WORDS, WIDTH), "places": (LENGTH, WIDTH)}
+    for i in range(layers):
+        found |= {f"g{i}": (WIDTH,), f"mix{i}": (WIDTH, 3 * WIDTH), f"mixed{i}": (WIDTH, WIDTH)}
+        found |= {f"e{i}": (WIDTH,), f"wide{i}": (WIDTH, 4 * WIDTH)}
+        found |= {f"narrow{i}": (4 * WIDTH, WIDTH)}
+    return found | {"last": (WIDTH,)}
+
+
+def script(layers: int) -> str:
+    body = ["x0 = R.add(R.take(table, x, axis=0), places)"]
+    for i in range(layers):
+        body += [
+            f"s{i} = R.split(R.matmul(R.nn.rms_norm(x{i}, g{i}), mix{i}), 3, axis=-1)",
+            *(f"{q}{i} = R.reshape(s{i}[{j}], {SPLIT})" for j, q in enumerate("qkv")),
+            f'a{i} = R.nn.attention(q{i}, k{i}, v{i}, causal_mask="TopLeft")',
+            f"m{i} = R.matmul(R.reshape(a{i}, {(BATCH, LENGTH, WIDTH)}), mixed{i})",
+            f"y{i} = R.add(x{i}, m{i})",
+            f"h{i} = R.nn.gelu(R.matmul(R.nn.rms_norm(y{i}, e{i}), wide{i}))",
+            f"x{i + 1} = R.add(y{i}, R.matmul(h{i}, narrow{i}))",
+        ]
+    normed = f"R.nn.rms_norm(x{layers}, last)"
+    body += [
+        f"rows = R.reshape({normed}, {(BATCH * LENGTH, WIDTH)})",
+        "out = R.matmul(rows, R.permute_dims(table))",
+    ]
+    params = [f'{name}: R.Tensor({shape}, "float32")' for name, shape in shapes(layers).items()]
+    return module(f'x: R.Tensor({(BATCH, LENGTH)}, "int32")', params, [], body, ["out"])
+
+
+def plain_loss(layers: int, params: Any, x: Any, labels: Any) -> Any:
+    def normed(x: Any, gain: Any) -> Any:
+        return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain
+
+    x = params["table"][x] + params["places"]
+    for i in range(layers):
+        mixed = normed(x, params[f"g{i}"]) @ params[f"mix{i}"]
+        q, k, v = (part.reshape(SPLIT) for part in jnp.split(mixed, 3, -1))
+        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(SPLIT[-1]))
+        weights = jax.nn.softmax(jnp.where(np.tri(LENGTH, dtype=bool), scores, -jnp.inf))
+        attended = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape)
+        x = x + attended @ params[f"mixed{i}"]
+        hidden = jax.nn.gelu(normed(x, params[f"e{i}"]) @ params[f"wide{i}"], approximate=False)
+        x = x + hidden @ params[f"narrow{i}"]
+    rows = normed(x, params["last"]).reshape(-1, WIDTH)
+    return cross_entropy(rows @ params["table"].T, labels).mean()
+
+
+def by_hand(layers: int, values: Any, x: Any, labels: Any) -> Callable[[], Any]:
+    tx = optax.adam(1e-3)
+
+    def step(params: Any, state: Any) -> Any:
+        loss, gradients = jax.value_and_grad(lambda p: plain_loss(layers, p, x, labels))(params)
+        updates, state = tx.update(gradients, state, params)
+        return loss, optax.apply_updates(params, updates), state
+
+    jitted = jax.jit(step, donate_argnums=(0, 1))
+    held = [jax.tree.map(jnp.array, values), tx.init(values)]
+
+    def run() -> Any:
+        loss, *held[:] = jitted(*held)
+        return jax.block_until_ready(loss)
+
+    return run
+
+
+def ours(layers: int, values: Any, x: Any, labels: Any, roll: bool) -> Callable[[], Any]:
+    rows, count = TensorType((BATCH * LENGTH, WORDS), "float32"), TensorType(labels.shape, "int32")
+    backbone: Any = from_source(script(layers))
+    mod = SetupTrainer(CrossEntropyLoss(), Adam(1e-3), [rows, count], roll_blocks=roll)(backbone)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.load_params(values)
+    return lambda: jax.block_until_ready(trainer.update(x, labels))
+
+
+def measured(layers: int, rounds: int, only: list[str]) -> list[str]:
+    rng = np.random.default_rng(0)
+    values = {n: rng.normal(0, 0.05, s).astype("float32") for n, s in shapes(layers).items()}
+    x = rng.integers(0, WORDS, (BATCH, LENGTH)).astype("int32")
+    labels = rng.integers(0, WORDS, BATCH * LENGTH).astype("int32")
+    contestants = {
+        BY_HAND: lambda: by_hand(layers, values, x, labels),
+        UNROLLED: lambda: ours(layers, values, x, labels, roll=False),
+        ROLLED: lambda: ours(layers, values, x, labels, roll=True),
+    }
+    compiled, runs, losses = {}, {}, []
+    for name in only:
+        start = time.perf_counter()
+        runs[name] = contestants[name]()
+        losses.append(float(runs[name]()))
+        compiled[name] = time.perf_counter() - start
+    np.testing.assert_allclose(losses, losses[0], rtol=1e-4)
+    times = in_turns(runs, rounds)
+    first = only[0]
+    return [
+        str(layers),
+        *(f"{compiled[name]:.1f} s" for name in only),
+        *(f"{times[name].median() * 1e3:.0f} ms" for name in only),
+        *(f"{times[name].ratio(times[first]):.2f}" for name in only[1:]),
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, nargs="+", default=[12, 24, 48])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--without", nargs="*", default=[], help="contestants to leave out")
+    given = parser.parse_args()
+    only = [name for name in (BY_HAND, UNROLLED, ROLLED) if name not in given.without]
+    head = ["layers", *(f"{n}: compile" for n in only), *(f"{n}: step" for n in only)]
+    head += [f"{name} / {only[0]}" for name in only[1:]]
+    print(surroundings())
+    print(table(head, [measured(layers, given.rounds, only) for layers in given.layers]))
+
+
+if __name__ == "__main__":
+    main()
