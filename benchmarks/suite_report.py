@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from models import MODELS
+
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE, PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "suite.svg"
@@ -32,7 +34,8 @@ def section(results: Results) -> str:
     """What stands on the page: where it was measured, means, and each contestant on each model."""
     machine = f"{results['processor']}, {results['cores']} cores"
     versions = f"Python {results['python']}, jax {results['jax']}"
-    return f"""Measured on {machine}, {versions}, {results["date"]}.
+    missing = ", ".join(name for name in MODELS if name not in results["models"]) or "none"
+    return f"""Measured on {machine}, {versions}, {results["date"]}; not measured then: {missing}.
 
 ![Ratios of each model](suite.svg)
 
