@@ -16,6 +16,7 @@ from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
+from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 
 from .append_loss import AppendLoss
 from .decompose_ops import DecomposeOpsForInference, for_training
@@ -34,6 +35,7 @@ from .rolled_training import (
     update_of_stacks,
     with_rolled_blocks,
 )
+from .simple_adjoint import with_simple_adjoint
 from .step_memory import with_step_memory
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
@@ -84,7 +86,8 @@ def SetupTrainer(
     `optimizer`, `train_step` for all of these at once, and `evaluate` for the loss and the outputs
     of the backbone as it predicts; and the attributes `input_num` and `optim_state`. If the
     backbone has operators that draw random numbers in training, such as dropout, a random key
-    becomes its last state.
+    becomes its last state. With `legalize`, the adjoint is first made smaller by SimplifyGradient,
+    and all is spelt out by LegalizeOps.
 
     With `loss_scale`, a number or "dynamic", the adjoint takes the scale of the loss as a further
     parameter, and the optimizer takes it out of the gradients again; a step whose gradients are not
@@ -206,8 +209,8 @@ def SetupTrainer(
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if memory_budget is not None or memory_policy is not None:
-        return with_step_memory(mod, memory_budget, memory_policy)
-    return LegalizeOps()(mod) if legalize else mod
+        return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
+    return EliminateCommonSubexpr()(LegalizeOps()(with_simple_adjoint(mod))) if legalize else mod
 
 
 def _update(

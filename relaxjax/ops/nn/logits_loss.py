@@ -102,7 +102,8 @@ def _backward(
         scale = scale / jnp.sum(weight)
     classes = lax.broadcasted_iota(targets.dtype, logits.shape, axis)
     hit = (classes == jnp.expand_dims(targets, axis)).astype(wide.dtype)
-    softmax = jnp.exp(wide - _log_total(wide, axis))
+    powers = jnp.exp(wide - jnp.max(wide, axis, keepdims=True))
+    softmax = powers / jnp.sum(powers, axis, keepdims=True)  # exact to rounding for any scores
     return ((softmax - hit) * jnp.expand_dims(scale, axis)).astype(logits.dtype)
 
 

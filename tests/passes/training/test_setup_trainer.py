@@ -16,6 +16,8 @@ from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
+from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
+from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
 from relaxjax.passes.training.setup_trainer import SetupTrainer
 from relaxjax.script import from_source
 
@@ -99,10 +101,17 @@ def test_the_batch_may_be_symbolic() -> None:
         chex.assert_trees_all_close(value, expected, rtol=1e-5)
 
 
-def test_legalizing_is_the_last_step() -> None:
-    plain = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS], legalize=False)(backbone())
-    legal = SetupTrainer(CrossEntropyLoss(), SGD(0.1), [LOGITS, LABELS])(backbone())
-    assert_structural_equal(LegalizeOps()(plain), legal)
+def test_legalizing_is_the_last_step_and_simplifies_the_adjoint_before() -> None:
+    """The batch of weight gradients that a stack of inputs gives is never computed."""
+    loss_args = [TensorType((2, 4, 5), "float32")] * 2
+    mod = parse(str(backbone().script()).replace("(4, ", "(2, 4, "))
+    plain = SetupTrainer(MSELoss(), SGD(0.1), loss_args, legalize=False)(mod)
+    legal = SetupTrainer(MSELoss(), SGD(0.1), loss_args)(mod)
+    adjoint = "backbone_loss_adjoint"
+    simple = plain.with_function(adjoint, SimplifyGradient()(plain)[adjoint])
+    assert_structural_equal(EliminateCommonSubexpr()(LegalizeOps()(simple)), legal)
+    for name, script in (("plain", plain[adjoint].script()), ("legal", legal[adjoint].script())):
+        assert ("R.Tensor((2, 3, 5)" in script) == (name == "plain")
 
 
 def test_states_are_threaded_through() -> None:
