@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, milp
 from scipy.sparse import csr_array
 
 from relaxjax.ir.expr import Constant, DataflowVar, Tuple, Var
@@ -75,7 +75,7 @@ class _Linear:
             costs,
             integrality=integral,
             bounds=Bounds(0, 1),
-            constraints=LinearConstraint(matrix, ub=[limit for _, limit in self.rows]),
+            constraints=(matrix, -np.inf, np.array([limit for _, limit in self.rows])),
             options={"time_limit": seconds, "mip_rel_gap": 1e-6},
         )
         if found.status == 2:
