@@ -1,7 +1,7 @@
 """Training steps of whole models, against plain JAX and optax as somebody who knows them writes.
 
     python benchmarks/suite.py                            # every model
-    python benchmarks/suite.py --quick                    # smaller ones, within minutes
+    python benchmarks/suite.py --quick                    # smaller ones, and plain and ours alone
     python benchmarks/suite.py --only U-Net --contestants plain ours
 
 Contestants start from the same parameters and train on the same data, and their gradients are
@@ -40,7 +40,8 @@ from timing import in_turns, seconds, table
 from whole_model import WholeModel
 
 ROUNDS, QUICK_ROUNDS, SHORTEST = 21, 5, 0.02  # seconds a round
-PLAIN, CHECKPOINT = "plain", "checkpoint"
+PLAIN = "plain"
+QUICK_NAMES = [PLAIN, "ours"]  # where none are named
 HEAD = ("model", "contestant", "step", "quartiles", "ms", "compile", "temp", "peak", "host")
 
 Row = dict[str, Any]
@@ -139,11 +140,13 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
     names = list(CONTESTANTS)
-    parser.add_argument("--contestants", nargs="+", choices=names, default=names, metavar="NAME")
-    parser.add_argument("--quick", action="store_true", help=f"small, in {QUICK_ROUNDS} rounds")
+    parser.add_argument("--contestants", nargs="+", choices=names, metavar="NAME")
+    quick = f"smaller models in {QUICK_ROUNDS} rounds, and only {' and '.join(QUICK_NAMES)}"
+    parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--json", type=Path, help="default: results/DATE.json, with -quick")
     args = parser.parse_args()
+    args.contestants = args.contestants or (QUICK_NAMES if args.quick else names)
     if PLAIN not in args.contestants:
         parser.error(f"the others are divided by {PLAIN}: name it among the contestants")
     args.rounds = args.rounds or (QUICK_ROUNDS if args.quick else ROUNDS)

@@ -34,7 +34,7 @@ def section(results: Results) -> str:
     """What stands on the page: where it was measured, means, and each contestant on each model."""
     machine = f"{results['processor']}, {results['cores']} cores"
     versions = f"Python {results['python']}, jax {results['jax']}"
-    missing = ", ".join(name for name in MODELS if name not in results["models"]) or "none"
+    missing = "; ".join(name for name in MODELS if name not in results["models"]) or "none"
     return f"""Measured on {machine}, {versions}, {results["date"]}; not measured then: {missing}.
 
 ![Ratios of each model](suite.svg)
