@@ -9,9 +9,8 @@ from .kernels import Buffer, Kernel
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """The kernels in the order in which they run, and the temporary bytes live at each."""
+    """The temporary bytes that are live at each kernel, in the order in which they run."""
 
-    order: tuple[Kernel, ...]
     live: tuple[int, ...]
 
     @property
@@ -48,7 +47,7 @@ def placed(kernels: Sequence[Kernel], results: Collection[Buffer]) -> Placement:
     for change in changes[:-1]:
         live += change
         sizes.append(live)
-    return Placement(tuple(order), tuple(sizes))
+    return Placement(tuple(sizes))
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:

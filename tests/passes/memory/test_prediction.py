@@ -1,0 +1,45 @@
+"""Predicted peaks against XLA's own figure, on small whole models."""
+
+from collections.abc import Callable
+
+import pytest
+from whole_image_models import unet
+from whole_model import WholeModel
+from whole_models import mlp
+from whole_sequence_models import lstm
+
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    Gradient,
+    LegalizeOps,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.rematerialize import rematerialized
+
+ADJOINT = "main_adjoint"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: mlp("float32", batch=64, features=784, hidden=128),
+        lambda: unet("float32", batch=4, size=32, few=8, classes=4),
+        lambda: lstm("float32", steps=32, batch=16, features=32, hidden=32),
+    ],
+    ids=["MLP", "U-Net", "LSTM"],
+)
+def test_peaks_are_predicted_within_10_percent(make: Callable[[], WholeModel]) -> None:
+    model = make()
+    wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
+    mod = Gradient("main", require_grads=wanted, lazy=True)(model.module)
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        mod = one(mod)
+    mod = CanonicalizeBindings()(mod)
+    planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
+    for plan in (planner.none, planner.balanced):
+        taken = temporary_bytes(rematerialized(mod, ADJOINT, plan), ADJOINT)
+        assert 0.9 * taken <= plan.peak <= 1.1 * taken
