@@ -1,6 +1,6 @@
 """Differentiating loops: the backward half is a loop too, over the same steps in reverse."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.derivatives import carries_gradient
@@ -9,7 +9,7 @@ from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.walk import free_vars
+from relaxjax.ir.walk import free_vars, substitute
 
 from .adjoint import Adjoint, Reverse, item, zeros
 from .parts import Halves, in_terms_of
@@ -34,7 +34,8 @@ def emit_loop(
     outer = [var for var in free_vars(body) if var in active]
     half = part(body.body, [carry, x, *outer])
     needed = [var for var in (carry,) if var in free_vars(half.backward)]
-    kept_vars = (*half.saved, *needed)
+    taken = _taken_out_of(x, half.forward)
+    kept_vars = (*(var for var in half.saved if var not in taken), *needed)
 
     step = _forward_step(body, half, kept_vars)
     forward = builder.emit(step, f"{binding.var.name}_step")
@@ -46,7 +47,8 @@ def emit_loop(
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
         """Scan the steps backwards, then hand the adjoints of all that they used on."""
         emit, name = adjoint.builder.emit, binding.var.name
-        back = emit(_backward_step(half, carry, x, outer, kept_vars), f"{name}_step_adjoint")
+        back = _backward_step(half, carry, x, outer, kept_vars, taken)
+        back = emit(back, f"{name}_step_adjoint")
         nothing = Tuple(tuple(adjoint.leaf(zeros(var.ty)) for var in outer))
         start = Tuple((adjoint.leaf(TupleGetItem(cotangent, 0)), nothing))
         stacks = Tuple((xs, TupleGetItem(ys, 1), TupleGetItem(cotangent, 1)))
@@ -64,6 +66,16 @@ def emit_loop(
     return reverse
 
 
+def _taken_out_of(x: Var, seq: SeqExpr) -> dict[Var, Expr]:
+    """The variables that are parts of what each step is given: it is given them on the way back."""
+    taken: dict[Var, Expr] = {}
+    for binding in seq.bindings():
+        match binding.value:
+            case TupleGetItem(tuple_value=Var() as whole, index=index) if whole in (x, *taken):
+                taken[binding.var] = TupleGetItem(taken.get(whole, whole), index)
+    return taken
+
+
 def _forward_step(body: Function, half: Halves, kept_vars: Sequence[Var]) -> Function:
     """`body(carry, x) -> (carry, (y, saved))`."""
     assert isinstance(half.forward.body, Tuple)
@@ -78,7 +90,12 @@ def _forward_step(body: Function, half: Halves, kept_vars: Sequence[Var]) -> Fun
 
 
 def _backward_step(
-    half: Halves, carry: Var, x: Var, outer: Sequence[Var], kept_vars: Sequence[Var]
+    half: Halves,
+    carry: Var,
+    x: Var,
+    outer: Sequence[Var],
+    kept_vars: Sequence[Var],
+    taken: Mapping[Var, Expr],
 ) -> Function:
     """`body((carry adjoint, outer adjoints), (x, saved, y adjoint)) -> (the same, x adjoint)`."""
     assert half.cotangent.ty is not None
@@ -92,6 +109,9 @@ def _backward_step(
         values: dict[Var, Expr] = {
             var: builder.emit(TupleGetItem(saved, i), var.name) for i, var in enumerate(kept_vars)
         }
+        for var in half.saved:
+            if var in taken:
+                values[var] = builder.emit(substitute(taken[var], {x: x_here}), var.name)
         cotangent = Tuple((carry_adjoint, y))
         back = in_terms_of(half.backward, {**values, x: x_here, half.cotangent: cotangent})
         for binding in back.bindings():

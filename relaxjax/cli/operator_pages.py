@@ -40,10 +40,10 @@ Each operator says of itself:
 * facts: what passes may rely on.
 
 Of TVM's operators those are left out that have no meaning above XLA: calls of TensorIR functions,
-and of functions that write into their arguments (`call_tir`, `call_dps_packed`); memory, the virtual
-machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`); and what workers send one
-another (`ccl.*`, `dist.*`), since a program is distributed by the sharding that `build` takes as its
-target.
+and of functions that write into their arguments (`call_tir`, `call_dps_packed`); memory, the
+virtual machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`); and what workers send
+one another (`ccl.*`, `dist.*`), since a program is distributed by the sharding that `build` takes
+as its target.
 """
 
 

@@ -66,6 +66,36 @@ def test_a_step_is_not_run_twice() -> None:
     assert adjoint["main_adjoint"].script().count("R.tanh") == 1
 
 
+def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
+    """The weights of layers, say: they are given to the steps on the way back as well."""
+    module = parse(
+        f"""
+    @R.function
+    def main(h: {V}, ws: R.Tensor((4, 3, 3), "float32"), bs: R.Tensor((4, 3), "float32")):
+        @R.function
+        def layer(
+            h: {V}, own: R.Tuple(R.Tensor((3, 3), "float32"), R.Tuple({V}))
+        ) -> R.Tuple({V}, R.Tuple()):
+            w = own[0]
+            rest = own[1]
+            b = rest[0]
+            z = R.tanh(R.multiply(R.matmul(h, w), b))
+            return (z, R.tuple())
+        out = R.scan(layer, h, (ws, (bs,)))
+        loss = R.sum(out[0])
+        return loss
+"""
+    )
+    adjoint = check(module, array(3), array(4, 3, 3, seed=1), array(4, 3, seed=2))
+    (stacked,) = (
+        binding.var.ty
+        for binding in adjoint["main_adjoint"].body.bindings()
+        if binding.var.name == "out_stacked"
+    )
+    assert "(4, 3, 3)" not in str(stacked)
+    assert str(stacked).count("(4, 3)") == 3  # the product, the values, the carry
+
+
 def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
     module = parse(
         f"""
