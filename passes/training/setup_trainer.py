@@ -15,8 +15,6 @@ from relaxjax.ir.types import Type
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.operators.legalize_ops import LegalizeOps
-from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 
 from .append_loss import AppendLoss
 from .decompose_ops import DecomposeOpsForInference, for_training
@@ -35,7 +33,7 @@ from .rolled_training import (
     update_of_stacks,
     with_rolled_blocks,
 )
-from .simple_adjoint import with_simple_adjoint
+from .simple_adjoint import legalised, with_simple_adjoint
 from .step_memory import with_step_memory
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
@@ -210,7 +208,7 @@ def SetupTrainer(
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if memory_budget is not None or memory_policy is not None:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
-    return EliminateCommonSubexpr()(LegalizeOps()(with_simple_adjoint(mod))) if legalize else mod
+    return legalised(with_simple_adjoint(mod)) if legalize else mod
 
 
 def _update(

@@ -4,11 +4,9 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
-from relaxjax.passes.operators.legalize_ops import LegalizeOps
-from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
-from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
 
 from .fuse_train_step import ADJOINT, TRAIN_STEP
+from .simple_adjoint import legalised
 
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
@@ -19,8 +17,7 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
 
     What counts is what XLA says of the whole step, update included, as the Trainer compiles it.
     """
-    for one in (LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()):
-        mod = one(mod)
+    mod = legalised(mod)
     ledger = ledger_of(mod, ADJOINT, budget, policy, counted=_of_step)
     return rematerialized(mod, ADJOINT, ledger.plan)
 
