@@ -47,8 +47,8 @@ def emit_loop(
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
         """Scan the steps backwards, then hand the adjoints of all that they used on."""
         emit, name = adjoint.builder.emit, binding.var.name
-        back = _backward_step(half, carry, x, outer, kept_vars, taken)
-        back = emit(back, f"{name}_step_adjoint")
+        step_back = _backward_step(half, carry, x, outer, kept_vars, taken)
+        back = emit(step_back, f"{name}_step_adjoint")
         nothing = Tuple(tuple(adjoint.leaf(zeros(var.ty)) for var in outer))
         start = Tuple((adjoint.leaf(TupleGetItem(cotangent, 0)), nothing))
         stacks = Tuple((xs, TupleGetItem(ys, 1), TupleGetItem(cotangent, 1)))
