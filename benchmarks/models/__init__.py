@@ -70,7 +70,6 @@ TINY: Models = {
     "MLP of 64 layers": partial(mlp, 5, batch=4, features=3, hidden=6),
     "LeNet": partial(lenet),
     "ResNet-18": partial(small_resnet, widths=_TINY_WIDTHS, batch=4, size=16, stem_size=3),
-    "ResNet-50": partial(large_resnet, widths=_TINY_WIDTHS, batch=4, size=16, stem_size=3),
     "MobileNet": partial(mobilenet, (4, 6, 8), batch=3, size=8, classes=3),
     "U-Net": partial(unet),
     "GPT of 8 layers": partial(gpt, 2, batch=2, length=5, heads=2, width=6, words=7),

@@ -161,7 +161,7 @@ def test_no_pass_changes_the_results_of_random_programs() -> None:
 def test_each_pass_alone_changes_no_results() -> None:
     """So that no pass is only ever seen behind others."""
 
-    @settings(quietly, max_examples=max(1, PROGRAMS // 20))
+    @settings(quietly, max_examples=max(1, PROGRAMS // 50))
     @given(programs(["float64"]))
     def one(program: Program) -> None:
         with jax.enable_x64(True):
