@@ -14,7 +14,7 @@ _ORDERED = exactly([[1.0, nan, -1.0, inf, nan, 0.0, -0.0], [inf, 2.0, 2.0, -inf,
 _UNARY = (
     "abs acos acosh asin asinh atan atanh cbrt ceil cos cosh erf erf_inv erfc exp exp2 expm1 floor "
     "isfinite isinf isnan log log10 log1p log2 logical_not logit negative nn.gelu nn.gelu_tanh "
-    "nn.leakyrelu nn.relu nn.selu nn.silu nn.softplus round rsqrt sigmoid sign sin sinc sinh sqrt "
+    "nn.leakyrelu nn.relu nn.selu nn.silu nn.softplus round rsqrt sigmoid sign sin sinh sqrt "
     "square tan tanh trunc"
 )
 _BINARY = (

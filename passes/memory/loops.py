@@ -284,4 +284,4 @@ def _fields(pair: Expr) -> tuple[Expr, Expr]:
 
 def _untyped(value: Expr) -> Expr:
     """A value whose type is to be inferred again, because that of what it uses may be another."""
-    return value if isinstance(value, Function) else replace(value, ty=None)
+    return value if isinstance(value, Function | Var) else replace(value, ty=None)

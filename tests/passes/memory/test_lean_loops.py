@@ -109,3 +109,28 @@ def test_policies_and_budgets_reach_into_loops() -> None:
     chex.assert_trees_all_equal(gradients(small), gradients(mod))
     with pytest.raises(MemoryPlanError, match="cannot be computed within 10 bytes"):
         Rematerialize(ADJOINT, budget_bytes=10)(mod)
+
+
+def test_a_loop_that_may_end_early() -> None:
+    """Whether it goes on is computed again from the carry, under both of its names."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((8, 8), "float32")):
+            @R.function
+            def goes_on(c: R.Tensor((8, 8), "float32")):
+                return R.less(R.sum(c), R.const(30.0, "float32"))
+            @R.function
+            def body(c: R.Tensor((8, 8), "float32")):
+                return R.add(c, R.tanh(R.matmul(c, c)))
+            last = R.while_loop(goes_on, body, x, max_iter=6)
+            loss = R.sum(R.multiply(last, last))
+            return loss
+        """
+    )
+    mod = Gradient("main", lazy=True)(mod)
+    x = np.full((8, 8), 0.1, "float32")
+    expected = to_jax(mod, ADJOINT)(x)
+    lean = with_lean_loops(mod, ADJOINT, lambda step: True, 1e9)
+    assert lean is not mod
+    chex.assert_trees_all_close(to_jax(lean, ADJOINT)(x), expected, rtol=1e-6)
