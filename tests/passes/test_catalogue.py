@@ -287,9 +287,12 @@ MEASURED = """
 
 @pytest.mark.parametrize("name", MEASURED.split())
 def test_what_passes_gain_is_measured(name: str) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "passes_measured.md").read_text()
-    assert "python benchmarks/passes.py" in page
-    row = re.search(rf"^\| {name}: .*$", page, re.MULTILINE)
+    page = Path(__file__).parents[2] / "docs" / "passes_measured.md"
+    if not page.exists():
+        pytest.skip("there is no checkout around these tests")
+    text = page.read_text()
+    assert "python benchmarks/passes.py" in text
+    row = re.search(rf"^\| {name}: .*$", text, re.MULTILINE)
     assert row is not None
     ratio, quartiles = row[0].split("|")[3:5]
     low, high = map(float, quartiles.split("-"))
