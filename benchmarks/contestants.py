@@ -17,6 +17,7 @@ from models.convnets import ChannelsLast
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
 
+import relaxjax
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
@@ -59,6 +60,17 @@ def by_jax(policy: Any = None) -> Callable[[WholeModel], Adjoint]:
         return lambda *args: jax.value_and_grad(kept)(args[:count], *args[count:])
 
     return adjoint
+
+
+def imported(model: WholeModel) -> Adjoint:
+    """`relaxjax.value_and_grad` of the plain form."""
+    count = len(model.params)
+
+    def loss(params: Any, *inputs: Any) -> Any:
+        result = model.plain(*params, *inputs)
+        return result[0] if isinstance(result, tuple) else result
+
+    return lambda *args: relaxjax.value_and_grad(loss)(args[:count], *args[count:])
 
 
 def by_us(**options: Any) -> Callable[[WholeModel], Adjoint]:
@@ -111,6 +123,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "ours": Contestant(by_us(), our_adam),
     "free": Contestant(by_us(policy="free"), our_adam),
     "balanced": Contestant(by_us(policy="balanced"), our_adam),
+    "imported": Contestant(imported, optax_adam, is_plain=True),
 }
 
 
