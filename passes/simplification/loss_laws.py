@@ -1,9 +1,13 @@
-"""Laws on losses: log_softmax and nll_loss together, whose logarithms need not be written out."""
+"""Laws on losses: log_softmax and nll_loss together, whose logarithms need not be written out.
 
-from relaxjax.ir.expr import Call, Expr
+Between them the samples may be reshaped, as a language model's are, whose scores are of texts.
+"""
+
+from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, Type
+from relaxjax.ops.shapes import same_dims
 
 from .definitions import Definitions
 
@@ -21,7 +25,10 @@ def adjoint_of_logits(call: Call, op: Op, known: Definitions) -> Expr | None:
     if op.name != "relax.subtract":
         return None
     spread, product = call.args
-    backward = known.call(spread, "relax.grad.nll_loss_backward")
+    moved = known.call(spread, "relax.reshape")
+    backward = known.call(
+        spread if moved is None else moved.args[0], "relax.grad.nll_loss_backward"
+    )
     scaled = known.call(product, "relax.multiply")
     if backward is None or scaled is None:
         return None
@@ -31,11 +38,15 @@ def adjoint_of_logits(call: Call, op: Op, known: Definitions) -> Expr | None:
     )
     if total is None or power is None or total.args[0] is not spread:
         return None
-    logits = _logits(power.args[0], known)
-    if logits is None or not total.attrs["keepdims"] or not _over_classes(total, logits):
+    softmax = known.call(power.args[0], "relax.nn.log_softmax")
+    if softmax is None or not _is_along(total, softmax) or not total.attrs["keepdims"]:
+        return None
+    logits = _logits_of(softmax, None if moved is None else moved.args[0].ty)
+    if logits is None:
         return None
     g, _, *rest = backward.args
-    return get_op("relax.grad.softmax_nll_loss_backward")(g, logits, *rest, **backward.attrs)
+    adjoint = get_op("relax.grad.softmax_nll_loss_backward")(g, logits, *rest, **backward.attrs)
+    return adjoint if moved is None else get_op("relax.reshape")(adjoint, moved.args[1])
 
 
 def _from(logits: Expr, name: str, call: Call) -> Expr:
@@ -44,14 +55,32 @@ def _from(logits: Expr, name: str, call: Call) -> Expr:
 
 def _logits(predictions: Expr, known: Definitions) -> Expr | None:
     """What predictions are the log_softmax of, over the axis of the classes."""
-    found = known.call(predictions, "relax.nn.log_softmax")
-    if found is None or not isinstance(found.ty, TensorType) or found.ty.ndim < 1:
+    moved = known.call(predictions, "relax.reshape")
+    softmax = known.call(predictions if moved is None else moved.args[0], "relax.nn.log_softmax")
+    if softmax is None:
         return None
-    along = found.attrs["axis"] % found.ty.ndim
-    return found.args[0] if along == min(found.ty.ndim - 1, 1) else None
+    return _logits_of(softmax, None if moved is None else moved.ty)
 
 
-def _over_classes(total: Call, logits: Expr) -> bool:
-    axes = total.attrs["axis"]
-    ndim = logits.ty.ndim if isinstance(logits.ty, TensorType) else 0
-    return axes is not None and [axis % ndim for axis in axes] == [min(ndim - 1, 1)]
+def _logits_of(softmax: Call, shaped: Type | None) -> Expr | None:
+    """What is given to a log_softmax over the classes, in the shape that its result is put into."""
+    made = softmax.ty
+    if not isinstance(made, TensorType) or made.ndim < 1:
+        return None
+    along = softmax.attrs["axis"] % made.ndim
+    if shaped is None:
+        return softmax.args[0] if along == min(made.ndim - 1, 1) else None
+    if not isinstance(shaped, TensorType) or not made.dims or not shaped.dims:
+        return None
+    keeps_classes = same_dims(made.dims[-1:], shaped.dims[-1:])
+    if along != made.ndim - 1 or shaped.ndim > 2 or not keeps_classes:
+        return None
+    return get_op("relax.reshape")(softmax.args[0], ShapeExpr(shaped.dims))
+
+
+def _is_along(total: Call, softmax: Call) -> bool:
+    """Whether a sum goes over the axis of a log_softmax."""
+    axes, ndim = total.attrs["axis"], getattr(softmax.ty, "ndim", -1)
+    if axes is None or ndim < 1:
+        return False
+    return [axis % ndim for axis in axes] == [softmax.attrs["axis"] % ndim]

@@ -26,6 +26,14 @@ BACKWARD = (
     "            d = R.grad.nll_loss_backward(R.sum(v), z, t, reduction='mean')\n            z = "
 )
 
+# The same of scores of texts, whose samples are put in one row for the loss.
+TEXTS = "R.nn.log_softmax(R.reshape(x, (1, 2, 3)))"
+TEXTS_BACKWARD = (
+    f"{TEXTS}\n            f = R.reshape(z, (2, 3))\n            t = R.argmax(y, axis=1)\n"
+    "            d = R.grad.nll_loss_backward(R.sum(v), f, t, reduction='mean')\n"
+    "            m = R.reshape(d, (1, 2, 3))\n            z = "
+)
+
 # A line of its own for each law and each of its cases: what is written, and what becomes of it.
 CASES = {
     "unit": [
@@ -185,13 +193,24 @@ CASES = {
             "R.nn.nll_loss(R.nn.log_softmax(v, axis=0), R.argmax(v), v, ignore_index=1)",
             "R.nn.softmax_nll_loss(v, R.argmax(v), v, ignore_index=1)",
         ),
+        (
+            f"R.nn.nll_loss(R.reshape({TEXTS}, (2, 3)), R.argmax(y, axis=1))",
+            "R.nn.softmax_nll_loss(x, R.argmax(y, axis=1))",
+        ),
     ],
     "adjoint_of_logits": [
         (
             f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=-1, keepdims=True), R.exp(z)))",
             """R.argmax(y, axis=1)
             z = R.grad.softmax_nll_loss_backward(R.sum(v), x, z, reduction='mean')""",
-        )
+        ),
+        (
+            f"{TEXTS_BACKWARD}R.subtract(m, R.multiply(R.sum(m, axis=2, keepdims=True), R.exp(z)))",
+            """R.argmax(y, axis=1)
+            z = R.reshape(
+                R.grad.softmax_nll_loss_backward(R.sum(v), x, z, reduction='mean'), (1, 2, 3)
+            )""",
+        ),
     ],
 }
 
@@ -256,6 +275,9 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.sum(R.broadcast_to(v, (2, 3)), axis=1)",
         "R.nn.nll_loss(R.nn.log_softmax(x, axis=0), R.argmax(y, axis=1))",
         "R.nn.nll_loss(R.log(x), R.argmax(y, axis=1))",
+        # not over the classes that the loss sees
+        "R.nn.nll_loss(R.reshape(R.nn.log_softmax(x), (3, 2)), R.argmax(y, axis=0))",
+        "R.nn.nll_loss(R.reshape(R.nn.log_softmax(x), (1, 2, 3)), R.zeros((1, 3), 'int32'))",
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=0, keepdims=True), R.exp(z)))",
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(z, axis=1, keepdims=True), R.exp(z)))",
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=1, keepdims=True), R.exp(x)))",
