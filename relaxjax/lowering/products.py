@@ -1,7 +1,11 @@
-"""Products of two transposed matrices, which XLA computes slowly on a CPU: a^T b^T = (b a)^T.
+"""Products of transposed matrices, which XLA computes slowly on a CPU.
 
-By itself XLA would make the one of the other again, so a barrier stands between product and
-transpose. `python benchmarks/operators.py matmul --case transposed` measures it.
+Of two of them: a^T b^T = (b a)^T. Of one on the left, as the gradient of a layer's weights is, it
+multiplies columns; written out first, the transpose is multiplied row by row, in 0.5 to 0.9 of the
+time where there is much to multiply. A matrix too large for that stays, where the other and the
+result are smaller, and those are transposed: a^T b = (b^T a)^T. By itself XLA would take transpose
+and product together again, so barriers stand between them. `python benchmarks/operators.py matmul`
+measures them.
 """
 
 from relaxjax.ir.dead_code import remove_all_unused
@@ -11,9 +15,16 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import typed
 from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import nested_sequences
+from relaxjax.ops.shapes import element_count
 
 _ROWS_BY_COLUMNS = (((1,), (0,)), ((), ()))
+
+# Measured: below so many multiplications the time is the same, and the memory is spared; a matrix
+# of more elements than this takes longer to transpose than is won.
+_MANY_PRODUCTS = 1 << 22
+_MUCH_TO_MOVE = 1 << 21
 
 
 def with_quick_products(function: Function) -> Function:
@@ -26,15 +37,49 @@ def with_quick_products(function: Function) -> Function:
     }
 
     def expansion(call: Call) -> Expr | None:
-        if not _is_product(call) or not all(arg in sources for arg in call.args):
+        if not _is_product(call) or call.args[0] not in sources:
             return None
-        a, b = (sources[arg] for arg in call.args)
-        product = typed(replace(call, args=(b, a), ty=None))
-        kept = TupleGetItem(get_op("lax.optimization_barrier")(product), 0)
-        return get_op("lax.transpose")(kept, permutation=(1, 0))
+        a, b = call.args
+        if b not in sources:
+            return _of_columns(call, sources[a])
+        product = typed(replace(call, args=(sources[b], sources[a]), ty=None))
+        return _moved(_kept(product))
 
     changed = expand_calls(function, expansion) if sources else function
     return function if changed is function else remove_all_unused(changed)
+
+
+def _of_columns(call: Call, source: Expr) -> Expr | None:
+    """A product of a transpose with a matrix, the one or the other written out; None as it is."""
+    moved, other = call.args
+    sizes = [_elements(x) for x in (moved, other, call)]
+    if None in sizes or not isinstance(moved.ty, TensorType) or moved.ty.dims is None:
+        return None
+    left, right, result = (size or 0 for size in sizes)
+    if result * moved.ty.dims[1] < _MANY_PRODUCTS:
+        return None
+    if left <= _MUCH_TO_MOVE:
+        return replace(call, args=(_kept(moved), other))
+    if 2 * (right + result) > left:
+        return None
+    product = typed(replace(call, args=(_kept(_moved(_kept(other))), source), ty=None))
+    return _kept(_moved(_kept(product)))
+
+
+def _elements(x: Expr) -> int | None:
+    """How many elements a tensor has, where that is a number."""
+    ty = x.ty
+    count = element_count(ty.dims) if isinstance(ty, TensorType) and ty.dims is not None else None
+    return count if isinstance(count, int) else None
+
+
+def _kept(value: Expr) -> Expr:
+    """A value that XLA computes by itself, apart from what uses it."""
+    return TupleGetItem(get_op("lax.optimization_barrier")(value), 0)
+
+
+def _moved(matrix: Expr) -> Expr:
+    return get_op("lax.transpose")(matrix, permutation=(1, 0))
 
 
 def _is_transpose(call: Call) -> bool:
