@@ -1,7 +1,7 @@
 """Choosing among plans by what XLA says of the programs that they make."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from .plan import Plan
 from .planning import Planner
@@ -30,7 +30,7 @@ class Chooser:
         What is predicted differs from what XLA does, so a plan may turn out to save nothing.
         """
         names = POLICIES[: POLICIES.index(policy) + 1]
-        plans = [plan for name in names for plan in self._variants(getattr(self.planner, name))]
+        plans = [getattr(self.planner, name) for name in names]
         if policy == "none":
             return plans[0]
         return min(dict.fromkeys(reversed(plans)), key=self.bytes_of)
@@ -57,20 +57,14 @@ class Chooser:
         """Plans for ever lower peaks, but for those that are far from the limit."""
         planner = self.planner
         none, least = planner.none.peak, planner.minimal.peak
-        yield from self._variants(planner.none)
-        yield from self._variants(planner.free)
+        yield planner.none
+        yield planner.waiting
+        yield planner.free
         scale = self.bytes_of(planner.none) / max(none, 1)
         for rung in range(1, _RUNGS):
             target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
             if target * scale <= limit * _FAR_BEYOND:
                 plan = planner.within(target)
-                yield from self._variants(plan or planner.minimal)
-        yield from self._variants(planner.minimal)
-        yield from self._variants(planner.balanced)
-
-    def _variants(self, plan: Plan) -> Iterator[Plan]:
-        """A plan, and the same one with what can wait waiting, where there is something."""
-        yield plan
-        late = replace(plan, late=True)
-        if any(task.wait for task in late.tasks if not task.again):
-            yield late
+                yield plan or planner.minimal
+        yield planner.minimal
+        yield planner.balanced

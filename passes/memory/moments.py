@@ -18,7 +18,6 @@ class Moments:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.backward = frozenset(step.var for step in program.backward)
         self.latest: Var | None = None  # of those so far, what lies behind most steps
 
     def pass_by(self, step: Step) -> None:
@@ -27,15 +26,13 @@ class Moments:
         if _has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
             self.latest = step.var
 
-    def before(self, step: Step, copies: Sequence[Step]) -> Var | None:
-        """What a step needs of the backward part before it, or else the deepest value there.
+    def before(self, copies: Sequence[Step]) -> Var | None:
+        """What computing some steps again can wait for: the deepest value there is.
 
-        It must lie behind more steps than any forward value that uses what is copied: that of what
-        only transposes a parameter, say, tells nothing.
+        It must lie behind more steps than they do: what only transposes a parameter, say, tells
+        nothing.
         """
-        reach = max((self.program.reach[copy.var] for copy in copies), default=0)
-        needed = [v for v in step.inputs if v in self.backward and _has_number(v.ty)]
-        return self._deepest([self.latest, *needed], reach)
+        return self._deepest([self.latest], max(self.program.depth[step.var] for step in copies))
 
     def if_early(self, step: Step) -> Var | None:
         """What a step had better wait for because nothing that uses it can be computed soon.

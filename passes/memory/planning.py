@@ -39,9 +39,15 @@ class Planner:
     @cached_property
     def none(self) -> Plan:
         """Nothing is computed again but what the user asked for."""
-        if not self.must_recompute:
-            return self.plan_of(frozenset(step.var for step in self.program.residuals))
-        return self.plan_of(cheapest_cut(self.program, lambda s: s.var in self.must_recompute))
+        kept = frozenset(step.var for step in self.program.residuals)
+        if self.must_recompute:
+            kept = cheapest_cut(self.program, lambda step: step.var in self.must_recompute)
+        return Plan(self.program, self._decided(kept))
+
+    @cached_property
+    def waiting(self) -> Plan:
+        """As `none`, but what the backward part could compute early waits until it is needed."""
+        return self.plan_of(self.none.kept)
 
     @cached_property
     def free(self) -> Plan:
@@ -50,7 +56,7 @@ class Planner:
         most = int(self.total * FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
-        return min(self.none, plan, key=lambda plan: plan.peak)
+        return min(self.none, self.waiting, plan, key=lambda plan: plan.peak)
 
     @cached_property
     def minimal(self) -> Plan:
@@ -96,11 +102,11 @@ class Planner:
     @cached_property
     def candidates(self) -> list[Plan]:
         """Plans from keeping much to keeping little: what is free, then ever longer segments."""
-        found = {self.none.kept: self.none, self.free.kept: self.free}
+        found = {plan.kept: plan for plan in (self.waiting, self.free)}
         for kept in self._segmented():
             plan = self.plan_of(kept)
             found.setdefault(plan.kept, plan)
-        return list(found.values())
+        return [self.none, *found.values()]
 
     def _least_kept(self, plan: Plan, most_extra: int, wanted: frozenset[Var]) -> Plan:
         """`plan` with the least more of `wanted` kept with which it computes no more again."""
@@ -120,10 +126,13 @@ class Planner:
 
     def plan_of(self, kept: frozenset[Var]) -> Plan:
         """The plan that keeps these values, but for what the user decided."""
-        kept = (kept | self.must_keep) - self.must_recompute
+        kept = self._decided(kept)
         if kept not in self._plans:
-            self._plans[kept] = Plan(self.program, kept)
+            self._plans[kept] = Plan(self.program, kept, late=True)
         return self._plans[kept]
+
+    def _decided(self, kept: frozenset[Var]) -> frozenset[Var]:
+        return (kept | self.must_keep) - self.must_recompute
 
     def _is_free(self, step: Step) -> bool:
         return step.var not in self.must_keep and (

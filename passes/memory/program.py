@@ -185,16 +185,6 @@ class Program:
         return found
 
     @cached_property
-    def reach(self) -> dict[Var, int]:
-        """The depth of the deepest of the forward values that use each, itself among them."""
-        found = {step.var: self.depth[step.var] for step in self.forward}
-        for step in self.forward:
-            for var in step.inputs:
-                if var in found:
-                    found[var] = max(found[var], self.depth[step.var])
-        return found
-
-    @cached_property
     def residuals(self) -> tuple[Step, ...]:
         """The forward values that the backward program uses."""
         late = {var for step in self.backward for var in step.inputs}

@@ -1,7 +1,7 @@
 """A program in the order in which it is written, with chosen values computed again, or later."""
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -36,34 +36,48 @@ class Task:
     def value(self) -> Value:
         return self.step.var, self.again
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it waits for something, or reads a copy that does."""
+        return self.wait is not None or any(again for _, again in self.inputs)
+
 
 def schedule(program: Program, kept: Collection[Var], late: bool = False) -> list[Task]:
     """The tasks of a program that keeps the forward values `kept` for its backward part.
 
-    Every other one is computed again where it is needed, just before its first use. With `late`,
-    what the backward part could compute long before it is needed waits, too.
+    Every other one is computed again where it is needed, just before its first use, if that can
+    be held back until then. With `late`, what the backward part could compute long before it is
+    needed waits, too.
     """
     tasks = [_task(step, ()) for step in program.forward]
-    dropped = {step.var for step in program.forward}.difference(kept)
     moments = Moments(program)
-    copied: set[Var] = set()
+    copier = _Copier(program, _dropped(program, kept))
     for step in program.backward:
-        copies = [task for var in step.inputs for task in _copies(program, var, dropped, copied)]
-        if copies:
-            moment = moments.before(step, [task.step for task in copies])
-            tasks.extend(_waiting(task, moment) for task in copies)
-        task = _task(step, copied)
+        tasks.extend(copier.copies(step, moments))
+        task = _task(step, copier.copied)
         tasks.append(_waiting(task, moments.if_early(step)) if late else task)
         moments.pass_by(step)
     return tasks
 
 
-def _task(step: Step, copied: Collection[Var]) -> Task:
-    """A step in its own place, reading copies where there are some."""
+def _dropped(program: Program, kept: Collection[Var]) -> frozenset[Var]:
+    """The forward values that are gone by the backward part: neither kept nor views of what is."""
+    dropped: set[Var] = set()
+    forward = {step.var for step in program.forward}
+    for step in program.forward:
+        inputs = [var for var in step.inputs if var in forward]
+        at_hand = step.is_view and dropped.isdisjoint(inputs)
+        if step.var not in kept and not at_hand:
+            dropped.add(step.var)
+    return frozenset(dropped)
+
+
+def _task(step: Step, copied: Collection[Var], again: bool = False) -> Task:
+    """A step, reading copies where there are some."""
     inputs = tuple((v, v in copied) for v in step.inputs)
     if not (step.waits and len(inputs) == 2):
-        return Task(step, inputs, False)
-    return Task(step, inputs[:1], False, Wait(*step.inputs))
+        return Task(step, inputs, again)
+    return Task(step, inputs[:1], again, Wait(*step.inputs))
 
 
 def extra_flops(tasks: Collection[Task]) -> int:
@@ -71,32 +85,46 @@ def extra_flops(tasks: Collection[Task]) -> int:
     return sum(task.step.flops for task in tasks if task.again)
 
 
-def _copies(
-    program: Program, needed: Var, dropped: Collection[Var], copied: set[Var]
-) -> Iterator[Task]:
-    """What computes `needed` again, its inputs before it, unless it is kept or there already."""
-    pending = [(needed, False)]
-    while pending:
-        var, ready = pending.pop()
-        if var not in dropped or var in copied:
-            continue
-        step = program.step_of[var]
-        if ready:
-            copied.add(var)
-            yield Task(step, tuple((v, v in copied) for v in step.inputs), True)
-        else:
-            pending.append((var, True))
-            pending.extend((v, False) for v in reversed(step.inputs))
+@dataclass
+class _Copier:
+    """Computes values again, each once, and never so early that it were as good as kept."""
+
+    program: Program
+    dropped: frozenset[Var]
+    copied: set[Var] = field(default_factory=set)
+
+    def copies(self, user: Step, moments: Moments) -> Iterator[Task]:
+        """The copies that a step needs, in order."""
+        steps = list(self._missing(user.inputs))
+        moment = moments.before(steps) if steps else None
+        if moment is None:
+            return
+        for step in steps:
+            task = _waiting(_task(step, self.copied, True), moment)
+            if task.is_late:
+                self.copied.add(step.var)
+                yield task
+
+    def _missing(self, needed: Iterable[Var]) -> Iterator[Step]:
+        """What computes `needed`, the inputs of each step before it."""
+        pending = [(var, False) for var in reversed(tuple(needed))]
+        done: set[Var] = set()
+        while pending:
+            var, ready = pending.pop()
+            if var not in self.dropped or var in self.copied or var in done:
+                continue
+            step = self.program.step_of[var]
+            if ready:
+                done.add(var)
+                yield step
+            else:
+                pending.append((var, True))
+                pending.extend((v, False) for v in reversed(step.inputs))
 
 
 def _waiting(task: Task, moment: Var | None) -> Task:
     """The task with the smallest of its tensors late, unless it reads a copy, which is late."""
-    tensors = [var for var, _ in task.inputs if _can_be_late(var)]
-    if moment is None or not tensors or any(again for _, again in task.inputs):
+    tensors = [var for var, _ in task.inputs if isinstance(var.ty, TensorType)]
+    if moment is None or not tensors or task.is_late:
         return task
     return replace(task, wait=Wait(min(tensors, key=size_of), moment))
-
-
-def _can_be_late(var: Var) -> bool:
-    ty = var.ty
-    return isinstance(ty, TensorType) and not (ty.dtype or "key<").startswith("key<")

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -23,6 +24,9 @@ def _chosen(x: Any, moment: Any) -> Any:
 
     A CPU has no use for a barrier: XLA drops those before it orders the program.
     """
+    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
+        numbers = _chosen(jax.random.key_data(x), moment)
+        return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
     number = lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim).reshape(())
     number = number.astype(jnp.float32)
     never = (number > 3e38) & (number < -3e38)
