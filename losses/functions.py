@@ -13,7 +13,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import Type
-from relaxjax.ops.lax import JaxSymbols, aval_of, has_own_vjp, read_jaxpr, x64_for
+from relaxjax.ops.lax import JaxSymbols, aval_of, lost_rule, read_jaxpr, x64_for
 
 from .base import Loss
 
@@ -68,11 +68,13 @@ class JaxLoss(Loss):
 
         with x64_for(*(param.ty for param in named.values())):
             traced = jax.make_jaxpr(run)(*avals)
-        if has_own_vjp(traced):
+        lost = lost_rule(traced)
+        if lost is not None:
             raise TypeError(
-                f"the JAX function `{self.loss_name}`: a rule by jax.custom_vjp in it would be "
-                "lost. Use the function without it, which is its attribute `fun`, or differentiate "
-                "the model together with its loss by relaxjax.value_and_grad, which keeps it"
+                f"the JAX function `{self.loss_name}`: a rule by {lost} in it would be lost. Use "
+                "a function without it, which for jax.custom_vjp is its attribute `fun`, or "
+                "differentiate the model together with its loss by relaxjax.value_and_grad, which "
+                "keeps it"
             )
         shapes = [var.aval.shape for var in traced.jaxpr.outvars]
         if shapes != [()]:

@@ -4,7 +4,7 @@ The program that `Gradient` emits is the plain one: the forward bindings as they
 of them, in reverse, the adjoints of what it used. Simplifying it is left to passes after this one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from relaxjax.ir.attrs import Attrs
@@ -16,7 +16,7 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
 from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
@@ -195,10 +195,10 @@ def _required_vars(
     for index, var in enumerate(required):
         if var in required[:index]:
             raise GradientError(f"the variable `{var.name}` appears more than once")
-        if not _all_float(var.ty):
+        if not _all(is_smooth, var.ty):
             raise GradientError(
-                "only tensors of floating-point dtype, or tuples of them, can require gradients, "
-                f"but `{var.name}` is of type {var.ty}"
+                "only tensors of floating-point or complex dtype, or tuples of them, can require "
+                f"gradients, but `{var.name}` is of type {var.ty}"
             )
     return required
 
@@ -216,10 +216,11 @@ def _known_var(name: str, known: list[Var], item: Var | str) -> Var:
     raise GradientError(f"there is no variable `{wanted}` in the function `{name}`{hint}")
 
 
-def _all_float(ty: Type | None) -> bool:
+def _all(have: Callable[[str | None], bool], ty: Type | None) -> bool:
+    """Whether a type is one of tensors whose dtypes are such as wanted."""
     if isinstance(ty, TupleType):
-        return all(map(_all_float, ty.fields))
-    return isinstance(ty, TensorType) and is_float(ty.dtype)
+        return all(_all(have, field) for field in ty.fields)
+    return isinstance(ty, TensorType) and have(ty.dtype)
 
 
 def _can_be_zero(ty: Type | None) -> bool:
@@ -247,15 +248,15 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
     if not isinstance(result, Var) and not (any_float and _all_vars(result)):
         raise GradientError(f"the target must be a variable, found `{result}`")
     if any_float:
-        if not _all_float(result.ty):
+        if not _all(is_smooth, result.ty):
             raise GradientError(
-                "a target with a cotangent must be a tensor of floating-point dtype, or a tuple of "
-                f"them, but `{result}` is of type {result.ty}"
+                "a target with a cotangent must be a tensor of floating-point or complex dtype, or "
+                f"a tuple of them, but `{result}` is of type {result.ty}"
             )
         return result
     scalar = isinstance(result.ty, TensorType) and result.ty.ndim == 0
-    if not scalar or not _all_float(result.ty):
-        others = ": write `cotangent=True` for other targets" if _all_float(result.ty) else ""
+    if not scalar or not _all(is_float, result.ty):
+        others = ": write `cotangent=True` for other targets" if _all(is_smooth, result.ty) else ""
         raise GradientError(
             "the target must be a scalar (a tensor without dimensions) of floating-point dtype, "
             f"but `{result}` is of type {result.ty}{others}"

@@ -12,7 +12,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType, dtype_name
-from relaxjax.ops.lax import x64_for
+from relaxjax.ops.lax import is_key, x64_for
 from relaxjax.passes.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
@@ -56,7 +56,9 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         return None
     if not any(map(_has_constant, call.args)) or _fills(call):
         return None
-    small = isinstance(call.ty, TensorType) and _count(call.ty) <= max_elements
+    if not isinstance(call.ty, TensorType) or is_key(call.ty.dtype):
+        return None  # constants are numbers, and no random keys
+    small = _count(call.ty) <= max_elements
     args, attrs = arguments(call)
     types = [arg.ty for arg in args if arg is not None]
     with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
@@ -64,7 +66,6 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         if not small or any(value is NotImplemented for value in values):
             return None
         result = np.asarray(op.lower(*values, **attrs))
-    assert isinstance(call.ty, TensorType)
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None
 

@@ -34,6 +34,11 @@ class Arguments:
             if index in self.wanted or isinstance(leaf, jax.Array | np.ndarray)
         ]
 
+    @property
+    def weak(self) -> list[bool]:
+        """Which of the leaves to differentiate by promote like numbers of Python."""
+        return [jax.typeof(self.leaves[place]).weak_type for place in self.wanted]
+
     def call(self, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
         """The function, called with `arrays` in the place of the traced leaves."""
         given = dict(enumerate(self.leaves)) | dict(zip(self.traced, arrays, strict=True))
@@ -47,7 +52,7 @@ def sort_arguments(
     kwargs: Mapping[str, Any],
     argnums: int | Sequence[int],
 ) -> Arguments:
-    """Sort the arguments of a call; those of `argnums` must be floating-point arrays or numbers."""
+    """Sort the arguments of a call; those of `argnums` must be real or complex numbers."""
     chosen = _chosen(argnums, len(args))
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     names = leaf_names(function, args, kwargs)
@@ -61,8 +66,10 @@ def sort_arguments(
 
 
 def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
-    given = [argnums] if isinstance(argnums, int) else list(argnums)
+    given = list(argnums) if isinstance(argnums, Sequence) else [argnums]
     for number in given:
+        if not isinstance(number, int):
+            raise TypeError(f"`argnums` must be an integer or several of them, found {argnums!r}")
         if not -count <= number < count:
             raise ValueError(
                 f"`argnums` is {argnums}, but the function is called with {count} arguments by "
@@ -80,10 +87,10 @@ def _check_smooth(leaf: Any, name: str) -> None:
     except TypeError:
         found = f"{leaf!r} of type {type(leaf).__name__}"
     else:
-        if jnp.issubdtype(dtype, jnp.floating):
+        if jnp.issubdtype(dtype, jnp.inexact):
             return
         found = f"of dtype {dtype}"
     raise TypeError(
-        f"only arrays of floating-point dtype can be differentiated by, but `{name}` is {found}: "
-        "leave it out of `argnums`"
+        "only arrays of floating-point or complex dtype can be differentiated by, "
+        f"but `{name}` is {found}: leave it out of `argnums`"
     )

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, traced
 from relaxjax.ir.module import IRModule
@@ -43,6 +44,11 @@ class ValueAndGrad:
         memory_budget: Budget | None,
         memory_policy: str | None,
     ) -> None:
+        if not callable(function):
+            raise TypeError(
+                f"the loss must be a function of arrays, found {function!r} of type "
+                f"{type(function).__name__}"
+            )
         self.function = function
         self.argnums = argnums
         self.has_aux = has_aux
@@ -58,8 +64,10 @@ class ValueAndGrad:
         adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
-        value = jax.tree.unflatten(program.results, leaves)
-        return value, jax.tree.unflatten(arguments.wanted_tree, gradients)
+        values = map(_promoting, leaves, program.weak)
+        found = map(_promoting, gradients, arguments.weak)
+        value = jax.tree.unflatten(program.results, values)
+        return value, jax.tree.unflatten(arguments.wanted_tree, found)
 
     def module(self, *args: Any, **kwargs: Any) -> IRModule:
         """The module with the function `loss_adjoint` for arguments like these."""
@@ -72,7 +80,7 @@ class ValueAndGrad:
         def on_arrays(*arrays: Any) -> Any:
             result = arguments.call(self.function, arrays)
             _check_result(result, self.has_aux)
-            return result
+            return tuple(result) if self.has_aux else result
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
@@ -145,6 +153,14 @@ def _wanted(arguments: Arguments) -> list[int]:
     return [arguments.traced.index(place) for place in arguments.wanted]
 
 
+def _promoting(array: Any, weak: bool) -> Any:
+    """An array as it is, or one that promotes like a number of Python: `weak` in JAX's word."""
+    if not weak:
+        return array
+    params = {"new_dtype": array.dtype, "weak_type": True, "sharding": None}
+    return primitives.convert_element_type_p.bind(array, **params)
+
+
 def _with_tangent(
     adjoint: Callable[..., Any], program: JaxProgram, wanted: Sequence[int]
 ) -> Callable[..., Any]:
@@ -175,10 +191,12 @@ def _with_tangent(
 
 def _check_result(result: Any, has_aux: bool) -> None:
     """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
-    if has_aux and not (isinstance(result, tuple) and len(result) == 2):
+    several = isinstance(result, tuple | list)
+    if has_aux and not (several and len(result) == 2):
+        found = f"{len(result)} results" if several else type(result).__name__
         raise TypeError(
             "with `has_aux` the function must return a pair, the loss and something else, but it "
-            f"returned {type(result).__name__}"
+            f"returned {found}"
         )
     loss = result[0] if has_aux else result
     if isinstance(loss, float):

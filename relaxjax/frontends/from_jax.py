@@ -23,13 +23,15 @@ class JaxProgram:
     """A function of arrays as a module, whose only public function is of the same arrays.
 
     Before them it takes those that the JAX function `captured` from around it. It gives the leaves
-    of the result, whose nesting is `results`. `run` is the same in JAX.
+    of the result, whose nesting is `results`; `weak` are those of them that promote like numbers of
+    Python. `run` is the same in JAX.
     """
 
     module: IRModule
     run: Callable[..., Any]
     captured: tuple[Any, ...]
     results: Any
+    weak: tuple[bool, ...]
 
 
 def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IRModule:
@@ -66,7 +68,10 @@ def traced(
     name: str = "main",
     captures: bool = True,
 ) -> JaxProgram:
-    """A function of arrays as a module; with `captures`, what it captured becomes parameters."""
+    """A function of arrays as a module; with `captures`, what it captured becomes parameters.
+
+    Such a module is to be differentiated once: rules there have no rules in their turn.
+    """
     symbols = JaxSymbols()
     avals = [
         aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
@@ -79,9 +84,10 @@ def traced(
         inputs = [*inner.constvars, *inner.invars]
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
-    module = _module(program, labels, symbols, name)
+    module = _module(program, labels, symbols, OwnRules(name, once=captures), name)
     run = core.jaxpr_as_fun(program)
-    return JaxProgram(module, run, captured, jax.tree.structure(results))
+    weak = tuple(aval.weak_type for aval in closed.out_avals)
+    return JaxProgram(module, run, captured, jax.tree.structure(results), weak)
 
 
 def leaf_names(
@@ -136,14 +142,15 @@ def _check_array(leaf: Any, name: str) -> None:
         ) from None
 
 
-def _module(program: Any, labels: Sequence[str], symbols: JaxSymbols, name: str) -> IRModule:
+def _module(
+    program: Any, labels: Sequence[str], symbols: JaxSymbols, rules: OwnRules, name: str
+) -> IRModule:
     """The module of a closed jaxpr."""
     unique = Names()
     params = [
         Var(unique.unique(label), type_of(var.aval, symbols))
         for label, var in zip(labels, program.jaxpr.invars, strict=True)
     ]
-    rules = OwnRules(name)
     builder = BlockBuilder()
     with builder.function(name, params):
         with builder.dataflow():

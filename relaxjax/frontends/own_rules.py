@@ -15,30 +15,45 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TupleType
-from relaxjax.ops.lax import JaxSymbols, read_jaxpr, type_of
+from relaxjax.ops.lax import (
+    JaxSymbols,
+    OwnRule,
+    UnsupportedPrimitiveError,
+    has_own_tangent,
+    read_jaxpr,
+    standing_for,
+    type_of,
+)
 
 # Derivatives of a function, by the attribute that names each.
 Rules: TypeAlias = dict[str, Function]
+
+
+# How deep rules may call functions whose rules call functions with rules.
+DEEPEST = 8
 
 
 class OwnRules:
     """Turns calls of functions with `jax.custom_jvp` or `jax.custom_vjp` into calls of `module`'s.
 
     Each becomes a private function, whose derivatives are others, as JAX derives them by the rule:
-    its pullback, and by `jax.custom_jvp` its tangent too. The same functions are there once. None
-    gets the name that is `taken`.
+    its pullback, and by `jax.custom_jvp` its tangent too. So does each linear system that JAX
+    solves by `jax.lax.custom_linear_solve`, whose derivative is that of the system and not of the
+    way to its solution. The same functions are there once. None gets the name that is `taken`.
+    Where derivatives are to be differentiated `once`, what their programs call is written out.
     """
 
-    def __init__(self, taken: str) -> None:
+    def __init__(self, taken: str, once: bool) -> None:
         self.module = IRModule()
         self._taken = taken
+        self._once = once
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
 
     def __call__(self, eqn: Any, args: list[Expr]) -> Call:
         """The call of a function in the place of an equation."""
-        program = eqn.params["call_jaxpr"]
-        function = self._function(program, len(eqn.invars), _value)
+        program = standing_for(eqn)
+        function = self._function(program, len(eqn.invars), _value, self)
         name = self._known(eqn, function) or self._added(eqn, function, _name(program))
         return Call(self.module.get_global_var(name), tuple(args))
 
@@ -73,21 +88,33 @@ class OwnRules:
         """The derivatives that an equation's function has by its rule, by the attribute of each."""
         operands, results = ([var.aval for var in vars] for vars in (eqn.invars, eqn.outvars))
         count = len(results)
+        if len(self._open) == DEEPEST:
+            raise UnsupportedPrimitiveError(
+                f"the rule of `{next(iter(self._open))}` calls another function with a rule, that "
+                f"one's rule another, and so on, {DEEPEST} deep to `{name}`: a module would hold "
+                "them all; `relaxjax.value_and_grad` takes the first derivative alone"
+            )
+        own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
         pullback = jax.make_jaxpr(_pullback(eqn))(*operands, *results)
-        rules = {CUSTOM_GRADIENT: self._function(pullback, len(operands), Tuple)}
-        if eqn.primitive.name == "custom_jvp_call":
+        rules = {CUSTOM_GRADIENT: self._function(pullback, len(operands), Tuple, own_rule)}
+        if has_own_tangent(eqn) and not self._once:
             inputs = [*operands, *filter(_can_vary, operands)]
             rules[CUSTOM_JVP] = self._function(
                 jax.make_jaxpr(_tangent(eqn))(*inputs),
                 len(inputs),
                 lambda both: Tuple((_value(both[:count]), _value(both[count:]))),
+                own_rule,
             )
         del self._open[name]
         return rules
 
+    @staticmethod
     def _function(
-        self, program: Any, apart: int, result: Callable[[tuple[Expr, ...]], Expr]
+        program: Any,
+        apart: int,
+        result: Callable[[tuple[Expr, ...]], Expr],
+        own_rule: OwnRule | None,
     ) -> Function:
         """A program as a private function; what it takes after `apart` inputs is one parameter."""
         symbols = JaxSymbols()
@@ -102,7 +129,7 @@ class OwnRules:
         with builder.function("function", params, private=True):
             with builder.dataflow():
                 args = [builder.normalize_leaf(arg) for arg in args]
-                read = read_jaxpr(program, args, builder, symbols=symbols, own_rule=self)
+                read = read_jaxpr(program, args, builder, symbols=symbols, own_rule=own_rule)
                 outputs = tuple(builder.emit_output(value) for value in read)
             builder.emit_func_output(result(outputs))
         function = builder.get()["function"]
@@ -186,7 +213,9 @@ def _plain(tangent: Any, result: Any) -> Any:
 
 def _place(eqn: Any) -> str:
     """Where in the user's text the function is written that an equation calls."""
-    place: str = eqn.params["call_jaxpr"].jaxpr.debug_info.func_src_info
+    params = eqn.params
+    program = params["call_jaxpr"] if "call_jaxpr" in params else params["jaxprs"].matvec
+    place: str = program.jaxpr.debug_info.func_src_info
     return place
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from .function import Function
-from .types import PrimType, ShapeType, TensorType, TupleType, Type, is_float
+from .types import PrimType, ShapeType, TensorType, TupleType, Type, is_smooth
 from .walk import global_vars
 
 # The attributes of a function that name the functions of the module that are its derivatives.
@@ -24,7 +24,7 @@ def carries_gradient(ty: Type | None) -> bool:
         case TupleType(fields=fields):
             return any(map(carries_gradient, fields))
         case TensorType(dtype=dtype):
-            return dtype is None or is_float(dtype)
+            return dtype is None or is_smooth(dtype)
         case ShapeType() | PrimType():
             return False
         case _:

@@ -157,3 +157,8 @@ def device_name(vdevice: str) -> str:
 
 def is_float(dtype: str | None) -> bool:
     return dtype is not None and dtype.startswith(("float", "bfloat"))
+
+
+def is_smooth(dtype: str | None) -> bool:
+    """Whether numbers of a dtype can depend smoothly on others: the real and the complex ones."""
+    return dtype is not None and dtype.startswith(("float", "bfloat", "complex"))

@@ -12,10 +12,12 @@ from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.expr import np_dtype
 
+from .lax.avals import is_key, key_dtypes
+
 
 def jax_dtype(name: str | None) -> Any:
     """The dtype of a name as JAX has it now: 64 bits only where they are enabled."""
-    return canonicalize_dtype(np_dtype(name))
+    return key_dtypes()[str(name)] if is_key(name) else canonicalize_dtype(np_dtype(name))
 
 
 def cast(x: Any, dtype: Any) -> Any:

@@ -10,9 +10,16 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 
 from .declare import OpError
-from .lax import JaxSymbols, has_own_vjp, read_jaxpr, x64_for
+from .lax import JaxSymbols, lost_rule, read_jaxpr, x64_for
 from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
 from .sugar import sugar
+
+_INSTEAD = {
+    "jax.custom_vjp": "Call the function without it, which is its attribute `fun`, in a function "
+    "of the module, and give that one the rule by the pass CustomGradient",
+    "jax.lax.custom_linear_solve": "Solve by jax.scipy.linalg.lu_factor and lu_solve, or read the "
+    "whole program by relaxjax.from_jax, which keeps it",
+}
 
 
 @sugar("relax.call_jax")
@@ -24,7 +31,8 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
     tuples and lists.
 
     A rule by `jax.custom_vjp` would be lost, so it is refused: `CustomGradient` gives one to a
-    function of the module.
+    function of the module. So would that of `jax.lax.custom_linear_solve`, as `jnp.linalg.solve`
+    has it.
     """
     name = getattr(function, "__name__", repr(function))
     try:
@@ -43,11 +51,10 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
 
     with x64_for(*types):
         jaxpr, result = jax.make_jaxpr(on_tensors, return_shape=True)(*avals)
-    if has_own_vjp(jaxpr):
+    lost = lost_rule(jaxpr)
+    if lost is not None:
         raise OpError(
-            f"R.call_jax({name}, …): a rule by jax.custom_vjp in it would be lost. Call the "
-            "function without it, which is its attribute `fun`, in a function of the module, and "
-            "give that one the rule by the pass CustomGradient"
+            f"R.call_jax({name}, …): a rule by {lost} in it would be lost. {_INSTEAD[lost]}"
         )
     builder = BlockBuilder()
     with builder.scope():

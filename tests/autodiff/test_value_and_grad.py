@@ -39,10 +39,12 @@ def test_values_and_gradients_nested_as_in_jax(argnums: Any, jitted: bool) -> No
 
 
 def test_something_beside_the_loss() -> None:
+    """In a pair or, as JAX takes it too, in a list of two."""
     found = jax.jit(relaxjax.value_and_grad(with_aux, has_aux=True))(PARAMS, X, Y)
     expected = jax.jit(jax.value_and_grad(with_aux, has_aux=True))(PARAMS, X, Y)
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
-    gradients = relaxjax.grad(with_aux, has_aux=True)(PARAMS, X, Y)
+    listed = relaxjax.grad(lambda *args: list(with_aux(*args)), has_aux=True)
+    gradients = listed(PARAMS, X, Y)
     chex.assert_trees_all_close(gradients, (expected[1], expected[0][1]), rtol=1e-5, atol=1e-7)
 
 
@@ -56,6 +58,30 @@ def test_numbers_are_differentiated_by() -> None:
         return x**3
 
     assert relaxjax.grad(cubed)(2.0) == 12
+
+
+def test_results_promote_as_those_of_jax() -> None:
+    """A number of Python has a gradient that promotes like one, and so have constant results."""
+
+    def function(scale: Any, x: Any) -> Any:
+        return jnp.sum(x) * scale, {"steps": 3, "mean": jnp.mean(x), "twice": scale * 2}
+
+    args = 2.0, X
+    found, expected = (
+        jax.jit(module.value_and_grad(function, (0, 1), has_aux=True))(*args)
+        for module in (relaxjax, jax)
+    )
+    assert jax.tree.map(jax.typeof, found) == jax.tree.map(jax.typeof, expected)
+    assert found[1][0].weak_type
+
+
+def test_complex_arguments() -> None:
+    def sizes(z: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.abs(jnp.exp(z) * w) ** 2) + jnp.sum(w.imag)
+
+    args = (X + 1j * X[::-1]), np.asarray(Y[:1, :1] - 0.5j, "complex64")
+    found = relaxjax.value_and_grad(sizes, (0, 1))(*args)
+    chex.assert_trees_all_close(found, jax.value_and_grad(sizes, (0, 1))(*args), rtol=1e-5)
 
 
 def test_arrays_from_around_are_parameters_and_not_constants() -> None:
@@ -142,6 +168,8 @@ def test_it_is_called_like_the_loss() -> None:
     [
         ({"argnums": 3}, (PARAMS, X, Y), "`argnums` is 3, but the function is called with 3 arg"),
         ({"argnums": (0, -3)}, (PARAMS, X, Y), "`argnums` must name one argument or several diff"),
+        ({"argnums": "x"}, (PARAMS, X, Y), "`argnums` must be an integer or several .* found 'x'"),
+        ({"argnums": 1.0}, (PARAMS, X, Y), "`argnums` must be an integer or several .* found 1.0"),
         ({"argnums": ()}, (PARAMS, X, Y), "`argnums` must name one argument or several different"),
         ({"argnums": 1}, (PARAMS, X.astype(int), Y), "`x` is of dtype int32: leave it out"),
         ({"argnums": 2}, (PARAMS, X, "mean"), "but `y` is 'mean' of type str: leave it out"),
@@ -159,8 +187,14 @@ def test_arguments_that_cannot_be_differentiated_by(options: Any, args: Any, mes
         (lambda x: x.shape[0], False, "a loss must be one scalar .* the function returned int"),
         (jnp.sum, True, "must return a pair, the loss and something else, but it returned"),
         (lambda x: (x, x), True, r"returned float32 of shape \(4, 3\)(\n|$)"),
+        (lambda x: [x] * 3, True, "but it returned 3 results"),
     ],
 )
 def test_losses_that_are_none(function: Any, has_aux: bool, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         relaxjax.value_and_grad(function, has_aux=has_aux)(X)
+
+
+def test_a_loss_is_a_function() -> None:
+    with pytest.raises(TypeError, match="the loss must be a function of arrays, found 3 of type"):
+        relaxjax.grad(3)  # type: ignore[arg-type]  # the mistake

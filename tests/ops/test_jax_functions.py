@@ -124,3 +124,12 @@ def test_a_rule_of_jax_for_going_back_is_not_lost(deep: bool) -> None:
     with pytest.raises(OpError, match=r"a rule by jax\.custom_vjp in it would be lost"):
         call_jax(function, x)
     assert call_jax(rounded, x).ty == x.ty
+
+
+def test_a_linear_system_is_refused_and_not_taken_for_constant() -> None:
+    x = Var("x", TensorType((3, 3), "float32"))
+    message = r"a rule by jax\.lax\.custom_linear_solve in it would be lost\. Solve by .*lu_factor"
+    with pytest.raises(OpError, match=message):
+        call_jax(jnp.linalg.inv, x)
+    solved = call_jax(lambda a: jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(a), a), x)
+    assert solved.ty == x.ty

@@ -3,6 +3,7 @@
 from . import control as control
 from .avals import WIDE_DTYPES as WIDE_DTYPES
 from .avals import aval_of as aval_of
+from .avals import is_key as is_key
 from .avals import is_wide as is_wide
 from .avals import jax_dtype as jax_dtype
 from .avals import type_of as type_of
@@ -11,7 +12,9 @@ from .avals import x64_for as x64_for
 from .dialect import lax_op as lax_op
 from .dialect import read_jaxpr as read_jaxpr
 from .inlining import depends_on_inputs as depends_on_inputs
-from .inlining import has_own_vjp as has_own_vjp
+from .inlining import has_own_tangent as has_own_tangent
+from .inlining import lost_rule as lost_rule
+from .inlining import standing_for as standing_for
 from .reader import OwnRule as OwnRule
 from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
 from .symbols import JaxSymbols as JaxSymbols

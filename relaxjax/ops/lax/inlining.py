@@ -22,6 +22,11 @@ _WRAPPERS = {
     "custom_vjp_call": "call_jaxpr",
 }
 
+_RULES_BESIDE_BODIES = {
+    "custom_vjp_call": "jax.custom_vjp",
+    "custom_linear_solve": "jax.lax.custom_linear_solve",
+}
+
 
 def open_program(closed: Any) -> Program:
     """A jaxpr, closed or open, with its constants."""
@@ -44,26 +49,49 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
 
 def _linear_solve(eqn: Any) -> tuple[Program, Sequence[Any]]:
     """The solving program: the others are there only to differentiate by."""
+    return open_program(eqn.params["jaxprs"].solve), _to_solve_with(eqn, eqn.invars)
+
+
+def _to_solve_with(eqn: Any, operands: Sequence[Any]) -> list[Any]:
+    """Those of the operands that the solving program takes: its own, and the right-hand sides."""
     lengths = eqn.params["const_lengths"]
     before = lengths.matvec + lengths.vecmat
-    operands = eqn.invars[before : before + lengths.solve]
-    right_hand_sides = eqn.invars[sum(lengths) :]
-    return open_program(eqn.params["jaxprs"].solve), [*operands, *right_hand_sides]
+    return [*operands[before : before + lengths.solve], *operands[sum(lengths) :]]
+
+
+def standing_for(eqn: Any) -> core.ClosedJaxpr:
+    """What an equation with a derivative of its own computes, as a program of all its operands."""
+    if "call_jaxpr" in eqn.params:
+        closed: core.ClosedJaxpr = eqn.params["call_jaxpr"]
+        return closed
+    solve = core.jaxpr_as_fun(eqn.params["jaxprs"].solve)
+
+    def linear_solve(*operands: Any) -> Any:
+        return solve(*_to_solve_with(eqn, operands))
+
+    return jax.make_jaxpr(linear_solve)(*(var.aval for var in eqn.invars))
 
 
 def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
-    return eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call")
+    return eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
 
 
-def has_own_vjp(program: Any) -> bool:
-    """Whether a function with `jax.custom_vjp` is called, however deep inside."""
+def has_own_tangent(eqn: Any) -> bool:
+    """Whether the derivative of an equation's own is one in forward mode, too."""
+    return has_own_rule(eqn) and eqn.primitive.name != "custom_vjp_call"
+
+
+def lost_rule(program: Any) -> str | None:
+    """What in JAX gave a derivative to a body that does not tell it, if any does inside."""
     jaxpr, _ = open_program(program)
-    if any(eqn.primitive.name == "custom_vjp_call" for eqn in jaxpr.eqns):
-        return True
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.name in _RULES_BESIDE_BODIES:
+            return _RULES_BESIDE_BODIES[eqn.primitive.name]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
     parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
-    return any(has_own_vjp(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
+    inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
+    return next((name for name in inside if name), None)
 
 
 def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[list[Any], set[Any]]:

@@ -148,5 +148,7 @@ def _public_type(name: str) -> type[Any]:
 @cache
 def key_implementation(name: str) -> Any:
     """JAX's record of a random number generator, as its primitives take it."""
-    traced = jax.make_jaxpr(lambda: jax.random.key(0, impl=name))()
+    data = jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0, impl=name)))
+    # Of a parameter: what is made of constants alone may be computed rather than written.
+    traced = jax.make_jaxpr(lambda bits: jax.random.wrap_key_data(bits, impl=name))(data)
     return next(eqn.params["impl"] for eqn in traced.jaxpr.eqns if "impl" in eqn.params)
