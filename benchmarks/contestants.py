@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import optax
 from models import ADJOINT, prepared
 from models.convnets import ChannelsLast
+from models.rolled import Rolled, rolled
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
 
@@ -44,6 +45,7 @@ class Contestant:
     update: Callable[[Any], Update]
     is_plain: bool = False  # takes a model's arrays as its plain form does
     is_apart: bool = False  # two calls a step, and no memory handed over
+    is_rolled: bool = False  # many equal layers as a loop, their parameters held as stacks
 
 
 def by_jax(policy: Any = None) -> Callable[[WholeModel], Adjoint]:
@@ -120,9 +122,9 @@ CONTESTANTS: dict[str, Contestant] = {
     "checkpoint": Contestant(by_jax(_SAVED.nothing_saveable), optax_adam, is_plain=True),
     "checkpoint, products": Contestant(by_jax(_SAVED.dots_saveable), optax_adam, is_plain=True),
     "unoptimised": Contestant(by_us(simplify=False), our_adam, is_apart=True),
-    "ours": Contestant(by_us(), our_adam),
-    "free": Contestant(by_us(policy="free"), our_adam),
-    "balanced": Contestant(by_us(policy="balanced"), our_adam),
+    "ours": Contestant(by_us(), our_adam, is_rolled=True),
+    "free": Contestant(by_us(policy="free"), our_adam, is_rolled=True),
+    "balanced": Contestant(by_us(policy="balanced"), our_adam, is_rolled=True),
     "imported": Contestant(imported, optax_adam, is_plain=True),
 }
 
@@ -134,12 +136,13 @@ class Training:
     """
 
     def __init__(self, contestant: Contestant, model: WholeModel) -> None:
+        clock, cpu = time.perf_counter(), time.process_time()
+        model = rolled(model) if contestant.is_rolled else model
         plain = isinstance(model, ChannelsLast) and contestant.is_plain
         inputs = model.plain_inputs() if plain else model.inputs  # type: ignore[attr-defined]  # of ChannelsLast
         params = model.to_plain(model.params) if plain else model.params  # type: ignore[attr-defined]  # of ChannelsLast
         # Copies: a step takes the memory of its parameters for the new ones.
         self._params, self._inputs = jax.tree.map(jnp.array, (params, tuple(inputs)))
-        clock, cpu = time.perf_counter(), time.process_time()
         update = contestant.update(self._params)
         self._state = jax.tree.map(jnp.array, update.state)
         adjoint = contestant.adjoint(model)
@@ -147,6 +150,7 @@ class Training:
         self._step, self.temp_bytes, self.peak_bytes = compiled(adjoint, update)
         self.compile_seconds = time.perf_counter() - clock, time.process_time() - cpu
         self._means = update.means
+        self._apart_of = model.apart if isinstance(model, Rolled) else lambda arrays: arrays
 
     def __call__(self) -> None:
         self._params, self._state, self.loss = self._step(self._params, self._state, self._inputs)
@@ -154,7 +158,8 @@ class Training:
 
     def gradients(self) -> Any:
         """Those of the first step, after it."""
-        return jax.tree.map(lambda mean: mean / FIRST_MOMENT, self._means(self._state))
+        means = self._apart_of(self._means(self._state))
+        return jax.tree.map(lambda mean: mean / FIRST_MOMENT, means)
 
     def _whole(self, adjoint: Adjoint, update: Update) -> tuple[Any, int, int]:
         """A step as one program, which changes parameters and state in place."""

@@ -53,7 +53,7 @@ def ExpandTupleArguments(mod: IRModule) -> IRModule:
     for name in called_only(mod):
         function = mod[name]
         if any(isinstance(param.ty, TupleType) for param in function.params):
-            expanded[name] = _expanded(function)
+            expanded[name] = with_expanded_tuples(function)
     if not expanded:
         return mod
 
@@ -70,7 +70,7 @@ def ExpandTupleArguments(mod: IRModule) -> IRModule:
     )
 
 
-def _expanded(function: Function) -> Function:
+def with_expanded_tuples(function: Function) -> Function:
     """The function with a parameter for each field, of which it makes the tuples that it uses."""
     bindings: list[VarBinding] = []
     params: list[Var] = []

@@ -1,0 +1,51 @@
+"""The deep models of the suite of benchmarks, their layers rolled: gradients are plain JAX's."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+if not BENCHMARKS.exists():
+    pytest.skip("there is no checkout around these tests", allow_module_level=True)
+sys.path.append(str(BENCHMARKS))
+
+from contestants import by_jax, by_us  # noqa: E402  # found by the path above
+from models import TINY  # noqa: E402  # found by the path above
+from models.rolled import Rolled, rolled  # noqa: E402  # found by the path above
+
+# Little work to compile, because each program runs once.
+OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+
+
+@pytest.fixture(autouse=True)
+def _every_pass_gives_readable_text() -> None:
+    """Not here: it would take longer than all else, and other tests do it for such models."""
+
+
+def computed(function: Any, args: Any) -> Any:
+    return jax.jit(function, compiler_options=OPTIONS)(*args)
+
+
+@pytest.mark.parametrize("name", ["GPT of 8 layers", "MLP of 64 layers"])
+def test_rolled_layers_have_the_gradients_of_plain_jax(name: str) -> None:
+    model = TINY[name]()
+    deep = rolled(model, True)
+    assert isinstance(deep, Rolled)
+    assert len(deep.params) < len(jax.tree.leaves(model.params))
+    loss, found = computed(by_us()(deep), (*deep.params, *deep.inputs))
+    with jax.numpy_rank_promotion("allow"):
+        wanted_loss, wanted = computed(by_jax()(model), (*model.params, *model.inputs))
+    np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
+    gradients = deep.apart(found)
+    assert jax.tree.structure(gradients) == jax.tree.structure(model.params)
+    for mine, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5)
+
+
+def test_few_layers_stay_as_they_are() -> None:
+    model = TINY["MLP of 64 layers"]()
+    assert rolled(model) is model
