@@ -12,22 +12,29 @@ compared before they are timed. A step is forward, backward and Adam:
 * checkpoint: the same of `jax.checkpoint`, by the policy that takes fewest bytes;
 * unoptimised: an adjoint as automatic differentiation writes it and the update, each a program;
 * ours: SimplifyGradient after Gradient, and common values merged after LegalizeOps;
-* free, balanced: ours with Rematerialize by that policy.
+* free, balanced: ours with Rematerialize by that policy;
+* torch; torch, compiled: PyTorch's autograd and fused Adam on as many threads, images channels last
+  where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.
 
 Step times are medians of the rounds' ratios with their quartiles. To compile is to trace, transform
 and lower a step, and XLA's part; its ratio is of CPU seconds, which other work disturbs less. Temp
-is what a program needs beside arguments and results by XLA's count; peak is that, the parameters,
-Adam's state, the inputs and new results together. Host is the CPU time of the calling thread.
+is what a program needs beside arguments and results by XLA's count, and of PyTorch the most that a
+step allocates at a time; peak is that, the parameters, Adam's state, the inputs and new results
+together. Host is the CPU time of the calling thread, on which PyTorch computes, too.
 Results are added to a JSON file, which benchmarks/suite_report.py turns into a table and a plot.
 """
 
 import argparse
 import gc
 import json
+import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from shutil import which
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -42,22 +49,49 @@ from whole_model import WholeModel
 ROUNDS, QUICK_ROUNDS, SHORTEST = 21, 5, 0.02  # seconds a round
 PLAIN = "plain"
 QUICK_NAMES = [PLAIN, "ours"]  # where none are named
+TORCH = {"torch": False, "torch, compiled": True}  # whether it compiles
 HEAD = ("model", "contestant", "step", "quartiles", "ms", "compile", "temp", "peak", "host")
 
 Row = dict[str, Any]
 
 
-def trainings(model: WholeModel, names: list[str]) -> dict[str, Training]:
+class Trains(Protocol):
+    """A contestant that trains a model: what `Training` says of itself."""
+
+    loss: Any
+    temp_bytes: int
+    peak_bytes: int
+    compile_seconds: tuple[float, float]
+
+    def __call__(self) -> None: ...
+
+    def gradients(self) -> Any: ...
+
+
+def lacking(contestant: str) -> str | None:
+    """What that contestant needs and is not installed."""
+    if contestant in TORCH and find_spec("torch") is None:
+        return "PyTorch"
+    if TORCH.get(contestant) and which(os.environ.get("CXX", "g++")) is None:
+        return "a C++ compiler"
+    return None
+
+
+def trainings(model_name: str, model: WholeModel, names: list[str]) -> dict[str, Trains]:
     """Those contestants, compiled; of `jax.checkpoint` the policy that takes fewest bytes."""
-    found: dict[str, Training] = {}
+    found: dict[str, Trains] = {}
     for name in names:
+        if name in TORCH:
+            by_torch = import_module("torch_contestant").TorchTraining
+            found[name] = by_torch(model_name, model, compiles=TORCH[name])
+            continue
         training, family = Training(CONTESTANTS[name], model), name.partition(",")[0]
         if family not in found or training.temp_bytes < found[family].temp_bytes:
             found[family] = training
     return found
 
 
-def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> float:
+def check_gradients(model: WholeModel, contestants: dict[str, Trains]) -> float:
     """How far gradients lie from those of plain JAX at most, in parts of their norm.
 
     More than rounding ends the run: the times would say nothing. Where rounding opens or shuts a
@@ -66,7 +100,8 @@ def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> floa
     found = {}
     for name, training in contestants.items():
         training()
-        is_other = isinstance(model, ChannelsLast) and not CONTESTANTS[name].is_plain
+        is_plain = name in CONTESTANTS and CONTESTANTS[name].is_plain
+        is_other = isinstance(model, ChannelsLast) and not is_plain
         gradients = training.gradients()
         found[name] = model.to_plain(gradients) if is_other else gradients  # type: ignore[attr-defined]  # of ChannelsLast
     wanted, worst = jax.tree.leaves(found[PLAIN]), 0.0
@@ -84,13 +119,13 @@ def check_gradients(model: WholeModel, contestants: dict[str, Training]) -> floa
     return worst
 
 
-def measured(model: WholeModel, names: list[str], rounds: int) -> dict[str, Row]:
+def measured(model_name: str, model: WholeModel, names: list[str], rounds: int) -> dict[str, Row]:
     """What each contestant takes, and its ratios to plain."""
-    contestants = trainings(model, names)
+    contestants = trainings(model_name, model, names)
     apart = check_gradients(model, contestants)
     count = max(1, round(SHORTEST / min(seconds(contestants[PLAIN])[0] for _ in range(2))))
 
-    def several(training: Training) -> Callable[[], None]:
+    def several(training: Trains) -> Callable[[], None]:
         def run() -> None:
             for _ in range(count):
                 training()
@@ -139,14 +174,18 @@ def printed(results: dict[str, dict[str, Row]]) -> str:
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=MODELS, default=list(MODELS), metavar="MODEL")
-    names = list(CONTESTANTS)
+    names = [*CONTESTANTS, *TORCH]
     parser.add_argument("--contestants", nargs="+", choices=names, metavar="NAME")
     quick = f"smaller models in {QUICK_ROUNDS} rounds, and only {' and '.join(QUICK_NAMES)}"
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--json", type=Path, help="default: results/DATE.json, with -quick")
     args = parser.parse_args()
-    args.contestants = args.contestants or (QUICK_NAMES if args.quick else names)
+    for name in args.contestants or ():
+        if lacking(name):
+            parser.error(f"{name} needs {lacking(name)}, which is not installed: leave it out")
+    here = [name for name in names if not lacking(name)]
+    args.contestants = args.contestants or (QUICK_NAMES if args.quick else here)
     if PLAIN not in args.contestants:
         parser.error(f"the others are divided by {PLAIN}: name it among the contestants")
     args.rounds = args.rounds or (QUICK_ROUNDS if args.quick else ROUNDS)
@@ -156,12 +195,15 @@ def parsed() -> argparse.Namespace:
 def main() -> None:
     args, where = parsed(), surroundings()
     print(", ".join(f"{key} {value}" for key, value in where.items()))
+    for name in TORCH:
+        if lacking(name) and not args.quick:
+            print(f"left out: {name}, which needs {lacking(name)}")
     name = f"{where['date']}{'-quick' if args.quick else ''}.json"
     path: Path = args.json or Path(__file__).parent / "results" / name
     models = QUICK if args.quick else MODELS
     results: dict[str, dict[str, Row]] = {}
     for model in args.only:
-        results[model] = measured(models[model](), args.contestants, args.rounds)
+        results[model] = measured(model, models[model](), args.contestants, args.rounds)
         print(printed({model: results[model]}), file=sys.stderr, flush=True)
         before = json.loads(path.read_text())["models"] if path.exists() else {}
         merged = {name: {**before, **results}[name] for name in MODELS if name in before | results}

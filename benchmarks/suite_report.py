@@ -16,9 +16,15 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE, PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "suite.svg"
 BEGIN, END = "<!-- suite_report.py -->\n", "<!-- end -->\n"
 
-PLAIN, SHOWN = "plain", ("step", "compile", "temp", "peak", "host")
+OURS, TORCH = "ours", ("torch", "torch, compiled")
+SHOWN = ("step", "compile", "temp", "peak", "host")
 HEAD = ("model", "contestant", "step", "quartiles", "ms", *SHOWN[1:])
-BARS = (("ours", "step", "#2a6fb0"), ("balanced", "temp", "#d98c2b"))
+BARS = (
+    ("ours", "step", "#2a6fb0"),
+    ("balanced", "temp", "#d98c2b"),
+    ("torch", "step", "#8a5fb8"),
+    ("torch, compiled", "step", "#b79ad6"),
+)
 BAR, LABEL, UNIT, MOST = 9, 150, 300, 1.5  # pixels; MOST is the largest ratio that is drawn
 
 Results = dict[str, Any]
@@ -33,7 +39,8 @@ def newest() -> Results:
 def section(results: Results) -> str:
     """What stands on the page: where it was measured, means, and each contestant on each model."""
     machine = f"{results['processor']}, {results['cores']} cores"
-    versions = f"Python {results['python']}, jax {results['jax']}"
+    packages = [f"{name} {results[name]}" for name in ("jax", "torch") if name in results]
+    versions = ", ".join([f"Python {results['python']}", *packages])
     missing = "; ".join(name for name in MODELS if name not in results["models"]) or "none"
     return f"""Measured on {machine}, {versions}, {results["date"]}; not measured then: {missing}.
 
@@ -42,7 +49,7 @@ def section(results: Results) -> str:
 Geometric means of the ratios over the models that a contestant trained:
 
 {as_table(("contestant", "models", *SHOWN), means(results))}
-
+{against_torch(results)}
 Each model:
 
 {as_table(HEAD, rows(results))}
@@ -55,6 +62,24 @@ def means(results: Results) -> Iterator[tuple[str, ...]]:
         found = [model[name] for model in models if name in model]
         ratios = (geometric_mean([row[key] for row in found]) for key in SHOWN)
         yield name, str(len(found)), *(f"{ratio:.2f}" for ratio in ratios)
+
+
+def against_torch(results: Results) -> str:
+    """What our steps take of PyTorch's, by whichever of its contestants is quicker; or nothing."""
+    ratios = {}
+    for model, found in results["models"].items():
+        theirs = [found[name]["step"] for name in TORCH if name in found]
+        if theirs and OURS in found:
+            ratios[model] = found[OURS]["step"] / min(theirs)
+    if not ratios:
+        return ""
+    slower = sorted((ratio, model) for model, ratio in ratios.items() if ratio > 1)
+    named = ", ".join(f"{model} ({ratio:.2f})" for ratio, model in reversed(slower)) or "none"
+    mean = f"{geometric_mean(list(ratios.values())):.2f}"
+    return f"""
+Our steps take {mean} of PyTorch's, eager or compiled, whichever is quicker: the geometric mean over
+{len(ratios)} models. PyTorch is quicker on: {named}.
+"""
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -76,14 +101,16 @@ def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
 
 
 def plot(results: Results) -> str:
-    """Two bars for each model, and a line where plain JAX stands."""
-    shapes, top = [], 24
-    for place, (name, key, colour) in enumerate(BARS):
-        text = f"{name}: {key}, parts of plain JAX's"
-        shapes.append(f'<text x="{LABEL + 170 * place}" y="12" fill="{colour}">{text}</text>')
-    for model, found in results["models"].items():
+    """Bars for each model, and a line where plain JAX stands."""
+    models = results["models"].items()
+    bars = [bar for bar in BARS if any(bar[0] in found for _, found in models)]
+    words = [f"{key} of {name}" for name, key, _ in bars]
+    shapes, top = [f'<text x="{LABEL}" y="12">parts of plain JAX\'s:</text>'], 24
+    for place, (text, (_, _, colour)) in enumerate(zip(words, bars, strict=True), 1):
+        shapes.append(f'<text x="{LABEL + 105 * place}" y="12" fill="{colour}">{text}</text>')
+    for model, found in models:
         shapes.append(f'<text x="{LABEL - 6}" y="{top + 12}" text-anchor="end">{model}</text>')
-        for name, key, colour in BARS:
+        for name, key, colour in bars:
             if name in found:
                 width = UNIT * min(found[name][key], MOST)
                 bar = f'x="{LABEL}" y="{top}" width="{width:.0f}" height="{BAR - 1}"'
@@ -92,7 +119,7 @@ def plot(results: Results) -> str:
         top += BAR // 2
     one = LABEL + UNIT
     shapes.append(f'<line x1="{one}" y1="20" x2="{one}" y2="{top}" stroke="#444"/>')
-    size = f'width="{LABEL + UNIT * MOST:.0f}" height="{top + 4}"'
+    size = f'width="{LABEL + UNIT * MOST + 30:.0f}" height="{top + 4}"'
     style = 'font-family="sans-serif" font-size="10" fill="#888"'
     lines = "\n".join(shapes)
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{lines}\n</svg>\n'

@@ -4,6 +4,7 @@ import datetime
 import importlib.metadata
 import os
 import platform
+from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -11,13 +12,14 @@ import jax
 
 def surroundings() -> dict[str, Any]:
     """The device, the processor and its cores, and what was installed."""
+    packages = ["jax", "jaxlib", "numpy", *(["torch"] if find_spec("torch") else [])]
     return {
         "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
         "device": str(jax.devices()[0].device_kind),
         "processor": processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) for name in ("jax", "jaxlib", "numpy")},
+        **{name: importlib.metadata.version(name) for name in packages},
     }
 
 

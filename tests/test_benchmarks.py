@@ -1,22 +1,34 @@
 """The models of the suite of benchmarks: our gradients are those of plain JAX."""
 
 import sys
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from whole_model import WholeModel
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 if not BENCHMARKS.exists():
     pytest.skip("there is no checkout around these tests", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))
 
-from contestants import by_jax, by_us  # noqa: E402  # found by the path above
-from models import MODELS, QUICK, TINY  # noqa: E402  # found by the path above
-from models.convnets import ChannelsLast  # noqa: E402  # found by the path above
-from suite_report import PAGE, PLOT, newest, page_with, plot  # noqa: E402  # found by the path above
+import suite  # noqa: E402  # found by the path above
+from contestants import CONTESTANTS, by_jax, by_us  # noqa: E402  # found by the path above
+from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
+from models.convnets import ChannelsLast, large_resnet  # noqa: E402  # found by the path above
+from suite_report import (  # noqa: E402  # found by the path above
+    PAGE,
+    PLOT,
+    against_torch,
+    newest,
+    page_with,
+    plot,
+    section,
+)
 
 # Little work to compile, because each program runs once.
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -36,20 +48,76 @@ def computed(function: Any, args: Any) -> Any:
     return jax.jit(function, compiler_options=OPTIONS)(*args)
 
 
-@pytest.mark.parametrize("name", TINY)
-def test_our_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
-    model = TINY[name]()
+def plain_gradients(model: WholeModel) -> Any:
+    """The loss of the plain form, and its gradients."""
     plain = (*model.params, *model.inputs)
     if isinstance(model, ChannelsLast):
         plain = (*model.to_plain(model.params), *model.plain_inputs())
     with jax.numpy_rank_promotion("allow"):
-        loss, wanted = computed(by_jax()(model), plain)
-    our_loss, found = computed(by_us()(model), (*model.params, *model.inputs))
-    found = model.to_plain(found) if isinstance(model, ChannelsLast) else found
-    np.testing.assert_allclose(our_loss, loss, rtol=1e-5)
+        return computed(by_jax()(model), plain)
+
+
+def assert_close(model: WholeModel, loss: Any, gradients: Any) -> None:
+    """To those of the plain form, whose kernels may lie otherwise."""
+    plain_loss, wanted = plain_gradients(model)
+    found = model.to_plain(gradients) if isinstance(model, ChannelsLast) else gradients
+    np.testing.assert_allclose(loss, plain_loss, rtol=1e-5)
     largest = max(float(abs(leaf).max()) for leaf in jax.tree.leaves(wanted))
     for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-4 * largest)
+
+
+@pytest.mark.parametrize("name", TINY)
+def test_our_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
+    model = TINY[name]()
+    assert_close(model, *computed(by_us()(model), (*model.params, *model.inputs)))
+
+
+TORCH_TINY: Models = {
+    **TINY,
+    "ResNet-50, 7x7 stem": partial(large_resnet, widths=(4, 4, 6, 8), batch=4, size=32),
+}
+
+
+@pytest.mark.parametrize("name", TORCH_TINY)
+def test_pytorch_s_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
+    pytest.importorskip("torch")
+    model = TORCH_TINY[name]()
+    training = import_module("torch_contestant").TorchTraining(name, model)
+    gradients = training.gradients()
+    assert training.temp_bytes > sum(leaf.nbytes for leaf in jax.tree.leaves(gradients))
+    training()
+    assert_close(model, training.loss, gradients)
+
+
+def test_pytorch_has_a_form_of_each_model() -> None:
+    pytest.importorskip("torch")
+    forms = import_module("torch_models")
+    assert [name for name in MODELS if not forms.form_of(name, QUICK[name]())] == []
+
+
+def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    assert suite.parsed().contestants == list(CONTESTANTS)
+
+
+def test_a_compiler_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(suite, "find_spec", lambda name: name)
+    monkeypatch.setattr(suite, "which", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["suite.py"])
+    assert suite.parsed().contestants == [*CONTESTANTS, "torch"]
+
+
+def test_naming_what_is_not_installed_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(suite, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "argv", ["suite.py", "--contestants", "plain", "torch"])
+    with pytest.raises(SystemExit):
+        suite.parsed()
+    wanted = "torch needs PyTorch, which is not installed: leave it out"
+    assert wanted in capsys.readouterr().err
 
 
 def test_the_page_and_its_plot_show_the_newest_results() -> None:
@@ -57,3 +125,30 @@ def test_the_page_and_its_plot_show_the_newest_results() -> None:
     text, results = PAGE.read_text(), newest()
     assert page_with(text, results) == text
     assert plot(results) == PLOT.read_text()
+
+
+def steps(**ratios: float) -> dict[str, Any]:
+    """Rows of contestants whose steps take so long; what else they take does not matter."""
+    zeros = dict.fromkeys(("compile", "temp", "peak", "host", "seconds"), 0.0)
+    names = {name: "torch, compiled" if name == "compiled" else name for name in ratios}
+    return {
+        names[name]: {**zeros, "step": ratio, "quartiles": [ratio, ratio]}
+        for name, ratio in ratios.items()
+    }
+
+
+def test_the_report_compares_with_the_quicker_of_pytorch_s_contestants() -> None:
+    models = {"LSTM": steps(ours=1.2, torch=0.8, compiled=0.6), "MLP": steps(ours=1, torch=2)}
+    results = {**newest(), "models": models, "torch": "2.0"}
+    wanted = "PyTorch is quicker on: LSTM (2.00)."
+    assert "1.00 of PyTorch's" in against_torch(results)
+    assert wanted in against_torch(results)
+    assert wanted in section(results)
+    assert "torch 2.0" in section(results)
+    assert "step of torch, compiled" in plot(results)
+
+
+def test_the_report_is_silent_on_what_was_not_measured() -> None:
+    results = {**newest(), "models": {"MLP": steps(ours=1)}}
+    assert against_torch(results) == ""
+    assert "torch" not in plot(results)

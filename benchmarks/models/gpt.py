@@ -1,5 +1,6 @@
 """A language model of causal attention, of any number of blocks."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -12,6 +13,13 @@ from whole_sequence_models import EPSILON
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.script import relax as R
+
+
+@dataclass(frozen=True)
+class Gpt(WholeModel):
+    """A model whose attention has so many heads, which its parameters do not tell."""
+
+    heads: int
 
 
 def parameters(layers: int, length: int, width: int, words: int) -> tuple[Any, ...]:
@@ -29,7 +37,7 @@ def parameters(layers: int, length: int, width: int, words: int) -> tuple[Any, .
     return (table, places, *(block() for _ in range(layers)), norm())
 
 
-def gpt(layers: int, batch: int, length: int, heads: int, width: int, words: int) -> WholeModel:
+def gpt(layers: int, batch: int, length: int, heads: int, width: int, words: int) -> Gpt:
     """Its last layer is the embedding."""
     params = parameters(layers, length, width, words)
     texts = Weights("float32", seed=1).ids(words, batch, length + 1)
@@ -61,7 +69,7 @@ def gpt(layers: int, batch: int, length: int, heads: int, width: int, words: int
             loss = R.nn.nll_loss(flat, R.reshape(labels, (batch * length,)))
             result = builder.emit_output(loss, "loss")
         builder.emit_func_output(result)
-    return WholeModel(builder.get(), plain_gpt(heads), params, inputs)
+    return Gpt(builder.get(), plain_gpt(heads), params, inputs, heads)
 
 
 def plain_gpt(heads: int) -> Any:
