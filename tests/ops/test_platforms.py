@@ -74,7 +74,19 @@ PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
         "relax.nn.conv2d",
         [(128, 8, 4, 4), (128, 8, 4, 4)],
         {"padding": 1},
-        9,
+        1,
+    ),
+    "many channels of a small image": (
+        "relax.nn.conv2d",
+        [(3, 128, 8, 8), (128, 128, 3, 3)],
+        {"padding": 1},
+        1,
+    ),
+    "put back, many channels of a small image": (
+        "relax.nn.conv2d_transpose",
+        [(3, 128, 8, 8), (128, 128, 3, 3)],
+        {"padding": 1},
+        1,
     ),
     "strides in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"strides": 2}, 1),
     "three dimensions": ("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)], {}, 1),
@@ -153,6 +165,38 @@ def test_convolutions_that_a_cpu_computes_by_products(
     assert (on_cpu[CONVOLUTION], on_cpu[PRODUCT]) == (0, count)
     assert (on_gpu[CONVOLUTION], on_gpu[PRODUCT]) == (1, 0)
     both_agree(name, *shapes, **attrs)
+
+
+SMALL_IMAGE = [(15, 128, 6, 6), (1, 128, 6, 6)]
+
+
+@pytest.mark.parametrize("layout", ["OIHW", "OHWI", "HWIO", "IHWO", "HIWO"])
+@pytest.mark.parametrize("image", SMALL_IMAGE, ids=["more windows", "less windows"])
+def test_a_small_image_is_multiplied_by_the_kernel_as_it_lies(
+    layout: str, image: tuple[int, ...]
+) -> None:
+    """Forward and both adjoints; what is less, windows or kernel, is put in the other's order."""
+    kernel = [{"O": 128, "I": 128}.get(letter, 3) for letter in layout]
+    attrs = {"padding": 1, "strides": 2, "kernel_layout": layout}
+    adjoint = Gradient("main", cotangent=True)(
+        module_of("relax.nn.conv2d", [image, kernel], **attrs)
+    )
+    by_products, by_xla = (LegalizeOps(target)(adjoint) for target in ("cpu", "cuda"))
+    found = primitives(IRModule({"main": by_products["main_adjoint"]}))
+    assert (found[CONVOLUTION], found[PRODUCT]) == (0, 3)
+    moved = [
+        expr.args[0].ty
+        for expr in post_order(by_products["main_adjoint"])
+        if isinstance(expr, Call) and expr.op is get_op("lax.transpose")
+    ]
+    whole = [ty for ty in moved if isinstance(ty, TensorType) and ty.dims == tuple(kernel)]
+    is_matrix = layout in ("OHWI", "HWIO") or (layout in ("OIHW", "IHWO") and image[0] == 1)
+    assert bool(whole) != is_matrix
+    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, kernel)]
+    args.append(np.random.default_rng(1).normal(size=(image[0], 128, 3, 3)).astype("float32"))
+    programs = (to_jax(mod, "main_adjoint") for mod in (by_products, by_xla))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
 # Kernels of one input channel: a CPU adds up shifted tensors.

@@ -15,15 +15,17 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .layouts import SPATIAL, by_letter, permutation, window_span
+from .kernel_matrices import KernelMatrix
+from .layouts import SPATIAL, by_letter, permutation, relabelled, window_span
 from .windows import Windows
 
 # Shifted tensors and slices are programs of their own: there are not more of them than this.
 MANY_PLACES = 64
 # A kernel for one channel pays up to so many outputs of it, and elements.
 _MANY_OUTPUTS, _LARGE_KERNEL = 16, 25
-# From so many rows and columns on, several products are as fast as a larger one.
-_WIDE, _LONG = 128, 1024
+# Products are faster than XLA's convolution where there are so many channels on both sides,
+# in images of so few places, and so few of these in a batch.
+WIDE, SMALL, LONG = 128, 64, 1024
 FEW = 4  # channels, of which XLA's own convolution is slow
 _USUAL = 32  # what a batch counts whose size is known when the program runs only
 
@@ -31,6 +33,11 @@ _USUAL = 32  # what a batch counts whose size is known when the program runs onl
 def known(lengths: Iterable[Any]) -> bool:
     """Whether all are numbers before the program runs."""
     return all(isinstance(length, int) for length in lengths)
+
+
+def usual(length: Any) -> int:
+    """A length as it counts where forms are chosen."""
+    return length if isinstance(length, int) else _USUAL
 
 
 @dataclass(frozen=True)
@@ -79,8 +86,10 @@ class Convolution:
             return self.by_xla(data, weight, dtype)
         if work.is_one_by_one:
             return self._one_by_one(data, weight, windows, dtype)
+        if work.is_side_by_side:
+            return self._side_by_side(data, weight, windows, dtype, work)
         if work.is_patches:
-            return self._patches(data, weight, windows, dtype)
+            return self._patches(data, weight, windows, dtype, work)
         return self.by_xla(data, weight, dtype)
 
     def is_pointwise(self, weight: Any) -> bool:
@@ -124,20 +133,41 @@ class Convolution:
 
     def _columns(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
         """For each result the kernel, its outputs as rows, times the images' windows as columns."""
+        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
+        rows = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
+        products = [
+            jnp.matmul(rows, window, preferred_element_type=dtype)
+            for window in self._windows_of_images(data, windows)
+        ]
+        out = jnp.stack(products, -1)
+        shaped = lax.reshape(out, (*out.shape[:-1], *windows.counts))
+        return jnp.transpose(shaped, permutation(f"CN{self.spatial}", self.out_layout))
+
+    def _side_by_side(
+        self, data: Any, weight: Any, windows: Windows, dtype: Any, work: "Work"
+    ) -> Any:
+        """The same as one product: the result is a kernel, as one of which it is laid out."""
+        layout = relabelled(self.out_layout, C="O", N="I")
+        kernel = KernelMatrix.of(layout, self.spatial, work.inputs * work.places <= work.outputs)
+        features = KernelMatrix(f"I{self.spatial}O", self.spatial)
+        columns = features.columns(weight, self.kernel_layout)
+        windows_of_images = self._windows_of_images(data, windows)
+        beside = kernel.beside(windows_of_images)
+        pair = (beside.T, columns) if kernel.is_outputs_last else (columns.T, beside)
+        product = jnp.matmul(*pair, preferred_element_type=dtype)
+        sizes = dict(zip(self.spatial, windows.counts, strict=True))
+        sizes |= {"O": columns.shape[1], "I": windows_of_images[0].shape[1]}
+        shaped = lax.reshape(product, [sizes[letter] for letter in kernel.layout])
+        return jnp.transpose(shaped, permutation(kernel.layout, layout))
+
+    def _windows_of_images(self, data: Any, windows: Windows) -> list[Any]:
+        """For each result what the kernel covers, with a column for each image."""
         padded = jnp.transpose(
             windows.padded(data, 0), permutation(self.data_layout, f"C{self.spatial}N")
         )
-        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
-        rows = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
         whole = windows.swapped(range(1, data.ndim - 1))
-
-        def product(place: tuple[int, ...]) -> Any:
-            window = lax.reshape(whole.at(padded, place), (rows.shape[1], padded.shape[-1]))
-            return jnp.matmul(rows, window, preferred_element_type=dtype)
-
-        out = jnp.stack([product(place) for place in whole.places()], -1)
-        shaped = lax.reshape(out, (*out.shape[:-1], *windows.counts))
-        return jnp.transpose(shaped, permutation(f"CN{self.spatial}", self.out_layout))
+        shape = (padded.shape[0] * math.prod(windows.size), padded.shape[-1])
+        return [lax.reshape(whole.at(padded, place), shape) for place in whole.places()]
 
     def _grouped_product(self, window: Any, kernel: Any, dtype: Any) -> Any:
         """The sum over channels and places of one window times the kernel, for each group."""
@@ -156,17 +186,19 @@ class Convolution:
         product = jnp.einsum("ngk,gok->ngo", rows, columns, preferred_element_type=dtype)
         return lax.reshape(product, (product.shape[0], kernel.shape[0]))
 
-    def _patches(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+    def _patches(self, data: Any, weight: Any, windows: Windows, dtype: Any, work: "Work") -> Any:
         """All windows side by side as the rows of a matrix, times the kernel as another."""
         last = f"N{self.spatial}C"
         windows = replace(windows, axes=tuple(range(1, data.ndim - 1)))
         padded = windows.padded(jnp.transpose(data, permutation(self.data_layout, last)), 0)
-        patches = jnp.concatenate([windows.at(padded, place) for place in windows.places()], -1)
-        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"O{self.spatial}I"))
-        columns = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
-        rows = lax.reshape(patches, (math.prod(patches.shape[:-1]), patches.shape[-1]))
-        product = jnp.matmul(rows, columns.T, preferred_element_type=dtype)
-        shaped = lax.reshape(product, (*patches.shape[:-1], kernel.shape[0]))
+        keeps = work.batch * work.results <= work.outputs
+        kernel = KernelMatrix.of(self.kernel_layout, self.spatial, keeps)
+        parts = [windows.at(padded, place) for place in windows.places()]
+        *shape, channels = parts[0].shape
+        rows = kernel.beside([lax.reshape(p, (math.prod(shape), channels)) for p in parts])
+        columns = kernel.columns(weight, self.kernel_layout)
+        product = jnp.matmul(rows, columns, preferred_element_type=dtype)
+        shaped = lax.reshape(product, (*shape, columns.shape[1]))
         return jnp.transpose(shaped, permutation(last, self.out_layout))
 
     def product(self, data: Any, weight: Any, dtype: Any) -> Any:
@@ -240,7 +272,7 @@ class Work:
         if not known(spatial) or min(spatial) < 1 or 0 in others:
             return None
         sizes = (image["N"], kernel["O"], kernel["I"])
-        batch, outputs, inputs = (n if isinstance(n, int) else _USUAL for n in sizes)
+        batch, outputs, inputs = map(usual, sizes)
         counts = map(math.prod, (lengths, windows.size, windows.counts))
         return Work(form, batch, outputs, inputs, *counts)
 
@@ -254,8 +286,14 @@ class Work:
             return True
         if self.form.is_slow_in_xla and self.results < self.places:
             return self.results <= MANY_PLACES
-        wide = min(self.batch, self.outputs) >= _WIDE
-        return wide and self.results <= 9 and self.inputs * self.places <= _LONG
+        return False
+
+    @property
+    def is_side_by_side(self) -> bool:
+        """Whether it is the gradient of a kernel of few places, by an image of few."""
+        wide = self.form.groups == 1 and min(self.batch, self.outputs) >= WIDE
+        few = self.results <= 9 and self.places <= SMALL
+        return wide and few and self.inputs * self.places <= LONG
 
     @property
     def is_patches(self) -> bool:
@@ -265,4 +303,10 @@ class Work:
         small = self.results < self.places and self.batch * self.results <= self.outputs
         # XLA takes such a kernel for the data, and has then only its slowest program.
         larger = self.places > self.elements
-        return small or larger or self.form.is_slow_in_xla
+        return small or larger or self.is_small_image or self.form.is_slow_in_xla
+
+    @property
+    def is_small_image(self) -> bool:
+        """Whether there are many channels in images of few places."""
+        wide = min(self.inputs, self.outputs) >= WIDE and self.results <= SMALL
+        return wide and self.batch * self.results <= LONG

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .convolution_forms import FEW, MANY_PLACES, Convolution, known
+from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, known, usual
+from .kernel_matrices import KernelMatrix
 from .layouts import by_letter, permutation, relabelled, window_span
 from .windows import Windows
 
@@ -73,13 +74,20 @@ class TransposedConvolution:
         places, elements = math.prod(window), math.prod(lengths)
         if places > MANY_PLACES or 0 in data.shape:
             return False
-        if self.of.is_slow_in_xla or places > elements:
+        if self.of.is_slow_in_xla or places > elements or self._is_small_image(data, sizes):
             return True
         if any(stride != 1 for stride in self.of.strides):
             return bool(len(window) == 2 and sizes["I"] <= FEW and places < _LARGE)
         results = math.prod(self._lengths(lengths, weight))
         outside = places >= _LARGE and 2 * results >= 3 * elements
         return bool(sizes["I"] <= FEW or outside)
+
+    def _is_small_image(self, data: Any, sizes: Mapping[str, Any]) -> bool:
+        """Whether there are many channels in images of few places."""
+        elements = math.prod(data.shape[axis] for axis in self.of.axes)
+        batch = usual(data.shape[self.of.data_layout.index("N")])
+        wide = min(sizes["I"], sizes["O"]) >= WIDE and elements <= SMALL
+        return bool(wide and batch * elements <= LONG)
 
     def _spans(self, weight: Any) -> list[Any]:
         sizes = by_letter(weight.shape, self.of.kernel_layout)
@@ -129,13 +137,15 @@ class TransposedConvolution:
 
     def _by_product(self, data: Any, weight: Any, dtype: Any) -> Mapping[tuple[int, ...], Any]:
         """The data, its channels last, times the whole kernel as one matrix."""
-        kernel = jnp.transpose(weight, permutation(self.of.kernel_layout, f"O{self.of.spatial}I"))
-        inputs, *window, outputs = kernel.shape
-        rows = lax.reshape(data, (data.size // inputs, inputs))
-        columns = lax.reshape(kernel, (inputs, math.prod(window) * outputs))
+        sizes = by_letter(weight.shape, self.of.kernel_layout)
+        window = [sizes[letter] for letter in self.of.spatial]
+        keeps = usual(data.shape[0]) * math.prod(map(usual, data.shape[1:-1])) <= sizes["O"]
+        kernel = KernelMatrix.of(self.of.kernel_layout, self.of.spatial, keeps)
+        rows = lax.reshape(data, (data.size // data.shape[-1], data.shape[-1]))
+        columns = kernel.rows(weight, self.of.kernel_layout)
         product = jnp.matmul(rows, columns, preferred_element_type=dtype)
-        shaped = lax.reshape(product, (*data.shape[:-1], *window, outputs))
-        axes = range(data.ndim - 1, data.ndim - 1 + len(window))
+        product = lax.reshape(product, (*data.shape[:-1], columns.shape[1]))
+        shaped, axes = kernel.apart(product, window)
 
         def part(place: tuple[int, ...]) -> Any:
             starts, ends = [0] * shaped.ndim, list(shaped.shape)
