@@ -13,9 +13,11 @@ from relaxjax.ir.walk import all_vars, rewrite, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
+from .key_numbers import Numbers, column_of, with_number_variables, with_numbers
 from .repeats import Repeats, Slot, find_repeats
 
-Accept = Callable[[Sequence[Binding]], bool]
+# Whether a segment and how often it comes is worth a loop.
+Accept = Callable[[Sequence[Binding], int], bool]
 
 
 @pass_factory(opt_level=0)
@@ -26,7 +28,8 @@ def RollBlocks(
 
     Such layers are segments of one block of bindings that compute the same and use the same
     variables from outside, but for their own weights, which are stacked. What later bindings use
-    of every layer comes out of the loop stacked. A program of many layers is compiled faster so,
+    of every layer comes out of the loop stacked. Layers that draw random numbers, such as those
+    with dropout, draw the same ones in the loop. A program of many layers is compiled faster so,
     and where it is differentiated, the backward program is one loop too. Stacking costs time in
     each call: SetupTrainer has the parameters stored as stacks instead.
 
@@ -93,19 +96,20 @@ def RollBlocks(
 def rolled_function(
     function: Function,
     min_repeats: int,
-    accept: Accept = lambda segment: True,
+    accept: Accept = lambda segment, count: True,
     checkpoint: bool = False,
 ) -> Function:
     """A function with its repeated segments as loops: those that `accept` says yes to."""
-    body = function.body
+    body, numbers = with_number_variables(function.body)
+    rolling = _Rolling(function, min_repeats, accept, checkpoint, numbers)
     blocks, used_after = list(body.blocks), set(used_vars(body.body))
     for index in range(len(blocks) - 1, -1, -1):
-        rolling = _Rolling(function, min_repeats, accept, checkpoint)
         blocks[index] = rolling.block(blocks[index], used_after)
         used_after |= {var for b in blocks[index].bindings for var in used_vars(b.value)}
     if all(new is old for new, old in zip(blocks, body.blocks, strict=True)):
         return function
-    return replace(function, body=replace(body, blocks=tuple(blocks)))
+    rolled = replace(body, blocks=tuple(blocks))
+    return replace(function, body=with_numbers(rolled, numbers))
 
 
 @dataclass(frozen=True)
@@ -116,19 +120,23 @@ class _Rolling:
     min_repeats: int
     accept: Accept
     checkpoint: bool
+    numbers: Numbers
 
     def block(self, block: BindingBlock, used_after: set[Var]) -> BindingBlock:
         """A block with loops in it; what is rolled once is not looked into again."""
         while True:
             bindings = block.bindings
             found = find_repeats(bindings, used_after, self.min_repeats)
-            wanted = (r for r in found if self.accept(bindings[r.start : r.start + r.period]))
-            repeats = next(wanted, None)
+            repeats = next((r for r in found if self._accepts(bindings, r)), None)
             if repeats is None:
                 return block
             loop = self._loop(bindings, repeats, isinstance(block, DataflowBlock))
             parts = (*bindings[: repeats.start], *loop, *bindings[repeats.end :])
             block = replace(block, bindings=parts)
+
+    def _accepts(self, bindings: Sequence[Binding], repeats: Repeats) -> bool:
+        segment = bindings[repeats.start : repeats.start + repeats.period]
+        return self.accept(segment, repeats.count)
 
     def _loop(
         self, bindings: Sequence[Binding], repeats: Repeats, dataflow: bool
@@ -139,7 +147,7 @@ class _Rolling:
         with builder.scope(taken=taken):
             with builder.dataflow() if dataflow else builder.scope():
                 stacks = _stacks(repeats)
-                stacked = [builder.emit(_stack(c), f"{c[0].name}_stack") for c in stacks]
+                stacked = [builder.emit(self._stack(c), f"{c[0].name}_stack") for c in stacks]
                 block = builder.emit(_block(bindings, repeats, stacks), "block")
                 init, xs = _packed(repeats.init), _packed(stacked)
                 attrs = {"length": repeats.count, "checkpoint": self.checkpoint}
@@ -150,15 +158,15 @@ class _Rolling:
                     return tuple(builder.sequence(Tuple()).bindings())
             return tuple(builder.sequence(Tuple()).bindings())
 
+    def _stack(self, column: tuple[Var, ...]) -> Expr:
+        known = column_of(column, self.numbers)
+        return get_op("relax.stack")(list(column), axis=0) if known is None else known
+
 
 def _stacks(repeats: Repeats) -> list[tuple[Var, ...]]:
     """What differs from segment to segment, each column once."""
     columns = dict.fromkeys(slot.outer for slot in repeats.slots if slot.outer)
     return [column for column in columns if any(var is not column[0] for var in column)]
-
-
-def _stack(column: Sequence[Var]) -> Expr:
-    return get_op("relax.stack")(list(column), axis=0)
 
 
 def _packed(values: Sequence[Expr]) -> Expr:

@@ -22,7 +22,11 @@ ROLLED_PARAMS = "rolled_params"
 ROLLED_OPTIM_STATES = "rolled_optim_states"
 
 _FEWEST = 2
-_FEWEST_AUTO = 12
+
+# Measured on CPUs by `python benchmarks/depth.py --layers 2 4 12`: from here on a loop is no slower
+# than the layers one by one, and compiled sooner. Small layers lose by it longer.
+_FEWEST_AUTO = 4
+_FEWEST_CALLS = 72
 
 
 def check_roll_option(option: object) -> None:
@@ -40,8 +44,9 @@ def with_rolled_blocks(
     apart = Stacking(count, ())
     if option is False:
         return mod, apart
-    fewest = _FEWEST_AUTO if option == "auto" else _FEWEST
-    rolled = {name: rolled_function(mod[name], fewest, _pays) for name in names}
+    is_auto = option == "auto"
+    fewest, accept = (_FEWEST_AUTO, _pays) if is_auto else (_FEWEST, _is_as_fast)
+    rolled = {name: rolled_function(mod[name], fewest, accept) for name in names}
     stacking = stacking_of(rolled[names[0]], first, count)
     if not stacking.groups:
         return mod, apart
@@ -49,10 +54,15 @@ def with_rolled_blocks(
     return mod.with_functions(changed), stacking
 
 
-def _pays(segment: Sequence[Binding]) -> bool:
-    """Whether a loop is as fast: a convolution inside of one is many times slower on CPUs."""
+def _is_as_fast(segment: Sequence[Binding], count: int) -> bool:
+    """Whether a loop may be: a convolution inside of one is many times slower on CPUs."""
     calls = [binding.value for binding in segment if isinstance(binding.value, Call)]
     return not any(isinstance(call.op, Op) and "conv" in call.op.name for call in calls)
+
+
+def _pays(segment: Sequence[Binding], count: int) -> bool:
+    calls = [binding for binding in segment if isinstance(binding.value, Call)]
+    return count * len(calls) >= _FEWEST_CALLS and _is_as_fast(segment, count)
 
 
 def rolled_params(params: Sequence[Var], stacking: Stacking) -> list[list[Any]]:

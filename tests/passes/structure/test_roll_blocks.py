@@ -215,3 +215,25 @@ def test_a_function_without_a_body_is_refused() -> None:
     mod = IRModule({"main": ExternFunc("elsewhere")})
     with pytest.raises(ValueError, match="`main` is no Relax function: it has no blocks to roll"):
         RollBlocks("main")(mod)
+
+
+def test_numbers_of_keys_are_stacked_where_a_layer_draws() -> None:
+    """Two keys a layer, and one after them all; which stays as it is written."""
+    lines = []
+    for i in range(4):
+        keys = [f"R.random.fold_in(key, {2 * i + j})" for j in range(2)]
+        noise = [f"R.random.uniform({k}, (4,), 0.0, 1.0, 'float32')" for k in keys]
+        lines.append(f"h{i + 1} = R.tanh(R.add(R.multiply(h{i}, {noise[0]}), {noise[1]}))")
+    last = "R.random.uniform(R.random.fold_in(key, 8), (4,), 0.0, 1.0, 'float32')"
+    lines.append(f"out = R.add(h4, {last})")
+    mod = module([f"h0: {VECTOR}", 'key: R.Tensor((), "key<fry>")'], lines, "out")
+    rolled = RollBlocks()(mod)
+    assert loops(rolled) == [4]
+    assert "[0, 2, 4, 6]" in rolled.script()
+    assert "[1, 3, 5, 7]" in rolled.script()
+    assert "R.random.fold_in(key, R.prim_value(8))" in rolled.script()
+    args = np.ones(4, "float32"), jax.random.key(3)
+    found, wanted = (to_jax(m, "main")(*args) for m in (rolled, mod))
+    np.testing.assert_array_equal(found, wanted)
+    few = module([f"h0: {VECTOR}", 'key: R.Tensor((), "key<fry>")'], lines[:2], "h2")
+    assert RollBlocks()(few) is few
