@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from .progress import EpochReport
 
@@ -15,7 +15,14 @@ _LOW_IS_GOOD = ("loss", "eval_loss", "perplexity")
 
 
 class Callback:
-    """Someone who follows a training: a subclass says what it wants to know."""
+    """Someone who follows a training: a subclass says what it wants to know.
+
+    Where a subclass has a `step`, calls of the device make one step each unless `steps_per_call`
+    says otherwise, so that it finds the trainer as that step left it. One that looks at the loss
+    alone says `looks_at_loss_only = True`, and is told of the steps of a call after all of them.
+    """
+
+    looks_at_loss_only: ClassVar[bool] = False
 
     def step(self, step: int, loss: Any) -> None:
         """A step was made, counted from 1 over all epochs; reading the loss waits for it."""
@@ -92,6 +99,8 @@ class EarlyStopping(Callback):
 
 class JsonLines(Callback):
     """Writes JSON objects, one a line: each epoch's numbers, and every so many steps a loss."""
+
+    looks_at_loss_only = True
 
     def __init__(self, path: str | os.PathLike[str], every: int = 0) -> None:
         self.path = Path(path)

@@ -75,9 +75,9 @@ class Checkpoints:
         found = (path for path in Path(self.folder).glob("step-*.safetensors"))
         return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_steps)
 
-    def is_due(self, before: int, after: int) -> bool:
-        """Whether steps from the number `before` to `after` pass a multiple of `every`."""
-        return self.every is not None and before // self.every < after // self.every
+    def is_due(self, steps: int) -> bool:
+        """Whether one is written after so many steps."""
+        return self.every is not None and steps % self.every == 0
 
     def write(self, trainer: Saved, position: Position) -> None:
         """Save the trainer here, and remove what is older than the last few."""

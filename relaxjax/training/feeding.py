@@ -3,11 +3,17 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 from .staging import Batch, Slot, Stage, signature
 
-Call: TypeAlias = tuple[int, Batch]  # how many steps, and their batch; stacked where several
+
+class Call(NamedTuple):
+    """One call of the device: so many steps on a batch, or on the first of several stacked ones."""
+
+    steps: int
+    batch: Batch
+    is_stacked: bool = False
 
 
 def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterator[Batch]:
@@ -30,31 +36,52 @@ def calls(
     size: int | Callable[[Batch], int],
     skip: int = 0,
     stage: Stage | None = None,
+    ends: Callable[[int], bool] = lambda step: False,
 ) -> Iterator[Call]:
     """The batches as calls of up to so many steps, without the first `skip` batches.
 
-    Only batches of equal shapes share a call, and a call that would not be full is made of single
-    steps: so two programs serve all. `size` may be a function of the first batch. Batches that
+    `size` may be a function of the batch. Only batches of equal shapes share a call, and one for
+    which `ends` holds, given how many there are up to it, is the last of its call. Batches that
     share a call are copied side by side on the stage as they come.
     """
     stage = stage or Stage()
-    most = size if isinstance(size, int) else 0
+    sizes = _Sizes(size)
     slot: Slot | None = None
-    for batch in islice(batches, skip, None):
-        most = size(batch) if callable(size) and not most else most
-        if most == 1:
-            yield 1, batch
-            continue
+    for step, batch in enumerate(islice(batches, skip, None), start=skip + 1):
+        most = sizes.of(batch)
         if slot is not None and slot.kind != (most, signature(batch)):
-            yield from ((1, single) for single in slot.each())
+            yield _call(slot)
             slot = None
+        if most == 1:
+            yield Call(1, batch)
+            continue
         slot = slot or stage.slot(batch, most)
         slot.add(batch)
-        if slot.count == most:
-            yield most, slot.whole()
+        if slot.count == most or ends(step):
+            yield _call(slot)
             slot = None
     if slot is not None:
-        yield from ((1, single) for single in slot.each())
+        yield _call(slot)
+
+
+class _Sizes:
+    """The most steps of a call, asked for once for batches of the same shapes."""
+
+    def __init__(self, size: int | Callable[[Batch], int]) -> None:
+        self._size = size
+        self._known: dict[Any, int] = {}
+
+    def of(self, batch: Batch) -> int:
+        if isinstance(self._size, int):
+            return self._size
+        kind = signature(batch)
+        if kind not in self._known:
+            self._known[kind] = self._size(batch)
+        return self._known[kind]
+
+
+def _call(slot: Slot) -> Call:
+    return Call(slot.count, slot.whole(), is_stacked=True)
 
 
 def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) -> Iterator[Call]:
@@ -63,8 +90,8 @@ def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) ->
         yield from calls
         return
     waiting: deque[Call] = deque()
-    for steps, batch in calls:
-        waiting.append((steps, place(batch)))
+    for call in calls:
+        waiting.append(call._replace(batch=place(call.batch)))
         if len(waiting) > depth:
             yield waiting.popleft()
     yield from waiting

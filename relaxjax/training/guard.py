@@ -6,17 +6,18 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
+from .feeding import Call
 from .numerics import NumericsError
 from .staging import Batch
 
-READ_EVERY = 16  # calls; reading a flag waits for the device
+READ_EVERY = 32  # steps; reading a flag waits for the device
 
 
 class Checkable(Protocol):
     """What the guard asks of a trainer."""
 
     def update_checked(
-        self, batch: Batch, is_sound: Any, many: bool
+        self, batch: Batch, is_sound: Any, count: int | None
     ) -> tuple[jax.Array, jax.Array]: ...
 
     def check_numerics(self, inputs: Any, targets: Any) -> None: ...
@@ -32,15 +33,15 @@ class Guard:
     def __init__(self, trainer: Checkable) -> None:
         self._trainer = trainer
         self._is_sound: Any = True
-        self._unread: list[tuple[int, int, Batch, Any, Any]] = []
+        self._unread: list[tuple[int, Call, Any, Any]] = []
 
-    def update(self, before: int, count: int, batch: Batch) -> jax.Array:
-        """Make `count` steps after the first `before`; their losses."""
-        many = count > 1
-        losses, flags = self._trainer.update_checked(batch, self._is_sound, many)
-        self._is_sound = flags[-1] if many else flags
-        self._unread.append((before, count, batch, losses, flags))
-        if len(self._unread) >= READ_EVERY:
+    def update(self, before: int, call: Call) -> jax.Array:
+        """Make the steps of a call after the first `before`; their losses."""
+        count = call.steps if call.is_stacked else None
+        losses, flags = self._trainer.update_checked(call.batch, self._is_sound, count)
+        self._is_sound = flags[-1] if call.is_stacked else flags
+        self._unread.append((before, call, losses, flags))
+        if sum(call.steps for _, call, _, _ in self._unread) >= READ_EVERY:
             self.read()
         return losses
 
@@ -49,13 +50,13 @@ class Guard:
         unread, self._unread = self._unread, []
         if not unread or bool(self._is_sound):
             return
-        for before, count, batch, losses, flags in unread:
+        for before, call, losses, flags in unread:
             bad = np.flatnonzero(~np.atleast_1d(np.asarray(flags)))
             if bad.size:
                 first = int(bad[0])
                 loss = float(np.atleast_1d(np.asarray(losses))[first])
                 self._is_sound = True
-                self._explain(before + first + 1, loss, _taken(batch, first, count))
+                self._explain(before + first + 1, loss, _taken(call, first))
 
     def _explain(self, step: int, loss: float, batch: Batch) -> None:
         what = f"the loss is {loss:g}" + (", a gradient is not finite" if np.isfinite(loss) else "")
@@ -69,11 +70,11 @@ class Guard:
         )
 
 
-def _taken(batch: Batch, index: int, count: int) -> Batch:
+def _taken(call: Call, index: int) -> Batch:
     """The batch of one step, out of the stacked ones of a call."""
-    if count == 1:
-        return batch
-    inputs, targets = (_item(part, index) for part in batch)
+    if not call.is_stacked:
+        return call.batch
+    inputs, targets = (_item(part, index) for part in call.batch)
     return inputs, targets
 
 

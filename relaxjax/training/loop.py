@@ -13,11 +13,11 @@ from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback
 from .checkpoints import Checkpoints, Position
-from .feeding import ahead, calls, paired
+from .feeding import Call, ahead, calls, paired
 from .guard import Checkable, Guard
 from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
 from .options import FitOptions, StepsPerCall
-from .progress import EpochReport, Reporter, reporter_for_output
+from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .staging import Batch, Stage
 
 Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
@@ -34,7 +34,7 @@ class Trainable(Evaluator, Checkable, Protocol):
 
     def update(self, inputs: Any, targets: Any) -> jax.Array: ...
 
-    def update_many(self, inputs: Any, targets: Any) -> jax.Array: ...
+    def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array: ...
 
     def place(self, batch: Batch) -> Batch: ...
 
@@ -88,7 +88,7 @@ class _Plan:
     callbacks: Sequence[Callback] = ()
     checkpoints: Checkpoints | None = None
     resume: bool = False
-    steps_per_call: StepsPerCall = 1
+    steps_per_call: StepsPerCall = "auto"
     prefetch: int = 0
     check_numerics: bool = False
     chosen: list[Metric] = field(init=False)
@@ -136,15 +136,12 @@ class _Plan:
 
     def steps(self, batches: Given, position: Position) -> Position:
         """Make the steps on all batches that the position leaves to be made."""
-        unread: list[Any] = []
+        unread: list[tuple[int, Any]] = []
         for count, losses in self.losses(batches, position):
-            unread.append(losses)
-            before = position.total_steps
+            unread.append((count, losses))
+            self.tell(position.total_steps, count, losses)
             position = Position(position.reports, position.steps + count, position.loss_sum)
-            self.tell(before, losses)
-            if self.checkpoints is not None and self.checkpoints.is_due(
-                before, position.total_steps
-            ):
+            if self.checkpoints is not None and self.checkpoints.is_due(position.total_steps):
                 position, unread = self.read(position, unread), []
                 self.checkpoints.write(self.trainer, position)
         return self.read(position, unread)
@@ -153,35 +150,56 @@ class _Plan:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         pairs = paired(batches, self.trainer.argument_names)
         stage = Stage(reuse=self.guard is None)  # the guard may look at a batch again
-        planned = calls(pairs, self.size_of_call, position.steps, stage)
+        first = position.total_steps - position.steps
+        planned = calls(
+            pairs, self.size_of_calls, position.steps, stage, lambda step: self.pauses(first + step)
+        )
         made = position.total_steps
-        for count, batch in ahead(planned, self.prefetch, self.trainer.place):
-            losses = self.update(made, count, batch)
+        for call in ahead(planned, self.prefetch, self.trainer.place):
+            losses = self.update(made, call)
             stage.read_by(losses)
-            yield count, losses
-            made += count
+            yield call.steps, losses
+            made += call.steps
 
-    def size_of_call(self, batch: Batch) -> int:
-        size = self.steps_per_call
-        return self.trainer.best_steps_per_call(batch) if size == "auto" else size
+    @property
+    def size_of_calls(self) -> int | Callable[[Batch], int]:
+        """How many steps a call makes: one where somebody wants to see the trainer after each."""
+        if self.steps_per_call != "auto":
+            return self.steps_per_call
+        watched = any(_has_own_step(c) and not c.looks_at_loss_only for c in self.callbacks)
+        return 1 if watched else self.trainer.best_steps_per_call
 
-    def update(self, before: int, count: int, batch: Batch) -> Any:
+    def pauses(self, step: int) -> bool:
+        """Whether the trainer is looked at after this step, so that a call has to end there."""
+        return self.checkpoints is not None and self.checkpoints.is_due(step)
+
+    def update(self, before: int, call: Call) -> Any:
         if self.guard is not None:
-            return self.guard.update(before, count, batch)
-        return (self.trainer.update_many if count > 1 else self.trainer.update)(*batch)
+            return self.guard.update(before, call)
+        if call.is_stacked:
+            return self.trainer.update_many(*call.batch, call.steps)
+        return self.trainer.update(*call.batch)
 
-    def tell(self, before: int, losses: Any) -> None:
-        each = losses if np.ndim(losses) else [losses]
+    def tell(self, before: int, count: int, losses: Any) -> None:
+        listeners = list(filter(_has_own_step, self.callbacks))
+        is_reported = type(self.reporter).step is not Lines.step  # which does nothing
+        if not listeners and not is_reported:
+            return  # taking the losses apart would cost more than a step may
+        each = list(losses)[:count] if np.ndim(losses) else [losses]
         for step, loss in enumerate(each, start=before + 1):
             self.reporter.step(loss)
-            for callback in self.callbacks:
+            for callback in listeners:
                 callback.step(step, loss)
 
-    def read(self, position: Position, unread: Sequence[Any]) -> Position:
+    def read(self, position: Position, unread: Sequence[tuple[int, Any]]) -> Position:
         """The position with the losses of its last steps read from the device, and found sound."""
         if self.guard is not None:
             self.guard.read()
-        total = position.loss_sum + sum(map(_sum, _on_host(unread)))
+        total = position.loss_sum
+        losses = _on_host([losses for _, losses in unread])
+        for (count, _), each in zip(unread, losses, strict=True):
+            for loss in each[:count] if each.ndim else [each]:
+                total += float(loss)
         return Position(position.reports, position.steps, total)
 
     def finish_epoch(self, position: Position) -> None:
@@ -204,8 +222,8 @@ def _on_host(arrays: Sequence[Any]) -> list[Any]:
     return [np.asarray(array) for array in arrays]
 
 
-def _sum(losses: Any) -> float:
-    return float(losses.sum(dtype="float64") if losses.ndim else losses)
+def _has_own_step(callback: Callback) -> bool:
+    return type(callback).step is not Callback.step
 
 
 def _check_options(options: FitOptions) -> None:
@@ -216,7 +234,7 @@ def _check_options(options: FitOptions) -> None:
                 f"`fit` has no option `{name}`{did_you_mean(name, known)}: it has "
                 f"{', '.join(known)}"
             )
-    steps_per_call: Any = options.get("steps_per_call", 1)
+    steps_per_call: Any = options.get("steps_per_call", "auto")
     prefetch = options.get("prefetch", 0)
     if steps_per_call != "auto" and (isinstance(steps_per_call, str) or steps_per_call < 1):
         raise ValueError(

@@ -20,9 +20,11 @@ class FitOptions(TypedDict, total=False):
     checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
     resume: go on from the last of the checkpoints. `data` must give the same batches again; the
         weights are then, bit for bit, those of a training that was never interrupted.
-    steps_per_call: how many steps one call of the device makes, for small models whose steps are
-        shorter than a call; "auto" decides by what a step computes. Other groupings of steps round
-        differently, so keep it the same to repeat a training.
+    steps_per_call: the most steps that one call of the device makes, for small models whose steps
+        are shorter than a call. "auto", the default, decides by what a step computes: it goes by
+        the program and not by the clock, so a training repeats itself. Calls end where a
+        checkpoint is due, and make one step each where a callback looks at the trainer after each.
+        So many batches are asked for before the steps on them are made.
     prefetch: how many calls ahead batches are copied to the device.
     check_numerics: raise a `NumericsError` once a loss or a gradient is NaN or infinite. It names
         the first bad binding, and the trainer keeps the state of before that step.

@@ -1,7 +1,7 @@
 """Memory in which the batches of one call are put side by side."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,13 +32,12 @@ class Slot:
         self.count += 1
 
     def whole(self) -> Batch:
-        """All batches as one."""
-        return self._given(self._parts)
-
-    def each(self) -> Iterator[Batch]:
-        """The batches that are there, one by one."""
-        for index in range(self.count):
-            yield self._given([[room[index] for room in rooms] for rooms in self._parts])
+        """All batches as one; a part that is a list in the batches is one here."""
+        inputs, targets = (
+            list(rooms) if is_listed else rooms[0]
+            for rooms, is_listed in zip(self._parts, self._listed, strict=True)
+        )
+        return inputs, targets
 
     def clear(self) -> None:
         """Make room again, once those who were to read what lies here have done so."""
@@ -46,14 +45,6 @@ class Slot:
             np.asarray(losses)  # waits for the device
         self.readers.clear()
         self.count = 0
-
-    def _given(self, parts: Sequence[Sequence[Array]]) -> Batch:
-        """Parts as the batches have them: lists of arrays, or single ones."""
-        inputs, targets = (
-            list(part) if is_listed else part[0]
-            for part, is_listed in zip(parts, self._listed, strict=True)
-        )
-        return inputs, targets
 
 
 class Stage:
@@ -81,10 +72,12 @@ class Stage:
 
 def signature(batch: Batch) -> tuple[Any, ...]:
     """The shapes and dtypes of a batch."""
-    return tuple(
-        tuple((array.shape, array.dtype) for array in map(np.asarray, _arrays(part)))
-        for part in batch
-    )
+    return tuple(tuple(map(_kind, _arrays(part))) for part in batch)
+
+
+def _kind(array: Any) -> tuple[Any, Any]:
+    known = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
+    return known.shape, known.dtype
 
 
 def _arrays(part: Any) -> Sequence[Any]:

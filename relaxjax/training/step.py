@@ -7,11 +7,15 @@ from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
+from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 
+from .door import device_dtype
 from .group import Arrays
 from .layout import LOSS_SCALE, TRAIN_STEP
 from .numerics import all_finite, with_gradients
@@ -19,6 +23,7 @@ from .numerics import all_finite, with_gradients
 # Measured on CPUs: what a call costs is a good part of smaller steps, and little of larger ones.
 _SMALL_STEP = 1e8  # floating-point operations
 _STEPS_PER_CALL = 16
+_MOST_BYTES = 2**26  # of the batches of a call, for which there is memory twice
 
 _STEPS: WeakKeyDictionary[Executable, "TrainStep"] = WeakKeyDictionary()
 
@@ -52,6 +57,9 @@ class TrainStep:
         self._train_step = with_gradients(mod, TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
+        result = mod[TRAIN_STEP].ret_ty
+        assert isinstance(result, TupleType)
+        self._loss = Var("loss", result.fields[0])
         self._counts: dict[tuple[Any, ...], int] = {}
         self._one = jax.jit(self._run, donate_argnums=0)
         self._many = jax.jit(self._run_many, donate_argnums=0)
@@ -65,22 +73,30 @@ class TrainStep:
         return loss, new_state
 
     def many(
-        self, state: TrainState, inputs: Arrays, targets: Arrays
+        self, state: TrainState, count: int, inputs: Arrays, targets: Arrays
     ) -> tuple[jax.Array, TrainState]:
-        """A step for each item of the leading dimension of inputs and targets, in one call."""
-        losses, new_state = self._many(state, inputs, targets)
+        """A step for each of the first `count` items of inputs and targets, in one call.
+
+        There is one program for any count, and so the steps are the same bit for bit however they
+        are spread over calls. The losses are 0 from `count` on.
+        """
+        losses, new_state = self._many(state, np.int32(count), inputs, targets)
         return losses, new_state
 
     def checked(
-        self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays, many: bool
+        self, state: TrainState, is_sound: Any, count: int | None, inputs: Arrays, targets: Arrays
     ) -> tuple[jax.Array, jax.Array, TrainState]:
         """A step, or many, that looks at its loss and gradients: losses, flags, the new state.
 
         A flag says whether all was finite so far, `is_sound` whether it was before. Where it was
-        not, the state stays as it is: that of before the first bad step.
+        not, the state stays as it is: that of before the first bad step. With a count there is a
+        flag for each item, and from `count` on it is that of the last step.
         """
-        run = self._many_checked if many else self._one_checked
-        losses, flags, new_state = run(state, is_sound, inputs, targets)
+        losses, flags, new_state = (
+            self._one_checked(state, is_sound, inputs, targets)
+            if count is None
+            else self._many_checked(state, is_sound, np.int32(count), inputs, targets)
+        )
         return losses, flags, new_state
 
     def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
@@ -88,12 +104,16 @@ class TrainStep:
 
         A convolution inside of the loop over steps is many times slower on CPUs.
         """
-        shapes = tuple(array.shape for array in (*inputs, *targets))
+        arrays = (*inputs, *targets)
+        most = _MOST_BYTES // max(1, sum(array.size * array.dtype.itemsize for array in arrays))
+        shapes = tuple(array.shape for array in arrays)
+        if most <= 1 or not all(map(_is_on_host, arrays)):
+            return 1
         if shapes not in self._counts:
             lowered = self._one.lower(state, inputs, targets)
             flops = (lowered.cost_analysis() or {}).get("flops", _SMALL_STEP)
             is_small = flops < _SMALL_STEP and "convolution" not in lowered.as_text()
-            self._counts[shapes] = _STEPS_PER_CALL if is_small else 1
+            self._counts[shapes] = min(most, _STEPS_PER_CALL) if is_small else 1
         return self._counts[shapes]
 
     def temporary_bytes(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int | None:
@@ -110,13 +130,15 @@ class TrainStep:
         return loss, new_state
 
     def _run_many(
-        self, state: TrainState, inputs: Arrays, targets: Arrays
+        self, state: TrainState, count: Any, inputs: Arrays, targets: Arrays
     ) -> tuple[Any, TrainState]:
-        def body(state: TrainState, batch: tuple[Arrays, Arrays]) -> tuple[TrainState, Any]:
-            loss, new_state = self._run(state, *batch)
-            return new_state, loss
+        def body(index: Any, carry: tuple[Any, TrainState]) -> tuple[Any, TrainState]:
+            losses, state = carry
+            loss, new_state = self._one(state, *_items(index, inputs, targets))
+            return _with_item(losses, index, loss), new_state
 
-        new_state, losses = jax.lax.scan(body, state, (inputs, targets))
+        start = (self._no_losses(len((*inputs, *targets)[0])), state)
+        losses, new_state = jax.lax.fori_loop(0, count, body, start)
         return losses, new_state
 
     def _run_checked(
@@ -130,14 +152,23 @@ class TrainStep:
         return loss, flag, jax.tree.map(lambda a, b: jax.lax.select(flag, a, b), new, state)
 
     def _run_many_checked(
-        self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays
+        self, state: TrainState, is_sound: Any, count: Any, inputs: Arrays, targets: Arrays
     ) -> tuple[Any, Any, TrainState]:
-        def body(carry: tuple[TrainState, Any], batch: tuple[Arrays, Arrays]) -> Any:
-            loss, flag, new_state = self._run_checked(*carry, *batch)
-            return (new_state, flag), (loss, flag)
+        items = len((*inputs, *targets)[0])
+        places = jnp.arange(items, dtype="int32")
 
-        (new_state, _), results = jax.lax.scan(body, (state, is_sound), (inputs, targets))
-        return *results, new_state
+        def body(index: Any, carry: tuple[Any, Any, TrainState]) -> Any:
+            losses, flags, state = carry
+            batch = _items(index, inputs, targets)
+            loss, flag, new_state = self._one_checked(state, flags[index], *batch)
+            return _with_item(losses, index, loss), flags & (flag | (places < index)), new_state
+
+        start = (self._no_losses(items), jnp.full(items, is_sound), state)
+        losses, flags, new_state = jax.lax.fori_loop(0, count, body, start)
+        return losses, flags, new_state
+
+    def _no_losses(self, items: int) -> jax.Array:
+        return jnp.zeros(items, device_dtype(self._loss))
 
     def _stepped(
         self, state: TrainState, inputs: Arrays, targets: Arrays
@@ -145,3 +176,24 @@ class TrainStep:
         groups = (state.params, state.states, state.optimizer)
         (loss, *new), gradients = self._train_step(*groups, *inputs, *targets)
         return loss, TrainState(*new), gradients
+
+
+def _items(index: Any, inputs: Arrays, targets: Arrays) -> tuple[Arrays, Arrays]:
+    """The batch at a place among several."""
+    item = jax.lax.dynamic_index_in_dim
+    taken = (tuple(item(a, index, keepdims=False) for a in arrays) for arrays in (inputs, targets))
+    one, other = taken
+    return one, other
+
+
+def _with_item(losses: Any, index: Any, loss: Any) -> Any:
+    return jax.lax.dynamic_update_index_in_dim(losses, loss, index, 0)
+
+
+def _is_on_host(array: Any) -> bool:
+    """Whether batches of it can be put side by side in the host's memory without a transfer."""
+    if isinstance(array, np.ndarray):
+        return True
+    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
+        return False  # a random key
+    return {device.platform for device in array.devices()} == {"cpu"}

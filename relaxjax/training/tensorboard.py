@@ -16,6 +16,8 @@ class TensorBoard(Callback):
     `tensorboard --logdir FOLDER`.
     """
 
+    looks_at_loss_only = True
+
     def __init__(self, folder: str | os.PathLike[str], every: int = 100) -> None:
         self.folder = os.fspath(folder)
         self.every = every

@@ -144,21 +144,24 @@ class Trainer:
             loss, self._state = self._step(self._state, *batch)
         return loss
 
-    def update_many(self, inputs: Any, targets: Any) -> jax.Array:
+    def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array:
         """Make a step on each of several batches in one call, and give their losses.
 
-        Inputs and targets are those of the batches, stacked along a new first dimension.
+        Inputs and targets are those of the batches, stacked along a new first dimension. With a
+        `count`, only the first so many make a step; the losses of the others are 0. All counts have
+        one program, so steps are the same bit for bit however they are spread over calls.
         """
         self._check_initialised()
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
-            losses, self._state = self._step.many(self._state, *batch)
+            steps = _items(batch) if count is None else count
+            losses, self._state = self._step.many(self._state, steps, *batch)
         return losses
 
     def update_checked(
-        self, batch: tuple[Any, Any], is_sound: Any, many: bool
+        self, batch: tuple[Any, Any], is_sound: Any, count: int | None = None
     ) -> tuple[jax.Array, jax.Array]:
-        """Make one step or many, and give the losses and whether all was finite up to each.
+        """Make one step, or with a `count` so many, and say whether all was finite up to each.
 
         Where it was not, or `is_sound` says that it was not before, the state stays as it is.
         """
@@ -166,7 +169,7 @@ class Trainer:
         with self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch)
-            losses, flags, self._state = self._step.checked(self._state, sound, *given, many)
+            losses, flags, self._state = self._step.checked(self._state, sound, count, *given)
         return losses, flags
 
     def check_numerics(self, inputs: Any, targets: Any) -> None:
@@ -307,6 +310,12 @@ class Trainer:
 
 def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list | tuple) else (values,)
+
+
+def _items(batch: tuple[Arrays, Arrays]) -> int:
+    """How many batches are stacked."""
+    first = (*batch[0], *batch[1])[0]
+    return int(first.shape[0])
 
 
 def _given(what: str, taker: str, wanted: tuple[Var, ...], values: Sequence[Any]) -> Arrays:

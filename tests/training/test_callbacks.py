@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from small_models import batch, classifier
 
@@ -40,6 +41,27 @@ def test_callbacks_are_told_of_steps_and_epochs(steps_per_call: int) -> None:
     assert told.steps == [1, 2, 3, 4, 5, 6]
     assert told.epochs == [1, 2]
     assert told.losses == pytest.approx([float(by_hand.update(*pair)) for pair in DATA * 2])
+
+
+@pytest.mark.parametrize("looks_at_loss_only", [False, True])
+def test_a_callback_finds_the_trainer_as_the_step_left_it(looks_at_loss_only: bool) -> None:
+    """Unless it says that it looks at the loss alone: then calls make several steps."""
+    trainer, by_hand = classifier(), classifier()
+    found: list[Any] = []
+
+    class Looking(Callback):
+        def step(self, step: int, loss: Any) -> None:
+            found.append(np.asarray(trainer.export_params()["b1"]))
+
+    Looking.looks_at_loss_only = looks_at_loss_only
+    trainer.fit(DATA, 1, None, QUIET, callbacks=[Looking()])
+    expected = []
+    for pair in DATA:
+        by_hand.update(*pair)
+        expected.append(np.asarray(by_hand.export_params()["b1"]))
+    seen = [expected[-1]] * len(DATA) if looks_at_loss_only else expected
+    np.testing.assert_allclose(found, seen, rtol=1e-5, atol=1e-6)
+    assert not np.allclose(expected[0], expected[-1], rtol=1e-5, atol=1e-6)
 
 
 def test_callbacks_are_told_of_the_end_even_if_it_is_an_error() -> None:

@@ -59,10 +59,13 @@ def test_every_so_many_steps(tmp_path: Path) -> None:
     assert names(tmp_path) == [f"step-{n:09}" for n in (3, 5, 6, 9, 10)]
 
 
-def test_a_call_of_several_steps_is_saved_once_it_passed_the_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps_per_call", [2, "auto"])
+def test_a_call_of_several_steps_ends_where_a_checkpoint_is_due(
+    steps_per_call: Any, tmp_path: Path
+) -> None:
     run = Checkpoints(tmp_path, every=3, keep=9)
-    fresh().fit(data, 2, reporter=QUIET, checkpoints=run, steps_per_call=2)
-    assert names(tmp_path) == [f"step-{n:09}" for n in (4, 5, 7, 9, 10)]
+    fresh().fit(data, 2, reporter=QUIET, checkpoints=run, steps_per_call=steps_per_call)
+    assert names(tmp_path) == [f"step-{n:09}" for n in (3, 5, 6, 9, 10)]
 
 
 def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
@@ -92,10 +95,11 @@ def test_the_best_epoch_may_be_that_of_the_lowest_loss_on_evaluation_data(tmp_pa
 
 
 @pytest.mark.parametrize("step", [1, 5, 7, 14])
-@pytest.mark.parametrize("steps_per_call", [1, 2])
+@pytest.mark.parametrize("steps_per_call", [1, 2, "auto"])
 def test_a_resumed_training_is_the_same_bit_for_bit(
-    step: int, steps_per_call: int, tmp_path: Path
+    step: int, steps_per_call: Any, tmp_path: Path
 ) -> None:
+    """Though it makes other calls than a training without checkpoints."""
     whole, broken, resumed = fresh(), fresh(), classifier(Adam(0.01))
     resumed.xavier_uniform_init_params(seed=2)
     expected = whole.fit(data, 3, reporter=QUIET, steps_per_call=steps_per_call)

@@ -5,58 +5,74 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.training.feeding import ahead, calls
+from relaxjax.training.feeding import Call, ahead, calls
 
 
 def batches(*sizes: int) -> list[Any]:
     return [(np.full((size, 2), i), np.full(size, i)) for i, size in enumerate(sizes)]
 
 
-def shape(call: Any) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    steps, (inputs, targets) = call
-    return steps, inputs.shape, targets.shape
+def shape(call: Call) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    inputs, targets = call.batch
+    return call.steps, inputs.shape, targets.shape
 
 
-def test_the_first_batch_may_say_how_many_steps_a_call_makes() -> None:
+def test_a_batch_may_say_how_many_steps_a_call_makes_once_for_all_of_its_shapes() -> None:
     asked = []
 
     def size(batch: Any) -> int:
         asked.append(batch)
-        return 2
+        return 2 if len(batch[0]) == 4 else 1
 
-    given = batches(4, 4, 4)
-    assert [steps for steps, _ in calls(given, size)] == [2, 1]
-    assert asked == [given[0]]
+    given = batches(4, 4, 3, 4, 3)
+    found = list(calls(given, size))
+    assert [(call.steps, call.is_stacked) for call in found] == [
+        (2, True),
+        (1, False),
+        (1, True),
+        (1, False),
+    ]
+    assert asked == [given[0], given[2]]
 
 
 def test_single_steps_are_the_batches_themselves() -> None:
     given = batches(4, 4)
     found = list(calls(given, 1))
-    assert [steps for steps, _ in found] == [1, 1]
-    assert all(batch is mine for (_, batch), mine in zip(found, given, strict=True))
+    assert [(call.steps, call.is_stacked) for call in found] == [(1, False)] * 2
+    assert all(call.batch is mine for call, mine in zip(found, given, strict=True))
 
 
-def test_a_call_of_several_steps_stacks_them_and_the_rest_go_singly() -> None:
+def test_a_call_of_several_steps_stacks_them_and_the_last_may_not_be_full() -> None:
     found = list(calls(batches(4, 4, 4, 4, 4), 2))
-    assert list(map(shape, found)) == [
-        (2, (2, 4, 2), (2, 4)),
-        (2, (2, 4, 2), (2, 4)),
-        (1, (4, 2), (4,)),
-    ]
-    np.testing.assert_array_equal(found[1][1][1], [[2] * 4, [3] * 4])
+    assert list(map(shape, found)) == [(n, (2, 4, 2), (2, 4)) for n in (2, 2, 1)]
+    np.testing.assert_array_equal(found[1].batch[1], [[2] * 4, [3] * 4])
+    np.testing.assert_array_equal(found[2].batch[1][0], [4] * 4)
 
 
 def test_a_batch_of_another_shape_is_not_stacked() -> None:
     found = list(calls(batches(4, 3, 3, 4), 2))
-    assert [shape(call)[:2] for call in found] == [(1, (4, 2)), (2, (2, 3, 2)), (1, (4, 2))]
+    assert [shape(call)[:2] for call in found] == [
+        (1, (2, 4, 2)),
+        (2, (2, 3, 2)),
+        (1, (2, 4, 2)),
+    ]
 
 
 def test_several_inputs_are_stacked_each() -> None:
     several = [([x, y], [y]) for x, y in batches(4, 4)]
-    ((steps, (inputs, targets)),) = calls(several, 2)
-    assert steps == 2
+    (call,) = calls(several, 2)
+    inputs, targets = call.batch
+    assert call.steps == 2
     assert [x.shape for x in inputs] == [(2, 4, 2), (2, 4)]
     assert [y.shape for y in targets] == [(2, 4)]
+
+
+@pytest.mark.parametrize("skip", [0, 1, 4])
+def test_calls_end_where_they_have_to(skip: int) -> None:
+    """As they do for a checkpoint, which is written at the very step that it is due at."""
+    found = list(calls(batches(*[4] * 8), 3, skip, ends=lambda step: step in (2, 4, 7)))
+    ends = [skip + sum(call.steps for call in found[: n + 1]) for n in range(len(found))]
+    assert ends == [end for end in (2, 4, 7, 8) if end > skip]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3])
@@ -65,8 +81,8 @@ def test_skipping_at_the_end_of_a_call_leaves_the_other_calls_as_they_are(size: 
     given = batches(4, 4, 4, 3, 3, 4, 4)
     whole = list(calls(given, size))
     done = 0
-    for index, (steps, _) in enumerate(whole):
-        done += steps
+    for index, call in enumerate(whole):
+        done += call.steps
         rest = list(calls(given, size, skip=done))
         assert list(map(shape, rest)) == list(map(shape, whole[index + 1 :]))
 
@@ -79,8 +95,9 @@ def test_calls_are_placed_ahead_in_their_order(depth: int) -> None:
         events.append(f"place {batch}")
         return batch
 
-    for _, batch in ahead([(1, name) for name in "abc"], depth, place):  # type: ignore[misc]  # letters stand in for batches
-        events.append(f"use {batch}")
+    letters: Any = "abc"  # which stand in for batches
+    for call in ahead([Call(1, name) for name in letters], depth, place):
+        events.append(f"use {call.batch}")
     uses = [event for event in events if event.startswith("use")]
     assert uses == ["use a", "use b", "use c"]
     before_first = events[: events.index("use a")]

@@ -58,9 +58,15 @@ class Fixed:
         return inputs[0]
 
 
+def started() -> Trainer:
+    trainer = classifier()
+    trainer.xavier_uniform_init_params(seed=4)
+    return trainer
+
+
 def test_the_loop_makes_the_steps_that_update_makes() -> None:
-    ours, by_hand = classifier(), classifier()
-    reports = ours.fit(DATA, epochs=2, reporter=Told())
+    ours, by_hand = started(), started()
+    reports = ours.fit(DATA, epochs=2, reporter=Told(), steps_per_call=1)
     losses = [[float(by_hand.update(*pair)) for pair in DATA] for _ in range(2)]
     assert [report.loss for report in reports] == pytest.approx([np.mean(e) for e in losses])
     np.testing.assert_array_equal(ours.export_params()["w1"], by_hand.export_params()["w1"])
@@ -68,11 +74,11 @@ def test_the_loop_makes_the_steps_that_update_makes() -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"steps_per_call": 2}, {"steps_per_call": 3}, {"steps_per_call": "auto"}, {"prefetch": 2}],
+    [{}, {"steps_per_call": 2}, {"steps_per_call": 3}, {"prefetch": 2, "steps_per_call": 1}],
 )
 def test_calls_of_several_steps_and_prefetching_train_the_same(options: dict[str, Any]) -> None:
-    plain, other = classifier(), classifier()
-    expected, found = plain.fit(DATA, 2, reporter=Told()), Told()
+    plain, other = started(), started()
+    expected, found = plain.fit(DATA, 2, reporter=Told(), steps_per_call=1), Told()
     other.fit(DATA, 2, reporter=found, **options)
     assert len(found.losses) == 6
     assert [report.loss for report in found.reports] == pytest.approx(
@@ -91,6 +97,16 @@ def test_small_steps_share_calls_where_that_is_left_to_the_program(
     monkeypatch.setattr("relaxjax.training.step._SMALL_STEP", 100.0)
     trainer._step._counts.clear()
     assert trainer.best_steps_per_call(DATA[0]) == 1
+    trainer._step._counts.clear()
+
+
+def test_calls_hold_no_more_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    size = sum(array.nbytes for array in DATA[0])
+    trainer = classifier()
+    for most, count in ((5 * size, 5), (2 * size - 1, 1)):
+        monkeypatch.setattr("relaxjax.training.step._MOST_BYTES", most)
+        trainer._step._counts.clear()
+        assert trainer.best_steps_per_call(DATA[0]) == count
     trainer._step._counts.clear()
 
 
@@ -115,15 +131,16 @@ class Model:
 
 
 def test_two_trainings_of_one_seed_are_the_same_bit_for_bit() -> None:
-    trainers = [classifier(), classifier()]
+    trainers = [started(), started()]
     for trainer in trainers:
-        trainer.xavier_uniform_init_params(seed=4)
         trainer.fit(DATA, 3, reporter=Told())
     one, other = (trainer.export_params() for trainer in trainers)
     assert all(np.array_equal(one[name], other[name]) for name in one)
 
 
-@pytest.mark.parametrize("options", [{"prefetch": 2}, {"steps_per_call": 2}, {"steps_per_call": 3}])
+@pytest.mark.parametrize(
+    "options", [{"prefetch": 2, "steps_per_call": 1}, {"steps_per_call": 2}, {}]
+)
 def test_a_loader_may_fill_the_same_memory_with_batch_after_batch(options: Any) -> None:
     """Prefetched batches are copies, and those that share a call too."""
     x, labels = (np.empty_like(array) for array in DATA[0])
@@ -133,8 +150,8 @@ def test_a_loader_may_fill_the_same_memory_with_batch_after_batch(options: Any) 
             x[:], labels[:] = inputs, targets
             yield x, labels
 
-    plain, other = classifier(), classifier()
-    plain.fit(DATA, 1, reporter=Told())
+    plain, other = started(), started()
+    plain.fit(DATA, 1, reporter=Told(), steps_per_call=1)
     other.fit(refilled, 1, reporter=Told(), **options)
     np.testing.assert_allclose(
         other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-5, atol=1e-6

@@ -5,6 +5,7 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 from small_models import batch, classifier
@@ -61,3 +62,22 @@ def test_twenty_steps_equal_those_of_jax_and_optax(
     expected_params, expected_losses = by_hand(theirs, params)
     chex.assert_trees_all_close(losses, expected_losses, rtol=1e-6, atol=1e-6)
     chex.assert_trees_all_close(trainer.export_params(), expected_params, rtol=1e-6, atol=1e-6)
+
+
+def test_steps_are_the_same_bit_for_bit_however_they_are_spread_over_calls() -> None:
+    data = [batch(seed) for seed in range(7)]
+    inputs, targets = (np.stack(parts) for parts in zip(*data, strict=True))
+    ends = []
+    for spread in ((7,), (1, 1, 5), (3, 4), (1,) * 7):
+        trainer, made = classifier(Adam(0.01)), 0
+        losses: list[Any] = []
+        trainer.xavier_uniform_init_params(seed=1)
+        for count in spread:
+            x, labels = (np.roll(array, -made, 0) for array in (inputs, targets))
+            found = np.asarray(trainer.update_many(x, labels, count))
+            assert not found[count:].any()
+            losses.extend(found[:count])
+            made += count
+        ends.append([*losses, *map(np.asarray, trainer.export_params().values())])
+    for end in ends[1:]:
+        chex.assert_trees_all_equal(end, ends[0])
