@@ -331,7 +331,10 @@ def _doc(what: str) -> str:
     )
 
 
-_MAX = _doc("The largest element")
+_MAX = (
+    _doc("The largest element") + "\nA window of padding alone has minus infinity, or "
+    "the lowest integer; TVM gives the lowest finite number."
+)
 _AVG = _doc("The mean") + " The padding counts with count_include_pad."
 
 max_pool1d, max_pool2d, max_pool3d = (
