@@ -1,0 +1,67 @@
+"""Gradients that XLA's CPU backend is slow with as automatic differentiation writes them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from parsing import parse_functions
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.op import Op
+from relaxjax.ir.walk import post_order
+from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
+
+
+def primitives(value: str, x: Any, w: Any, dtype: str = "float32") -> Iterator[Call]:
+    """Those of a result and its adjoints, as legalised for a CPU."""
+    module = parse_functions(f"""
+    @R.function
+    def main(x: R.Tensor({x}, "{dtype}"), w: R.Tensor({w}, "float32")):
+        with R.dataflow():
+            y = {value}
+            R.output(y)
+        return y
+    """)
+    adjoint = SimplifyGradient()(Gradient("main", cotangent=True)(module))
+    for call in post_order(LegalizeOps("cpu")(adjoint)["main_adjoint"]):
+        if isinstance(call, Call) and isinstance(call.op, Op):
+            yield call
+
+
+def convolutions(value: str, x: Any, w: Any) -> list[dict[str, Any]]:
+    """What XLA's convolutions among them are given."""
+    calls = (call for call in primitives(value, x, w) if "conv_general" in str(call.op))
+    return [dict(call.attrs) for call in calls]
+
+
+@pytest.mark.parametrize("groups", [2, 4])
+def test_the_groups_of_a_weight_s_gradient_are_groups_of_features(groups: int) -> None:
+    """As groups of the batch, which JAX makes of them, it takes up to 66 times the forward."""
+    value = f"R.nn.conv2d(x, w, groups={groups}, padding=1)"
+    found = convolutions(value, (2, 8, 5, 5), (8, 8 // groups, 3, 3))
+    assert [conv["feature_group_count"] for conv in found] == [groups] * 3
+    assert [conv["batch_group_count"] for conv in found] == [1] * 3
+
+
+def test_several_kernels_a_channel_have_no_convolution_at_all() -> None:
+    value = "R.nn.conv2d(x, w, groups=4, padding=1)"
+    assert convolutions(value, (2, 4, 5, 5), (8, 1, 3, 3)) == []
+
+
+def test_the_weight_of_a_transposed_convolution_meets_no_zeros() -> None:
+    """Only the result spreads its data by the strides; JAX's gradient of the weight does too."""
+    value = "R.nn.conv2d_transpose(x, w, strides=2)"
+    found = convolutions(value, (2, 8, 8, 8), (8, 16, 2, 2))
+    assert sorted(conv["lhs_dilation"] for conv in found) == [(1, 1), (1, 1), (2, 2)]
+
+
+def test_in_three_dimensions_the_data_s_gradient_is_products() -> None:
+    value = "R.nn.conv3d(x, w, strides=2, padding=1)"
+    assert convolutions(value, (1, 2, 5, 5, 5), (3, 2, 3, 3, 3)) == []
+
+
+def test_the_gradient_of_an_embedding_is_added_up_at_its_places() -> None:
+    """A product with one-hot rows takes 13 to 55 times as long."""
+    calls = primitives("R.take(w, x, axis=0)", (4,), (7, 3), dtype="int32")
+    found = [str(call.op) for call in calls]
+    assert [name for name in found if "scatter" in name or "dot" in name] == ["lax.scatter_add"]
