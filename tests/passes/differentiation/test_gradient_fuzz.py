@@ -15,6 +15,7 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from differentiable_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
 from numpy_evaluation import run
@@ -33,11 +34,15 @@ PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "700"))
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-# How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
 # Programs are large, and many of them are put aside.
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
-
+# How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-3, "float16": 0.1, "bfloat16": 0.3}
+
+
+@pytest.fixture(autouse=True)
+def _every_pass_gives_readable_text() -> None:
+    """Two of the tests here look at the text; the others try many more programs without."""
 
 
 def cotangent_of(leaf: Any) -> Any:
@@ -105,7 +110,7 @@ def push_forward(program: Program) -> bool:
 
     def by_jvp(*arrays: Any) -> Any:
         pushed = Jvp("main")(program.module)
-        well_formed(pushed)
+        readable(pushed)
         args = *arrays[:3], *flag_and_places(program, arrays), *tangents
         return to_jax(pushed, "main_jvp")(*args)
 
@@ -114,6 +119,12 @@ def push_forward(program: Program) -> bool:
         return jax.jvp(lambda *floats: forward(*floats, *known), arrays[:3], tangents)
 
     return agree(program, run(by_jvp, *arrays), run(by_jax, *arrays))
+
+
+def readable(module: IRModule) -> None:
+    """Assert that a module is well-formed, and that its text parses back to it."""
+    well_formed(module)
+    assert_structural_equal(from_source(module.script()), module)
 
 
 def agree(program: Program, found: Any, expected: Any) -> bool:
@@ -163,8 +174,7 @@ def test_random_adjoints_are_programs_like_others() -> None:
     def survives(program: Program) -> bool:
         index, cotangent = program.target_index, program.cotangent
         adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
-        well_formed(adjoint)
-        assert_structural_equal(from_source(adjoint.script()), adjoint)
+        readable(adjoint)
         return True
 
     try_all(PROGRAMS // 7, ["float32", "bfloat16"], survives)
