@@ -85,6 +85,7 @@ from .partition.update_vdevice import UpdateVDevice as UpdateVDevice
 from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text
+from .raising.raise_ops import RaiseOps as RaiseOps
 from .registry import get_pass as get_pass
 from .sequential import Sequential as Sequential
 from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings

@@ -20,6 +20,7 @@ from relaxjax.passes import (
     Gradient,
     InlinePrivateFunctions,
     LegalizeOps,
+    RaiseOps,
     Rematerialize,
     SimplifyGradient,
 )
@@ -87,11 +88,18 @@ class ValueAndGrad:
         return traced(on_arrays, arrays, names, name=LOSS)
 
     def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
-        """The backward program: written by Gradient, simplified, legalised, its memory planned."""
+        """The backward program: written by Gradient, simplified, legalised, its memory planned.
+
+        Before that the loss is raised, so that operators choose their forms as those of Relax do.
+        """
         params = program.module[LOSS].params[len(program.captured) :]
         wanted = [params[place] for place in _wanted(arguments)]
-        mod = Gradient(LOSS, wanted, lazy=True)(program.module)
+        mod = program.module
         for one in (
+            FoldConstant(),
+            EliminateCommonSubexpr(),
+            RaiseOps(),
+            Gradient(LOSS, wanted, lazy=True),
             DeadCodeElimination([ADJOINT]),
             InlinePrivateFunctions(),
             SimplifyGradient(),

@@ -1,0 +1,110 @@
+"""Activations as they are written in `jax.nn`, and in papers: GELU by both formulas, and SiLU.
+
+`jax.nn.gelu` computes the normal distribution by `erfc`, `relax` by `erf`, in less than half of the
+time. Both are within a rounding of 1 of the distribution, so that results are within a rounding of
+`x` of each other: where x is far below 0, and the result almost 0, it has fewer places.
+"""
+
+import math
+
+import numpy as np
+
+from relaxjax.ir.expr import Call, Expr, np_dtype
+from relaxjax.ir.registry import get_op
+
+from .reading import Reading, View, dtype_of, of_one_float
+
+
+def gelu(call: Call, reading: Reading) -> Expr | None:
+    """x / 2 * erfc(-x / sqrt(2)), x / 2 * (1 + erf(x / sqrt(2))), and that by a tanh."""
+    product = _product(call, reading)
+    if product is None:
+        return None
+    half, others = product
+    for x, factor in [others, others[::-1]] if len(others) == 2 else []:
+        for name, is_distribution in (("gelu", _is_distribution), ("gelu_tanh", _is_tanh)):
+            if _close(half, 0.5, x) and is_distribution(factor, x, reading):
+                return get_op(f"relax.nn.{name}")(x)
+    return None
+
+
+def silu(call: Call, reading: Reading) -> Expr | None:
+    """x * sigmoid(x)."""
+    if call.op is not get_op("lax.mul") or not of_one_float(call):
+        return None
+    for x, factor in (call.args, call.args[::-1]):
+        sigmoid = reading.call(factor, "logistic")
+        if sigmoid is not None and sigmoid.args[0] is x:
+            return get_op("relax.nn.silu")(x)
+    return None
+
+
+def _product(call: Call, reading: Reading) -> tuple[float, list[Expr]] | None:
+    """A product as the number in it and its other factors, all of the shape of the whole."""
+    if call.op not in (get_op("lax.mul"), get_op("lax.div")) or not of_one_float(call):
+        return None
+    number, view = 1.0, View.whole(call)
+    divided = reading.with_number(view, "div")
+    if divided is not None and divided[1] != 0:
+        number, view = 1 / divided[1], divided[0]
+    others = []
+    for factor in reading.factors(view):
+        value = reading.number(factor)
+        if value is None:
+            others.append(factor)
+        else:
+            number *= value
+    return (number, [other.expr for other in others]) if _alike(others, view) else None
+
+
+def _alike(views: list[View], like: View) -> bool:
+    return all(view.axes == like.axes and view.expr.ty == like.expr.ty for view in views)
+
+
+def _is_distribution(factor: Expr, x: Expr, reading: Reading) -> bool:
+    """Whether `factor` is twice the chance that a normal variable lies below `x`."""
+    view, root = View.whole(factor), math.sqrt(0.5)
+    complement = reading.args(view, "erfc")
+    if complement is not None:
+        return _is_multiple(complement[0], x, -root, reading)
+    added = reading.with_number(view, "add")
+    inner = None if added is None or added[1] != 1 else reading.args(added[0], "erf")
+    return inner is not None and _is_multiple(inner[0], x, root, reading)
+
+
+def _is_tanh(factor: Expr, x: Expr, reading: Reading) -> bool:
+    """Whether `factor` is 1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))."""
+    added = reading.with_number(View.whole(factor), "add")
+    inner = None if added is None or added[1] != 1 else reading.args(added[0], "tanh")
+    if inner is None:
+        return False
+    base, number = reading.multiple(inner[0])
+    terms = reading.args(base, "add")
+    if terms is None or not _close(number, math.sqrt(2 / math.pi), x):
+        return False
+    for linear, cubic in (terms, terms[::-1]):
+        power, small = reading.multiple(cubic)
+        if linear.expr is x and _close(small, 0.044715, x) and _is_cube(power, x, reading):
+            return True
+    return False
+
+
+def _is_cube(view: View, x: Expr, reading: Reading) -> bool:
+    call = reading.call(view.expr, "integer_pow")
+    if call is not None:
+        return call.args[0] is x and call.attrs["y"] == 3
+    return [factor.expr for factor in reading.factors(view)] == [x, x, x]
+
+
+def _is_multiple(view: View, x: Expr, number: float, reading: Reading) -> bool:
+    base, found = reading.multiple(view)
+    return base.expr is x and _close(found, number, x)
+
+
+def _close(found: float, wanted: float, like: Expr) -> bool:
+    """Whether a number is the wanted one, rounded to the dtype of a tensor."""
+    if np_dtype(dtype_of(like) or "float32").name == "bfloat16":
+        tolerance = 2.0**-8
+    else:
+        tolerance = float(np.finfo(np_dtype(dtype_of(like) or "float32")).eps)
+    return abs(found - wanted) <= 2 * tolerance * abs(wanted)

@@ -1,0 +1,100 @@
+"""The cross entropy of classes, as optax and `jax.nn` have it, from scores and in closed form.
+
+JAX picks by a `gather`, whose adjoint is a `scatter` into a tensor of the size of the scores, and
+keeps their powers. Labels outside of the classes give NaN, as a gather does that fills up; scores
+are numbers or -inf.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.expr import Call, Expr, const, np_dtype
+from relaxjax.ir.registry import get_op
+from relaxjax.ops.emit import call as relax
+from relaxjax.ops.emit import where
+from relaxjax.ops.shapes import element_count
+
+from .picking import bare, picked_column
+from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, static_dims
+from .writing import of_shape
+
+
+def class_loss(call: Call, reading: Reading) -> Expr | None:
+    """log(sum(exp(x))) - x[t], and the same with its sign changed."""
+    if call.op is not get_op("lax.sub") or not of_one_float(call):
+        return None
+    x, y = reading.elementwise(call, View.whole(call).axes)
+    if dims_of(x.expr) != dims_of(y.expr):
+        return None
+    for total, picked, sign in ((x, y, 1), (y, x, -1)):
+        scores, choice = (
+            log_total(total, reading),
+            reading.call(bare(picked.expr, reading), "gather"),
+        )
+        if scores is not None and choice is not None and choice.args[0] is scores:
+            loss = _loss(scores, choice, call, reading)
+            return loss if sign > 0 or loss is None else -loss
+    return None
+
+
+def class_log_probability(call: Call, reading: Reading) -> Expr | None:
+    """log_softmax(x)[t], where nothing else needs the others."""
+    if call.op is not get_op("lax.gather"):
+        return None
+    found = reading.known.call(call.args[0], "relax.nn.log_softmax")
+    if found is None or reading.known.uses.get(call.args[0]) != 1:  # type: ignore[call-overload]  # a variable
+        return None
+    if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
+        return None
+    loss = _loss(found.args[0], call, call, reading)
+    return None if loss is None else -loss
+
+
+def log_total(view: View, reading: Reading) -> Expr | None:
+    """The scores whose powers are added up over the last axis, and the logarithm taken."""
+    for logarithm, top in _both_orders(reading.args(view, "add")):
+        inner = reading.args(logarithm, "log")
+        if inner is None:
+            continue
+        size = reading.args(inner[0], "abs")
+        summed = reading.reduced(size[0] if size is not None else inner[0], "sum")
+        power = None if summed is None else reading.call(summed.data, "exp")
+        args = None if power is None else reading.operands(power.args[0], "sub")
+        if summed is None or args is None or summed.axes != (ndim_of(summed.data) - 1,):
+            continue
+        largest = reading.largest(args[1])
+        same = reading.peeled(args[1]).expr is reading.peeled(top).expr
+        if same and largest is not None and largest.data is args[0].expr:
+            return largest.data if largest.axes == summed.axes else None
+    return None
+
+
+def _both_orders(args: list[View] | None) -> list[list[View]]:
+    return [] if args is None or len(args) != 2 else [args, args[::-1]]
+
+
+def _loss(scores: Expr, choice: Call, like: Call, reading: Reading) -> Expr | None:
+    """The loss of scores for the classes that a gather picks, in the shape of `like`."""
+    targets = picked_column(choice, reading)
+    dims, shape, dtype = dims_of(scores), dims_of(like), dtype_of(scores)
+    labels = None if targets is None else dtype_of(targets)
+    if dims is None or shape is None or dtype is None or targets is None or labels is None:
+        return None
+    if np_dtype(labels).kind != "i":
+        return None
+    count = element_count(dims[:-1])
+    flat, rows = of_shape(targets, [count]), of_shape(scores, [count, dims[-1]])
+    never = int(np.iinfo(np_dtype(labels)).min)
+    losses: Any = relax("nn.softmax_nll_loss", rows, flat, None, "none", never)
+    if "FILL_OR_DROP" in choice.attrs["mode"].values():
+        classes = static_dims(scores)
+        if classes is None:
+            return None
+        first, behind = const(0, labels), const(classes[-1], labels)
+        inside = relax(
+            "logical_and", relax("greater_equal", flat, first), relax("less", flat, behind)
+        )
+        losses = losses + where(inside, const(0.0, dtype), const(math.nan, dtype))
+    return of_shape(losses, shape)

@@ -1,0 +1,85 @@
+"""What a gather picks: one element of each row of a tensor, by the number of its column."""
+
+from typing import Any
+
+from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.registry import get_op
+
+from .reading import Reading, View, dims_of, ndim_of, static_dims
+
+_CERTAIN_MODES = ("FILL_OR_DROP", "PROMISE_IN_BOUNDS")
+
+
+def picked_column(gather: Call, reading: Reading) -> Expr | None:
+    """The numbers of the columns, in the order of the rows, where each row gives one element."""
+    data, places = gather.args
+    dims, last = dims_of(data), ndim_of(data) - 1
+    if dims is None or last < 1 or set(gather.attrs["slice_sizes"]) != {1}:
+        return None
+    numbers = _numbers(gather)
+    if not set(gather.attrs["mode"].values()) <= set(_CERTAIN_MODES) or numbers["offset_dims"]:
+        return None
+    rows = tuple(range(last))
+    by_row = (rows, rows, (last,), (last,))
+    if _batching(numbers) == by_row and dims_of(places) == (*dims[:-1], 1, 1):
+        return places
+    everywhere = ((), (), (0, 1), (0, 1))
+    return _second(places, reading) if last == 1 and _batching(numbers) == everywhere else None
+
+
+def _second(places: Expr, reading: Reading) -> Expr | None:
+    """The columns of pairs (0, a), (1, b) and so on."""
+    joined = reading.call(places, "concatenate")
+    if joined is None or len(joined.args) != 2 or joined.attrs["dimension"] != 1:
+        return None
+    rows, columns = joined.args
+    if dims_of(rows) != dims_of(columns) or not _counts(rows, reading):
+        return None
+    return columns
+
+
+def _counts(rows: Expr, reading: Reading) -> bool:
+    """Whether a column is 0, 1, 2 and so on; JAX adds the length where that is below 0."""
+    view = reading.peeled(View.whole(rows))
+    if isinstance(view.expr, Constant):
+        data = view.expr.data
+        return view.axes == (0,) and data.tolist() == list(range(data.size))
+    chosen = reading.args(view, "select_n")
+    if chosen is not None and len(chosen) == 3:
+        asked = reading.with_number(chosen[0], "lt")
+        if asked is None or asked[1] != 0 or asked[0].expr is not chosen[1].expr:
+            return False
+        view = chosen[1]
+    return view.axes == (0,) and reading.call(view.expr, "iota") is not None
+
+
+def bare(expr: Expr, reading: Reading) -> Expr:
+    """What `expr` has all elements of, in the same order, in another shape."""
+    while (inner := _same_elements(expr, reading)) is not None:
+        expr = inner
+    return expr
+
+
+def _same_elements(expr: Expr, reading: Reading) -> Expr | None:
+    call = reading.call(expr, "reshape", "squeeze", "gather", "relax.reshape", "relax.squeeze")
+    if call is None or (call.op is get_op("lax.gather") and not _picks_only_place(call)):
+        return None
+    return call.args[0]
+
+
+def _picks_only_place(gather: Call) -> bool:
+    """Whether all there is along some axes of one element is picked, by a number that is known."""
+    data, places = gather.args
+    shape, numbers = static_dims(data), _numbers(gather)
+    kept = len(numbers["offset_dims"]) + len(numbers["collapsed_slice_dims"]) == ndim_of(data)
+    whole = isinstance(places, Constant) and not places.data.any() and places.data.ndim == 1
+    return whole and kept and gather.attrs["slice_sizes"] == shape
+
+
+def _numbers(gather: Call) -> Any:
+    return gather.attrs["dimension_numbers"]["GatherDimensionNumbers"]
+
+
+def _batching(numbers: Any) -> tuple[Any, ...]:
+    names = ("operand_batching_dims", "start_indices_batching_dims")
+    return tuple(numbers[name] for name in (*names, "collapsed_slice_dims", "start_index_map"))

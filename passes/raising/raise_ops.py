@@ -1,0 +1,76 @@
+"""From `lax.*` to `relax.*`: what LegalizeOps spells out, read back."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.rewriting import rewritten
+
+from .activations import gelu, silu
+from .attention import causal_attention
+from .convolutions import convolution
+from .losses import class_log_probability, class_loss
+from .norms import norm, norm_with_shift
+from .pooling import max_pooling, mean_pooling, sum_pooling
+from .products import product, transpose
+from .reading import Reading
+from .softmax import log_softmax, softmax
+
+Rule = Callable[[Call, Reading], Expr | None]
+
+# What one group makes is what the next one reads.
+RULES: Sequence[Sequence[Rule]] = (
+    (convolution, max_pooling, mean_pooling, sum_pooling, product, transpose),
+    (softmax, log_softmax, class_loss, gelu, silu, norm_with_shift),
+    (class_log_probability, norm, causal_attention),
+)
+
+
+@pass_factory(opt_level=0, kind="function")
+def RaiseOps(function: Function, mod: IRModule) -> Function:
+    """Write calls of `lax.*`, and idioms of them, as the operators of `relax.*` that they compute.
+
+    Those have formulations by platform and gradients in closed form, and are what other passes
+    know: convolutions, pooling, products with a matrix, softmax and its logarithm, the cross
+    entropy of classes, batch, layer, instance and root-mean-square norms, GELU, SiLU and causal
+    attention, in the forms in which programs that come in from JAX have them.
+
+    A call stays where the operator would not compute the same up to rounding: where it asks for a
+    precision, or for sums of another dtype than its own, or where axes do not fit together. GELU
+    by `erfc` is rounded as 1 is, not as its result. Constants are to be folded and common values
+    shared before.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
+        ) -> R.Tensor((2, 4), "float32"):
+            y = L.dot_general(x, w, dimension_numbers=[[[1], [0]], [[], []]])
+            return y
+
+    After `RaiseOps()`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
+        ) -> R.Tensor((2, 4), "float32"):
+            y = R.matmul(x, w)
+            return y
+    """
+    for rules in RULES:
+        function = rewritten(function, partial(_raised, rules=rules))
+    return function
+
+
+def _raised(call: Call, known: Definitions, rules: Sequence[Rule]) -> Expr | None:
+    """What the first rule that applies makes of a call, None where none does."""
+    if not isinstance(call.op, Op):
+        return None
+    reading = Reading(known)
+    return next((e for rule in rules if (e := rule(call, reading)) is not None), None)

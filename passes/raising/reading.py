@@ -1,0 +1,256 @@
+"""What expressions of `lax.*` compute: numbers, sums and means over axes, as JAX writes them.
+
+JAX writes a statistic of some axes as a smaller tensor, laid along the axes that are left. Which
+these are is what a `View` keeps: a mean over rows must not be taken for one over columns.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType, is_float
+from relaxjax.passes.simplification.definitions import Definitions
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor and where its axes lie among those of a larger one."""
+
+    expr: Expr
+    axes: tuple[int, ...]
+
+    @staticmethod
+    def whole(expr: Expr) -> "View":
+        return View(expr, tuple(range(ndim_of(expr))))
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What a statistic is of, and over which axes."""
+
+    data: Expr
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The questions that rules ask of expressions."""
+
+    known: Definitions
+
+    def call(self, expr: Expr, *names: str) -> Call | None:
+        """The call of one of some operators of `lax` that `expr` is, or is bound to."""
+        call = expr if isinstance(expr, Call) else self.known.call(expr)
+        if call is None or not isinstance(call.op, Op):
+            return None
+        return call if call.op.name.removeprefix("lax.") in names else None
+
+    def operands(self, expr: Expr, name: str) -> list[View] | None:
+        """The arguments of the very operator whose result `expr` is."""
+        call = self.call(expr, name)
+        return None if call is None else self.elementwise(call, View.whole(expr).axes)
+
+    def args(self, view: View, name: str) -> list[View] | None:
+        """The arguments of an operator, elementwise, that gives what `view` is spread from."""
+        view = self.peeled(view)
+        call = self.call(view.expr, name)
+        return None if call is None else self.elementwise(call, view.axes)
+
+    def elementwise(self, call: Call, axes: tuple[int, ...]) -> list[View]:
+        """The arguments of a call as laid along axes; numbers have none."""
+        return [View(arg, axes if ndim_of(arg) == len(axes) else ()) for arg in call.args]
+
+    def peeled(self, view: View) -> View:
+        """What `view` is made of by repeating it along further axes."""
+        while (call := self.call(view.expr, "broadcast_in_dim", "reshape")) is not None:
+            places = _places(call)
+            if places is None:
+                break
+            view = View(call.args[0], tuple(view.axes[place] for place in places))
+        return view
+
+    def number(self, view: View) -> float | None:
+        """The number that fills a tensor, None where it is not filled with one known number."""
+        expr = self.peeled(view).expr
+        if isinstance(expr, Constant) and expr.data.size == 1 and expr.data.dtype.kind in "biuf":
+            return float(expr.data.reshape(()))
+        return None
+
+    def with_number(self, view: View, name: str) -> tuple[View, float] | None:
+        """The arguments of an operator of which one is a number, the number last."""
+        args = self.args(view, name)
+        if args is None or len(args) != 2:
+            return None
+        for one, other in (args, args[::-1]):
+            number = self.number(other)
+            if number is not None:
+                return one, number
+            if name == "div":
+                break
+        return None
+
+    def reduced(self, view: View, name: str) -> Reduced | None:
+        """What `view` is a reduction of, with the axes that are left where they were."""
+        view = self.peeled(view)
+        call = self.call(view.expr, f"reduce_{name}")
+        if call is None:
+            return None
+        data, axes = call.args[0], tuple(sorted(call.attrs["axes"]))
+        left = tuple(axis for axis in range(ndim_of(data)) if axis not in axes)
+        return Reduced(data, axes) if left == view.axes else None
+
+    def mean(self, view: View) -> Reduced | None:
+        """What `view` is the mean of."""
+        divided = self.with_number(view, "div")
+        total = None if divided is None else self.reduced(divided[0], "sum")
+        if divided is None or total is None or divided[1] != count_over(total):
+            return None
+        return total
+
+    def largest(self, view: View) -> Reduced | None:
+        """What `view` is the maximum of, as a number and not as something to differentiate."""
+        while (stopped := self.args(view, "stop_gradient")) is not None:
+            view = stopped[0]
+        chosen = self.args(view, "select_n")
+        if chosen is not None and self._is_finite(chosen[0], chosen[-1]):
+            view = chosen[-1]
+        floored = self.with_number(view, "max")
+        if floored is not None and floored[1] == -math.inf:
+            view = floored[0]
+        return self.reduced(view, "max")
+
+    def _is_finite(self, condition: View, view: View) -> bool:
+        """Whether a condition asks for `view` to be finite: otherwise `logsumexp` takes off 0."""
+        asked = self.args(condition, "is_finite")
+        return asked is not None and self.peeled(asked[0]) == self.peeled(view)
+
+    def squared(self, expr: Expr) -> Expr | None:
+        """What `expr` is the square of."""
+        if (call := self.call(expr, "square")) is not None:
+            return call.args[0]
+        call = self.call(expr, "integer_pow")
+        if call is not None:
+            return call.args[0] if call.attrs["y"] == 2 else None
+        call = self.call(expr, "mul")
+        return None if call is None or call.args[0] is not call.args[1] else call.args[0]
+
+    def mean_square(self, view: View) -> Reduced | None:
+        """What `view` is the mean of the squares of."""
+        mean = self.mean(view)
+        base = None if mean is None else self.squared(mean.data)
+        return None if mean is None or base is None else Reduced(base, mean.axes)
+
+    def centred(self, expr: Expr) -> Reduced | None:
+        """What is left in `expr` when the mean over some axes is taken off."""
+        args = self.operands(expr, "sub")
+        mean = None if args is None else self.mean(args[1])
+        if args is None or mean is None or mean.data is not args[0].expr:
+            return None
+        return mean
+
+    def variance(self, view: View) -> Reduced | None:
+        """What `view` is the variance of, of centred values or as E[x^2] - E[x]^2."""
+        view = self.certain(view)
+        spread = self.mean_square(view)
+        if spread is not None:
+            inner = self.centred(spread.data)
+            return inner if inner is not None and inner.axes == spread.axes else None
+        floored = self.with_number(view, "max")
+        view = floored[0] if floored is not None and floored[1] == 0 else view
+        args = self.args(view, "sub")
+        return None if args is None else self._difference_of_means(*args)
+
+    def _difference_of_means(self, squares: View, square: View) -> Reduced | None:
+        whole, bare = self.mean_square(squares), self.peeled(square)
+        base = self.squared(bare.expr)
+        mean = None if base is None else self.mean(View(base, bare.axes))
+        return whole if whole is not None and whole == mean else None
+
+    def certain(self, view: View) -> View:
+        """What `view` chooses where a condition is known: `jnp.var` asks whether it may divide."""
+        args = self.args(view, "select_n")
+        if args is None or len(args) != 3:
+            return view
+        number = self.number(args[0])
+        return view if number is None else args[1 + bool(number)]
+
+    def multiple(self, view: View) -> tuple[View, float]:
+        """A tensor as a number times another, which is no such multiple itself."""
+        number = 1.0
+        while True:
+            if (negated := self.args(view, "neg")) is not None:
+                view, number = negated[0], -number
+            elif (scaled := self.with_number(view, "mul")) is not None:
+                view, number = scaled[0], number * scaled[1]
+            elif (divided := self.with_number(view, "div")) is not None and divided[1] != 0:
+                view, number = divided[0], number / divided[1]
+            else:
+                return view, number
+
+    def factors(self, view: View) -> Iterator[View]:
+        """The factors of a product of any nesting, each where it is laid along the whole."""
+        args = self.args(view, "mul")
+        if args is None:
+            yield self.peeled(view)
+            return
+        for arg in args:
+            yield from self.factors(arg)
+
+
+def _places(call: Call) -> tuple[int, ...] | None:
+    """Where the axes of an argument come to lie when axes of one element, or repeats, are added."""
+    if len(call.args) != 1:
+        return None
+    if "broadcast_dimensions" in call.attrs:
+        return tuple(call.attrs["broadcast_dimensions"])
+    before, after = static_dims(call.args[0]), static_dims(call)
+    if before is None or after is None or 1 in before or call.attrs.get("dimensions") is not None:
+        return None
+    places = tuple(place for place, length in enumerate(after) if length != 1)
+    return places if tuple(after[place] for place in places) == before else None
+
+
+def ndim_of(expr: Expr) -> int:
+    return expr.ty.ndim if isinstance(expr.ty, TensorType) else -1
+
+
+def dims_of(expr: Expr) -> tuple[Dim, ...] | None:
+    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
+
+
+def static_dims(expr: Expr) -> tuple[int, ...] | None:
+    """The shape of a tensor where it is known in numbers."""
+    dims = dims_of(expr)
+    if dims is None:
+        return None
+    numbers = tuple(dim for dim in dims if isinstance(dim, int))
+    return numbers if len(numbers) == len(dims) else None
+
+
+def dtype_of(expr: Expr) -> str | None:
+    return expr.ty.dtype if isinstance(expr.ty, TensorType) else None
+
+
+def count_over(reduced: Reduced) -> int | None:
+    """How many elements of the data are reduced to one."""
+    dims = dims_of(reduced.data)
+    if dims is None:
+        return None
+    lengths = [dims[axis] for axis in reduced.axes]
+    known = [length for length in lengths if isinstance(length, int)]
+    return math.prod(known) if len(known) == len(lengths) else None
+
+
+def of_one_float(call: Call) -> bool:
+    """Whether arguments and result are of one floating-point dtype."""
+    dtypes = {dtype_of(expr) for expr in (*call.args, call)}
+    return len(dtypes) == 1 and is_float(dtypes.pop())
+
+
+def asks_for_precision(call: Call) -> bool:
+    """Whether a product asks for more than that sums are made as its dtype has them."""
+    wanted = call.attrs.get("preferred_element_type")
+    return call.attrs.get("precision") is not None or wanted not in (None, dtype_of(call))

@@ -1,0 +1,388 @@
+"""Functions written in JAX: what is raised of them, and that values and gradients stay JAX's."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from same_results import calls_of
+
+import relaxjax
+from relaxjax.ir.module import IRModule
+from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+NHWC = ("NHWC", "HWIO", "NHWC")
+
+
+def drawn(*shape: int) -> Any:
+    return np.random.default_rng(len(shape)).normal(size=shape).astype("float32")
+
+
+IMAGE, LABELS = drawn(2, 6, 5, 4), np.asarray([2, 0, 4], "int32")
+VOLUME = drawn(2, 4, 4, 3, 2)
+ROWS, GAMMA, BETA = drawn(3, 5), drawn(5), drawn(5) * 2
+SEQUENCE = drawn(2, 6, 3, 4)
+
+
+def conv(x: Any, w: Any, **options: Any) -> Any:
+    given = {"window_strides": (1, 1), "padding": "SAME", "dimension_numbers": NHWC, **options}
+    return lax.conv_general_dilated(x, w, **given)
+
+
+def conv_in_3d(x: Any, w: Any) -> Any:
+    names = ("NDHWC", "DHWIO", "NDHWC")
+    return lax.conv_general_dilated(x, w, (2, 1, 1), "SAME", dimension_numbers=names)
+
+
+def pooled(x: Any, start: float, combine: Any, padding: Any = "VALID", size: int = 2) -> Any:
+    return lax.reduce_window(x, start, combine, (1, size, size, 1), (1, 2, 2, 1), padding)
+
+
+def batch_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    mean, var = jnp.mean(x, (0, 1, 2)), jnp.var(x, (0, 1, 2))
+    return (x - mean) * lax.rsqrt(var + 1e-3) * gamma + beta
+
+
+def folded_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    """The scale is multiplied to the deviation, and the variance is E[x^2] - E[x]^2."""
+    mean = jnp.mean(x, -1, keepdims=True)
+    var = jnp.maximum(0.0, jnp.mean(jnp.square(x), -1, keepdims=True) - mean * mean)
+    return beta + (x - mean) * (lax.rsqrt(var + 1e-3) * gamma.reshape(1, -1))
+
+
+def divided_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    mean = jnp.mean(x, -1, keepdims=True)
+    return (x - mean) / jnp.sqrt(jnp.var(x, -1, keepdims=True) + 1e-3) * gamma + beta
+
+
+def instance_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    mean, var = (f(x, (1, 2), keepdims=True) for f in (jnp.mean, jnp.var))
+    return (x - mean) * lax.rsqrt(var + 1e-3) * gamma + beta
+
+
+def group_norm(x: Any) -> Any:
+    """As far as it is one of groups: scale and shift follow when channels are together again."""
+    apart = x.reshape(2, 6, 5, 2, 2)
+    mean, var = (f(apart, (1, 2, 4), keepdims=True) for f in (jnp.mean, jnp.var))
+    return ((apart - mean) * lax.rsqrt(var + 1e-3)).reshape(x.shape)
+
+
+def rms_norm(x: Any, gamma: Any) -> Any:
+    return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-3) * gamma
+
+
+def old_gelu(x: Any) -> Any:
+    return x * (lax.erf(x / np.float32(np.sqrt(2))) + 1) / 2
+
+
+def by_integers(x: Any) -> Any:
+    """The cross entropy that optax has."""
+    picked = jnp.take_along_axis(x, jnp.asarray(LABELS)[:, None], -1)[..., 0]
+    return jax.nn.logsumexp(x, -1) - picked
+
+
+def by_steps(x: Any) -> Any:
+    """For each place of a text, with the labels one place on."""
+    labels = jnp.asarray([[1, 4, 0], [3, 3, 2]])
+    picked = jnp.take_along_axis(jax.nn.log_softmax(x), labels[..., None], -1)
+    return -picked
+
+
+def by_places(x: Any) -> Any:
+    return -jax.nn.log_softmax(x)[jnp.arange(3), jnp.asarray(LABELS)]
+
+
+def attended(q: Any, k: Any, v: Any) -> Any:
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / q.shape[-1] ** 0.5
+    seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+    weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def attended_by_heads(q: Any, k: Any, v: Any) -> Any:
+    scores = jnp.einsum("hbqd,hbkd->hbqk", q, k * 0.3)
+    place = jnp.arange(q.shape[2])
+    hidden = jnp.where(place[None, :] <= place[:, None], scores * 2, -1e38)
+    return jnp.einsum("hbqk,bkhd->qbhd", jax.nn.softmax(hidden), v)
+
+
+def attended_by_jax(q: Any, k: Any, v: Any) -> Any:
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+
+# What is computed, of what, and the operators of `relax` that are in the program then.
+RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
+    "strided": (
+        lambda x, w: conv(x, w, window_strides=(2, 1)),
+        (IMAGE, drawn(3, 2, 4, 3)),
+        ["nn.conv2d"],
+    ),
+    "pointwise": (conv, (IMAGE, drawn(1, 1, 4, 3)), ["nn.conv2d"]),
+    "dilated": (
+        lambda x, w: conv(x, w, rhs_dilation=(1, 2)),
+        (IMAGE, drawn(2, 2, 4, 3)),
+        ["nn.conv2d"],
+    ),
+    "depthwise": (
+        lambda x, w: conv(x, w, feature_group_count=4, padding=((0, 1), (1, 0))),
+        (IMAGE, drawn(2, 3, 1, 4)),
+        ["nn.conv2d"],
+    ),
+    "grouped": (
+        lambda x, w: conv(x, w, feature_group_count=2),
+        (IMAGE, drawn(3, 3, 2, 6)),
+        ["nn.conv2d"],
+    ),
+    "in one dimension": (
+        lambda x, w: lax.conv_general_dilated(x, w, (2,), [(1, 1)]),
+        (drawn(2, 3, 7), drawn(4, 3, 3)),
+        ["nn.conv1d"],
+    ),
+    "in three dimensions": (conv_in_3d, (VOLUME, drawn(2, 2, 2, 2, 3)), ["nn.conv3d"]),
+    "transposed": (
+        lambda x, w: lax.conv_transpose(x, w, (2, 2), "SAME", None, NHWC, transpose_kernel=True),
+        (IMAGE, drawn(3, 3, 3, 4)),
+        ["nn.conv2d_transpose"],
+    ),
+    "transposed, kernel as it is": (
+        lambda x, w: lax.conv_transpose(x, w, (2, 3), "VALID", None, NHWC),
+        (IMAGE, drawn(3, 2, 4, 3)),
+        ["nn.conv2d_transpose", "flip", "flip"],
+    ),
+    "largest": (lambda x: pooled(x, -jnp.inf, lax.max), (IMAGE,), ["nn.max_pool2d"]),
+    "largest, padded": (
+        lambda x: pooled(x, -jnp.inf, lax.max, "SAME", 3),
+        (IMAGE,),
+        ["nn.max_pool2d"],
+    ),
+    "mean": (lambda x: pooled(x, 0.0, lax.add, "SAME", 3) / 9, (IMAGE,), ["nn.avg_pool2d"]),
+    "sum": (lambda x: pooled(x, 0.0, lax.add), (IMAGE,), ["nn.avg_pool2d", "multiply"]),
+    "along columns": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 1, 1), (1, 1, 1), "VALID"),
+        (VOLUME[0, 0],),
+        ["nn.avg_pool1d", "multiply"],
+    ),
+    "matmul": (lambda x, w: x @ w, (SEQUENCE, drawn(4, 3)), ["matmul"]),
+    "transposed matrix": (lambda x, w: x @ w.T, (ROWS, drawn(4, 5)), ["matmul", "permute_dims"]),
+    "contracted with rows": (
+        lambda x, w: jnp.einsum("ab,cb->ac", x, w),
+        (ROWS, drawn(4, 5)),
+        ["matmul", "permute_dims"],
+    ),
+    "softmax": (lambda x: jax.nn.softmax(x, 0), (ROWS,), ["nn.softmax"]),
+    "log_softmax": (jax.nn.log_softmax, (SEQUENCE,), ["nn.log_softmax"]),
+    "cross entropy": (by_integers, (ROWS,), ["nn.softmax_nll_loss"]),
+    "cross entropy of texts": (by_steps, (drawn(2, 3, 5),), ["nn.softmax_nll_loss"]),
+    "cross entropy by places": (by_places, (ROWS,), ["nn.softmax_nll_loss"]),
+    "gelu": (lambda x: jax.nn.gelu(x, approximate=False), (ROWS,), ["nn.gelu"]),
+    "gelu by erf": (old_gelu, (ROWS,), ["nn.gelu"]),
+    "gelu by tanh": (jax.nn.gelu, (ROWS,), ["nn.gelu_tanh"]),
+    "silu": (jax.nn.silu, (ROWS,), ["nn.silu"]),
+    "batch norm": (batch_norm, (IMAGE, GAMMA[:4], BETA[:4]), ["nn.batch_norm"]),
+    "layer norm": (divided_norm, (drawn(2, 3, 5), GAMMA, BETA), ["nn.layer_norm"]),
+    "folded layer norm": (folded_norm, (ROWS, GAMMA, BETA), ["nn.layer_norm"]),
+    "instance norm": (instance_norm, (IMAGE, GAMMA[:4], BETA[:4]), ["nn.instance_norm"]),
+    "group norm": (group_norm, (IMAGE,), ["nn.layer_norm"]),
+    "rms norm": (rms_norm, (ROWS, GAMMA), ["nn.rms_norm"]),
+    "attention": (attended, (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2), ["nn.attention"]),
+    "attention by heads": (
+        attended_by_heads,
+        (SEQUENCE, SEQUENCE + 1, drawn(6, 3, 2, 5)),
+        ["nn.attention"],
+    ),
+    "attention of jax.nn": (
+        attended_by_jax,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.attention"],
+    ),
+}
+
+
+@pytest.fixture(autouse=True)
+def _ranks_promote() -> Any:
+    """As most JAX is written."""
+    with jax.numpy_rank_promotion("allow"):
+        yield
+
+
+def raised(function: Callable[..., Any], *args: Any) -> IRModule:
+    module = relaxjax.from_jax(function, *args)
+    for one in (FoldConstant(), EliminateCommonSubexpr(), RaiseOps()):
+        module = one(module)
+    return module
+
+
+def assert_gradients_are_those_of_jax(function: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    """The value and the gradients by all arguments of floats, weighed so that none cancel."""
+
+    def loss(*given: Any) -> jax.Array:
+        result = function(*given)
+        return jnp.sum(jnp.sin(result + jnp.linspace(0.0, 1.0, result.size).reshape(result.shape)))
+
+    places = tuple(range(len(args)))
+    found, expected = (
+        jax.jit(transform(loss, places), compiler_options=QUICK)(*args)
+        for transform in (relaxjax.value_and_grad, jax.value_and_grad)
+    )
+    chex.assert_trees_all_close(found, expected, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("name", RAISED)
+def test_it_is_raised_and_computes_the_same(name: str) -> None:
+    function, args, operators = RAISED[name]
+    module = raised(function, *args)
+    for operator in set(operators):
+        assert len(calls_of(module, operator)) == operators.count(operator)
+    assert RaiseOps()(module) is module
+    assert_gradients_are_those_of_jax(function, args)
+
+
+def by_row_maximum(x: Any) -> Any:
+    """The largest element of each column is taken off, and the sum is of each row."""
+    powers = jnp.exp(x - jnp.max(x, 0, keepdims=True))
+    return powers / jnp.sum(powers, 1, keepdims=True)
+
+
+def crossed_norm(x: Any) -> Any:
+    """The mean is of rows and the variance of columns."""
+    mean, var = jnp.mean(x, 1, keepdims=True), jnp.var(x, 0, keepdims=True)
+    return (x - mean) * lax.rsqrt(var + 1e-3)
+
+
+def turned_norm(x: Any) -> Any:
+    """The statistics of columns are laid along rows."""
+    mean, var = jnp.mean(x, 0)[:, None], jnp.var(x, 0)[:, None]
+    return (x - mean) * lax.rsqrt(var + 1e-3)
+
+
+def unbiased_norm(x: Any) -> Any:
+    mean, var = jnp.mean(x, 1, keepdims=True), jnp.var(x, 1, keepdims=True, ddof=1)
+    return (x - mean) * lax.rsqrt(var + 1e-3)
+
+
+def seeing(mask: Any, hidden: float = -np.inf) -> Callable[..., Any]:
+    def function(q: Any) -> Any:
+        scores = jnp.where(mask, jnp.einsum("bqhd,bkhd->bhqk", q, q), hidden)
+        return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), q)
+
+    return function
+
+
+def clipped(x: Any) -> Any:
+    picked = jnp.take_along_axis(x, jnp.asarray(LABELS)[:, None], -1, mode="clip")
+    return jax.nn.logsumexp(x, -1, keepdims=True) - picked
+
+
+LOWER = np.tril(np.ones((6, 6), bool))
+HIGHEST = lax.Precision.HIGHEST
+
+# What looks alike but is something else, and the operators that must not be there.
+KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
+    "precise convolution": (
+        lambda x, w: conv(x, w, precision=HIGHEST),
+        (IMAGE, drawn(2, 2, 4, 3)),
+        ["nn.conv2d"],
+    ),
+    "cropping convolution": (
+        lambda x, w: conv(x, w, padding=((-1, 0), (0, 0))),
+        (IMAGE, drawn(2, 2, 4, 3)),
+        ["nn.conv2d"],
+    ),
+    "batches in groups": (
+        lambda x, w: conv(x, w, batch_group_count=2),
+        (IMAGE, drawn(2, 2, 4, 4)),
+        ["nn.conv2d"],
+    ),
+    "windows along all axes": (
+        lambda x: lax.reduce_window(x, 0.0, lax.add, (2, 2), (1, 1), "VALID"),
+        (ROWS,),
+        ["nn.avg_pool1d"],
+    ),
+    "spread windows": (
+        lambda x: lax.reduce_window(
+            x, 0.0, lax.add, (1, 2, 2, 1), (1, 1, 1, 1), "VALID", base_dilation=(1, 2, 1, 1)
+        ),
+        (IMAGE,),
+        ["nn.avg_pool2d"],
+    ),
+    "precise product": (
+        lambda x, w: jnp.matmul(x, w, precision=HIGHEST),
+        (ROWS, drawn(5, 2)),
+        ["matmul"],
+    ),
+    "stack of products": (lambda x, y: x @ y, (VOLUME[0], VOLUME[1].swapaxes(-1, -2)), ["matmul"]),
+    "maximum of columns": (by_row_maximum, (ROWS,), ["nn.softmax"]),
+    "crossed statistics": (crossed_norm, (ROWS,), ["nn.layer_norm"]),
+    "turned statistics": (turned_norm, (drawn(4, 4),), ["nn.layer_norm"]),
+    "unbiased variance": (unbiased_norm, (ROWS,), ["nn.layer_norm"]),
+    "labels clipped": (clipped, (ROWS,), ["nn.softmax_nll_loss"]),
+    "other gelu": (lambda x: 0.5 * x * lax.erfc(-x), (ROWS,), ["nn.gelu"]),
+    "other tanh": (
+        lambda x: 0.5 * x * (1 + jnp.tanh(0.8 * (x + 0.04 * x**3))),
+        (ROWS,),
+        ["nn.gelu_tanh"],
+    ),
+    "seeing all before": (
+        seeing(np.tril(LOWER, -1) | np.eye(6, dtype=bool)[::-1]),
+        (SEQUENCE,),
+        ["nn.attention"],
+    ),
+    "seeing ahead": (seeing(LOWER.T), (SEQUENCE,), ["nn.attention"]),
+    "barely hidden": (seeing(LOWER, -3.0), (SEQUENCE,), ["nn.attention"]),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_only_looks_alike_is_left(name: str) -> None:
+    function, args, operators = KEPT[name]
+    module = raised(function, *args)
+    assert not [operator for operator in operators if calls_of(module, operator)]
+
+
+def test_the_adjoint_of_equal_elements_goes_to_the_first_as_in_jax() -> None:
+    image = np.ones((1, 4, 4, 1), "float32")
+    assert_gradients_are_those_of_jax(lambda x: pooled(x, -jnp.inf, lax.max), (image,))
+
+
+@pytest.mark.parametrize("labels", [[-1, -5, 2], [5, -6, 1]])
+def test_labels_count_from_the_end_or_give_nan_as_in_jax(labels: list[int]) -> None:
+    def losses(x: Any) -> Any:
+        places = jnp.asarray(labels)[:, None]
+        return jax.nn.logsumexp(x, -1, keepdims=True) - jnp.take_along_axis(x, places, -1)
+
+    module = raised(losses, ROWS)
+    assert calls_of(module, "nn.softmax_nll_loss")
+    chex.assert_trees_all_close(relaxjax.to_jax(module, "main")(ROWS), losses(ROWS), rtol=1e-5)
+    found, expected = (
+        transform(lambda x: losses(x).sum())(ROWS)
+        for transform in (relaxjax.value_and_grad, jax.value_and_grad)
+    )
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_scores_of_classes_that_are_ruled_out() -> None:
+    scores = np.where(np.arange(5) == 1, -np.inf, ROWS).astype("float32")
+    found, expected = (
+        transform(lambda x: by_integers(x).sum())(scores)
+        for transform in (relaxjax.value_and_grad, jax.value_and_grad)
+    )
+    assert np.isfinite(expected[0])
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_half_precision_is_raised_where_sums_are_as_in_jax() -> None:
+    def product(x: Any, w: Any, dtype: Any = None) -> Any:
+        return lax.dot_general(x, w, (((1,), (0,)), ((), ())), preferred_element_type=dtype)
+
+    x, w = (jnp.asarray(array, "bfloat16") for array in (ROWS, drawn(5, 2)))
+    assert calls_of(raised(product, x, w), "matmul")
+    wider = raised(lambda x, w: product(x, w, jnp.float32), x, w)
+    assert not calls_of(wider, "matmul")
+    found = relaxjax.to_jax(raised(product, x, w), "main")(x, w)
+    assert found.dtype == "bfloat16"
+    chex.assert_trees_all_close(found, product(x, w))
