@@ -148,6 +148,15 @@ def test_the_report_compares_with_the_quicker_of_pytorch_s_contestants() -> None
     assert "step of torch, compiled" in plot(results)
 
 
+def test_the_report_compares_resnet_50_with_unoptimised_derivatives() -> None:
+    found = steps(unoptimised=0.9, ours=0.6)
+    found["unoptimised"]["peak"], found["ours"]["peak"] = 1.0, 0.7
+    results = {**newest(), "models": {"ResNet-50": found, "MLP": found}}
+    assert [line for line in section(results).splitlines() if "%" in line] == [
+        "| ResNet-50 | ours | +50% | -30% |"
+    ]
+
+
 def test_the_report_is_silent_on_what_was_not_measured() -> None:
     results = {**newest(), "models": {"MLP": steps(ours=1)}}
     assert against_torch(results) == ""

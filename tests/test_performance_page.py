@@ -1,0 +1,23 @@
+"""What docs/performance.md names of the code and of the tests is there."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "performance.md"
+if not PAGE.exists():
+    pytest.skip("there is no checkout around these tests", allow_module_level=True)
+
+NAMES = re.findall(r"`([\w/]+\.py)(?:::(\w+))?`", PAGE.read_text())
+
+
+def test_files_and_tests_are_there() -> None:
+    missing = []
+    for name, test in NAMES:
+        path = ROOT / "tests" / name if test else ROOT / name
+        if not path.exists() or f"def {test}" not in path.read_text():
+            missing.append((name, test))
+    assert NAMES
+    assert missing == []
