@@ -7,13 +7,6 @@ from collections.abc import Iterable
 RESERVED = frozenset(keyword.kwlist) | {"I", "L", "R", "T", "complex", "float", "metadata", "tvm"}
 
 
-def can_name_function(name: str) -> bool:
-    """Whether the script can define a function of that very name. Python normalizes identifiers."""
-    return (
-        name.isidentifier() and name not in RESERVED and unicodedata.normalize("NFKC", name) == name
-    )
-
-
 class Identifiers:
     """The names of one scope. A hint that is taken gets `_1`, `_2`, ... at its end."""
 
@@ -37,3 +30,13 @@ def identifier(hint: str) -> str:
         return hint
     cleaned = "".join(char if f"v{char}".isidentifier() else "_" for char in hint)
     return cleaned if cleaned.isidentifier() else f"v{cleaned}"
+
+
+def check_function_name(name: str) -> None:
+    """Raise where the script cannot define a function of that very name: Python normalizes them."""
+    normal = unicodedata.normalize("NFKC", name) == name
+    if not (normal and name.isidentifier() and name not in RESERVED):
+        raise ValueError(
+            f"`{name}` cannot name a function: the script needs a Python identifier that means "
+            f"nothing else, such as `{Identifiers().unique(name)}`"
+        )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .attrs import Attrs, as_attrs
 from .expr import ExternFunc, GlobalVar
 from .function import Function
-from .identifiers import Identifiers, can_name_function
+from .identifiers import check_function_name
 from .node import Node, replace
 from .registry import did_you_mean
 from .span import Span
@@ -137,11 +137,7 @@ def _name(key: str | GlobalVar) -> str:
 def _var(name: Any, function: object) -> GlobalVar:
     if not isinstance(name, str):
         raise TypeError(f"a function is entered by a name or a GlobalVar, found `{name!r}`")
-    if not can_name_function(name):
-        raise ValueError(
-            f"`{name}` cannot name a function: the script needs a Python identifier that means "
-            f"nothing else, such as `{Identifiers().unique(name)}`"
-        )
+    check_function_name(name)
     if not isinstance(function, Function | ExternFunc):
         raise TypeError(
             f"`{name}` must be a Function or an ExternFunc, found {type(function).__name__}"

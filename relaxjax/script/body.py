@@ -235,7 +235,7 @@ class Body:
             *first, last = statements
             for statement in first:
                 self._statement(statement)
-            with self.builder.origin(self.source.span(last)):
+            with self.builder.origin(self.source.span(last)), self.evaluator.located(last):
                 result = self._result(last, suffix)
                 annotation = result_annotation(statements)
                 declared = None if annotation is None else read_type(self.evaluator, annotation)

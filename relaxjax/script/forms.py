@@ -6,7 +6,7 @@ the parser does what the record says.
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from relaxjax.ir.attrs import Attrs
@@ -90,6 +90,9 @@ class FunctionForm:
     private: bool = False
     check_well_formed: bool = True
 
+    def __post_init__(self) -> None:
+        _check_flags(self)
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleForm:
@@ -97,12 +100,25 @@ class ModuleForm:
 
     check_well_formed: bool = True
 
+    def __post_init__(self) -> None:
+        _check_flags(self)
+
 
 @dataclass(frozen=True, slots=True)
 class MacroForm:
     """`@R.macro`: a hygienic one means by its names what they meant where it was written."""
 
     hygienic: bool = True
+
+    def __post_init__(self) -> None:
+        _check_flags(self)
+
+
+def _check_flags(form: FunctionForm | ModuleForm | MacroForm) -> None:
+    for option in fields(form):
+        value = getattr(form, option.name)
+        if not isinstance(value, bool):
+            raise TypeError(f"`{option.name}` must be True or False, but `{value!r}` was given")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

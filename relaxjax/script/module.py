@@ -7,6 +7,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import ExternFunc, GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.global_info import devices_listed
+from relaxjax.ir.identifiers import check_function_name
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
@@ -108,6 +109,8 @@ class ModuleReader:
         )
 
     def _check_new(self, node: ast.stmt, name: str) -> None:
+        with self.evaluator.located(node):
+            check_function_name(name)
         if name in self.readers or name in self.aliases:
             raise self.evaluator.refusal(node, f"the module has two functions called `{name}`")
 
