@@ -29,8 +29,8 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.choice import POLICIES, Chooser
-from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.choice import Chooser
+from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.rematerialize import rematerialized
 from relaxjax.script import relax as R

@@ -15,9 +15,10 @@ from relaxjax.passes import (
     Gradient,
     LegalizeOps,
     Pass,
-    Rematerialize,
     SimplifyGradient,
 )
+
+from .stepped import planned
 
 ADJOINT = "main_adjoint"
 
@@ -28,7 +29,10 @@ def prepared(
     policy: str | None = None,
     first: Sequence[Pass] = (),
 ) -> IRModule:
-    """The passes `first` on the model, then Gradient, and what makes its program fast or small."""
+    """The passes `first` on the model, then Gradient, and what makes its program fast or small.
+
+    By a memory `policy`, it is planned as a part of a training step with Adam.
+    """
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
     mod = fixed(model)
     for one in first:
@@ -39,7 +43,7 @@ def prepared(
     for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
         mod = one(mod)
     mod = CanonicalizeBindings()(mod)
-    return mod if policy is None else Rematerialize(ADJOINT, policy=policy)(mod)
+    return mod if policy is None else planned(mod, ADJOINT, len(model.params), policy)
 
 
 def fixed(model: WholeModel) -> IRModule:

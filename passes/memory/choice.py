@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from .plan import Plan
 from .planning import Planner
 
-POLICIES = ("none", "free", "balanced", "minimal")
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
 # A plan is not tried for a budget that its predicted peak exceeds by this factor.
@@ -23,17 +22,6 @@ class Chooser:
     planner: Planner
     figure: Figure
     known: dict[Plan, int] = field(default_factory=dict)
-
-    def by_policy(self, policy: str) -> Plan:
-        """The plan of a policy, or of one that computes less again, whichever takes least.
-
-        What is predicted differs from what XLA does, so a plan may turn out to save nothing.
-        """
-        names = POLICIES[: POLICIES.index(policy) + 1]
-        plans = [getattr(self.planner, name) for name in names]
-        if policy == "none":
-            return plans[0]
-        return min(dict.fromkeys(reversed(plans)), key=self.bytes_of)
 
     def within(self, limit: int) -> Plan | None:
         """The first plan on the way from keeping everything to keeping little that fits.

@@ -4,6 +4,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from relaxjax.ir.expr import Var
+
 from .program import Program, Step, size_of
 from .schedule import Task, Value
 
@@ -35,7 +37,7 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
     A view is read as what it is a view of, and a value that is computed inside all its consumers
     as what it is computed from. A convolution reads copies, laid out as it likes.
     """
-    finder = _Finder(_unstored(program, tasks))
+    finder = _Finder(_unstored(program, tasks), program.in_place)
     for task in tasks:
         finder.add(task)
     results = {b for var in program.results for b in finder.roots.get((var, False), ())}
@@ -47,6 +49,7 @@ class _Finder:
     """Finds what each task reads and stores."""
 
     unstored: frozenset[Value]
+    in_place: frozenset[Var]
     found: list[Kernel] = field(default_factory=list)
     roots: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     after: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
@@ -58,7 +61,8 @@ class _Finder:
         if task.value in self.unstored:
             self.roots[task.value], self.after[task.value] = reads, after
         else:
-            self.store((task.value, None), task.step.size, reads, after)
+            size = 0 if task.step.var in self.in_place else task.step.size
+            self.store((task.value, None), size, reads, after)
             self.roots[task.value] = ((task.value, None),)
 
     def store(

@@ -19,12 +19,15 @@ class Moments:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.latest: Var | None = None  # of those so far, what lies behind most steps
+        self.gradient: Var | None = None  # the last of those that an update takes
 
     def pass_by(self, step: Step) -> None:
         """Count a step among those before."""
         depth = self.program.depth
-        if _has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
+        if has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
             self.latest = step.var
+        if step.var in self.program.gradients and has_number(step.var.ty):
+            self.gradient = step.var
 
     def before(self, copies: Sequence[Step]) -> Var | None:
         """What computing some steps again can wait for: the deepest value there is.
@@ -37,15 +40,18 @@ class Moments:
     def if_early(self, step: Step) -> Var | None:
         """What a step had better wait for because nothing that uses it can be computed soon.
 
-        A compiler that computes what it can as early as it can keeps the value until then.
+        A compiler that computes what it can as early as it can keeps the value until then. Large
+        gradients of small values come one after the other, each when the one before can be used.
         """
+        inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
+        is_less = min(inputs, default=step.size) * _LESS <= step.size
+        if step.var in self.program.gradients and step.pure and is_less:
+            return self.gradient
         depth, users = self.program.depth, self.program.users.get(step.var, ())
         if not (step.pointwise and step.pure and users) or step.var in self.program.results:
             return None
         soonest = min(depth[user.var] for user in users)
-        inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
-        is_cheap = step.is_moved or min(inputs, default=step.size) * _LESS <= step.size
-        if soonest < depth[step.var] + _EARLY or not is_cheap:
+        if soonest < depth[step.var] + _EARLY or not (step.is_moved or is_less):
             return None
         return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
 
@@ -55,5 +61,5 @@ class Moments:
         return max(known, key=depth.__getitem__, default=None)
 
 
-def _has_number(ty: Type | None) -> bool:
+def has_number(ty: Type | None) -> bool:
     return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))

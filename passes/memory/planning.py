@@ -10,6 +10,7 @@ from .plan import Plan
 from .program import Program, Step
 from .search import Search
 
+POLICIES = ("none", "free", "balanced", "minimal")
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
@@ -31,10 +32,17 @@ class Planner:
         must_recompute: frozenset[Var] = frozenset(),
     ) -> None:
         self.program = program
-        self.must_keep = must_keep | {s.var for s in program.forward if not s.pure}
+        impure = {step.var for step in program.forward if not step.pure}
+        self.must_keep = must_keep | impure | program.pinned
         self.must_recompute = must_recompute
         self._plans: dict[frozenset[Var], Plan] = {}
         self.total = sum(step.flops for step in program.steps)
+
+    def by_policy(self, policy: str) -> Plan:
+        """The plan of one of POLICIES."""
+        plan = getattr(self, policy)
+        assert isinstance(plan, Plan)
+        return plan
 
     @cached_property
     def none(self) -> Plan:

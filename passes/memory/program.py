@@ -8,7 +8,7 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
@@ -17,6 +17,8 @@ from relaxjax.ir.types import Type
 from relaxjax.ir.walk import free_vars, used_vars
 from relaxjax.ops.cost import cost_of
 from relaxjax.ops.cost_rules import VIEWS, UnknownCostError, byte_count, elements
+
+from .caller import Caller, Rest, rest_of
 
 
 class MemoryPlanError(ValueError):
@@ -82,6 +84,11 @@ class Step:
         return self._name in _PRODUCTS
 
     @cached_property
+    def is_written(self) -> bool:
+        """Whether it is its first tensor with some numbers changed, which XLA does in place."""
+        return self._name.startswith(("lax.scatter", "lax.dynamic_update_slice"))
+
+    @cached_property
     def is_transpose(self) -> bool:
         return self._name in _TRANSPOSES
 
@@ -130,14 +137,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """The steps of an adjoint function, of which the first `split` are the forward program."""
+    """The steps of an adjoint function, of which the first `split` are the forward program.
+
+    After its own there may be those of a function that calls it, the `rest`.
+    """
 
     function: Function
     steps: tuple[Step, ...]
     split: int
+    rest: Rest | None = None
 
     @staticmethod
-    def of(function: Function, mod: IRModule, name: str) -> "Program":
+    def of(function: Function, mod: IRModule, name: str, caller: Caller | None = None) -> "Program":
         """Read an adjoint: what the function it is of returns, then a tuple of the gradients."""
         body = function.body.body
         if not (isinstance(body, Tuple) and len(body.fields) >= 2):
@@ -148,7 +159,16 @@ class Program:
         steps = tuple(read_step(binding, mod, name) for binding in function.body.bindings())
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
-        return Program(function, steps, last + 1)
+        if caller is None:
+            return Program(function, steps, last + 1)
+        rest = rest_of(mod.with_function(name, function), name, caller)
+        after = tuple(read_step(binding, mod, caller.name) for binding in rest.bindings)
+        return Program(function, (*steps, *after), last + 1, rest)
+
+    @cached_property
+    def has_loops(self) -> bool:
+        """Whether it holds more than is seen: what loops and branches compute inside."""
+        return any(isinstance(step.binding.value, Function | If) for step in self.steps)
 
     @property
     def forward(self) -> tuple[Step, ...]:
@@ -164,8 +184,33 @@ class Program:
 
     @cached_property
     def results(self) -> frozenset[Var]:
-        """The variables that the function returns: their bytes are the caller's."""
+        """The variables that are returned: their bytes are the caller's."""
+        if self.rest is not None:
+            return self.rest.results
         return frozenset(used_vars(self.function.body.body))
+
+    @cached_property
+    def in_place(self) -> frozenset[Var]:
+        """The results that take the memory of parameters."""
+        return frozenset() if self.rest is None else self.rest.in_place
+
+    @cached_property
+    def foreign(self) -> frozenset[Var]:
+        """The variables that are not of the adjoint, but of what calls it."""
+        return (
+            frozenset(b.var for b in self.rest.bindings) if self.rest is not None else frozenset()
+        )
+
+    @cached_property
+    def gradients(self) -> frozenset[Var]:
+        """The results of the backward program that its caller computes with."""
+        return frozenset(self.pinned).difference(step.var for step in self.forward)
+
+    @cached_property
+    def pinned(self) -> frozenset[Var]:
+        """The values that must be as they are: what calls the adjoint uses them."""
+        late = [step for step in self.steps if step.var in self.foreign]
+        return frozenset(var for step in late for var in step.inputs) - self.foreign
 
     @cached_property
     def users(self) -> dict[Var, list[Step]]:

@@ -17,7 +17,8 @@ def recomputed(program: Program, tasks: Iterable[Task]) -> Function:
     """The function of a program that runs these tasks."""
     writer = _Writer(program.function)
     for task in tasks:
-        writer.write(task)
+        if task.step.var not in program.foreign:
+            writer.write(task)
     return writer.written()
 
 

@@ -1,10 +1,8 @@
 """Backward programs that compute forward values again rather than keep them."""
 
 import math
-import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
-from typing import TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.module import IRModule
@@ -14,16 +12,18 @@ from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
 from .budget import Budget, budget_in_bytes
-from .choice import POLICIES, Chooser
+from .caller import Caller
+from .choice import Chooser
+from .in_place import with_reads_first
 from .ledger import Ledger
 from .loops import with_lean_loops
 from .plan import Plan
-from .planning import BALANCED, FREE, Planner
+from .planning import BALANCED, FREE, POLICIES, Planner
 from .program import MemoryPlanError, Program, Step
 from .recompute import recomputed
 
-# The temporary bytes of a function of a module.
-Counted: TypeAlias = Callable[[IRModule, str], int]
+# A plan whose predicted peak is at most this share of another's does take less.
+_SURE = 0.85
 
 
 @pass_factory(opt_level=0)
@@ -97,25 +97,30 @@ def ledger_of(
     policy: str | None = None,
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
-    counted: Counted = temporary_bytes,
+    caller: Caller | None = None,
 ) -> Ledger:
     """What Rematerialize decides with these options, value by value.
 
-    `counted` gives the bytes that a function takes: the one that `name` says, unless it is asked
-    by who knows better what is compiled.
+    With a `caller`, its memory is what counts, not that of the adjoint alone.
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
 
-    def chooser(whole: IRModule) -> Chooser:
-        program = Program.of(function_of(whole, name), whole, name)
-        keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
-        planner = Planner(program, keep, again)
-        return Chooser(planner, lambda plan: counted(rematerialized(mod, name, plan), name))
+    def figure(plan: Plan) -> int:
+        whole = rematerialized(mod, name, plan)
+        if caller is None:
+            return temporary_bytes(whole, name)
+        return temporary_bytes(whole, caller.name, donate=caller.donate)
 
+    def chooser(whole: IRModule) -> Chooser:
+        program = Program.of(function_of(whole, name), whole, name, caller)
+        keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
+        return Chooser(Planner(program, keep, again), figure)
+
+    tied = mod if caller is None else with_reads_first(mod, name, caller.differentiated)
     if budget_bytes is None:
-        return _by_policy(mod, name, _known(policy or "free"), chooser)
-    return _within(mod, name, budget_bytes, chooser)
+        return _by_policy(mod, tied, name, _known(policy or "free"), chooser)
+    return _within(mod, tied, name, budget_bytes, chooser)
 
 
 def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
@@ -127,28 +132,38 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
 
 
 def _by_policy(
-    mod: IRModule, name: str, policy: str, chooser: Callable[[IRModule], Chooser]
+    mod: IRModule, tied: IRModule, name: str, policy: str, chooser: Callable[[IRModule], Chooser]
 ) -> Ledger:
-    """The plan of a policy, with loops that save less where that takes less memory."""
+    """The plan of a policy, with loops that save less where that takes less memory.
+
+    What is predicted to save much is not compiled: it does save. What happens inside of loops is
+    not predicted.
+    """
     found = chooser(mod)
-    best, plan = found, found.by_policy(policy)
-    for lean in _lean(mod, name, found.planner.total, POLICIES.index(policy)):
-        other = chooser(lean)
-        leaner = other.by_policy(policy)
-        if other.bytes_of(leaner) < best.bytes_of(plan):
-            best, plan = other, leaner
-    return Ledger(best.planner, plan)
+    best, least = found, found.planner.none
+    if policy == "none":
+        return Ledger(best.planner, least)
+    lean = map(chooser, _lean(tied, name, found.planner.total, POLICIES.index(policy)))
+    for one in (found if tied is mod else chooser(tied), *lean):
+        plan = one.planner.by_policy(policy)
+        is_sure = not one.planner.program.has_loops and plan.peak <= _SURE * least.peak
+        if plan is not least and (is_sure or one.bytes_of(plan) < best.bytes_of(least)):
+            best, least = one, plan
+    return Ledger(best.planner, least)
 
 
 def _within(
-    mod: IRModule, name: str, budget: Budget, chooser: Callable[[IRModule], Chooser]
+    mod: IRModule, tied: IRModule, name: str, budget: Budget, chooser: Callable[[IRModule], Chooser]
 ) -> Ledger:
     """The first plan that keeps a budget, of loops that save all first, then ever less."""
     found = chooser(mod)
-    limit = budget_in_bytes(budget, lambda: found.bytes_of(found.planner.none))
-    least = sys.maxsize
-    for lean in chain([mod], _lean(mod, name, found.planner.total)):
-        one = found if lean is mod else chooser(lean)
+    none = found.planner.none
+    limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
+    least = found.bytes_of(none)
+    if least <= limit:
+        return Ledger(found.planner, none)
+    for other in chain([tied], _lean(tied, name, found.planner.total)):
+        one = found if other is mod else chooser(other)
         plan = one.within(limit)
         if plan is not None:
             return Ledger(one.planner, plan)

@@ -55,7 +55,8 @@ def schedule(program: Program, kept: Collection[Var], late: bool = False) -> lis
     for step in program.backward:
         tasks.extend(copier.copies(step, moments))
         task = _task(step, copier.copied)
-        tasks.append(_waiting(task, moments.if_early(step)) if late else task)
+        waits = late and step.var not in program.foreign
+        tasks.append(_waiting(task, moments.if_early(step)) if waits else task)
         moments.pass_by(step)
     return tasks
 
@@ -123,8 +124,13 @@ class _Copier:
 
 
 def _waiting(task: Task, moment: Var | None) -> Task:
-    """The task with the smallest of its tensors late, unless it reads a copy, which is late."""
+    """The task with the smallest of its tensors late, unless it reads a copy, which is late.
+
+    Of one that writes into a tensor, it is that: XLA has room for it from when it can be had.
+    """
     tensors = [var for var, _ in task.inputs if isinstance(var.ty, TensorType)]
-    if moment is None or not tensors or task.is_late:
+    writes = task.step.is_written and task.wait is None and not task.inputs[0][1]
+    if moment is None or not tensors or (task.is_late and not writes):
         return task
-    return replace(task, wait=Wait(min(tensors, key=size_of), moment))
+    var = tensors[0] if writes else min(tensors, key=size_of)
+    return replace(task, wait=Wait(var, moment))

@@ -1,8 +1,8 @@
 """A training step within a memory budget, or by a policy."""
 
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 
 from .fuse_train_step import ADJOINT, TRAIN_STEP
@@ -18,9 +18,7 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
     What counts is what XLA says of the whole step, update included, as the Trainer compiles it.
     """
     mod = legalised(mod)
-    ledger = ledger_of(mod, ADJOINT, budget, policy, counted=_of_step)
+    inputs, params = (mod.attrs[f"{name}_num"] for name in ("input", "param"))
+    caller = Caller(TRAIN_STEP, _STATE, tuple(range(inputs, inputs + params)))
+    ledger = ledger_of(mod, ADJOINT, budget, policy, caller=caller)
     return rematerialized(mod, ADJOINT, ledger.plan)
-
-
-def _of_step(mod: IRModule, name: str) -> int:
-    return temporary_bytes(mod, TRAIN_STEP, donate=_STATE)

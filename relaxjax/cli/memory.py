@@ -31,8 +31,8 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.choice import POLICIES
 from relaxjax.passes.memory.ledger import Entry, Ledger
+from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 
 from .failure import InputError, bad_input

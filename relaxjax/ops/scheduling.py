@@ -30,7 +30,8 @@ def _chosen(x: Any, moment: Any) -> Any:
     number = lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim).reshape(())
     number = number.astype(jnp.float32)
     never = (number > 3e38) & (number < -3e38)
-    return lax.select(jnp.broadcast_to(never, x.shape), jnp.zeros_like(x), x)
+    # Of ones, because `x` may well be all zeros, and then there would be nothing to choose.
+    return lax.select(jnp.broadcast_to(never, x.shape), jnp.ones_like(x), x)
 
 
 @op(

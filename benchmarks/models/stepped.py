@@ -1,0 +1,54 @@
+"""A model's whole training step as one function, which its memory is planned for."""
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TupleType
+from relaxjax.optim import Adam, Optimizer
+from relaxjax.passes import LegalizeOps
+from relaxjax.passes.memory.caller import Caller
+from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+
+STEP, UPDATE = "step", "update"
+
+
+def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
+    """The module with its adjoint planned by a policy, for a step with Adam."""
+    whole, caller = stepped(mod, adjoint, params, Adam(1e-3))
+    ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
+    return mod.with_functions({adjoint: rematerialized(whole, adjoint, ledger.plan)[adjoint]})
+
+
+def stepped(
+    mod: IRModule, adjoint: str, params: int, optimizer: Optimizer
+) -> tuple[IRModule, Caller]:
+    """The module with a step `(*params, *inputs, state)`, and what is known of that.
+
+    The adjoint's first `params` parameters, tensors or tuples of them, are those to train.
+    """
+    function = mod[adjoint]
+    assert isinstance(function, Function)
+    given = [Var(param.name, param.ty) for param in function.params]
+    leaves = [leaf for param in given[:params] for leaf in _leaves(param)]
+    ready = optimizer.init([Var(f"p{i}", leaf.ty) for i, leaf in enumerate(leaves)])
+    update = ready.get_function().with_attr("global_symbol", UPDATE)
+    builder = BlockBuilder(mod.with_function(UPDATE, update))
+    state = Var("state", update.params[2].ty)
+    with builder.function(STEP, [*given, state]):
+        with builder.dataflow():
+            result = builder.emit(Call(mod.get_global_var(adjoint), tuple(given)))
+            gradients = Tuple(tuple(_leaves(builder.emit(result[1]))))
+            args = (Tuple(tuple(leaves)), gradients, state)
+            new = builder.emit(Call(builder.get().get_global_var(UPDATE), args))
+            outputs = [builder.emit_output(value) for value in (result[0], new[0], new[1])]
+        builder.emit_func_output(outputs)
+    places = tuple(range(params))
+    return LegalizeOps()(builder.get()), Caller(STEP, (*places, len(given)), places)
+
+
+def _leaves(value: Expr) -> list[Expr]:
+    """The tensors in nested tuples."""
+    if not isinstance(value.ty, TupleType):
+        return [value]
+    return [leaf for i in range(len(value.ty.fields)) for leaf in _leaves(TupleGetItem(value, i))]

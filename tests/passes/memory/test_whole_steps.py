@@ -1,0 +1,137 @@
+"""Adjoints planned as parts of the training steps that call them."""
+
+from typing import Any
+
+import chex
+import jax
+import numpy as np
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import to_jax
+from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.optim import Adam
+from relaxjax.passes import SetupTrainer
+from relaxjax.passes.memory.in_place import with_reads_first
+from relaxjax.script import from_source
+
+STEP = "train_step"
+STATE = (0, 1, 2)
+
+
+def module(text: str) -> IRModule:
+    found = from_source(text)
+    assert isinstance(found, IRModule)
+    return found
+
+
+ADJOINT = """
+@I.ir_module
+class Module:
+    @R.function
+    def main_adjoint(
+        x: R.Tensor((4, 3), "float32"), w: R.Tensor((3, 3), "float32"),
+        v: R.Tensor((3, 3), "float32"),
+    ) -> R.Tuple(
+        R.Tensor((), "float32"), R.Tuple(R.Tensor((3, 3), "float32"), R.Tensor((3, 3), "float32"))
+    ):
+        with R.dataflow():
+            y = R.matmul(x, w)
+            z = R.matmul(y, v)
+            gv = R.sum(z)
+            z_adjoint = R.broadcast_to(R.const(1.0, "float32"), (4, 3))
+            v_across = R.permute_dims(v)
+            y_adjoint = R.matmul(z_adjoint, v_across)
+            v_adjoint = R.matmul(R.permute_dims(y), z_adjoint)
+            w_adjoint = R.matmul(R.permute_dims(x), y_adjoint)
+            %s
+        return (gv, %s)
+"""
+
+
+def test_a_gradient_waits_for_the_other_reads_of_its_parameter() -> None:
+    """The adjoint of `y` reads `v`, too. The forward part of this program bears no gradient."""
+    before = module(ADJOINT % ("R.output(gv, w_adjoint, v_adjoint)", "(w_adjoint, v_adjoint)"))
+    after = module(
+        ADJOINT
+        % (
+            """w_late = R.grad.delay(w_adjoint, y)
+            v_late = R.grad.delay(v_adjoint, z)
+            v_later = R.grad.delay(v_late, y_adjoint)
+            R.output(gv, w_late, v_later)""",
+            "(w_late, v_later)",
+        )
+    )
+    found = with_reads_first(before, "main_adjoint", (1, 2))
+    assert_structural_equal(found, after)
+    assert with_reads_first(found, "main_adjoint", (1, 2)) is found
+
+
+def trainable(text: str, loss: Any, types: Any, **options: Any) -> IRModule:
+    return SetupTrainer(loss, Adam(0.1), types, legalize=True, **options)(module(text))
+
+
+LAYERS = """
+@I.ir_module
+class Module:
+    I.module_attrs({"param_num": 3, "state_num": 0})
+    @R.function
+    def backbone(
+        x: R.Tensor((1, 8, 8, 48), "float32"), w0: R.Tensor((3, 3, 48, 48), "float32"),
+        w1: R.Tensor((3, 3, 48, 48), "float32"), w2: R.Tensor((3, 3, 48, 48), "float32"),
+    ):
+        with R.dataflow():
+            a = R.nn.relu(R.nn.conv2d(x, w0, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+            b = R.nn.relu(R.nn.conv2d(a, w1, padding=1, data_layout="NHWC", kernel_layout="HWIO"))
+            c = R.nn.conv2d(b, w2, padding=1, data_layout="NHWC", kernel_layout="HWIO")
+            R.output(c)
+        return c
+"""
+TABLES = """
+@I.ir_module
+class Module:
+    I.module_attrs({{"param_num": {count}, "state_num": 0}})
+    @R.function
+    def backbone(ids: R.Tensor((4, 6), "int32"), {params}):
+        with R.dataflow():
+            scores = {sums}
+            R.output(scores)
+        return scores
+""".format(
+    count=8,
+    params=", ".join(f't{i}: R.Tensor((512, 8), "float32")' for i in range(8)),
+    sums=" * ".join(f"R.sum(R.take(t{i}, ids, axis=0), 1)" for i in range(8)),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "loss", "types", "share"),
+    [
+        (LAYERS, MSELoss(), [(1, 8, 8, 48), (1, 8, 8, 48)], 0.8),
+        (TABLES, MSELoss(), [(4, 8), (4, 8)], 0.7),
+    ],
+    ids=["weights of convolutions", "gradients of tables"],
+)
+def test_a_step_keeps_no_second_copy_of_its_parameters(
+    text: str, loss: Any, types: Any, share: float
+) -> None:
+    """Kernels turned round late, parameters changed in place, large gradients one by one."""
+    tensors = [TensorType(shape, "float32") for shape in types]
+    one, other = (trainable(text, loss, tensors, **o) for o in ({}, {"memory_policy": "free"}))
+    taken = [temporary_bytes(mod, STEP, donate=STATE) for mod in (one, other)]
+    assert taken[1] <= share * taken[0]
+    args = [_arrays(param.ty) for param in one[STEP].params]
+    results = [jax.jit(to_jax(mod, STEP))(*args) for mod in (one, other)]
+    chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)
+
+
+def _arrays(ty: Any) -> Any:
+    if isinstance(ty, TupleType):
+        return tuple(map(_arrays, ty.fields))
+    random = np.random.default_rng(0)
+    if not ty.dtype.startswith("float"):
+        return np.ones(ty.shape, ty.dtype)
+    return random.uniform(0.5, 1.0, size=ty.shape).astype(ty.dtype)
