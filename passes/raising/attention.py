@@ -53,7 +53,7 @@ def causal_attention(call: Call, reading: Reading) -> Expr | None:
     for side in (0, 1):
         weights = means.args[side]
         softmax = reading.known.call(weights, "relax.nn.softmax")
-        if softmax is None or reading.known.uses.get(weights) != 1:  # type: ignore[call-overload]  # a variable
+        if softmax is None or not reading.has_one_use(weights):
             continue
         along = softmax.attrs["axis"] % ndim_of(weights)
         scores = _causal_scores(softmax.args[0], reading)

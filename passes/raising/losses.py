@@ -16,7 +16,7 @@ from relaxjax.ops.emit import call as relax
 from relaxjax.ops.emit import where
 from relaxjax.ops.shapes import element_count
 
-from .picking import bare, picked_column
+from .picking import bare, fills, picked_column
 from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, static_dims
 from .writing import of_shape
 
@@ -29,10 +29,8 @@ def class_loss(call: Call, reading: Reading) -> Expr | None:
     if dims_of(x.expr) != dims_of(y.expr):
         return None
     for total, picked, sign in ((x, y, 1), (y, x, -1)):
-        scores, choice = (
-            log_total(total, reading),
-            reading.call(bare(picked.expr, reading), "gather"),
-        )
+        scores = log_total(total, reading)
+        choice = reading.call(bare(picked.expr, reading), "gather")
         if scores is not None and choice is not None and choice.args[0] is scores:
             loss = _loss(scores, choice, call, reading)
             return loss if sign > 0 or loss is None else -loss
@@ -44,7 +42,7 @@ def class_log_probability(call: Call, reading: Reading) -> Expr | None:
     if call.op is not get_op("lax.gather"):
         return None
     found = reading.known.call(call.args[0], "relax.nn.log_softmax")
-    if found is None or reading.known.uses.get(call.args[0]) != 1:  # type: ignore[call-overload]  # a variable
+    if found is None or not reading.has_one_use(call.args[0]):
         return None
     if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
         return None
@@ -65,7 +63,7 @@ def log_total(view: View, reading: Reading) -> Expr | None:
         if summed is None or args is None or summed.axes != (ndim_of(summed.data) - 1,):
             continue
         largest = reading.largest(args[1])
-        same = reading.peeled(args[1]).expr is reading.peeled(top).expr
+        same = reading.peeled(args[1]) == reading.peeled(top)
         if same and largest is not None and largest.data is args[0].expr:
             return largest.data if largest.axes == summed.axes else None
     return None
@@ -88,7 +86,7 @@ def _loss(scores: Expr, choice: Call, like: Call, reading: Reading) -> Expr | No
     flat, rows = of_shape(targets, [count]), of_shape(scores, [count, dims[-1]])
     never = int(np.iinfo(np_dtype(labels)).min)
     losses: Any = relax("nn.softmax_nll_loss", rows, flat, None, "none", never)
-    if "FILL_OR_DROP" in choice.attrs["mode"].values():
+    if fills(choice):
         classes = static_dims(scores)
         if classes is None:
             return None

@@ -1,13 +1,17 @@
 """What a gather picks: one element of each row of a tensor, by the number of its column."""
 
+import math
 from typing import Any
 
+from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Constant, Expr
 from relaxjax.ir.registry import get_op
 
 from .reading import Reading, View, dims_of, ndim_of, static_dims
 
-_CERTAIN_MODES = ("FILL_OR_DROP", "PROMISE_IN_BOUNDS")
+_FILLING, _PROMISED = (
+    Attrs(GatherScatterMode=name) for name in ("FILL_OR_DROP", "PROMISE_IN_BOUNDS")
+)
 
 
 def picked_column(gather: Call, reading: Reading) -> Expr | None:
@@ -17,7 +21,7 @@ def picked_column(gather: Call, reading: Reading) -> Expr | None:
     if dims is None or last < 1 or set(gather.attrs["slice_sizes"]) != {1}:
         return None
     numbers = _numbers(gather)
-    if not set(gather.attrs["mode"].values()) <= set(_CERTAIN_MODES) or numbers["offset_dims"]:
+    if not _is_nan_outside(gather) or numbers["offset_dims"]:
         return None
     rows = tuple(range(last))
     by_row = (rows, rows, (last,), (last,))
@@ -25,6 +29,19 @@ def picked_column(gather: Call, reading: Reading) -> Expr | None:
         return places
     everywhere = ((), (), (0, 1), (0, 1))
     return _second(places, reading) if last == 1 and _batching(numbers) == everywhere else None
+
+
+def _is_nan_outside(gather: Call) -> bool:
+    """Whether a place outside of the data gives NaN, or is promised not to be."""
+    value = gather.attrs.get("fill_value")
+    return gather.attrs["mode"] == _PROMISED or (
+        fills(gather) and (value is None or math.isnan(value))
+    )
+
+
+def fills(gather: Call) -> bool:
+    """Whether what lies outside of the data is filled up."""
+    return bool(gather.attrs["mode"] == _FILLING)
 
 
 def _second(places: Expr, reading: Reading) -> Expr | None:

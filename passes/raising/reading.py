@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.passes.simplification.definitions import Definitions
@@ -47,6 +47,9 @@ class Reading:
         if call is None or not isinstance(call.op, Op):
             return None
         return call if call.op.name.removeprefix("lax.") in names else None
+
+    def has_one_use(self, expr: Expr) -> bool:
+        return isinstance(expr, Var) and self.known.uses.get(expr) == 1
 
     def operands(self, expr: Expr, name: str) -> list[View] | None:
         """The arguments of the very operator whose result `expr` is."""
@@ -115,17 +118,18 @@ class Reading:
         while (stopped := self.args(view, "stop_gradient")) is not None:
             view = stopped[0]
         chosen = self.args(view, "select_n")
-        if chosen is not None and self._is_finite(chosen[0], chosen[-1]):
+        if chosen is not None and self._is_guarded(*chosen):
             view = chosen[-1]
         floored = self.with_number(view, "max")
         if floored is not None and floored[1] == -math.inf:
             view = floored[0]
         return self.reduced(view, "max")
 
-    def _is_finite(self, condition: View, view: View) -> bool:
-        """Whether a condition asks for `view` to be finite: otherwise `logsumexp` takes off 0."""
+    def _is_guarded(self, condition: View, other: View, view: View) -> bool:
+        """Whether 0 is taken where `view` is not finite: `logsumexp` does so."""
         asked = self.args(condition, "is_finite")
-        return asked is not None and self.peeled(asked[0]) == self.peeled(view)
+        same = asked is not None and self.peeled(asked[0]) == self.peeled(view)
+        return same and self.number(other) == 0
 
     def squared(self, expr: Expr) -> Expr | None:
         """What `expr` is the square of."""
