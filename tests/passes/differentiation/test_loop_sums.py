@@ -1,0 +1,103 @@
+"""Weight gradients of loops: where steps see few rows, one product after the loop."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.check import well_formed
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering import to_jax
+from relaxjax.passes import Gradient
+from relaxjax.script import from_source
+
+WIDTH, STEPS = 64, 3
+
+# A weight of the carry, one of what is given, one of a value of the step, and a bias; `xs` is a
+# tuple, of which each step's weight takes a part.
+SOURCE = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        w: R.Tensor((64, 64), "float32"),
+        u: R.Tensor((64, 64), "float32"),
+        v: R.Tensor((64, 64), "float32"),
+        b: R.Tensor((64,), "float32"),
+        h0: R.Tensor((ROWS, 64), "float32"),
+        xs: R.Tuple(R.Tensor((3, ROWS, 64), "float32"), R.Tensor((3, ROWS, 64), "float32")),
+    ) -> R.Tensor((), "float32"):
+        @R.function
+        def step(
+            h: R.Tensor((ROWS, 64), "float32"),
+            x: R.Tuple(R.Tensor((ROWS, 64), "float32"), R.Tensor((ROWS, 64), "float32")),
+        ) -> R.Tuple(R.Tensor((ROWS, 64), "float32"), R.Tensor((ROWS, 64), "float32")):
+            sums = R.add(R.add(R.matmul(h, w), R.matmul(x[0], u)), b)
+            z = R.tanh(R.multiply(sums, x[1]))
+            y = R.matmul(R.sin(z), v)
+            return (z, y)
+        out = R.scan(step, h0, xs, reverse=REVERSE)
+        loss = R.add(R.sum(out[0]), R.sum(R.sin(out[1])))
+        return loss
+"""
+
+
+def module(rows: int, reverse: bool = False) -> IRModule:
+    made = from_source(SOURCE.replace("ROWS", str(rows)).replace("REVERSE", str(reverse)))
+    assert isinstance(made, IRModule)
+    return made
+
+
+def arguments(rows: int) -> tuple[Any, ...]:
+    random = np.random.default_rng(0)
+
+    def array(*shape: int) -> Any:
+        return jnp.asarray(random.uniform(-0.2, 0.2, shape), jnp.float32)
+
+    xs = (array(STEPS, rows, WIDTH), array(STEPS, rows, WIDTH))
+    return (*(array(WIDTH, WIDTH) for _ in "wuv"), array(WIDTH), array(rows, WIDTH), xs)
+
+
+def products_by_place(adjoint: IRModule) -> tuple[int, int]:
+    """How many products the steps of the way back have, and how many stand outside of loops."""
+    bindings = list(adjoint["main_adjoint"].body.bindings())
+    steps = [b.value for b in bindings if isinstance(b.value, Function)]
+    inside = steps[-1].script().count("R.matmul")
+    everywhere = adjoint["main_adjoint"].script().count("R.matmul")
+    return inside, everywhere - sum(step.script().count("R.matmul") for step in steps)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_steps_of_few_rows_are_multiplied_after_the_loop(reverse: bool) -> None:
+    mod, args = module(2, reverse), arguments(2)
+    adjoint = Gradient("main")(mod)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    assert products_by_place(adjoint) == (3, 3)
+    totals = adjoint["main_adjoint"].script(show_all_types=False)
+    assert "R.zeros(R.shape([64, 64])" not in totals  # where sums step by step would begin
+    assert "R.zeros(R.shape([64])" not in totals
+    expected = jax.value_and_grad(to_jax(mod, "main"), argnums=range(len(args)))(*args)
+    chex.assert_trees_all_close(
+        to_jax(adjoint, "main_adjoint")(*args), expected, rtol=1e-4, atol=1e-5
+    )
+
+
+def test_steps_of_many_rows_and_small_weights_are_summed_step_by_step() -> None:
+    assert products_by_place(Gradient("main")(module(33))) == (6, 0)
+    small = SOURCE.replace("ROWS", "2").replace("REVERSE", "False").replace("64", "63")
+    mod = from_source(small)
+    assert isinstance(mod, IRModule)
+    assert products_by_place(Gradient("main")(mod)) == (6, 0)
+
+
+def test_the_adjoint_of_weights_alone_needs_nothing_of_what_is_given() -> None:
+    adjoint, args = Gradient("main", require_grads=["w", "b"])(module(2)), arguments(2)
+    expected = jax.grad(to_jax(module(2), "main"), argnums=(0, 3))(*args)
+    found = to_jax(adjoint, "main_adjoint")(*args)[1]
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
