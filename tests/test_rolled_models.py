@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_rolled_layers_have_the_gradients_of_plain_jax(name: str) -> None:
         wanted_loss, wanted = computed(by_jax()(model), (*model.params, *model.inputs))
     np.testing.assert_allclose(loss, wanted_loss, rtol=1e-5)
     gradients = deep.apart(found)
-    assert jax.tree.structure(gradients) == jax.tree.structure(model.params)
+    chex.assert_trees_all_equal_structs(gradients, model.params)
     for mine, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(wanted), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-3, atol=1e-5)
 

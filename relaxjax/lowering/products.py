@@ -52,11 +52,11 @@ def with_quick_products(function: Function) -> Function:
 def _of_columns(call: Call, source: Expr) -> Expr | None:
     """A product of a transpose with a matrix, the one or the other written out; None as it is."""
     moved, other = call.args
-    sizes = [_elements(x) for x in (moved, other, call)]
-    if None in sizes or not isinstance(moved.ty, TensorType) or moved.ty.dims is None:
+    left, right, result = (_elements(x) for x in (moved, other, call))
+    inner = _inner(moved)
+    if left is None or right is None or result is None or inner is None:
         return None
-    left, right, result = (size or 0 for size in sizes)
-    if result * moved.ty.dims[1] < _MANY_PRODUCTS:
+    if result * inner < _MANY_PRODUCTS:
         return None
     if left <= _MUCH_TO_MOVE:
         return replace(call, args=(_kept(moved), other))
@@ -64,6 +64,12 @@ def _of_columns(call: Call, source: Expr) -> Expr | None:
         return None
     product = typed(replace(call, args=(_kept(_moved(_kept(other))), source), ty=None))
     return _kept(_moved(_kept(product)))
+
+
+def _inner(matrix: Expr) -> int | None:
+    """How many products each number of a matrix's product is the sum of."""
+    dims = matrix.ty.dims if isinstance(matrix.ty, TensorType) else None
+    return dims[1] if dims is not None and isinstance(dims[1], int) else None
 
 
 def _elements(x: Expr) -> int | None:
