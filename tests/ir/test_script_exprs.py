@@ -23,6 +23,7 @@ from relaxjax.ir.expr import (
     Var,
     const,
 )
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import Node
 from relaxjax.ir.op import Op, Param
 from relaxjax.ir.types import (
@@ -175,6 +176,12 @@ def test_an_argument_behind_an_attribute_goes_by_its_name() -> None:
     assert str(Call(operator, (X, X), Attrs(axis=1))) == "R.f(x, indices=x, axis=1)"
     many = Op("lax.f", (Param("args", True, tuple, variadic=True),), lambda call: VECTOR)
     assert str(Call(many, (X, X))) == "L.f(x, x)"
+
+
+def test_a_function_that_is_called_where_it_stands() -> None:
+    """No script can say it, but the text of the call is there for whoever looks for the fault."""
+    identity = Function((X,), SeqExpr((), X), VECTOR)
+    assert str(Call(identity, (X,))) == "<Function>(x)"
 
 
 def test_a_node_of_a_class_that_has_no_script_prints_its_class() -> None:
