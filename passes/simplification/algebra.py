@@ -35,6 +35,7 @@ from .product_laws import (
     product_with_filled,
     product_with_identity,
     sum_of_product,
+    sum_of_products,
     sum_of_stacked_products,
     transposed_product,
 )
@@ -76,6 +77,7 @@ LAWS: Sequence[Law] = (
     product_with_filled,
     product_with_diagonal,
     sum_of_product,
+    sum_of_products,
     sum_of_stacked_products,
     loss_of_logits,
     adjoint_of_logits,

@@ -82,6 +82,28 @@ def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     return smaller if call.attrs["keepdims"] else get_op("relax.squeeze")(smaller, axis=axes)
 
 
+def sum_of_products(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """x a + x b = x (a + b), and a x + b x = (a + b) x.
+
+    The products have no other use, and their sum is no smaller than that of the factors, which
+    takes no longer then.
+    """
+    terms = [x for x in call.args if isinstance(x, Var) and known.uses.get(x) == 1]
+    if op.name != "relax.add" or len(terms) < 2:
+        return None
+    first, second = (known.call(term, "relax.matmul") for term in terms)
+    if first is None or second is None or not all(same_type(x, call) for x in terms):
+        return None
+    if first.attrs != second.attrs or not (_same_dtypes(first) and _same_dtypes(second)):
+        return None
+    for own in (0, 1):
+        a, b, shared = first.args[own], second.args[own], first.args[1 - own]
+        if shared is second.args[1 - own] and _dims(a) == _dims(b) and not _is_larger(a, call):
+            factors = (a + b, shared) if own == 0 else (shared, a + b)
+            return get_op("relax.matmul")(*factors, first.attrs["out_dtype"])
+    return None
+
+
 def sum_of_stacked_products(call: Call, op: Op, known: Definitions) -> Expr | None:
     """The sum of x^T g over a stack of both is one product of all their rows.
 
@@ -159,6 +181,13 @@ def _types(call: Call) -> Sequence[object]:
 
 def _dims(x: Expr) -> tuple[Dim, ...] | None:
     return x.ty.dims if isinstance(x.ty, TensorType) else None
+
+
+def _is_larger(x: Expr, other: Expr) -> bool:
+    """Whether a tensor may have more elements than another."""
+    counts = [element_count(dims) for dims in map(_dims, (x, other)) if dims is not None]
+    known = [count for count in counts if isinstance(count, int)]
+    return len(known) < 2 or known[0] > known[1]
 
 
 def _ndim(x: Expr) -> int:

@@ -171,6 +171,15 @@ CASES = {
             "R.matmul(x, R.mean(w, axis=1, keepdims=True))",
         ),
     ],
+    "sum_of_products": [
+        ("R.add(R.matmul(x, w), R.matmul(y, w))", "R.matmul(R.add(x, y), w)"),
+        (
+            """R.reshape(w, (4, 3))
+            z = R.add(R.matmul(z, R.reshape(x, (3, 2))), R.matmul(z, R.reshape(y, (3, 2))))""",
+            """R.reshape(w, (4, 3))
+            z = R.matmul(z, R.add(R.reshape(x, (3, 2)), R.reshape(y, (3, 2))))""",
+        ),
+    ],
     "sum_of_stacked_products": [
         (
             """R.collapse_sum_to(R.matmul(R.permute_dims(R.reshape(w, (2, 2, 3)), axes=[0, 2, 1]),
@@ -272,6 +281,9 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.exp(R.log(x))",
         "R.matmul(x, R.eye(3, k=1))",
         "R.matmul(x, R.const([[1, 1], [0, 1], [0, 0]], 'float32'))",
+        # the factors are larger than the products
+        "R.add(R.matmul(x, w), R.matmul(x, R.sin(w)))",
+        "R.add(R.matmul(x, w), R.matmul(v, w))",
         "R.sum(R.broadcast_to(v, (2, 3)), axis=1)",
         "R.nn.nll_loss(R.nn.log_softmax(x, axis=0), R.argmax(y, axis=1))",
         "R.nn.nll_loss(R.log(x), R.argmax(y, axis=1))",
@@ -308,6 +320,18 @@ def test_a_product_that_is_used_elsewhere_is_not_computed_once_more_for_its_sum(
         "@I.ir_module\nclass Module:\n    @R.function\n"
         '    def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):\n'
         "        with R.dataflow():\n            z = R.matmul(x, w)\n            s = R.sum(z)\n"
+        "            R.output(z, s)\n        return (z, s)\n"
+    )
+    module = from_source(source)
+    assert isinstance(module, IRModule)
+    assert SimplifyExpr()(module) is module
+
+
+def test_a_product_that_is_used_elsewhere_is_not_added_up_before() -> None:
+    source = (
+        f"@I.ir_module\nclass Module:\n    @R.function\n    def main({PARAMS}):\n"
+        "        with R.dataflow():\n            z = R.matmul(x, w)\n"
+        "            s = R.add(z, R.matmul(y, w))\n"
         "            R.output(z, s)\n        return (z, s)\n"
     )
     module = from_source(source)
