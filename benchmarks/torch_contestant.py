@@ -42,6 +42,7 @@ class TorchTraining:
         settings = import_module("torch._inductor.config")
         with settings.patch(compile_threads=1, force_disable_caches=True):
             start_compiler()
+            torch.compiler.reset()  # else it writes code for the sizes of all models of a kind
             times = os.times()
             self._loss = torch.compile(self._form.loss)
             self._differentiate()
