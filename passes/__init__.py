@@ -32,6 +32,7 @@ from .kinds import FunctionPass as FunctionPass
 from .kinds import ModulePass as ModulePass
 from .kinds import Pass as Pass
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
+from .layout.channels_last import ChannelsLast as ChannelsLast
 from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .memory.program import MemoryPlanError as MemoryPlanError
 from .memory.rematerialize import Rematerialize as Rematerialize

@@ -11,6 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.passes import (
     BindSymbolicVars,
     CanonicalizeBindings,
+    ChannelsLast,
     EliminateCommonSubexpr,
     Gradient,
     LegalizeOps,
@@ -37,6 +38,8 @@ def prepared(
     mod = fixed(model)
     for one in first:
         mod = one(mod)
+    if simplify:
+        mod = ChannelsLast()(mod)
     mod = Gradient("main", require_grads=wanted, lazy=simplify)(mod)
     if not simplify:
         return LegalizeOps()(mod)

@@ -20,6 +20,7 @@ from .append_loss import AppendLoss
 from .decompose_ops import DecomposeOpsForInference, for_training
 from .evaluation import with_evaluation
 from .fuse_train_step import FuseTrainStep
+from .image_layout import with_channels_last
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
@@ -75,6 +76,7 @@ def SetupTrainer(
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
     roll_blocks: RollOption = "auto",
+    channels_last: bool = True,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
@@ -102,6 +104,10 @@ def SetupTrainer(
     lists the name, the array and the row of each parameter. "auto" does so where the loop was
     measured to be as fast: for four layers or more, of 72 operations or more together, and an
     optimizer that treats each number by itself, so that it can update stacks.
+
+    What is legalised for a CPU computes convolutions with their channels last where that pays, as
+    ChannelsLast explains; parameters, inputs and results are as they were. `channels_last=False`
+    leaves layouts to the program.
 
     Before:
 
@@ -185,6 +191,9 @@ def SetupTrainer(
     mod = AppendLoss(BACKBONE, function, outputs, BACKBONE_LOSS)(mod)
     mod = DecomposeOpsForInference(BACKBONE)(mod)
     mod = _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
+    has_budget = memory_budget is not None or memory_policy is not None
+    if channels_last and (legalize or has_budget):
+        mod = with_channels_last(mod, BACKBONE_LOSS, BACKBONE)
     first, last = counts.inputs, counts.inputs + counts.params
     params = mod[BACKBONE_LOSS].params[first:last]
     names = (BACKBONE_LOSS, BACKBONE)
@@ -210,7 +219,7 @@ def SetupTrainer(
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
-    if memory_budget is not None or memory_policy is not None:
+    if has_budget:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
     return legalised(with_simple_adjoint(mod)) if legalize else mod
 

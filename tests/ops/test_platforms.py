@@ -199,6 +199,23 @@ def test_a_small_image_is_multiplied_by_the_kernel_as_it_lies(
     chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("kernels", [1, 2])
+def test_the_gradient_of_a_depthwise_kernel_adds_up_products_where_they_lie(kernels: int) -> None:
+    """Channels last there are no batches of matrices, and the data is not rearranged."""
+    image, kernel = (2, 5, 5, 4), (4 * kernels, 1, 3, 3)
+    attrs = {"padding": 1, "groups": 4, "data_layout": "NHWC"}
+    plain = module_of("relax.nn.conv2d", [image, kernel], **attrs)
+    adjoint = SimplifyGradient()(Gradient("main", ["x1"], cotangent=True)(plain))
+    by_sums, by_xla = (LegalizeOps(target)(adjoint) for target in ("cpu", "cuda"))
+    found = primitives(IRModule({"main": by_sums["main_adjoint"]}))
+    assert (found[CONVOLUTION], found[PRODUCT], found["reduce_sum"]) == (0, 0, 9)
+    args = [np.random.default_rng(0).normal(size=s).astype("float32") for s in (image, kernel)]
+    args.append(np.random.default_rng(1).normal(size=(*image[:3], kernel[0])).astype("float32"))
+    programs = (to_jax(mod, "main_adjoint") for mod in (by_sums, by_xla))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+
+
 # Kernels of one input channel: a CPU adds up shifted tensors.
 SHIFTS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "depthwise": ("relax.nn.conv2d", [(2, 4, 5, 5), (4, 1, 3, 3)], {"groups": 4, "padding": 1}),

@@ -120,6 +120,8 @@ class Convolution:
         """Each result as a product of the kernel with the window of the data that it covers."""
         if self.groups == 1:
             return self._columns(data, weight, windows, dtype)
+        if data.shape[self.data_layout.index("N")] == 1 and self.kernel_layout.endswith("O"):
+            return self._sums(data, weight, windows, dtype)
         order = f"NC{self.spatial}"
         padded = jnp.transpose(windows.padded(data, 0), permutation(self.data_layout, order))
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
@@ -130,6 +132,24 @@ class Convolution:
         ]
         out = lax.reshape(jnp.stack(parts, -1), (*parts[0].shape, *windows.counts))
         return jnp.transpose(out, permutation(order, self.out_layout))
+
+    def _sums(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+        """For one image: at each place the kernel times its window, summed with the groups last."""
+        channels = jnp.transpose(data, permutation(self.data_layout, f"NC{self.spatial}"))
+        shape = (self.groups, channels.shape[1] // self.groups, *channels.shape[2:])
+        image = jnp.moveaxis(lax.reshape(channels, shape), 0, -1)
+        axes = tuple(range(1, image.ndim - 1))
+        padded = replace(windows, axes=axes).padded(image, 0)
+        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"I{self.spatial}O"))
+        apart = (*kernel.shape[:-1], self.groups, kernel.shape[-1] // self.groups)
+        kernel = lax.reshape(kernel, apart).astype(dtype)
+        whole = windows.swapped(axes)
+        sums = [
+            jnp.sum(whole.at(padded, place)[..., None].astype(dtype) * kernel, (0, *axes))
+            for place in whole.places()
+        ]
+        out = lax.reshape(jnp.stack(sums, -1), (1, weight.shape[-1], *windows.counts))
+        return jnp.transpose(out, permutation(f"NC{self.spatial}", self.out_layout))
 
     def _columns(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
         """For each result the kernel, its outputs as rows, times the images' windows as columns."""

@@ -1,0 +1,123 @@
+"""Networks of convolutions with the channels of their images last, where that is quicker."""
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.layout import Relayout
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import post_order
+from relaxjax.lowering.target import Target, platform_of
+from relaxjax.ops.platform import platform
+from relaxjax.passes.base import pass_factory
+from relaxjax.passes.structure.inline import inlined
+
+from .convert_layout import chosen, transposed
+from .planning import size
+from .rearrange import rearranged
+
+# Kernels stay as they lie: no form of a convolution needs them in another order.
+_LAYOUTS = dict.fromkeys(("relax.nn.conv2d", "relax.nn.conv2d_transpose"), ("NHWC", "default"))
+# Of fewer channels, one place after the other is slower than one row after the other.
+_MANY = 16
+
+
+@pass_factory(opt_level=0)
+def ChannelsLast(mod: IRModule, target: Target | None = None) -> IRModule:
+    """Compute convolutions of images with their channels last, where a CPU is quicker so.
+
+    It belongs before Gradient, so that the backward program is in that layout too. Images are
+    rearranged where a function goes in and out of it; parameters and results keep their shapes,
+    kernels their layouts, and what lies between follows, as ConvertLayout explains. It is done for
+    convolutions of 16 channels or more, before and after, and private functions with such ones are
+    inlined. A function stays as it is where as many elements would be rearranged as these
+    convolutions read and write, and so does the module where `target`, or without it what JAX runs
+    on, is no CPU.
+
+    Before:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
+        ) -> R.Tensor((2, 16), "float32"):
+            with R.dataflow():
+                y = R.nn.conv2d(x, w)
+                z = R.nn.relu(y)
+                out = R.mean(z, axis=[2, 3])
+                R.output(out)
+            return out
+
+    After `ChannelsLast("cpu")`:
+
+        @R.function
+        def main(
+            x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
+        ) -> R.Tensor((2, 16), "float32"):
+            with R.dataflow():
+                lv = R.permute_dims(x, axes=[0, 2, 3, 1])
+                y = R.nn.conv2d(lv, w, data_layout="NHWC", kernel_layout="OIHW")
+                z = R.nn.relu(y)
+                out = R.mean(z, axis=[1, 2])
+                R.output(out)
+            return out
+    """
+    if (platform() if target is None else platform_of(target)) != "cpu":
+        return mod
+    names = [name for name, f in mod.relax_functions().items() if _worth_it(f)]
+    if not names:
+        return mod
+    private = [name for name in names if mod.relax_functions()[name].global_symbol is None]
+    whole = inlined(mod, private)
+    functions = {name: _converted(f) for name, f in whole.relax_functions().items()}
+    changed = whole.with_functions(functions)
+    return mod if changed is whole else changed
+
+
+def _converted(function: Function) -> Function:
+    changed = rearranged(function, _choice, transposed)
+    more = _moved(changed) - _moved(function)
+    touched = sum(size(call.args[0]) + size(call) for call in _worth_it(function))
+    return changed if more < touched else function
+
+
+def _choice(call: Call) -> Relayout | None:
+    """First layers too: of their few channels less is rearranged than of what comes out."""
+    return (
+        chosen(call, _LAYOUTS) if _is_elsewhere(call) and _is_many(*_channels(call)[1:]) else None
+    )
+
+
+def _worth_it(function: Function) -> list[Call]:
+    """The convolutions with many channels before and after, which lie elsewhere than last."""
+    calls = [e for e in post_order(function) if isinstance(e, Call) and _is_elsewhere(e)]
+    return [call for call in calls if _is_many(*_channels(call))]
+
+
+def _is_elsewhere(call: Call) -> bool:
+    """Whether a call is a convolution of images, and not one for a kernel's adjoint."""
+    if not isinstance(call.op, Op) or call.op.name not in _LAYOUTS:
+        return False
+    layouts = call.attrs["data_layout"], call.attrs["out_layout"]
+    return layouts[0].index("C") > layouts[0].index("N") and set(layouts) != {"NHWC"}
+
+
+def _is_many(*channels: Dim | None) -> bool:
+    return all(not isinstance(count, int) or count >= _MANY for count in channels)
+
+
+def _channels(call: Call) -> list[Dim | None]:
+    """Those of the data, and those of the result."""
+    layouts = call.attrs["data_layout"], call.attrs["out_layout"]
+    return [
+        ty.dims[layout.index("C")] if isinstance(ty, TensorType) and ty.dims else None
+        for ty, layout in zip((call.args[0].ty, call.ty), layouts, strict=True)
+    ]
+
+
+def _moved(function: Function) -> int:
+    """How many elements are rearranged."""
+    permute = get_op("relax.permute_dims")
+    calls = (e for e in post_order(function) if isinstance(e, Call) and e.op is permute)
+    return sum(map(size, calls))
