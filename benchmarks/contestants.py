@@ -7,6 +7,7 @@ line of CONTESTANTS.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -48,31 +49,27 @@ class Contestant:
     is_rolled: bool = False  # many equal layers as a loop, their parameters held as stacks
 
 
-def by_jax(policy: Any = None) -> Callable[[WholeModel], Adjoint]:
-    """`jax.value_and_grad`, of `jax.checkpoint` where there is a policy."""
-
-    def adjoint(model: WholeModel) -> Adjoint:
-        count = len(model.params)
-
-        def loss(params: Any, *inputs: Any) -> Any:
-            result = model.plain(*params, *inputs)
-            return result[0] if isinstance(result, tuple) else result
-
-        kept = loss if policy is None else jax.checkpoint(loss, policy=policy)
-        return lambda *args: jax.value_and_grad(kept)(args[:count], *args[count:])
-
-    return adjoint
-
-
-def imported(model: WholeModel) -> Adjoint:
-    """`relaxjax.value_and_grad` of the plain form."""
+def plain_adjoint(model: WholeModel, gradients: Callable[..., Any], change: Any = None) -> Adjoint:
+    """Of the loss of a model's plain form, which `change` may have changed before."""
     count = len(model.params)
 
     def loss(params: Any, *inputs: Any) -> Any:
         result = model.plain(*params, *inputs)
         return result[0] if isinstance(result, tuple) else result
 
-    return lambda *args: relaxjax.value_and_grad(loss)(args[:count], *args[count:])
+    kept = loss if change is None else change(loss)
+    return lambda *args: gradients(kept)(args[:count], *args[count:])
+
+
+def by_jax(policy: Any = None) -> Callable[[WholeModel], Adjoint]:
+    """`jax.value_and_grad`, of `jax.checkpoint` where there is a policy."""
+    change = None if policy is None else partial(jax.checkpoint, policy=policy)
+    return lambda model: plain_adjoint(model, jax.value_and_grad, change)
+
+
+def imported(model: WholeModel) -> Adjoint:
+    """`relaxjax.value_and_grad` of the plain form."""
+    return plain_adjoint(model, relaxjax.value_and_grad)
 
 
 def by_us(**options: Any) -> Callable[[WholeModel], Adjoint]:

@@ -13,6 +13,7 @@ compared before they are timed. A step is forward, backward and Adam:
 * unoptimised: an adjoint as automatic differentiation writes it and the update, each a program;
 * ours: SimplifyGradient after Gradient, and common values merged after LegalizeOps;
 * free, balanced: ours with Rematerialize by that policy;
+* imported: plain, with `relaxjax.value_and_grad` in the place of JAX's;
 * torch; torch, compiled: PyTorch's autograd and fused Adam on as many threads, images channels last
   where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.
 

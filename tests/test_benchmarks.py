@@ -17,7 +17,7 @@ if not BENCHMARKS.exists():
 sys.path.append(str(BENCHMARKS))
 
 import suite  # noqa: E402  # found by the path above
-from contestants import CONTESTANTS, by_jax, by_us  # noqa: E402  # found by the path above
+from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast, large_resnet  # noqa: E402  # found by the path above
 from suite_report import (  # noqa: E402  # found by the path above
@@ -48,19 +48,20 @@ def computed(function: Any, args: Any) -> Any:
     return jax.jit(function, compiler_options=OPTIONS)(*args)
 
 
-def plain_gradients(model: WholeModel) -> Any:
+def plain_gradients(model: WholeModel, adjoint: Any) -> Any:
     """The loss of the plain form, and its gradients."""
     plain = (*model.params, *model.inputs)
     if isinstance(model, ChannelsLast):
         plain = (*model.to_plain(model.params), *model.plain_inputs())
     with jax.numpy_rank_promotion("allow"):
-        return computed(by_jax()(model), plain)
+        return computed(adjoint(model), plain)
 
 
-def assert_close(model: WholeModel, loss: Any, gradients: Any) -> None:
+def assert_close(model: WholeModel, loss: Any, gradients: Any, is_plain: bool = False) -> None:
     """To those of the plain form, whose kernels may lie otherwise."""
-    plain_loss, wanted = plain_gradients(model)
-    found = model.to_plain(gradients) if isinstance(model, ChannelsLast) else gradients
+    plain_loss, wanted = plain_gradients(model, by_jax())
+    is_other = isinstance(model, ChannelsLast) and not is_plain
+    found = model.to_plain(gradients) if is_other else gradients  # type: ignore[attr-defined]  # of ChannelsLast
     np.testing.assert_allclose(loss, plain_loss, rtol=1e-5)
     largest = max(float(abs(leaf).max()) for leaf in jax.tree.leaves(wanted))
     for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
@@ -71,6 +72,13 @@ def assert_close(model: WholeModel, loss: Any, gradients: Any) -> None:
 def test_our_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
     model = TINY[name]()
     assert_close(model, *computed(by_us()(model), (*model.params, *model.inputs)))
+
+
+@pytest.mark.parametrize("name", ["U-Net", "GPT of 8 layers"])
+def test_gradients_of_an_imported_model_are_those_of_plain_jax(name: str) -> None:
+    model = TINY[name]()
+    loss, gradients = plain_gradients(model, imported)
+    assert_close(model, loss, gradients, is_plain=True)
 
 
 TORCH_TINY: Models = {
