@@ -45,39 +45,25 @@ def calls(
     share a call are copied side by side on the stage as they come.
     """
     stage = stage or Stage()
-    sizes = _Sizes(size)
+    sizes: dict[Any, int] = {}
     slot: Slot | None = None
     for step, batch in enumerate(islice(batches, skip, None), start=skip + 1):
-        most = sizes.of(batch)
-        if slot is not None and slot.kind != (most, signature(batch)):
+        kind = None if size == 1 else signature(batch)
+        if kind not in sizes:
+            sizes[kind] = size if isinstance(size, int) else size(batch)
+        if slot is not None and slot.kind != (sizes[kind], kind):
             yield _call(slot)
             slot = None
-        if most == 1:
+        if sizes[kind] == 1:
             yield Call(1, batch)
             continue
-        slot = slot or stage.slot(batch, most)
+        slot = slot or stage.slot(batch, sizes[kind])
         slot.add(batch)
-        if slot.count == most or ends(step):
+        if slot.count == slot.size or ends(step):
             yield _call(slot)
             slot = None
     if slot is not None:
         yield _call(slot)
-
-
-class _Sizes:
-    """The most steps of a call, asked for once for batches of the same shapes."""
-
-    def __init__(self, size: int | Callable[[Batch], int]) -> None:
-        self._size = size
-        self._known: dict[Any, int] = {}
-
-    def of(self, batch: Batch) -> int:
-        if isinstance(self._size, int):
-            return self._size
-        kind = signature(batch)
-        if kind not in self._known:
-            self._known[kind] = self._size(batch)
-        return self._known[kind]
 
 
 def _call(slot: Slot) -> Call:

@@ -30,6 +30,9 @@ class Trainable(Evaluator, Checkable, Protocol):
     @property
     def argument_names(self) -> tuple[list[str], list[str]]: ...
 
+    @property
+    def stage(self) -> Stage: ...
+
     def best_steps_per_call(self, batch: Batch) -> int: ...
 
     def update(self, inputs: Any, targets: Any) -> jax.Array: ...
@@ -149,7 +152,7 @@ class _Plan:
     def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         pairs = paired(batches, self.trainer.argument_names)
-        stage = Stage(reuse=self.guard is None)  # the guard may look at a batch again
+        stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again
         first = position.total_steps - position.steps
         planned = calls(
             pairs, self.size_of_calls, position.steps, stage, lambda step: self.pauses(first + step)

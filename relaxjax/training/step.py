@@ -23,7 +23,7 @@ from .numerics import all_finite, with_gradients
 # Measured on CPUs: what a call costs is a good part of smaller steps, and little of larger ones.
 _SMALL_STEP = 1e8  # floating-point operations
 _STEPS_PER_CALL = 16
-_MOST_BYTES = 2**26  # of the batches of a call, for which there is memory twice
+_MOST_BYTES = 2**24  # of the batches of a call; the trainer holds memory for two of them
 
 _STEPS: WeakKeyDictionary[Executable, "TrainStep"] = WeakKeyDictionary()
 

@@ -25,6 +25,7 @@ from .loop import Data, fit
 from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter
+from .staging import Stage
 from .step import TrainState, step_of
 
 
@@ -62,6 +63,8 @@ class Trainer:
         self.vm = vm
         self.device = placement(vm.device if device is None else device)
         self._step = step_of(vm.executable)
+        # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
+        self.stage = Stage(reuse=True)
         self._state = TrainState(*(group.empty() for group in self.layout.groups))
         for group in self.layout.groups:
             self._change(group, group.empty())

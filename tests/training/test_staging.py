@@ -75,3 +75,17 @@ def test_many_calls_through_two_slots_train_as_single_steps_do() -> None:
     shared.fit(data, 2, reporter=Lines(lambda line: None), steps_per_call=2)
     for name, expected in plain.export_params().items():
         np.testing.assert_allclose(shared.export_params()[name], expected, rtol=1e-5, atol=1e-6)
+
+
+def test_a_trainer_keeps_its_memory_from_one_fit_to_the_next() -> None:
+    """New pages cost more than what is copied to them."""
+    data, quiet, trainer = (
+        [batch(seed) for seed in range(3)],
+        Lines(lambda line: None),
+        classifier(),
+    )
+    trainer.fit(data, 2, reporter=quiet)
+    slots = set(map(id, trainer.stage._slots))
+    trainer.fit(data, 3, reporter=quiet)
+    assert len(slots) == 2
+    assert set(map(id, trainer.stage._slots)) == slots
