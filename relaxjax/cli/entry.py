@@ -74,7 +74,8 @@ def _parsed(given: list[str]) -> argparse.Namespace:
         if name == asked:
             _add_arguments(command, importlib.import_module(f".{name}", __package__))
     if asked is not None and asked not in COMMANDS:
-        parser.error(f"there is no command `{asked}`{did_you_mean(asked, list(COMMANDS))}")
+        known = did_you_mean(asked, list(COMMANDS)) or f": there are {', '.join(COMMANDS)}"
+        parser.error(f"there is no command `{asked}`{known}")
     args = parser.parse_args(given)
     if asked is None:
         parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")

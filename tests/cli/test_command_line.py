@@ -44,6 +44,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ([], "a command is missing: one of opt, passes"),
         (["optt"], "there is no command `optt`; did you mean `opt`?"),
+        (["frobnicate"], "there is no command `frobnicate`: there are "),
         (["opt"], "the following arguments are required: FILE"),
         (["passes", "--jsn"], "unrecognized arguments: --jsn"),
     ],
