@@ -53,10 +53,6 @@ def rearranged(module: IRModule, name: str = "main") -> list[tuple[Dim, ...] | N
     return [d for d in dims if sum(length != 1 for length in d) > 1]
 
 
-def adjoint(module: IRModule, **options: bool) -> IRModule:
-    return SimplifyGradient()(Gradient("main", **options)(module))
-
-
 def layouts(call: Call) -> tuple[object, ...]:
     return tuple(call.attrs[key] for key in ("data_layout", "kernel_layout", "out_layout"))
 
@@ -151,7 +147,7 @@ def test_private_functions_with_convolutions_are_inlined() -> None:
 
 def test_a_legalised_backward_program_rearranges_no_images_in_the_middle() -> None:
     """What lowerings write does not either, but to undo what stands there for groups."""
-    legal = LegalizeOps("cpu")(adjoint(ChannelsLast("cpu")(NETWORK)))
+    legal = LegalizeOps("cpu")(SimplifyGradient()(Gradient("main")(ChannelsLast("cpu")(NETWORK))))
     calls = (e for e in post_order(legal["main_adjoint"]) if isinstance(e, Call))
     types = [call.args[0].ty for call in calls if call.op is get_op("lax.transpose")]
     moved = [ty.dims for ty in types if isinstance(ty, TensorType) and ty.dims]
