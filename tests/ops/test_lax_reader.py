@@ -289,6 +289,15 @@ def test_parameters_without_a_written_form_are_refused() -> None:
         read_function(function, X)
 
 
+def test_programs_of_several_devices_are_refused() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    rows = jax.sharding.PartitionSpec("i")
+    mapped = jax.shard_map(jnp.sin, mesh=mesh, in_specs=rows, out_specs=rows)
+    message = "its parameter `mesh` is of type Mesh.*Take the gradient inside the function that"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        read_function(mapped, X)
+
+
 def test_general_reductions_are_refused() -> None:
     """Their computation is a program in a parameter."""
     with pytest.raises(UnsupportedPrimitiveError, match="`reduce` has no form in the IR"):

@@ -26,6 +26,13 @@ Hint = Callable[[str], str]
 OwnRule = Callable[[Any, list[Expr]], Call]
 
 
+# What to do about primitives that name devices.
+_INSTEAD = {
+    "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
+    "sharding_constraint": ". Constrain arguments and results, outside of what is read",
+}
+
+
 class UnsupportedPrimitiveError(NotImplementedError):
     """A JAX program uses a primitive that has no form in the IR."""
 
@@ -118,7 +125,7 @@ class Reader:
             attrs = encode_params(written_params(eqn), self.symbols)
         except UnsupportedParameterError as error:
             raise UnsupportedPrimitiveError(
-                f"the JAX primitive `{name}` has no form in the IR: {error}"
+                f"the JAX primitive `{name}` has no form in the IR: {error}{_INSTEAD.get(name, '')}"
             ) from None
         types = [type_of(var.aval, self.symbols) for var in eqn.outvars]
         ty = TupleType(tuple(types)) if eqn.primitive.multiple_results else types[0]
