@@ -78,9 +78,10 @@ class Reading:
     def number(self, view: View) -> float | None:
         """The number that fills a tensor, None where it is not filled with one known number."""
         expr = self.peeled(view).expr
-        if isinstance(expr, Constant) and expr.data.size == 1 and expr.data.dtype.kind in "biuf":
-            return float(expr.data.reshape(()))
-        return None
+        if not isinstance(expr, Constant) or expr.data.size != 1:
+            return None
+        real = expr.data.dtype.kind in "biu" or is_float(dtype_of(expr))
+        return float(expr.data.reshape(())) if real else None
 
     def with_number(self, view: View, name: str) -> tuple[View, float] | None:
         """The arguments of an operator of which one is a number, the number last."""

@@ -379,3 +379,9 @@ def test_half_precision_is_raised_where_sums_are_as_in_jax() -> None:
     found = relaxjax.to_jax(raised(product, x, w), "main")(x, w)
     assert found.dtype == "bfloat16"
     chex.assert_trees_all_close(found, product(x, w))
+
+
+def test_gelu_of_half_precision_keeps_the_places_of_small_results() -> None:
+    x = jnp.asarray(ROWS, "bfloat16")
+    assert not calls_of(raised(lambda x: jax.nn.gelu(x, approximate=False), x), "nn.gelu")
+    assert calls_of(raised(jax.nn.gelu, x), "nn.gelu_tanh")
