@@ -1,7 +1,7 @@
 """Memory plans: budgets kept, peaks predicted, and how long planning takes.
 
     python benchmarks/memory.py budgets       # at 80, 60, 40 and 30 % of all that is kept else
-    python benchmarks/memory.py prediction    # predicted peaks against XLA's, for each policy
+    python benchmarks/memory.py prediction    # predicted peaks of steps with Adam against XLA's
     python benchmarks/memory.py planning      # seconds for a chain of 2,000 bindings
 
 Budgets and predictions are counts of bytes by XLA, the same on a busy machine as on a quiet one.
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from models import ADJOINT, MODELS, prepared
+from models.stepped import stepped
 from surroundings import surroundings
 from timing import table
 
@@ -22,6 +23,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.optim import Adam
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -29,7 +31,10 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
+from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.choice import Chooser
+from relaxjax.passes.memory.in_place import with_reads_first
+from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.rematerialize import rematerialized
@@ -74,9 +79,17 @@ SMALL: dict[str, Callable[[], IRModule]] = {
 }
 
 
-def chooser_of(mod: IRModule) -> Chooser:
-    planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
-    return Chooser(planner, lambda p: temporary_bytes(rematerialized(mod, ADJOINT, p), ADJOINT))
+def chooser_of(mod: IRModule, caller: Caller | None = None) -> Chooser:
+    """Of the adjoint alone, or as a part of what calls it."""
+
+    def figure(plan: Plan) -> int:
+        whole = rematerialized(mod, ADJOINT, plan)
+        if caller is None:
+            return temporary_bytes(whole, ADJOINT)
+        return temporary_bytes(whole, caller.name, donate=caller.donate)
+
+    tied = mod if caller is None else with_reads_first(mod, ADJOINT, caller.differentiated)
+    return Chooser(Planner(Program.of(tied[ADJOINT], tied, ADJOINT, caller)), figure)
 
 
 def budgets(names: list[str]) -> None:
@@ -101,7 +114,9 @@ def budgets(names: list[str]) -> None:
 def prediction(names: list[str]) -> None:
     rows, near = [], 0
     for name in names or MODELS:
-        chooser = chooser_of(prepared(MODELS[name](), True))
+        model = MODELS[name]()
+        mod, caller = stepped(prepared(model), ADJOINT, len(model.params), Adam(1e-3))
+        chooser = chooser_of(mod, caller)
         plans = {policy: getattr(chooser.planner, policy) for policy in POLICIES}
         for policy, plan in plans.items():
             taken = chooser.bytes_of(plan)

@@ -120,6 +120,10 @@ class _Use:
         self.count += other.count
 
 
+# What is held back is copied, by a kernel that computes it too.
+_HELD = _Use(True, False, False, 1)
+
+
 def _unstored(program: Program, tasks: Sequence[Task]) -> frozenset[Value]:
     """The values without bytes of their own."""
     uses = _uses(program, tasks)
@@ -150,7 +154,8 @@ def _uses(program: Program, tasks: Sequence[Task]) -> dict[Value, _Use]:
             inside = step.is_arithmetic and use.by_reduction and use.count == 1
             use = _Use(step.fusible, step.is_product, step.is_reduction or inside, 1)
         for value in dict.fromkeys(task.inputs):
-            found.setdefault(value, _Use()).add(use)
+            is_held = task.wait is not None and value[0] is task.wait.var
+            found.setdefault(value, _Use()).add(_HELD if is_held and not step.fusible else use)
     return found
 
 

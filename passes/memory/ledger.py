@@ -38,7 +38,8 @@ class Ledger:
     @cached_property
     def entries(self) -> tuple[Entry, ...]:
         """In the order in which they are computed."""
-        wanted = self.plan.kept | {step.var for step in self.program.residuals}
+        read = {var for task in self.plan.tasks if task.again for var, _ in task.inputs}
+        wanted = (self.plan.kept & read) | {step.var for step in self.program.residuals}
         steps = [step for step in self.program.forward if step.var in wanted and step.size]
         return tuple(map(self._entry, steps))
 

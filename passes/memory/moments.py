@@ -41,12 +41,15 @@ class Moments:
         """What a step had better wait for because nothing that uses it can be computed soon.
 
         A compiler that computes what it can as early as it can keeps the value until then. Large
-        gradients of small values come one after the other, each when the one before can be used.
+        gradients of small values come one after the other, each when the one before can be used,
+        and there is no room for what is written into before it is written.
         """
         inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
         is_less = min(inputs, default=step.size) * _LESS <= step.size
-        if step.var in self.program.gradients and step.pure and is_less:
-            return self.gradient
+        if step.pure and is_less and step.var in self.program.gradients:
+            return self.latest if self.gradient is None else self.gradient
+        if step.pure and is_less and step.is_written:
+            return self.latest
         depth, users = self.program.depth, self.program.users.get(step.var, ())
         if not (step.pointwise and step.pure and users) or step.var in self.program.results:
             return None

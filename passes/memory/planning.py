@@ -7,13 +7,15 @@ from relaxjax.ir.expr import Var
 
 from .cuts import boundaries, cheapest_cut
 from .plan import Plan
-from .program import Program, Step
+from .program import Program, Step, size_of
 from .search import Search
 
 POLICIES = ("none", "free", "balanced", "minimal")
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
+# By how much larger the input of a reduction is whose result is kept.
+_SUMMED_UP = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
@@ -140,7 +142,19 @@ class Planner:
         return self._plans[kept]
 
     def _decided(self, kept: frozenset[Var]) -> frozenset[Var]:
-        return (kept | self.must_keep) - self.must_recompute
+        return (kept | self.must_keep | self._summaries) - self.must_recompute
+
+    @cached_property
+    def _summaries(self) -> frozenset[Var]:
+        """What is so small beside what it sums up that reading all that again does not pay."""
+        if self._is_small:
+            return frozenset()
+        return frozenset(
+            step.var
+            for step in self.program.forward
+            if step.is_reduction
+            and max(map(size_of, step.inputs), default=0) >= _SUMMED_UP * step.size
+        )
 
     def _is_free(self, step: Step) -> bool:
         return step.var not in self.must_keep and (

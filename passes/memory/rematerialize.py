@@ -139,15 +139,19 @@ def _by_policy(
     What is predicted to save much is not compiled: it does save. What happens inside of loops is
     not predicted.
     """
-    found = chooser(mod)
-    best, least = found, found.planner.none
     if policy == "none":
-        return Ledger(best.planner, least)
-    lean = map(chooser, _lean(tied, name, found.planner.total, POLICIES.index(policy)))
-    for one in (found if tied is mod else chooser(tied), *lean):
+        found = chooser(mod)
+        return Ledger(found.planner, found.planner.none)
+    first = chooser(tied)
+    plan = first.planner.by_policy(policy)
+    if not first.planner.program.has_loops and plan.peak <= _SURE * first.planner.none.peak:
+        return Ledger(first.planner, plan)
+    best = first if tied is mod else chooser(mod)
+    least = best.planner.none
+    lean = map(chooser, _lean(tied, name, first.planner.total, POLICIES.index(policy)))
+    for one in (first, *lean):
         plan = one.planner.by_policy(policy)
-        is_sure = not one.planner.program.has_loops and plan.peak <= _SURE * least.peak
-        if plan is not least and (is_sure or one.bytes_of(plan) < best.bytes_of(least)):
+        if plan is not least and one.bytes_of(plan) < best.bytes_of(least):
             best, least = one, plan
     return Ledger(best.planner, least)
 

@@ -30,7 +30,8 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.program import MemoryPlanError
+from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.program import MemoryPlanError, Program
 from relaxjax.script import relax as R
 
 ADJOINT = "main_adjoint"
@@ -151,6 +152,36 @@ def test_budgets_hold_and_a_smaller_one_never_takes_more(
 def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule) -> None:
     with pytest.raises(MemoryPlanError, match=r"within 1,000 bytes: the least .* is [\d,]+ bytes"):
         Rematerialize(ADJOINT, budget_bytes=1000)(deep)
+
+
+def test_what_clearly_saves_is_not_compiled(
+    deep: IRModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*args: Any, **options: Any) -> int:
+        raise AssertionError("compiled")
+
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", never)
+    assert "_again" in Rematerialize(ADJOINT, policy="free")(deep).script()
+
+
+def test_small_sums_are_kept() -> None:
+    """All of a tensor is not read again for a number a row."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((1024, 128), "float32"))
+    w = Var("w", TensorType((128, 128), "float32"))
+    with builder.function("main", [x, w]):
+        with builder.dataflow():
+            y = x
+            for _ in range(8):
+                z = builder.emit(R.matmul(y, w))
+                y = builder.emit(R.sin(z * R.mean(z * z, axis=1, keepdims=True)))
+            loss = builder.emit_output(R.sum(y))
+        builder.emit_func_output(loss)
+    mod = prepared(builder.get())
+    plan = Planner(Program.of(mod[ADJOINT], mod, ADJOINT)).free
+    again = [task.step for task in plan.tasks if task.again]
+    assert again
+    assert not any(step.is_reduction for step in again)
 
 
 def test_random_numbers_are_drawn_alike() -> None:
