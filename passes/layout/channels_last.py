@@ -14,12 +14,14 @@ from relaxjax.ops.platform import platform
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.structure.inline import inlined
 
-from .convert_layout import chosen, transposed
+from .convert_layout import Layouts, chosen, transposed
 from .planning import size
 from .rearrange import rearranged
 
 # Kernels stay as they lie: no form of a convolution needs them in another order.
-_LAYOUTS = dict.fromkeys(("relax.nn.conv2d", "relax.nn.conv2d_transpose"), ("NHWC", "default"))
+_LAYOUTS: Layouts = dict.fromkeys(
+    ("relax.nn.conv2d", "relax.nn.conv2d_transpose"), ("NHWC", "default")
+)
 # Of fewer channels, one place after the other is slower than one row after the other.
 _MANY = 16
 

@@ -188,9 +188,7 @@ def SetupTrainer(
     check_roll_option(roll_blocks)
     counts = _counts(mod)
     function, outputs = loss(*loss_args), loss.num_backbone_outputs
-    mod = AppendLoss(BACKBONE, function, outputs, BACKBONE_LOSS)(mod)
-    mod = DecomposeOpsForInference(BACKBONE)(mod)
-    mod = _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
+    mod = _with_loss(mod, function, outputs, counts)
     has_budget = memory_budget is not None or memory_policy is not None
     if channels_last and (legalize or has_budget):
         mod = with_channels_last(mod, BACKBONE_LOSS, BACKBONE)
@@ -239,6 +237,13 @@ def _update(
         unscaled = types if loss_scale is None else list(map(unscaled_type, types))
         update = with_master_weights(update, params, unscaled)
     return update if loss_scale is None else with_loss_scale(update, types, loss_scale)
+
+
+def _with_loss(mod: IRModule, loss: Function, outputs: int, counts: "_Counts") -> IRModule:
+    """The module with the loss of its backbone in training, and the backbone as it predicts."""
+    mod = AppendLoss(BACKBONE, loss, outputs, BACKBONE_LOSS)(mod)
+    mod = DecomposeOpsForInference(BACKBONE)(mod)
+    return _with_random_key(for_training(*with_training_copies(mod, BACKBONE_LOSS)), mod, counts)
 
 
 def _with_random_key(mutated: IRModule, mod: IRModule, counts: "_Counts") -> IRModule:
