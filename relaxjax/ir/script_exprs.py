@@ -224,7 +224,7 @@ class ScriptExprs:
         callee = self.text(call.op)
         if call.args and callee.startswith("R.call_") and _is_opaque(call.args[0]):
             args[0] = string_text(call.args[0].symbol)
-        params = call.op.params if is_a(call.op, "Op") else ()
+        params = getattr(call.op, "params", ()) if is_a(call.op, "Op") else ()
         return callee, _named_where_needed(params, args)
 
 

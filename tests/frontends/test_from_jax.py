@@ -282,7 +282,7 @@ def test_a_loop_of_unknown_length_has_no_gradient() -> None:
 
 
 def test_random_keys_are_carried_through_loops() -> None:
-    def noisy(x: jax.Array) -> jax.Array:
+    def noisy(x: jax.Array) -> Any:
         def step(carry: Any, row: jax.Array) -> Any:
             key, total = carry
             key, now = jax.random.split(key)
