@@ -42,11 +42,14 @@ QUIET = Lines(lambda line: None)
 
 
 class OurLoop:
-    """`Trainer.fit`, with so many steps a call."""
+    """`Trainer.fit`, with so many steps a call; `apart` keeps equal layers from being stacked."""
 
-    def __init__(self, model: TrainModel, batches: Any, steps_per_call: StepsPerCall) -> None:
+    def __init__(
+        self, model: TrainModel, batches: Any, steps_per_call: StepsPerCall, apart: bool
+    ) -> None:
         backbone: Any = from_source(model.script)
-        mod = SetupTrainer(model.loss, model.optimizer, model.loss_args)(backbone)
+        options: Any = {"roll_blocks": False} if apart else {}
+        mod = SetupTrainer(model.loss, model.optimizer, model.loss_args, **options)(backbone)
         self.trainer = Trainer(mod, VirtualMachine(build(mod, jax.devices()[0])))
         self.trainer.xavier_uniform_init_params(seed=0)
         self.trainer.load_states(model.states)
@@ -128,13 +131,13 @@ class TvmLoop:
         self.process.communicate()
 
 
-def contestants(model: TrainModel, steps: int) -> dict[str, Any]:
+def contestants(model: TrainModel, steps: int, apart: bool) -> dict[str, Any]:
     """Each one's epoch of so many steps, from the same parameters."""
     batches = model.batches(BATCHES) * (steps // BATCHES)
-    ours = OurLoop(model, batches, "auto")
+    ours = OurLoop(model, batches, "auto", apart)
     found: dict[str, Any] = {BY_HAND: ByHand(model, batches, ours.trainer), FIT: ours}
     if ours.trainer.best_steps_per_call(batches[0]) > 1:
-        found[SINGLE] = OurLoop(model, batches, 1)
+        found[SINGLE] = OurLoop(model, batches, 1, apart)
     python = os.environ.get("RELAXJAX_TVM_PYTHON")
     if python and model.tvm:
         found[TVM] = TvmLoop(model, batches, ours.trainer, python)
@@ -143,7 +146,7 @@ def contestants(model: TrainModel, steps: int) -> dict[str, Any]:
 
 def compared(name: str, model: TrainModel, args: argparse.Namespace) -> dict[str, Times]:
     """The contestants' times, after a first epoch whose mean losses must agree."""
-    epochs = contestants(model, args.steps)
+    epochs = contestants(model, args.steps, args.apart)
     losses = {who: run() for who, run in epochs.items()}
     for who, loss in losses.items():
         if not np.isclose(loss, losses[BY_HAND], rtol=1e-2):
@@ -226,6 +229,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--arrays", type=int, nargs="*", default=[160, 480])
     parser.add_argument("--rounds", type=int, help="default: 15, or 5 if quick")
     parser.add_argument("--steps", type=int, default=64, help=f"a multiple of {BATCHES}")
+    parser.add_argument("--apart", action="store_true", help="equal layers are not stacked")
     parser.add_argument("--quick", action="store_true", help="fewer rounds, and 160 arrays only")
     parser.add_argument("--json", help="a file to write the results to")
     args = parser.parse_args()
