@@ -28,7 +28,6 @@ from relaxjax.ops.lax import (
 # Derivatives of a function, by the attribute that names each.
 Rules: TypeAlias = dict[str, Function]
 
-
 # How deep rules may call functions whose rules call functions with rules.
 DEEPEST = 8
 
