@@ -23,8 +23,10 @@ from relaxjax.script import from_source
 
 # Little work to compile, because each program runs once or twice.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-# How far a gradient may lie from that of JAX, relative to its largest number.
+# How far a gradient may lie from that of JAX in 64 bits, relative to its largest number.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
+# What 32 bits lose in fifty layers: there JAX computes in the same dtype.
+DEEP = {"ResNet-50"}
 
 by_name = pytest.mark.parametrize("name", MODELS)
 
@@ -43,13 +45,21 @@ def adjoint(name: str, dtype: str) -> IRModule:
 
 
 @cache
-def compiled(name: str, dtype: str) -> Callable[..., Any]:
-    """The adjoint, to be called many times."""
-    return jax.jit(to_jax(adjoint(name, dtype), "main_adjoint"), compiler_options=QUICK)
+def compiled(name: str) -> Callable[..., Any]:
+    """The adjoint in 32 bits, to be called many times."""
+    return jax.jit(to_jax(adjoint(name, "float32"), "main_adjoint"), compiler_options=QUICK)
 
 
-def arguments(given: WholeModel) -> tuple[Any, ...]:
-    return (*given.params, *given.inputs)
+def arguments(name: str, dtype: str) -> Any:
+    """The numbers of 32 bits that the model is tried on, in a dtype."""
+    given = model(name, "float32")
+    return in_dtype((*given.params, *given.inputs), dtype)
+
+
+def in_dtype(values: Any, dtype: str) -> Any:
+    """The floats among arrays in a dtype."""
+    arrays = jax.tree.map(np.asarray, values)
+    return jax.tree.map(lambda a: a.astype(dtype) if a.dtype.kind == "f" else a, arrays)
 
 
 def loss_of(result: Any) -> Any:
@@ -67,29 +77,29 @@ def by_jax(name: str, dtype: str) -> Any:
         return loss_of(result), result
 
     gradient = jax.grad(target, tuple(range(len(given.params))), has_aux=True)
-    with jax.numpy_rank_promotion("allow"):
-        gradients, result = jax.jit(gradient, compiler_options=QUICK)(*arguments(given))
+    with jax.enable_x64(dtype == "float64"), jax.numpy_rank_promotion("allow"):
+        run = jax.jit(gradient, compiler_options=QUICK)
+        gradients, result = run(*arguments(name, dtype))
     return result, gradients
 
 
-def check_values(found: Any, expected: Any, tolerance: float) -> None:
-    """Each array is what is expected, up to its largest number times the tolerance."""
+def check_values(found: Any, name: str, dtype: str) -> None:
+    """Each array is that of JAX, up to its largest number times the tolerance."""
+    expected = in_dtype(by_jax(name, dtype if name in DEEP else "float64"), dtype)
     chex.assert_trees_all_equal_shapes_and_dtypes(found, expected)
-    found, expected = jax.tree.map(np.asarray, (found, expected))
+    found = jax.tree.map(np.asarray, found)
     paths = jax.tree_util.tree_leaves_with_path(expected)
     for one, (path, other) in zip(jax.tree.leaves(found), paths, strict=True):
         largest = np.max(np.abs(other))
         assert 0 < largest < np.inf, path
         where = jax.tree_util.keystr(path)
-        np.testing.assert_allclose(one, other, 0, tolerance * largest, err_msg=where)
+        np.testing.assert_allclose(one, other, 0, TOLERANCE[dtype] * largest, err_msg=where)
 
 
 @by_name
-@pytest.mark.parametrize("dtype", TOLERANCE)
-def test_the_loss_and_every_gradient_are_those_of_jax(name: str, dtype: str) -> None:
-    with jax.enable_x64(dtype == "float64"):
-        found = compiled(name, dtype)(*arguments(model(name, dtype)))
-        check_values(found, by_jax(name, dtype), TOLERANCE[dtype])
+def test_the_loss_and_every_gradient_are_those_of_jax(name: str) -> None:
+    found = compiled(name)(*arguments(name, "float32"))
+    check_values(found, name, "float32")
 
 
 @by_name
@@ -102,7 +112,7 @@ def test_the_adjoint_is_a_program_like_others(name: str) -> None:
 
 @by_name
 def test_simplified_and_legalized_it_has_the_same_values(name: str) -> None:
-    """And simplifying adds no product, be it of matrices or a convolution."""
+    """To 64 bits; and simplifying adds no product, be it of matrices or a convolution."""
     plain = adjoint(name, "float64")
     simplified = SimplifyGradient()(plain)
     assert 0 < products(simplified) <= products(plain)
@@ -110,8 +120,8 @@ def test_simplified_and_legalized_it_has_the_same_values(name: str) -> None:
     well_formed(legalized)
     with jax.enable_x64(True):
         run = jax.jit(to_jax(legalized, "main_adjoint"), compiler_options=QUICK)
-        found = run(*arguments(model(name, "float64")))
-        check_values(found, by_jax(name, "float64"), TOLERANCE["float64"])
+        found = run(*arguments(name, "float64"))
+    check_values(found, name, "float64")
 
 
 def products(module: IRModule) -> int:
@@ -128,7 +138,7 @@ def test_steps_down_the_gradient_lower_the_loss(name: str) -> None:
     given = model(name, "float32")
     params, losses = given.params, []
     for _ in range(3):
-        result, gradients = compiled(name, "float32")(*params, *given.inputs)
+        result, gradients = compiled(name)(*params, *given.inputs)
         losses.append(float(loss_of(result)))
         params = jax.tree.map(lambda p, g: p - np.float32(0.1) * g, params, gradients)
     assert losses[0] > losses[1] > losses[2]
