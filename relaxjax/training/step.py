@@ -107,7 +107,7 @@ class TrainStep:
         arrays = (*inputs, *targets)
         most = _MOST_BYTES // max(1, sum(array.size * array.dtype.itemsize for array in arrays))
         shapes = tuple(array.shape for array in arrays)
-        if most <= 1 or not all(map(_is_on_host, arrays)):
+        if not arrays or most <= 1 or not all(map(_is_on_host, arrays)):
             return 1
         if shapes not in self._counts:
             lowered = self._one.lower(state, inputs, targets)

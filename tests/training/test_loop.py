@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, batch, classifier, counting
@@ -108,6 +109,13 @@ def test_calls_hold_no_more_than_so_many_bytes(monkeypatch: pytest.MonkeyPatch) 
         trainer._step._counts.clear()
         assert trainer.best_steps_per_call(DATA[0]) == count
     trainer._step._counts.clear()
+
+
+def test_random_keys_and_batches_of_nothing_do_not_share_calls() -> None:
+    trainer = classifier()
+    step, state = trainer._step, trainer._state
+    assert step.best_count(state, (jax.random.key(0),), (DATA[0][1],)) == 1
+    assert step.best_count(state, (), ()) == 1
 
 
 def test_steps_with_convolutions_do_not_share_calls() -> None:
