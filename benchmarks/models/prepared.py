@@ -32,6 +32,8 @@ def prepared(
 ) -> IRModule:
     """The passes `first` on the model, then Gradient, and what makes its program fast or small.
 
+    Where it is simplified, convolutions are computed with their channels last before Gradient.
+
     By a memory `policy`, it is planned as a part of a training step with Adam.
     """
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
