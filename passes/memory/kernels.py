@@ -40,7 +40,13 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
     finder = _Finder(_unstored(program, tasks), program.in_place)
     for task in tasks:
         finder.add(task)
-    results = {b for var in program.results for b in finder.roots.get((var, False), ())}
+    sizes = {kernel.buffer: kernel.size for kernel in finder.found}
+    results = {
+        buffer
+        for var in program.results
+        for buffer in finder.roots.get((var, False), ())
+        if sizes[buffer] <= size_of(var)  # and not only a part of it
+    }
     return Kernels(tuple(finder.found), frozenset(results))
 
 
