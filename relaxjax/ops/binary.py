@@ -25,7 +25,7 @@ from .cost_rules import (
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .scaling import PRODUCT, QUOTIENT, SUM
-from .shapes import broadcast, common_dtype
+from .shapes import broadcast, common_dtype, require_real
 
 _ELEMENTWISE = {"elementwise": True}
 
@@ -38,10 +38,13 @@ def arithmetic(
     facts: Mapping[str, Any] | None = None,
     cost: CostRule = ELEMENTWISE,
     scaling: ScalingRule | None = None,
+    of_complex: bool = True,
 ) -> Op:
     """An operator on two tensors of one dtype, which is also the dtype of the result."""
 
     def infer(x1: TensorType, x2: TensorType) -> TensorType:
+        if not of_complex:
+            require_real(x1=x1, x2=x2)
         return broadcast(x1, x2, common_dtype(x1=x1, x2=x2))
 
     infer.__doc__ = doc
@@ -196,18 +199,21 @@ floor_divide = arithmetic(
     jnp.floor_divide,
     "Quotient rounded down: z = floor(x / y).",
     ZERO_GRADIENT,
+    of_complex=False,
 )
 mod = arithmetic(
     "mod",
     _remainder,
     "Remainder with the sign of x: z = x - trunc(x / y) * y.",
     _mod_gradient,
+    of_complex=False,
 )
 floor_mod = arithmetic(
     "floor_mod",
     jnp.remainder,
     "Remainder with the sign of y: z = x - floor(x / y) * y.",
     _floor_mod_gradient,
+    of_complex=False,
 )
 maximum = arithmetic(
     "maximum",
@@ -215,6 +221,7 @@ maximum = arithmetic(
     "Larger of two: z = max(x, y). A tie hands its whole adjoint to x.",
     _maximum_gradient,
     {"commutative": True, "associative": True, "idempotent": True},
+    of_complex=False,
 )
 minimum = arithmetic(
     "minimum",
@@ -222,6 +229,7 @@ minimum = arithmetic(
     "Smaller of two: z = min(x, y). A tie hands its whole adjoint to y.",
     _minimum_gradient,
     {"commutative": True, "associative": True, "idempotent": True},
+    of_complex=False,
 )
 atan2 = arithmetic(
     "atan2",
@@ -229,6 +237,7 @@ atan2 = arithmetic(
     "Angle of the point (x2, x1) in the plane: z = atan(x1 / x2), in the right quadrant.",
     _atan2_gradient,
     cost=TRANSCENDENTAL,
+    of_complex=False,
 )
 log_add_exp = arithmetic(
     "log_add_exp",
@@ -237,6 +246,7 @@ log_add_exp = arithmetic(
     _log_add_exp_gradient,
     {"commutative": True, "associative": True},
     per_element(TRANSCENDENTAL_FLOPS * 2 + 4),
+    of_complex=False,
 )
 
 equal = comparison(

@@ -46,6 +46,16 @@ def require_numbers(name: str, ty: TensorType) -> None:
         raise OpError(f"`{name}` must have a dtype of numbers, found bool")
 
 
+def require_real(**tensors: TensorType) -> None:
+    """A tensor of complex numbers is an error: they have no order."""
+    for name, ty in tensors.items():
+        if ty.dtype is not None and ty.dtype.startswith("complex"):
+            raise OpError(
+                f"`{name}` must have a dtype of real numbers, found {ty.dtype}: L.real and L.imag "
+                "take its parts"
+            )
+
+
 def require_sizes(name: str, sizes: Sequence[Dim]) -> None:
     """A negative size is an error; a symbolic one is not."""
     if any(isinstance(size, int) and size < 0 for size in sizes):

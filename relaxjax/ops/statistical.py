@@ -16,7 +16,14 @@ from .axis_layouts import REDUCED
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import Axes, op
 from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
-from .shapes import element_count, normalize_axes, normalize_axis, require_numbers, with_dtype
+from .shapes import (
+    element_count,
+    normalize_axes,
+    normalize_axis,
+    require_numbers,
+    require_real,
+    with_dtype,
+)
 
 
 def reduced_type(
@@ -45,12 +52,15 @@ def reduction(
     gradient: Callable[..., Expr],
     cost: CostRule = REDUCES,
     of_numbers: bool = False,
+    of_complex: bool = False,
 ) -> Op:
     """An operator that makes one element out of all those along `axis`, of the same dtype."""
 
     def infer(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
         if of_numbers:
             require_numbers("x", x)
+        if not of_complex:
+            require_real(x=x)
         return reduced_type(x, axis, keepdims, x.dtype)
 
     infer.__doc__ = doc
@@ -91,7 +101,7 @@ def _prod(x: Any, axis: Any, keepdims: bool) -> Any:
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
     """The mean; of integers, cut off towards zero."""
-    if jnp.issubdtype(x.dtype, jnp.floating):
+    if jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.mean(x, axis, keepdims=keepdims)
     total = jnp.sum(x, axis, jnp.int32, keepdims=keepdims)
     count = jnp.asarray(_count(x, axis)).astype(total.dtype)
@@ -166,8 +176,10 @@ def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr
     return with_reduced_axes(g, axis, keepdims) * call("permute_dims", others, back)
 
 
-sum = reduction("sum", _sum, "Sum of the elements along `axis`.", _sum_gradient)
-mean = reduction("mean", _mean, "Mean of the elements along `axis`.", _mean_gradient)
+sum = reduction("sum", _sum, "Sum of the elements along `axis`.", _sum_gradient, of_complex=True)
+mean = reduction(
+    "mean", _mean, "Mean of the elements along `axis`.", _mean_gradient, of_complex=True
+)
 variance = reduction(
     "variance",
     _variance,
@@ -186,7 +198,9 @@ std = reduction(
 )
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
-prod = reduction("prod", _prod, "Product of the elements along `axis`.", _prod_gradient)
+prod = reduction(
+    "prod", _prod, "Product of the elements along `axis`.", _prod_gradient, of_complex=True
+)
 
 
 def _median(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -244,6 +258,7 @@ def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> T
 
     Along one axis, a pair: the medians, and where they stand along it.
     """
+    require_real(x=x)
     value = reduced_type(x, axis, keepdims, x.dtype)
     if axis is None or len(axis) != 1:
         return value

@@ -15,7 +15,7 @@ from .arrays import keeping_dtype
 from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, CostRule, per_element
 from .declare import OpError, op
 from .emit import call, host_scalar, scalar, where
-from .shapes import with_dtype
+from .shapes import require_real, with_dtype
 
 
 def require_float(ty: TensorType, name: str) -> None:
@@ -31,10 +31,13 @@ def elementwise(
     gradient: GradientRule | NoGradient,
     facts: Mapping[str, Any] | None = None,
     cost: CostRule = ELEMENTWISE,
+    of_complex: bool = False,
 ) -> Op:
-    """An operator on tensors of any dtype, which the result keeps."""
+    """An operator on tensors of any dtype, or of any real one, which the result keeps."""
 
     def infer(x: TensorType) -> TensorType:
+        if not of_complex:
+            require_real(x=x)
         return x
 
     return _declared(name, keeping_dtype(lower), doc, gradient, facts, cost, infer)
@@ -209,6 +212,7 @@ negative = elementwise(
     "Negation: y = -x.",
     lambda g, y, x: -g,
     {"involution": True, "odd": True, "linear": True},
+    of_complex=True,
 )
 round = elementwise(
     "round",
@@ -251,6 +255,7 @@ square = elementwise(
     "Square: y = x * x.",
     lambda g, y, x: scalar(2, x) * g * x,
     {"even": True, "nonnegative": True},
+    of_complex=True,
 )
 tan = float_only("tan", lax.tan, "Tangent.", _tan_gradient, {"odd": True})
 tanh = float_only(
@@ -320,4 +325,5 @@ def _clip_gradient(g: Expr, y: Expr, x: Expr, min: Expr, max: Expr) -> tuple[Exp
 )
 def clip(x: TensorType, min: PrimType, max: PrimType) -> TensorType:
     """Bounded from below and above: y = min(max(x, lower), upper)."""
+    require_real(x=x)
     return x

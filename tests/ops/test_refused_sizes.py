@@ -115,6 +115,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: call("variance", t(3, dtype="bool")),
         "relax.variance: `x` must have a dtype of numbers, found bool",
     ),
+    "the larger of complex numbers": (
+        lambda: call("maximum", t(3, dtype="complex64"), t(3, dtype="complex64")),
+        "relax.maximum: `x1` must have a dtype of real numbers, found complex64: L.real and L.imag",
+    ),
     "losses of bools": (
         lambda: call("nn.nll_loss", t(3, 2, dtype="bool"), i(3)),
         "relax.nn.nll_loss: `predictions` must have a dtype of numbers, found bool",

@@ -15,7 +15,7 @@ from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
-from relaxjax.ops.shapes import common_dtype, normalize_axis
+from relaxjax.ops.shapes import common_dtype, normalize_axis, require_real
 from relaxjax.ops.sugar import sugar
 from relaxjax.ops.unary import require_float
 
@@ -67,6 +67,7 @@ def relu(data: TensorType) -> TensorType:
 
     Its derivative at 0 is 0, as in JAX and PyTorch; TVM's is 1.
     """
+    require_real(data=data)
     return data
 
 
