@@ -3,9 +3,11 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from .staging import Batch, Slot, Stage, signature
+
+T = TypeVar("T")
 
 
 class Call(NamedTuple):
@@ -42,28 +44,39 @@ def calls(
 
     `size` may be a function of the batch. Only batches of equal shapes share a call, and one for
     which `ends` holds, given how many there are up to it, is the last of its call. Batches that
-    share a call are copied side by side on the stage as they come.
+    share a call are copied side by side on the stage as they come. Where the batches end in an
+    error, those before it are given first.
     """
     stage = stage or Stage()
-    sizes: dict[Any, int] = {}
     slot: Slot | None = None
-    for step, batch in enumerate(islice(batches, skip, None), start=skip + 1):
-        kind = None if size == 1 else signature(batch)
-        if kind not in sizes:
-            sizes[kind] = size if isinstance(size, int) else size(batch)
-        if slot is not None and slot.kind != (sizes[kind], kind):
+    sized = _UpToError(_sized(islice(batches, skip, None), size))
+    for step, (batch, kind) in enumerate(sized, start=skip + 1):
+        if slot is not None and slot.kind != kind:
             yield _call(slot)
             slot = None
-        if sizes[kind] == 1:
+        if kind[0] == 1:
             yield Call(1, batch)
             continue
-        slot = slot or stage.slot(batch, sizes[kind])
+        slot = slot or stage.slot(batch, kind[0])
         slot.add(batch)
         if slot.count == slot.size or ends(step):
             yield _call(slot)
             slot = None
     if slot is not None:
         yield _call(slot)
+    sized.end()
+
+
+def _sized(
+    batches: Iterable[Batch], size: int | Callable[[Batch], int]
+) -> Iterator[tuple[Batch, tuple[int, Any]]]:
+    """Each batch with the kind of slot that it belongs in."""
+    sizes: dict[Any, int] = {}
+    for batch in batches:
+        kind = None if size == 1 else signature(batch)
+        if kind not in sizes:
+            sizes[kind] = size if isinstance(size, int) else size(batch)
+        yield batch, (sizes[kind], kind)
 
 
 def _call(slot: Slot) -> Call:
@@ -76,11 +89,34 @@ def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) ->
         yield from calls
         return
     waiting: deque[Call] = deque()
-    for call in calls:
-        waiting.append(call._replace(batch=place(call.batch)))
+    placed = _UpToError(call._replace(batch=place(call.batch)) for call in calls)
+    for call in placed:
+        waiting.append(call)
         if len(waiting) > depth:
             yield waiting.popleft()
     yield from waiting
+    placed.end()
+
+
+class _UpToError(Iterator[T]):
+    """The items before an error, which `end` raises once they are used."""
+
+    def __init__(self, items: Iterable[T]) -> None:
+        self._items = iter(items)
+        self._error: BaseException | None = None
+
+    def __next__(self) -> T:
+        try:
+            return next(self._items)
+        except StopIteration:
+            raise
+        except BaseException as error:
+            self._error = error
+            raise StopIteration from None
+
+    def end(self) -> None:
+        if self._error is not None:
+            raise self._error
 
 
 def _columns(batch: Mapping[str, Any], names: list[str]) -> list[Any]:

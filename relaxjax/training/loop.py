@@ -158,11 +158,15 @@ class _Plan:
             pairs, self.size_of_calls, position.steps, stage, lambda step: self.pauses(first + step)
         )
         made = position.total_steps
-        for call in ahead(planned, self.prefetch, self.trainer.place):
-            losses = self.update(made, call)
-            stage.read_by(losses)
-            yield call.steps, losses
-            made += call.steps
+        try:
+            for call in ahead(planned, self.prefetch, self.trainer.place):
+                losses = self.update(made, call)
+                stage.read_by(losses)
+                yield call.steps, losses
+                made += call.steps
+        except BaseException:
+            stage.forget()
+            raise
 
     @property
     def size_of_calls(self) -> int | Callable[[Batch], int]:

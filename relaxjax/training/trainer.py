@@ -20,6 +20,7 @@ from .door import all_to_device, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
+from .interrupts import Uninterrupted
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
 from .loop import Data, fit
 from .numerics import NumericsError, blame
@@ -142,7 +143,7 @@ class Trainer:
         The step may still be reading the batch: change no array in place before the loss is read.
         """
         self._check_initialised()
-        with self._step.dtypes():
+        with Uninterrupted(), self._step.dtypes():
             batch = self._batch(inputs, targets)
             loss, self._state = self._step(self._state, *batch)
         return loss
@@ -155,9 +156,9 @@ class Trainer:
         one program, so steps are the same bit for bit however they are spread over calls.
         """
         self._check_initialised()
-        with self._step.dtypes():
+        with Uninterrupted(), self._step.dtypes():
             batch = self._batch(inputs, targets)
-            steps = _items(batch) if count is None else count
+            steps = _steps(batch, count)
             losses, self._state = self._step.many(self._state, steps, *batch)
         return losses
 
@@ -169,7 +170,7 @@ class Trainer:
         Where it was not, or `is_sound` says that it was not before, the state stays as it is.
         """
         self._check_initialised()
-        with self._step.dtypes():
+        with Uninterrupted(), self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch)
             losses, flags, self._state = self._step.checked(self._state, sound, count, *given)
@@ -315,10 +316,12 @@ def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list | tuple) else (values,)
 
 
-def _items(batch: tuple[Arrays, Arrays]) -> int:
-    """How many batches are stacked."""
-    first = (*batch[0], *batch[1])[0]
-    return int(first.shape[0])
+def _steps(batch: tuple[Arrays, Arrays], count: int | None) -> int:
+    """How many steps to make on stacked batches: one on each unless so many are asked for."""
+    items = int((*batch[0], *batch[1])[0].shape[0])
+    if count is not None and not 0 <= count <= items:
+        raise ValueError(f"`count` must be 0 to {items}, as many batches as given, but is {count}")
+    return items if count is None else count
 
 
 def _given(what: str, taker: str, wanted: tuple[Var, ...], values: Sequence[Any]) -> Arrays:
