@@ -15,6 +15,7 @@ from .callbacks import Callback
 from .checkpoints import Checkpoints, Position
 from .feeding import Call, ahead, calls, paired
 from .guard import Checkable, Guard
+from .interrupts import Interrupts
 from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
@@ -71,10 +72,11 @@ def fit(
     position = plan.start()
     reports = list(position.reports)
     try:
-        while len(reports) < epochs and not plan.stops(reports):
-            reports.append(plan.epoch(data, eval_data, epochs, position))
-            position = Position(tuple(reports))
-            plan.finish_epoch(position)
+        with plan.interrupts:
+            while len(reports) < epochs and not plan.stops(reports):
+                reports.append(plan.epoch(data, eval_data, epochs, position))
+                position = Position(tuple(reports))
+                plan.finish_epoch(position)
     finally:
         for callback in plan.callbacks:
             callback.close()
@@ -96,6 +98,7 @@ class _Plan:
     check_numerics: bool = False
     chosen: list[Metric] = field(init=False)
     guard: Guard | None = field(init=False)
+    interrupts: Interrupts = field(init=False, default_factory=Interrupts)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", list(map(metric, self.metrics)))
@@ -158,15 +161,15 @@ class _Plan:
             pairs, self.size_of_calls, position.steps, stage, lambda step: self.pauses(first + step)
         )
         made = position.total_steps
-        try:
-            for call in ahead(planned, self.prefetch, self.trainer.place):
+        for call in ahead(planned, self.prefetch, self.trainer.place):
+            self.interrupts.hold()
+            try:
                 losses = self.update(made, call)
                 stage.read_by(losses)
-                yield call.steps, losses
-                made += call.steps
-        except BaseException:
-            stage.forget()
-            raise
+            finally:
+                self.interrupts.release()
+            yield call.steps, losses
+            made += call.steps
 
     @property
     def size_of_calls(self) -> int | Callable[[Batch], int]:

@@ -64,10 +64,6 @@ class Stage:
         self._slots.append(Slot(batch, size))
         return self._slots[-1]
 
-    def forget(self) -> None:
-        """Let go of all slots, where nobody knows who still reads them."""
-        self._slots.clear()
-
     def read_by(self, losses: Any) -> None:
         """The last slot has been read once these losses are there."""
         if self._slots:

@@ -20,7 +20,6 @@ from .door import all_to_device, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .initializers import xavier_uniform
-from .interrupts import Uninterrupted
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
 from .loop import Data, fit
 from .numerics import NumericsError, blame
@@ -143,7 +142,7 @@ class Trainer:
         The step may still be reading the batch: change no array in place before the loss is read.
         """
         self._check_initialised()
-        with Uninterrupted(), self._step.dtypes():
+        with self._step.dtypes():
             batch = self._batch(inputs, targets)
             loss, self._state = self._step(self._state, *batch)
         return loss
@@ -156,7 +155,7 @@ class Trainer:
         one program, so steps are the same bit for bit however they are spread over calls.
         """
         self._check_initialised()
-        with Uninterrupted(), self._step.dtypes():
+        with self._step.dtypes():
             batch = self._batch(inputs, targets)
             steps = _steps(batch, count)
             losses, self._state = self._step.many(self._state, steps, *batch)
@@ -170,7 +169,7 @@ class Trainer:
         Where it was not, or `is_sound` says that it was not before, the state stays as it is.
         """
         self._check_initialised()
-        with Uninterrupted(), self._step.dtypes():
+        with self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch)
             losses, flags, self._state = self._step.checked(self._state, sound, count, *given)

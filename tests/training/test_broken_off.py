@@ -1,6 +1,7 @@
 """Trainings that break off: no batch is lost, and the trainer is as a step left it."""
 
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ from small_models import batch, classifier
 
 from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.training import Callback, Lines, Trainer
-from relaxjax.training.interrupts import Uninterrupted
+from relaxjax.training.interrupts import Interrupts
 
 DATA = [batch(seed) for seed in range(5)]
 QUIET = Lines(lambda line: None)
@@ -76,7 +77,7 @@ def test_an_interrupt_during_a_step_waits_for_its_state(
         monkeypatch.setattr(step, name, _interrupted(getattr(step, name)))
     with pytest.raises(KeyboardInterrupt):
         other.fit(DATA[:1], 1, reporter=QUIET, **options)
-    assert not other.stage._slots, "the device may still read what lies there"
+    assert all(slot.readers for slot in other.stage._slots)
     monkeypatch.undo()
     other.fit(DATA[1:], 1, reporter=QUIET)
     same(other, plain)
@@ -91,19 +92,43 @@ def _interrupted(run: Any) -> Any:
     return interrupted
 
 
-def test_an_interrupt_goes_to_whom_it_would_have_gone_to() -> None:
-    got: list[int] = []
-    former = signal.signal(signal.SIGINT, lambda number, frame: got.append(number))
-    try:
-        with Uninterrupted():
-            signal.raise_signal(signal.SIGINT)
-            assert not got
-        assert got == [signal.SIGINT]
-        with Uninterrupted():
-            pass
-        assert got == [signal.SIGINT]
-    finally:
-        signal.signal(signal.SIGINT, former)
+@pytest.fixture
+def got() -> Iterator[list[int]]:
+    """The interrupts that come to somebody who waits for them."""
+    found: list[int] = []
+    former = signal.signal(signal.SIGINT, lambda number, frame: found.append(number))
+    yield found
+    signal.signal(signal.SIGINT, former)
+
+
+def test_interrupts_wait_only_while_they_are_held(got: list[int]) -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Interrupts() as interrupts:
+        signal.raise_signal(signal.SIGINT)
+        assert len(got) == 1
+        interrupts.hold()
+        signal.raise_signal(signal.SIGINT)
+        assert len(got) == 1
+        interrupts.release()
+        assert len(got) == 2
+        interrupts.release()
+    assert len(got) == 2
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_somebody_sets_meanwhile_stays(got: list[int]) -> None:
+    with Interrupts():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+
+
+def test_other_threads_train_as_well() -> None:
+    plain, other = started(), started()
+    plain.fit(DATA, 1, reporter=QUIET)
+    thread = threading.Thread(target=other.fit, args=(DATA, 1), kwargs={"reporter": QUIET})
+    thread.start()
+    thread.join()
+    same(other, plain)
 
 
 @pytest.mark.parametrize("count", [-1, 3])
