@@ -24,6 +24,7 @@ from .reading import (
 from .writing import in_order, of_shape
 
 _HIDDEN = -1e30  # a score from which no score of use is so far that it has any weight
+_COUNTING = ("int32", "uint32", "int64", "uint64")  # they count any sequence without coming round
 
 
 @dataclass(frozen=True)
@@ -173,7 +174,9 @@ def _counted(view: View, reading: Reading) -> tuple[int, float] | None:
     view, start = (view, 0.0) if moved is None else moved
     view = reading.peeled(view)
     count = reading.call(view.expr, "iota")
-    return None if count is None else (view.axes[count.attrs["dimension"]], start)
+    if count is None or dtype_of(count) not in _COUNTING:
+        return None
+    return view.axes[count.attrs["dimension"]], start
 
 
 def _attention(scores: _Scores, means: _Product, side: int, call: Call) -> Expr | None:

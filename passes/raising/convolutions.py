@@ -7,7 +7,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.registry import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import Reading, asks_for_precision, ndim_of, of_one_float, static_dims
+from .reading import Reading, asks_for_precision, dims_of, ndim_of, of_one_float, static_dims
 
 
 def convolution(call: Call, reading: Reading) -> Expr | None:
@@ -82,11 +82,12 @@ def _turned_round(kernel: Expr, layout: str, reading: Reading) -> tuple[Expr, st
 
 
 def _is_plain(call: Call) -> bool:
-    """Whether sums are rounded as usual, and no padding takes anything away."""
+    """Whether sums are rounded as usual, no padding takes anything away, and the kernel fits."""
     attrs = call.attrs
     pads = [pad for pair in attrs["padding"] for pad in pair]
     known = all(isinstance(pad, int) and pad >= 0 for pad in pads)
-    return known and attrs["batch_group_count"] == 1 and not asks_for_precision(call)
+    fits = 0 not in (dims_of(call) or ())
+    return known and fits and attrs["batch_group_count"] == 1 and not asks_for_precision(call)
 
 
 def _layouts(numbers: Mapping[str, Any], spatial: str) -> tuple[str, str, str]:

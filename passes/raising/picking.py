@@ -28,7 +28,9 @@ def picked_column(gather: Call, reading: Reading) -> Expr | None:
     if _batching(numbers) == by_row and dims_of(places) == (*dims[:-1], 1, 1):
         return places
     everywhere = ((), (), (0, 1), (0, 1))
-    return _second(places, reading) if last == 1 and _batching(numbers) == everywhere else None
+    if last != 1 or _batching(numbers) != everywhere or dims_of(places) != (dims[0], 2):
+        return None
+    return _second(places, reading)
 
 
 def _is_nan_outside(gather: Call) -> bool:

@@ -7,7 +7,7 @@ from relaxjax.ir.expr import Call, Expr, const
 from relaxjax.ir.registry import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import Reading, View, dtype_of, ndim_of, of_one_float
+from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float
 
 
 def max_pooling(call: Call, reading: Reading) -> Expr | None:
@@ -45,6 +45,8 @@ def _window(call: Call) -> dict[str, Any] | None:
     """A window as `relax` has it: two axes it does not slide along are images and channels."""
     attrs, ndim = call.attrs, ndim_of(call)
     if ndim - 2 not in SPATIAL or not of_one_float(call) or set(attrs["base_dilation"]) != {1}:
+        return None
+    if 0 in (dims_of(call) or ()):  # no window fits
         return None
     whole = [
         size == stride == step == 1 and low == high == 0

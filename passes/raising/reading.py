@@ -119,7 +119,7 @@ class Reading:
         while (stopped := self.args(view, "stop_gradient")) is not None:
             view = stopped[0]
         chosen = self.args(view, "select_n")
-        if chosen is not None and self._is_guarded(*chosen):
+        if chosen is not None and len(chosen) == 3 and self._is_guarded(*chosen):
             view = chosen[-1]
         floored = self.with_number(view, "max")
         if floored is not None and floored[1] == -math.inf:

@@ -276,6 +276,19 @@ def filled(x: Any) -> Any:
     return -jnp.take_along_axis(jax.nn.log_softmax(x), places, -1, mode="fill", fill_value=0.0)
 
 
+def by_one_of_several(x: Any) -> Any:
+    """What is taken off is one of three tensors, by their numbers."""
+    powers = jnp.exp(x - lax.select_n(jnp.zeros(x.shape, jnp.int32), x * 2, x * 3, x))
+    return powers / jnp.sum(powers, 1, keepdims=True)
+
+
+def seeing_in_8_bits(q: Any) -> Any:
+    """Numbers that begin again from below after 127."""
+    shape = (q.shape[1], q.shape[1])
+    rows, columns = (lax.broadcasted_iota(jnp.int8, shape, axis) for axis in (0, 1))
+    return seeing(rows >= columns)(q)
+
+
 LOWER = np.tril(np.ones((6, 6), bool))
 HIGHEST = lax.Precision.HIGHEST
 
@@ -290,6 +303,16 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         lambda x, w: conv(x, w, padding=((-1, 0), (0, 0))),
         (IMAGE, drawn(2, 2, 4, 3)),
         ["nn.conv2d"],
+    ),
+    "kernel that does not fit": (
+        lambda x, w: conv(x, w, padding="VALID"),
+        (IMAGE, drawn(7, 2, 4, 3)),
+        ["nn.conv2d"],
+    ),
+    "window that does not fit": (
+        lambda x: pooled(x, 0.0, lax.add, size=7),
+        (IMAGE,),
+        ["nn.avg_pool2d"],
     ),
     "batches in groups": (
         lambda x, w: conv(x, w, batch_group_count=2),
@@ -319,6 +342,12 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "turned statistics": (turned_norm, (drawn(4, 4),), ["nn.layer_norm"]),
     "unbiased variance": (unbiased_norm, (ROWS,), ["nn.layer_norm"]),
     "labels filled": (filled, (ROWS,), ["nn.softmax_nll_loss"]),
+    "labels of some rows": (
+        lambda x: jax.nn.log_softmax(x)[jnp.arange(2), LABELS[:2]],
+        (ROWS,),
+        ["nn.softmax_nll_loss"],
+    ),
+    "one of several taken off": (by_one_of_several, (ROWS,), ["nn.softmax"]),
     "labels clipped": (clipped, (ROWS,), ["nn.softmax_nll_loss"]),
     "other gelu": (lambda x: 0.5 * x * lax.erfc(-x), (ROWS,), ["nn.gelu"]),
     "other tanh": (
@@ -332,6 +361,7 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         ["nn.attention"],
     ),
     "seeing ahead": (seeing(LOWER.T), (SEQUENCE,), ["nn.attention"]),
+    "counting in 8 bits": (seeing_in_8_bits, (drawn(2, 130, 1, 2),), ["nn.attention"]),
     "barely hidden": (seeing(LOWER, -3.0), (SEQUENCE,), ["nn.attention"]),
 }
 
