@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.registry import get_op
@@ -78,11 +79,15 @@ def _factors(values: Mapping[Var, Expr], adjoint: Expr) -> tuple[Var, Var] | Non
 
 
 def _summed(values: Mapping[Var, Expr], adjoint: Expr) -> Var | None:
-    """What an adjoint is the sum of the rows of."""
+    """The matrix that an adjoint is the sum of the rows of, and not of its columns too."""
     total = _call(values, adjoint, "relax.collapse_sum_to")
-    if total is None or not isinstance(total.args[0], Var) or not isinstance(total.ty, TensorType):
+    if total is None:
         return None
-    return total.args[0] if total.ty.ndim == 1 else None
+    matrix = total.args[0]
+    after, before = _dims(total), _dims(matrix)
+    if after is None or before is None or not isinstance(matrix, Var):
+        return None
+    return matrix if len(before) == 2 and after == before[1:] else None
 
 
 def _call(values: Mapping[Var, Expr], expr: Expr, name: str) -> Call | None:
@@ -91,7 +96,7 @@ def _call(values: Mapping[Var, Expr], expr: Expr, name: str) -> Call | None:
 
 
 def _pays(left: Var, right: Var) -> bool:
-    a, b = (v.ty.dims if isinstance(v.ty, TensorType) else None for v in (left, right))
+    a, b = _dims(left), _dims(right)
     if a is None or b is None or len(a) != 2 or len(b) != 2:
         return False
     sizes = [dim for dim in (*a, b[1]) if isinstance(dim, int)]
@@ -99,6 +104,10 @@ def _pays(left: Var, right: Var) -> bool:
         return False
     rows, inputs, outputs = sizes
     return rows <= _FEW_ROWS and inputs * outputs >= _LARGE_WEIGHT
+
+
+def _dims(expr: Expr) -> tuple[Dim, ...] | None:
+    return expr.ty.dims if isinstance(expr.ty, TensorType) else None
 
 
 def _rows(builder: BlockBuilder, stack: Expr) -> Expr:

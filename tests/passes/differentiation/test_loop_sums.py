@@ -101,3 +101,14 @@ def test_the_adjoint_of_weights_alone_needs_nothing_of_what_is_given() -> None:
     expected = jax.grad(to_jax(module(2), "main"), argnums=(0, 3))(*args)
     found = to_jax(adjoint, "main_adjoint")(*args)[1]
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_bias_of_one_element_is_summed_over_columns_too() -> None:
+    source = SOURCE.replace("b: R.Tensor((64,)", "b: R.Tensor((1,)")
+    mod, args = from_source(source.replace("ROWS", "2").replace("REVERSE", "False")), arguments(2)
+    assert isinstance(mod, IRModule)
+    args = (*args[:3], args[3][:1], *args[4:])
+    expected = jax.grad(to_jax(mod, "main"), argnums=3)(*args)
+    adjoint = Gradient("main", require_grads=["w", "b"])(mod)
+    found = to_jax(adjoint, "main_adjoint")(*args)[1][1]
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
