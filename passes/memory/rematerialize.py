@@ -22,8 +22,9 @@ from .planning import BALANCED, FREE, POLICIES, Planner
 from .program import MemoryPlanError, Program, Step
 from .recompute import recomputed
 
-# A plan whose predicted peak is at most this share of another's does take less.
-_SURE = 0.85
+# A plan whose predicted peak is at most this share of another's does take less: where there are
+# convolutions, predictions were up to 2 times too low.
+_SURE = 0.5
 
 
 @pass_factory(opt_level=0)
