@@ -198,3 +198,32 @@ def test_losses_that_are_none(function: Any, has_aux: bool, message: str) -> Non
 def test_a_loss_is_a_function() -> None:
     with pytest.raises(TypeError, match="the loss must be a function of arrays, found 3 of type"):
         relaxjax.grad(3)  # type: ignore[arg-type]  # the mistake
+
+
+@pytest.mark.parametrize(
+    ("padding", "stride", "spread"),
+    [(((4, 0), (1, 5)), 1, 3), (((4, 4), (4, 0)), 1, 1), (((-1, 0), (1, -2)), 2, 1)],
+)
+def test_padding_wider_than_a_kernel_or_negative(padding: Any, stride: int, spread: int) -> None:
+    """Against JAX's forward mode, of cropped data: XLA reads beside what padding takes from."""
+    random = np.random.default_rng(0)
+    x, w, weights = (
+        random.normal(size=shape).astype("float32")
+        for shape in ((2, 5, 5, 2), (3, 2, 2, 3), (2, 1, 1, 3))
+    )
+
+    def weighed(x: jax.Array, w: jax.Array, padding: Any = padding) -> jax.Array:
+        names = ("NHWC", "HWIO", "NHWC")
+        result = jax.lax.conv_general_dilated(
+            x, w, (stride, stride), padding, (spread, spread), dimension_numbers=names
+        )
+        return jnp.sum(jnp.sin(result) * weights)
+
+    def cropped(x: jax.Array, w: jax.Array) -> jax.Array:
+        rows, columns = (slice(max(-low, 0), 5 - max(-high, 0)) for low, high in padding)
+        added = [(max(low, 0), max(high, 0)) for low, high in padding]
+        return weighed(x[:, rows, columns], w, added)
+
+    expected = jax.jit(jax.jacfwd(cropped, (0, 1)))(x, w)
+    found = relaxjax.grad(weighed, (0, 1))(x, w)
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)

@@ -35,13 +35,31 @@ def lowering_of(primitive: str) -> Callable[..., Any]:
     if primitive in _REBUILT:
         return lambda *args, **attrs: _REBUILT[primitive](*args, **_decoded(attrs))
 
-    def bind(*args: Any, **attrs: Any) -> Any:
+    def bind(*args: Any, **params: Any) -> Any:
         found = find_primitive(primitive)
         defaults = dict.fromkeys(optional_params(primitive)) | _FIXED.get(primitive, {})
-        results = found.bind(*args, **{**defaults, **_decoded(attrs)})
+        results = found.bind(*args, **{**defaults, **params})
         return tuple(results) if found.multiple_results else results
 
-    return bind
+    if primitive == "conv_general_dilated":
+        return lambda *args, **attrs: _convolved(bind, *args, **_decoded(attrs))
+    return lambda *args, **attrs: bind(*args, **_decoded(attrs))
+
+
+def _convolved(bind: Callable[..., Any], data: Any, kernel: Any, **params: Any) -> Any:
+    """A convolution; padding that takes something away does so before it.
+
+    XLA reads beyond the data else, on a CPU.
+    """
+    if not any(isinstance(pad, int) and pad < 0 for pair in params["padding"] for pad in pair):
+        return bind(data, kernel, **params)
+    axes = params["dimension_numbers"].lhs_spec[2:]
+    changes = [(0, 0, 0)] * data.ndim
+    for axis, pair, step in zip(axes, params["padding"], params["lhs_dilation"], strict=True):
+        changes[axis] = (*pair, step - 1)
+    padded = lax.pad(data, jnp.zeros((), data.dtype), changes)
+    plain = {"padding": ((0, 0),) * len(axes), "lhs_dilation": (1,) * len(axes)}
+    return bind(padded, kernel, **{**params, **plain})
 
 
 def dim_as_value(*, dim: Any, dtype: str) -> Any:
