@@ -6,6 +6,7 @@ for a turn on a busy core does not count there. That of the thread is what the c
 without what the device's threads do for it.
 """
 
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -42,15 +43,19 @@ class Times:
 
 
 def in_turns(contestants: Contestants, rounds: int) -> dict[str, Times]:
-    """Each contestant's times. All are called once before, to compile; nobody is always first.
+    """Each contestant's times. All are called once before, to compile.
+
+    Each round has an order of its own, so that nobody always follows the same other one, whose
+    threads may still be waiting for work, and whose data fills the caches.
 
     A contestant returns when its work is done: on JAX arrays, after `jax.block_until_ready`.
     """
     for run in contestants.values():
         run()
     order, found = list(contestants), {name: Times() for name in contestants}
+    dice = random.Random(0)
     for _ in range(rounds):
-        order.append(order.pop(0))
+        dice.shuffle(order)
         for name in order:
             clock, cpu, thread = seconds(contestants[name])
             old = found[name]
