@@ -41,8 +41,9 @@ def section(results: Results) -> str:
     machine = f"{results['processor']}, {results['cores']} cores"
     packages = [f"{name} {results[name]}" for name in ("jax", "torch") if name in results]
     versions = ", ".join([f"Python {results['python']}", *packages])
-    missing = "; ".join(name for name in MODELS if name not in results["models"]) or "none"
-    return f"""Measured on {machine}, {versions}, {results["date"]}; not measured then: {missing}.
+    missing = "; ".join(name for name in MODELS if name not in results["models"])
+    without = f"; not measured then: {missing}" if missing else ""
+    return f"""Measured on {machine}, {versions}, {results["date"]}{without}.
 
 ![Ratios of each model](suite.svg)
 
