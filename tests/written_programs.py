@@ -122,6 +122,7 @@ def _written_equation(eqn: Any, operands: list[Any]) -> tuple[Any, str]:
     """The operands and parameters of an equation; what a loop only reads stands in its body."""
     params = dict(eqn.params)
     bodies: list[Any] = []
+    params.pop("computation", None)  # of a reduction: the function that its program was traced of
     if eqn.primitive.name == "scan":
         count = params.pop("num_consts")
         params.pop("linear", None)  # one for each operand

@@ -232,6 +232,12 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: jax.vmap(lambda y: lax.while_loop(lambda z: z[0] < 9, lambda z: z * 2, y))(x),
         (X,),
     ),
+    "folds": (
+        lambda x: lax.reduce(
+            (x, x * 2), (x[0, 0], x[0, 1]), lambda a, b: (a[0] + b[0], lax.max(a[1], b[1])), (0,)
+        ),
+        (X,),
+    ),
     "branches": (lambda x, i: lax.switch(i[0], (jnp.sin, jnp.cos, jnp.tan), x), (X, I)),
     "two branches": (lambda x: lax.cond(x[0, 0] > 1, jnp.sin, lambda y: y * x.T, x), (X,)),
     "platforms": (

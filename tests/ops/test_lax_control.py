@@ -11,10 +11,12 @@ from jax_reading import read_module
 from parsing import parse_module
 
 from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Function
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
+from relaxjax.ops.cost import Cost, function_cost
 
 X = np.arange(6, dtype="float32").reshape(3, 2)
 ROW = TensorType((2,), "float32")
@@ -73,6 +75,24 @@ class Loops:
         return result
 
     @R.function
+    def extent(x: R.Tensor((3, 2), "float32")):
+        @R.function
+        def wider(
+            low: R.Tensor((), "float32"),
+            high: R.Tensor((), "float32"),
+            lower: R.Tensor((), "float32"),
+            higher: R.Tensor((), "float32"),
+        ):
+            least = L.min(low, lower)
+            most = L.max(high, higher)
+            return (least, most)
+
+        result = L.reduce(
+            wider, x, x, R.const(2.0, "float32"), R.const(3.0, "float32"), dimensions=[0]
+        )
+        return result
+
+    @R.function
     def here(x: R.Tensor((2,), "float32")):
         @R.function
         def elsewhere(y: R.Tensor((2,), "float32")):
@@ -110,6 +130,17 @@ def test_while_loop() -> None:
 def test_switch() -> None:
     for index, function in enumerate((jnp.sin, jnp.cos)):
         chex.assert_trees_all_close(run("choice", np.int32(index), X[1]), (function(X[1]),))
+
+
+def test_reduce() -> None:
+    chex.assert_trees_all_close(run("extent", X), (X.min(0), X.max(0)))
+    assert LOOPS["extent"].ret_ty == TupleType((ROW, ROW))
+
+
+def test_a_reduction_costs_its_function_at_each_element() -> None:
+    extent = LOOPS["extent"]
+    assert isinstance(extent, Function)
+    assert function_cost(extent, LOOPS) == Cost(6 * 2, 2 * X.nbytes + 8 + 2 * 8)
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the branch of the CPU is expected")

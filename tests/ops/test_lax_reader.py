@@ -113,6 +113,12 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     ),
     "fori_loop": (lambda x: lax.fori_loop(0, 3, lambda i, c: c * x + i, x), (X,)),
     "while_loop": (lambda x: lax.while_loop(lambda c: c.sum() < 99, lambda c: c + 1, x), (X,)),
+    "reduce": (
+        lambda x: lax.reduce(
+            (x, x * 2), (x[0, 0], x[0, 1]), lambda a, b: (a[0] + b[0], a[1] * b[1]), (1,)
+        ),
+        (X,),
+    ),
     "cond": (lambda x: lax.cond(x.sum() > 0, jnp.sin, lambda y: y * x, x), (X,)),
     "switch": (lambda x, i: lax.switch(i[0], [jnp.sin, jnp.cos, jnp.exp], x), (X, INDICES)),
     "by platform": (lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), (X,)),
@@ -298,10 +304,14 @@ def test_programs_of_several_devices_are_refused() -> None:
         read_function(mapped, X)
 
 
-def test_general_reductions_are_refused() -> None:
+def test_general_reductions_of_windows_are_refused() -> None:
     """Their computation is a program in a parameter."""
-    with pytest.raises(UnsupportedPrimitiveError, match="`reduce` has no form in the IR"):
-        read_function(lambda x: lax.reduce(x, 0.0, lambda a, b: a + b * b, (0,)), X)
+
+    def function(x: Any) -> Any:
+        return lax.reduce_window(x, 0.0, lambda a, b: a + b + a * b, (2, 2), (1, 1), "VALID")
+
+    with pytest.raises(UnsupportedPrimitiveError, match="`reduce_window` has no form in the IR"):
+        read_function(function, X)
 
 
 def _operators(function: Function) -> list[str]:

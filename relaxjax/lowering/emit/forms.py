@@ -224,6 +224,14 @@ def _while_loop(writing: Writing) -> str:
     return call(helper, *writing.texts, *writing.named())
 
 
+def _reduce(writing: Writing) -> str:
+    combine, *values = writing.texts
+    half = len(values) // 2
+    sides = sequence_text(values[:half]), sequence_text(values[half:])
+    folded = f"lambda left, right: {combine}(*left, *right)"
+    return call("lax.reduce", *sides, folded, writing.value("dimensions"))
+
+
 def _switch(writing: Writing) -> str:
     index, *rest = writing.operands
     functions, operands = _apart(rest)
@@ -269,6 +277,7 @@ FORMS: dict[str, Form] = {
     "random_split": _of_one_key("split", "shape"),
     "random_unwrap": _of_keys("key_data"),
     "random_wrap": _new_keys("wrap_key_data"),
+    "reduce": _reduce,
     "reduce_window_max": _reduce_window("max", _lowest),
     "reduce_window_min": _reduce_window("min", _highest),
     "reduce_window_sum": _reduce_window("add", lambda dtype: "0"),

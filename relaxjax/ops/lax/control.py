@@ -1,4 +1,4 @@
-"""Loops and branches of JAX: operators whose first arguments are Relax functions.
+"""Loops, branches and folds of JAX: operators whose first arguments are Relax functions.
 
 A function that is such an argument takes all it needs as parameters, and returns a tuple; the
 condition of a loop returns a scalar. The results of the operators are tuples.
@@ -92,6 +92,16 @@ def platform_lowering(*args: Any, platforms: Sequence[tuple[str, ...] | None]) -
     return chosen
 
 
+def reduce_lowering(combine: Body, *args: Any, dimensions: Sequence[int]) -> Arrays:
+    """The first half of the arguments folded into the second, all of them together."""
+    operands, starts = split(args, len(args) // 2)
+
+    def folded(left: Arrays, right: Arrays) -> Arrays:
+        return tuple(combine(*left, *right))
+
+    return tuple(lax.reduce(operands, starts, folded, dimensions))
+
+
 def split(values: Sequence[Any], *counts: int) -> Iterator[Arrays]:
     """`values` in parts of the given lengths, and the rest."""
     items = iter(values)
@@ -125,6 +135,20 @@ def _scan_type(call: Call) -> Type:
         raise OpError(f"lax.scan: the body must return a tuple, but it returns {ret}")
     carry, ys = ret.fields[: call.attrs["num_carry"]], ret.fields[call.attrs["num_carry"] :]
     return TupleType((*carry, *(_stacked(ty, call.attrs["length"]) for ty in ys)))
+
+
+def _reduced_type(call: Call) -> Type:
+    _function_type(call, 0)
+    operands, _ = split(call.args[1:], len(call.args) // 2)
+    return TupleType(tuple(_without(x.ty, call.attrs["dimensions"]) for x in operands))
+
+
+def _without(ty: Type | None, axes: Sequence[int]) -> Type:
+    assert isinstance(ty, TensorType), f"tensors are folded, not {ty}"
+    if ty.dims is None:
+        return TensorType(None, ty.dtype, ty.ndim - len(axes) if ty.ndim >= 0 else -1)
+    kept = [dim for axis, dim in enumerate(ty.dims) if axis not in axes]
+    return TensorType(kept, ty.dtype)
 
 
 def _stacked(ty: Type, length: Any) -> Type:
@@ -164,4 +188,11 @@ platform_dependent = declare(
     "platform_dependent(*branches, *operands): the branch for the platform compiled for.",
     lambda call: _function_type(call, 0).ret,
     platform_lowering,
+)
+
+reduce = declare(
+    "reduce",
+    "reduce(combine, *operands, *starts): tensors folded over dimensions, all of them together.",
+    _reduced_type,
+    reduce_lowering,
 )

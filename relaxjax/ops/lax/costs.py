@@ -165,6 +165,14 @@ def _one_step(call: Call, function_cost: FunctionCost) -> Cost:
     return sum(map(function_cost, _functions(call)), start=Cost())
 
 
+def _folded(call: Call, function_cost: FunctionCost) -> Cost:
+    """The function, as often as there are elements, in one pass over them."""
+    combined = function_cost(call.args[0])
+    read = [byte_count(arg.ty) for arg in call.args[1:]]
+    moved = sum(read, start=byte_count(call.ty))
+    return Cost(combined.flops * elements(call.args[1].ty), moved)
+
+
 def _dearest(call: Call, function_cost: FunctionCost) -> Cost:
     """The branch that costs most."""
     total = Cost()
@@ -243,6 +251,7 @@ _RULES: dict[str, CostRule] = {
     **_group(_of_matrices(25), "eig schur"),
     "scan": _scanned,
     "while_loop": _one_step,
+    "reduce": _folded,
     **_group(_dearest, "switch platform_dependent"),
 }
 

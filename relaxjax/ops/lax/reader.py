@@ -226,6 +226,12 @@ def _cond(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> 
     return reader.results(reader.emit(call, "switch"), wanted)
 
 
+def _reduce(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+    combine = reader.function(open_program(eqn.params["jaxpr"]), "combine")
+    call = control.reduce(combine, *args, dimensions=tuple(eqn.params["dimensions"]))
+    return reader.results(reader.emit(call, "reduce"), wanted)
+
+
 class PlatformIndex:
     """Stands for the number of the branch that is for the platform compiled for."""
 
@@ -249,6 +255,7 @@ _CONTROL: dict[str, Callable[[Reader, Any, list[Any], Sequence[bool]], Any]] = {
     "while": _while,
     "cond": _cond,
     "platform_index": _platform_index,
+    "reduce": _reduce,
 }
 
 # Equations that change nothing which the IR knows of: weak types, copies, the default device.

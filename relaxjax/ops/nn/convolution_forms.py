@@ -26,6 +26,7 @@ _MANY_OUTPUTS, _LARGE_KERNEL = 16, 25
 # Products are faster than XLA's convolution where there are so many channels on both sides,
 # in images of so few places, and so few of these in a batch.
 WIDE, SMALL, LONG = 128, 64, 1024
+_AT_A_TIME = 16  # arrays that are added up in one pass
 FEW = 4  # channels, of which XLA's own convolution is slow
 _USUAL = 32  # what a batch counts whose size is known when the program runs only
 
@@ -143,11 +144,10 @@ class Convolution:
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"I{self.spatial}O"))
         apart = (*kernel.shape[:-1], self.groups, kernel.shape[-1] // self.groups)
         kernel = lax.reshape(kernel, apart).astype(dtype)
-        whole = windows.swapped(axes)
-        sums = [
-            jnp.sum(whole.at(padded, place)[..., None].astype(dtype) * kernel, (0, *axes))
-            for place in whole.places()
-        ]
+        whole, inside = windows.swapped(axes), tuple(range(len(axes)))
+        padded = lax.optimization_barrier(padded.astype(dtype))
+        products = [whole.at(padded, place)[..., None] * kernel for place in whole.places()]
+        sums = [jnp.sum(image_sum, inside) for image_sum in _added_up(products)]
         out = lax.reshape(jnp.stack(sums, -1), (1, weight.shape[-1], *windows.counts))
         return jnp.transpose(out, permutation(f"NC{self.spatial}", self.out_layout))
 
@@ -240,7 +240,8 @@ class Convolution:
     def _shifts(self, data: Any, weight: Any, dtype: Any) -> Any:
         windows = self.windows(data.shape, weight)
         padded, vectors = windows.padded(data, 0).astype(dtype), self.vectors(weight, dtype)
-        padded = self.repeated(padded, weight)
+        # Apart from what made it, which would be computed for each place again.
+        padded = lax.optimization_barrier(self.repeated(padded, weight))
         parts = (windows.at(padded, place) * vectors[place] for place in windows.places())
         out = functools.reduce(jnp.add, parts)
         return jnp.transpose(out, permutation(self.data_layout, self.out_layout))
@@ -268,6 +269,20 @@ class Convolution:
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"{self.spatial}OI"))
         channels = [kernel.shape[-2] if letter == "C" else 1 for letter in self.data_layout]
         return lax.reshape(kernel.astype(dtype), (*kernel.shape[:-2], *channels))
+
+
+def _added_up(arrays: Sequence[Any]) -> list[Any]:
+    """The sum of each over its first axis: of several arrays at a time in one pass.
+
+    XLA reads what they are made of once for all of them then, and writes out none.
+    """
+
+    def both(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
+        return list(map(jnp.add, left, right))
+
+    parts = [arrays[start : start + _AT_A_TIME] for start in range(0, len(arrays), _AT_A_TIME)]
+    zero = jnp.zeros((), arrays[0].dtype)
+    return [out for part in parts for out in lax.reduce(part, [zero] * len(part), both, (0,))]
 
 
 @dataclass(frozen=True, slots=True)
