@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
+from operator import is_
 from typing import Any
 
 from .attrs import Attrs
@@ -210,8 +211,7 @@ class BlockBuilder:
         """`expr` in a form that may stand as an argument: a leaf, or a tuple of leaves."""
         if isinstance(expr, Tuple):
             fields = tuple(self.normalize_leaf(item) for item in expr.fields)
-            same = all(a is b for a, b in zip(fields, expr.fields, strict=True))
-            return expr if same else Tuple(fields, span=expr.span)
+            return expr if _same(expr.fields, fields) else Tuple(fields, span=expr.span)
         if isinstance(expr, Call | TupleGetItem | If | SeqExpr | Function):
             return self._emit_once(expr)
         return expr
@@ -336,12 +336,13 @@ def make_function(
 
 def _with(expr: Expr, **changes: Any) -> Expr:
     """`expr` with other parts, its type forgotten where they differ."""
-    if all(_same(getattr(expr, name), value) for name, value in changes.items()):
-        return expr
-    return replace(expr, ty=None, **changes)
+    for name, value in changes.items():
+        if not _same(getattr(expr, name), value):
+            return replace(expr, ty=None, **changes)
+    return expr
 
 
 def _same(old: Any, new: Any) -> bool:
     if isinstance(old, tuple):
-        return len(old) == len(new) and all(a is b for a, b in zip(old, new, strict=True))
+        return len(old) == len(new) and all(map(is_, old, new))
     return old is new

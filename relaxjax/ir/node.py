@@ -1,6 +1,8 @@
 """What every piece of the IR shares: it is frozen, it knows its place, it prints as script."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import Any, TypeVar
 
 from .printer import ScriptText, print_node
@@ -45,7 +47,22 @@ class Node:
 
 def replace(node: N, **changes: Any) -> N:
     """`node` with some fields changed; `node` itself where nothing changes."""
-    if all(getattr(node, name) is value for name, value in changes.items()):
+    if unchanged(node, changes):
         return node
-    values = {item.name: getattr(node, item.name) for item in fields(node) if item.init}
-    return type(node)(**{**values, **changes})
+    kind = type(node)
+    names = _init_fields(kind)  # type: ignore[arg-type]  # a class is hashable
+    kept = {name: getattr(node, name) for name in names if name not in changes}
+    return kind(**kept, **changes)
+
+
+def unchanged(node: Node, changes: Mapping[str, Any]) -> bool:
+    """Whether the fields are these very objects already."""
+    for name, value in changes.items():  # noqa: SIM110  # a generator here takes twice as long
+        if getattr(node, name) is not value:
+            return False
+    return True
+
+
+@cache
+def _init_fields(kind: type[Node]) -> tuple[str, ...]:
+    return tuple(item.name for item in fields(kind) if item.init)

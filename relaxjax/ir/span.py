@@ -1,8 +1,6 @@
 """Where in the user's own text a node comes from, and how an error says so."""
 
 import linecache
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -36,14 +34,20 @@ class Span:
         return f"  at {self}\n    {line.strip()}\n    {carets}"
 
 
-@contextmanager
-def located(span: Span | None) -> Iterator[None]:
+class located:  # noqa: N801  # it reads as a word after `with`
     """Add the user's location to any exception raised inside, once: the innermost wins."""
-    try:
-        yield
-    except Exception as error:
-        add_location(error, span)
-        raise
+
+    __slots__ = ("span",)
+
+    def __init__(self, span: Span | None) -> None:
+        self.span = span
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, Exception):
+            add_location(error, self.span)
 
 
 def add_location(error: BaseException, span: Span | None) -> None:

@@ -6,7 +6,7 @@ bound symbolic dimensions replaced by numbers. Two programs are equal where thei
 
 import hashlib
 from collections import ChainMap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -24,7 +24,7 @@ from .types import FuncType, Type
 from .walk import definable_symbols
 
 # Where a fact was found: the place around it, the step from there, and what stands here.
-Place: TypeAlias = "tuple[Place | None, str, Any]"
+Place: TypeAlias = "tuple[Place | None, str | int, Any]"
 
 _END = object()
 
@@ -112,53 +112,45 @@ class _Layout:
     def value(self, place: Place) -> None:
         """Lay out what stands at a place: a node, an attribute, a dimension."""
         value = place[2]
-        match value:
-            case SymbolicExpr():
-                self.add(self.dim(value), place)
-            case Var():
-                self.var(value, place)
-            case Op() | GlobalVar():
-                self.add(f"{type(value).__name__} {value.name}", place)
-            case Node() if not isinstance(value, Constant):
-                self.add(type(value).__name__, place)
-                self.node(value, place)
-            case tuple():
-                self.add("tuple", place)
-                self.items(value, place)
-            case Attrs():
-                self.add("Attrs", place)
-                self.mapping(value, place)
-            case None | bool() | int() | float() | complex() | str() | VDevice():
-                # The text tells 1, 1.0 and True apart, and a nan is equal to a nan.
-                self.add(f"{type(value).__name__} {value!r}", place)
-            case _:
-                self.add(value, place)
+        for kind in type(value).__mro__:
+            if kind in _WAYS:
+                _WAYS[kind](self, value, place)
+                return
+
+    def whole(self, value: Any, place: Place) -> None:
+        self.add(value, place)
+
+    def named(self, value: Op | GlobalVar, place: Place) -> None:
+        self.add(f"{type(value).__name__} {value.name}", place)
+
+    def plain(self, value: Any, place: Place) -> None:
+        """The text tells 1, 1.0 and True apart, and a nan is equal to a nan."""
+        self.add(f"{type(value).__name__} {value!r}", place)
 
     def node(self, node: Node, place: Place) -> None:
-        match node:
-            case IRModule():
-                self.module(node, place)
-            case Function():
-                self.function(node, place)
-            case FuncType():
-                with self.scope():
-                    self.define_dims(*(node.params or ()))
-                    self.fields(node, place)
-            case SeqExpr():
-                with self.scope():
-                    self.fields(node, place)
-            case VarBinding():
-                self.define(node.var, (place, ".var", node.var))
-                self.value((place, ".value", node.value))
-            case MatchCast():
-                self.define_dims(node.ty)
-                self.define(node.var, (place, ".var", node.var))
-                self.value((place, ".value", node.value))
-                self.value((place, ".ty", node.ty))
-            case _:
-                self.fields(node, place)
+        self.add(type(node).__name__, place)
+        self.fields(node, place)
+
+    def binding(self, binding: VarBinding | MatchCast, place: Place) -> None:
+        self.add(type(binding).__name__, place)
+        ty = binding.ty if isinstance(binding, MatchCast) else None
+        self.define_dims(ty)
+        self.define(binding.var, (place, ".var", binding.var))
+        self.value((place, ".value", binding.value))
+        if isinstance(binding, MatchCast):
+            self.value((place, ".ty", ty))
+
+    def func_type(self, ty: FuncType, place: Place) -> None:
+        with self.scope():
+            self.define_dims(*(ty.params or ()))
+            self.node(ty, place)
+
+    def sequence(self, seq: SeqExpr, place: Place) -> None:
+        with self.scope():
+            self.node(seq, place)
 
     def module(self, module: IRModule, place: Place) -> None:
+        self.add(type(module).__name__, place)
         for name in sorted(module):
             self.add(name, (place, name, module[name]))
             self.value((place, name, module[name]))
@@ -167,6 +159,7 @@ class _Layout:
         self.value((place, "global_infos", Attrs(module.global_infos)))
 
     def function(self, function: Function, place: Place) -> None:
+        self.add(type(function).__name__, place)
         with self.scope():
             self.define_dims(*(param.ty for param in function.params))
             for param in function.params:
@@ -181,16 +174,18 @@ class _Layout:
         self.places.append(place)
 
     def fields(self, node: Node, place: Place, skip: str = "") -> None:
-        for name in _compared_fields(type(node)):  # type: ignore[arg-type]  # a class is hashable
+        for name, step in _compared_fields(type(node)):  # type: ignore[arg-type]  # it is hashable
             if name != skip:
-                self.value((place, f".{name}", getattr(node, name)))
+                self.value((place, step, getattr(node, name)))
 
     def items(self, items: tuple[Any, ...], place: Place) -> None:
+        self.add("tuple", place)
         for index, item in enumerate(items):
-            self.value((place, f"[{index}]", item))
-        self.add(_END, (place, f"[{len(items)}]", _END))
+            self.value((place, index, item))
+        self.add(_END, (place, len(items), _END))
 
     def mapping(self, attrs: Attrs, place: Place) -> None:
+        self.add("Attrs", place)
         for name, item in sorted(attrs.items()):
             step = f"[{name!r}]"
             self.add(step, (place, step, item))
@@ -243,11 +238,33 @@ class _Layout:
             self.dims.popitem()
 
 
+# The ways to lay out what is of a class, or of one that is derived from it.
+_WAYS: dict[type, Callable[[_Layout, Any, Place], None]] = {
+    SymbolicExpr: lambda layout, dim, place: layout.add(layout.dim(dim), place),
+    Var: _Layout.var,
+    Op: _Layout.named,
+    GlobalVar: _Layout.named,
+    Constant: _Layout.whole,
+    IRModule: _Layout.module,
+    Function: _Layout.function,
+    FuncType: _Layout.func_type,
+    SeqExpr: _Layout.sequence,
+    VarBinding: _Layout.binding,
+    MatchCast: _Layout.binding,
+    Node: _Layout.node,
+    tuple: _Layout.items,
+    Attrs: _Layout.mapping,
+    **dict.fromkeys((type(None), int, float, complex, str, VDevice), _Layout.plain),
+    object: _Layout.whole,
+}
+
+
 @cache
-def _compared_fields(kind: type[Node]) -> tuple[str, ...]:
-    """What dataclass equality counts, and where the type is stated that too."""
+def _compared_fields(kind: type[Node]) -> tuple[tuple[str, str], ...]:
+    """What dataclass equality counts, and where the type is stated that too; a step for each."""
     stated = ("ty",) if kind is ExternFunc else ()
-    return (*(item.name for item in fields(kind) if item.compare), *stated)
+    names = (*(item.name for item in fields(kind) if item.compare), *stated)
+    return tuple((name, f".{name}") for name in names)
 
 
 def _difference_text(left: Place, right: Place) -> str:
@@ -266,7 +283,8 @@ def _path(place: Place) -> str:
     steps = []
     around: Place | None = place
     while around is not None:
-        steps.append(around[1])
+        step = around[1]
+        steps.append(step if isinstance(step, str) else f"[{step}]")
         around = around[0]
     return "".join(reversed(steps)).lstrip(".")
 

@@ -1,6 +1,7 @@
 """Walking expressions: functions, not visitor classes."""
 
 from collections.abc import Callable, Iterator, Mapping
+from operator import is_
 from typing import Any
 
 from .attrs import Attrs
@@ -16,37 +17,42 @@ from .expr import (
     Var,
 )
 from .function import Binding, BindingBlock, Function, If, SeqExpr
-from .node import replace
+from .node import replace, unchanged
 from .types import FuncType, ShapeType, TensorType, TupleType, Type
 
 Rule = Callable[[Expr], Expr]
 
 
-def children(expr: Expr) -> Iterator[Expr]:
+def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside `expr`, in the order in which they are evaluated."""
     match expr:
+        case Var():
+            return ()
         case Call():
-            yield expr.op
-            yield from expr.args
+            return (expr.op, *expr.args)
         case Tuple():
-            yield from expr.fields
+            return expr.fields
         case TupleGetItem():
-            yield expr.tuple_value
+            return (expr.tuple_value,)
         case SeqExpr():
-            for binding in expr.bindings():
-                yield binding.value
-            yield expr.body
+            return (*(binding.value for binding in expr.bindings()), expr.body)
         case If():
-            yield from (expr.cond, expr.true_branch, expr.false_branch)
+            return (expr.cond, expr.true_branch, expr.false_branch)
         case Function():
-            yield expr.body
+            return (expr.body,)
+        case _:
+            return ()
 
 
 def post_order(expr: Expr) -> Iterator[Expr]:
     """`expr` and everything inside it, children first. Variables are visited at their uses."""
-    for child in children(expr):
-        yield from post_order(child)
-    yield expr
+    # From the end: each expression before what is inside it, the last of that first.
+    found: list[Expr] = []
+    waiting = [expr]
+    while waiting:
+        found.append(waiting.pop())
+        waiting += children(found[-1])
+    return reversed(found)
 
 
 def rewrite(expr: Expr, rule: Rule) -> Expr:
@@ -240,7 +246,7 @@ def map_children(expr: Expr, visit: Rule) -> Expr:
 
 def _retyped(expr: Expr, **changes: Any) -> Expr:
     """`expr` with other children; a tuple's type follows its children, a call keeps its type."""
-    if all(getattr(expr, name) is value for name, value in changes.items()):
+    if unchanged(expr, changes):
         return expr
     return replace(expr, **changes) if isinstance(expr, Call) else replace(expr, ty=None, **changes)
 
@@ -253,9 +259,7 @@ def _map_block(block: BindingBlock, change: Callable[[Binding], Binding | None])
 def kept(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
     """`new` as a tuple, or `old` itself where every item is the same object."""
     fresh = tuple(new)
-    if len(fresh) == len(old) and all(a is b for a, b in zip(old, fresh, strict=True)):
-        return old
-    return fresh
+    return old if len(fresh) == len(old) and all(map(is_, old, fresh)) else fresh
 
 
 def _definitions(expr: Expr) -> Iterator[Var]:
