@@ -227,6 +227,21 @@ SHIFTS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         [(2, 4, 5, 5), (4, 1, 3, 3)],
         {"groups": 4, "strides": 2},
     ),
+    "put back, three phases": (
+        "relax.nn.conv2d_transpose",
+        [(2, 4, 5, 5), (4, 1, 3, 3)],
+        {"groups": 4, "strides": 3, "padding": 1, "output_padding": 2},
+    ),
+    "put back, strides and dilation": (
+        "relax.nn.conv2d_transpose",
+        [(2, 4, 5, 5), (4, 1, 3, 4)],
+        {"groups": 4, "strides": [2, 1], "dilation": [3, 2], "padding": [4, 0, 1, 3]},
+    ),
+    "put back, where nothing is reached": (
+        "relax.nn.conv2d_transpose",
+        [(2, 4, 2, 2), (4, 1, 1, 1)],
+        {"groups": 4, "strides": 3, "padding": [1, 1, 2, 2]},
+    ),
     "put back, several kernels a channel": (
         "relax.nn.conv2d_transpose",
         [(2, 6, 5, 5), (6, 1, 3, 3)],
@@ -244,6 +259,14 @@ def test_convolutions_that_a_cpu_computes_by_shifts(
     assert on_cpu["optimization_barrier"] == (0 if "transpose" in name else 1)
     assert (on_gpu[CONVOLUTION], on_gpu[PRODUCT]) == (1, 0)
     both_agree(name, *shapes, **attrs)
+
+
+def test_what_is_put_back_is_padded_once_and_each_phase_is_moved_once() -> None:
+    """Padded for each place of the kernel, what the data is made of is computed nine times."""
+    shapes = [(2, 4, 5, 5), (4, 1, 3, 3)]
+    found = chosen("cpu", "relax.nn.conv2d_transpose", *shapes, groups=4, strides=2, padding=1)
+    assert (found["pad"], found["slice"]) == (1 + 4, 2 * 9)  # of the data, and of the kernel
+    assert (found["mul"], found["add"]) == (9, 5 + 3)
 
 
 # What stays a convolution on a CPU too, where the other forms were measured slower.

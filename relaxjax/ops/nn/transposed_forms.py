@@ -15,9 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, known, usual
+from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, Work, known, usual
 from .kernel_matrices import KernelMatrix
 from .layouts import by_letter, permutation, relabelled, window_span
+from .phases import put_back_by_phases
 from .windows import Windows
 
 # From so many places on, a window that reaches over the border is mostly outside of the data.
@@ -33,18 +34,12 @@ class TransposedConvolution:
 
     def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
         """A convolution of the data, spread out by the strides, with the kernel turned round."""
-        pads = [
-            (span - 1 - low, span - 1 - high + extra)
-            for span, (low, high), extra in zip(
-                self._spans(weight), self.of.pads, self.more, strict=True
-            )
-        ]
         kernel, layout = self._turned_round(weight)
         return lax.conv_general_dilated(
             data,
             kernel,
-            (1,) * len(pads),
-            pads,
+            (1,) * len(self.of.strides),
+            self._pads(weight),
             lhs_dilation=self.of.strides,
             rhs_dilation=self.of.dilation,
             dimension_numbers=(self.of.data_layout, layout, self.of.out_layout),
@@ -55,12 +50,26 @@ class TransposedConvolution:
     def on_cpu(self, data: Any, weight: Any, dtype: Any) -> Any:
         """A sum over the places of the kernel, where that is fast on a CPU, else by XLA."""
         if self.of.groups > 1 and self.of.is_sum_of_shifts(weight):
+            if self._is_one_by_one(data):
+                return self._by_phases(data, weight, dtype)
             return self._put_back(self._by_channel(data, weight, dtype), weight)
+        if all(stride == 1 for stride in self.of.strides) and self.of.groups == 1:
+            kernel, layout = self._turned_round(weight)
+            direct = replace(self.of, pads=self._pads(weight), kernel_layout=layout)
+            windows = direct.windows(data.shape, kernel)
+            work = Work.of(direct, data, kernel, windows)
+            if work is not None and work.is_tiles(data, dtype):
+                return direct.by_tiles(data, kernel, windows)
         if self._is_product(data, weight):
             last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
             return last._put_back(last._by_product(rows, weight, dtype), weight)
         return self.by_xla(data, weight, dtype)
+
+    def _is_one_by_one(self, data: Any) -> bool:
+        """Whether a group has one channel of the data, and lengths are known."""
+        is_single = data.shape[self.of.data_layout.index("C")] == self.of.groups
+        return is_single and known((*(data.shape[axis] for axis in self.of.axes), *self.more))
 
     def _is_product(self, data: Any, weight: Any) -> bool:
         """Whether XLA computes much for nothing, or without products of matrices."""
@@ -88,6 +97,13 @@ class TransposedConvolution:
         batch = usual(data.shape[self.of.data_layout.index("N")])
         wide = min(sizes["I"], sizes["O"]) >= WIDE and elements <= SMALL
         return bool(wide and batch * elements <= LONG)
+
+    def _pads(self, weight: Any) -> tuple[tuple[Any, Any], ...]:
+        """Those of the convolution with the kernel turned round."""
+        sides = zip(self._spans(weight), self.of.pads, self.more, strict=True)
+        return tuple(
+            (span - 1 - low, span - 1 - high + extra) for span, (low, high), extra in sides
+        )
 
     def _spans(self, weight: Any) -> list[Any]:
         sizes = by_letter(weight.shape, self.of.kernel_layout)
@@ -122,7 +138,7 @@ class TransposedConvolution:
     def _by_channel(self, data: Any, weight: Any, dtype: Any) -> Mapping[tuple[int, ...], Any]:
         """The data times the kernel at each of its places, where a group has one channel of both.
 
-        Several channels of the data in a group are added up.
+        The channels of the data in a group are added up.
         """
         vectors = self.of.vectors(weight, dtype)
         size, channel = vectors.shape[: len(self.of.strides)], self.of.data_layout.index("C")
@@ -134,6 +150,18 @@ class TransposedConvolution:
             return products if single else jnp.sum(products.reshape(apart), channel + 1)
 
         return {place: part(place) for place in np.ndindex(size)}
+
+    def _by_phases(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The same where a group has one channel of the data too, as sums of slices of it."""
+        of, windows = self.of, self._windows(data, weight)
+        lengths = [
+            length - low - high
+            for length, (low, high) in zip(
+                self._lengths(windows.counts, weight), of.pads, strict=True
+            )
+        ]
+        out = put_back_by_phases(data.astype(dtype), of.vectors(weight, dtype), windows, lengths)
+        return jnp.transpose(out, permutation(of.data_layout, of.out_layout))
 
     def _by_product(self, data: Any, weight: Any, dtype: Any) -> Mapping[tuple[int, ...], Any]:
         """The data, its channels last, times the whole kernel as one matrix."""
@@ -157,13 +185,17 @@ class TransposedConvolution:
 
     def _put_back(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
         """The sum of tensors, each spread by the strides and moved to a place of the windows."""
-        of, shape = self.of, list(next(iter(parts.values())).shape)
-        sizes = by_letter(weight.shape, of.kernel_layout)
-        size = tuple(sizes[letter] for letter in of.spatial)
-        counts = tuple(shape[axis] for axis in of.axes)
-        windows = Windows(of.axes, size, of.strides, of.pads, of.dilation, counts)
-        for axis, length in zip(of.axes, self._lengths(counts, weight), strict=True):
+        of, one = self.of, next(iter(parts.values()))
+        windows, shape = self._windows(one, weight), list(one.shape)
+        for axis, length in zip(of.axes, self._lengths(windows.counts, weight), strict=True):
             shape[axis] = length
         moved = (windows.back(part, place, shape) for place, part in parts.items())
         out = windows.unpadded(functools.reduce(jnp.add, moved))
         return jnp.transpose(out, permutation(of.data_layout, of.out_layout))
+
+    def _windows(self, data: Any, weight: Any) -> Windows:
+        """The windows of the convolution that this is the transpose of: one for each element."""
+        of, sizes = self.of, by_letter(weight.shape, self.of.kernel_layout)
+        size = tuple(sizes[letter] for letter in of.spatial)
+        counts = tuple(data.shape[axis] for axis in of.axes)
+        return Windows(of.axes, size, of.strides, of.pads, of.dilation, counts)

@@ -78,7 +78,14 @@ class Windows:
 
     def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
         """Values, one for each window, at one place of them in zeros of the padded shape."""
-        return self.moved(self.spread(values, 0), place, shape)
+        sides = []
+        for axis, inside, step, stride in zip(
+            self.axes, place, self.dilation, self.strides, strict=True
+        ):
+            start, reach = inside * step, (values.shape[axis] - 1) * stride + 1
+            sides.append((start, shape[axis] - start - reach, stride - 1))
+        zero = jnp.zeros((), values.dtype)
+        return lax.pad(values, zero, self.along(values.ndim, sides, (0, 0, 0)))
 
     def spread(self, values: Any, filling: Any) -> Any:
         """Values, one for each window, as far apart as the windows, with a filling in between."""
