@@ -15,7 +15,6 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from . import winograd
 from .kernel_matrices import KernelMatrix
 from .layouts import SPATIAL, by_letter, permutation, relabelled, window_span
 from .windows import Windows
@@ -86,10 +85,6 @@ class Convolution:
         work = Work.of(self, data, weight, windows)
         if work is None:
             return self.by_xla(data, weight, dtype)
-        if work.is_tiles(data, dtype):
-            return self.by_tiles(data, weight, windows)
-        if work.is_tiles_of_gradient(data, dtype):
-            return self._gradient_by_tiles(data, weight, windows)
         if work.is_one_by_one:
             return self._one_by_one(data, weight, windows, dtype)
         if work.is_side_by_side:
@@ -97,26 +92,6 @@ class Convolution:
         if work.is_patches:
             return self._patches(data, weight, windows, dtype, work)
         return self.by_xla(data, weight, dtype)
-
-    def by_tiles(self, data: Any, weight: Any, windows: Windows) -> Any:
-        """The result for a kernel of 3x3, tile by tile."""
-        images = jnp.transpose(windows.padded(data, 0), permutation(self.data_layout, "NHWC"))
-        kernel = jnp.transpose(weight, permutation(self.kernel_layout, "HWIO"))
-        out = winograd.convolved(images, kernel)
-        return jnp.transpose(out, permutation("NHWC", self.out_layout))
-
-    def _gradient_by_tiles(self, data: Any, weight: Any, windows: Windows) -> Any:
-        """The same where the result is the gradient of such a kernel: channels are a batch."""
-        images = jnp.transpose(windows.padded(data, 0), permutation(self.data_layout, "CHWN"))
-        adjoint = jnp.transpose(weight, permutation(self.kernel_layout, "IHWO"))
-        out = winograd.kernel_gradient(images, adjoint)
-        return jnp.transpose(out, permutation("HWNC", self.out_layout))
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether windows of images touch all channels, and go step by step without gaps."""
-        steps = (*self.strides, *self.dilation)
-        return self.groups == 1 and self.spatial == "HW" and set(steps) == {1}
 
     def is_pointwise(self, weight: Any) -> bool:
         """Whether the kernel is of one element for each pair of channels."""
@@ -319,8 +294,8 @@ class Work:
     outputs: int
     inputs: int  # of each group
     elements: int  # of an image
-    window: tuple[int, ...]
-    counts: tuple[int, ...]  # of the results of an image
+    places: int  # of a window
+    results: int  # of an image
 
     @staticmethod
     def of(form: Convolution, data: Any, weight: Any, windows: Windows) -> "Work | None":
@@ -333,30 +308,8 @@ class Work:
             return None
         sizes = (image["N"], kernel["O"], kernel["I"])
         batch, outputs, inputs = map(usual, sizes)
-        elements = math.prod(lengths)
-        return Work(form, batch, outputs, inputs, elements, windows.size, windows.counts)
-
-    @property
-    def places(self) -> int:
-        """How many a window has."""
-        return math.prod(self.window)
-
-    @property
-    def results(self) -> int:
-        """How many an image has."""
-        return math.prod(self.counts)
-
-    def is_tiles(self, data: Any, dtype: Any) -> bool:
-        """Whether it is by a kernel of 3x3 that is quicker in tiles."""
-        channels = (self.inputs, self.outputs)
-        fits = self.form.is_dense and self.window == winograd.KERNEL and data.dtype == dtype
-        return fits and winograd.is_quicker(self.batch, self.counts, channels, dtype)
-
-    def is_tiles_of_gradient(self, data: Any, dtype: Any) -> bool:
-        """Whether it is the gradient of such a kernel."""
-        channels = (self.batch, self.outputs)
-        fits = self.form.is_dense and self.counts == winograd.KERNEL and data.dtype == dtype
-        return fits and winograd.is_quicker(self.inputs, self.window, channels, dtype)
+        counts = map(math.prod, (lengths, windows.size, windows.counts))
+        return Work(form, batch, outputs, inputs, *counts)
 
     @property
     def is_one_by_one(self) -> bool:
