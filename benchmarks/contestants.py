@@ -119,7 +119,7 @@ CONTESTANTS: dict[str, Contestant] = {
     "checkpoint": Contestant(by_jax(_SAVED.nothing_saveable), optax_adam, is_plain=True),
     "checkpoint, products": Contestant(by_jax(_SAVED.dots_saveable), optax_adam, is_plain=True),
     "unoptimised": Contestant(by_us(simplify=False), our_adam, is_apart=True),
-    "ours": Contestant(by_us(), our_adam, is_rolled=True),
+    "ours": Contestant(by_us(policy="auto"), our_adam, is_rolled=True),
     "free": Contestant(by_us(policy="free"), our_adam, is_rolled=True),
     "balanced": Contestant(by_us(policy="balanced"), our_adam, is_rolled=True),
     "imported": Contestant(imported, optax_adam, is_plain=True),

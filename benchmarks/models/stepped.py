@@ -9,15 +9,23 @@ from relaxjax.optim import Adam, Optimizer
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+from relaxjax.passes.training.step_memory import planned_if_quicker
 
 STEP, UPDATE = "step", "update"
 
 
 def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
-    """The module with its adjoint planned by a policy, for a step with Adam."""
+    """The module with its adjoint planned by a policy, for a step with Adam.
+
+    "auto" is what SetupTrainer does where nobody asks for a plan.
+    """
     whole, caller = stepped(mod, adjoint, params, Adam(1e-3))
-    ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
-    return mod.with_functions({adjoint: rematerialized(whole, adjoint, ledger.plan)[adjoint]})
+    if policy == "auto":
+        smaller = planned_if_quicker(whole, adjoint, caller)
+    else:
+        ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
+        smaller = rematerialized(whole, adjoint, ledger.plan)
+    return mod.with_functions({adjoint: smaller[adjoint]})
 
 
 def stepped(

@@ -1,16 +1,20 @@
 """What XLA computes at once, and so the values of a schedule that have bytes of their own."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from relaxjax.ir.expr import Var
+from relaxjax.ops.cost_rules import elements
 
 from .program import Program, Step, size_of
 from .schedule import Task, Value
 
 # Bytes of their own: those of a value, or of its copy for a reason, such as another layout.
 Buffer: TypeAlias = tuple[Value, Hashable]
+
+# So many parts of a value, each read elsewhere, are not computed each from what it is made of.
+_MANY_PARTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +41,8 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
     A view is read as what it is a view of, and a value that is computed inside all its consumers
     as what it is computed from. A convolution reads copies, laid out as it likes.
     """
-    finder = _Finder(_unstored(program, tasks), program.in_place)
+    unstored, summed = _unstored(program, tasks)
+    finder = _Finder(unstored, summed, program.in_place)
     for task in tasks:
         finder.add(task)
     sizes = {kernel.buffer: kernel.size for kernel in finder.found}
@@ -55,17 +60,21 @@ class _Finder:
     """Finds what each task reads and stores."""
 
     unstored: frozenset[Value]
+    summed: frozenset[Value]  # what is computed inside of sums
     in_place: frozenset[Var]
     found: list[Kernel] = field(default_factory=list)
     roots: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     after: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     copies: set[Buffer] = field(default_factory=set)
+    computed: set[Value] = field(default_factory=set)  # inside of what reads them
 
     def add(self, task: Task) -> None:
         reads = tuple(dict.fromkeys(self.reads(task)))
         after = tuple(dict.fromkeys(self.waits(task)))
         if task.value in self.unstored:
             self.roots[task.value], self.after[task.value] = reads, after
+            if not task.step.is_view or not self.computed.isdisjoint(task.inputs):
+                self.computed.add(task.value)
         else:
             size = 0 if task.step.var in self.in_place else task.step.size
             self.store((task.value, None), size, reads, after)
@@ -80,18 +89,29 @@ class _Finder:
         layouts = task.step.layouts
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
+            size = size_of(value[0])
             if task.wait is not None and value[0] is task.wait.var and not self.fuses(task):
                 reason = task.wait.moment
+            elif self.is_summed_apart(task, value):
+                reason = size = max(size, task.step.size)
             if reason is None:
                 yield from self.roots.get(value, ())
             else:
-                yield self.copy(value, reason, task)
+                yield self.copy(value, reason, size, task)
+
+    def is_summed_apart(self, task: Task, value: Value) -> bool:
+        """Whether a sum reads a value from bytes of its own, as many as those of what it sums."""
+        if value in self.summed:
+            return False
+        if task.value in self.summed and task.step.size > size_of(value[0]):
+            return elements(value[0].ty) != 1
+        return value in self.computed and (task.step.is_sum or task.value in self.summed)
 
     def fuses(self, task: Task) -> bool:
         """Whether what is late is so inside what the task computes."""
         return task.step.fusible and not (task.step.is_transpose and task.value in self.unstored)
 
-    def copy(self, value: Value, reason: Hashable, task: Task) -> Buffer:
+    def copy(self, value: Value, reason: Hashable, size: int, task: Task) -> Buffer:
         """A copy of what a task reads, unless there is one already."""
         buffer = (value, reason)
         if buffer not in self.copies:
@@ -99,7 +119,7 @@ class _Finder:
             after = self.after.get(value, ())
             if task.wait is not None and reason is task.wait.moment:
                 after = (*after, *self.roots.get((task.wait.moment, False), ()))
-            self.store(buffer, size_of(value[0]), self.roots.get(value, ()), after)
+            self.store(buffer, size, self.roots.get(value, ()), after)
         return buffer
 
     def waits(self, task: Task) -> Iterator[Buffer]:
@@ -116,53 +136,51 @@ class _Use:
 
     fusibly: bool = True  # all compute it inside them if they can
     by_products: bool = True  # all are products of matrices
-    by_reduction: bool = False  # some is a reduction
+    by_sum: bool = False  # some is a sum
     count: int = 0
+    parts: int = 0  # how many of them are parts of it
+    kernels: set[Hashable] = field(default_factory=set)  # that read it
 
     def add(self, other: "_Use") -> None:
         self.fusibly &= other.fusibly
         self.by_products &= other.by_products
-        self.by_reduction |= other.by_reduction
+        self.by_sum |= other.by_sum
         self.count += other.count
+        self.parts += other.parts
+        self.kernels |= other.kernels
 
 
-# What is held back is copied, by a kernel that computes it too.
-_HELD = _Use(True, False, False, 1)
+def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value], frozenset[Value]]:
+    """The values without bytes of their own, and those among them that are inside of sums.
 
-
-def _unstored(program: Program, tasks: Sequence[Task]) -> frozenset[Value]:
-    """The values without bytes of their own."""
-    uses = _uses(program, tasks)
-    found: set[Value] = set()
-    expensive: set[Value] = set()
-    for task in tasks:
-        step, use = task.step, uses.get(task.value, _Use())
-        if step.var in program.results and not step.is_view:
-            continue
-        if _is_view(step, use):
-            found.add(task.value)
-        elif use.count and use.fusibly and _can_be_inside(step, use):
-            dear = step.expensive or not expensive.isdisjoint(task.inputs)
-            if not dear or use.count == 1:
-                found.add(task.value)
-            if dear and use.count == 1:
-                expensive.add(task.value)
-    return frozenset(found)
-
-
-def _uses(program: Program, tasks: Sequence[Task]) -> dict[Value, _Use]:
-    found: dict[Value, _Use] = {}
+    What is cheap is computed in each kernel that needs it, what is not only where that is one.
+    """
+    uses: dict[Value, _Use] = {}
+    unstored: set[Value] = set()
+    summed: set[Value] = set()
     for task in reversed(tasks):
-        step, use = task.step, found.get(task.value, _Use())
-        if _is_view(step, use) and step.var not in program.results:
-            use = _Use(use.fusibly, False, use.by_reduction, use.count)
+        step, use = task.step, uses.get(task.value, _Use())
+        is_result = step.var in program.results
+        is_view = _is_view(step, use)
+        is_inside = not is_view and not is_result and _is_inside(step, use)
+        if is_inside or (is_view and (step.is_view or not is_result)):
+            unstored.add(task.value)
+        if is_inside and step.is_arithmetic and use.by_sum and use.count == 1:
+            summed.add(task.value)
+        if is_view and not is_result:
+            own = replace(use, by_products=False)
         else:
-            inside = step.is_arithmetic and use.by_reduction and use.count == 1
-            use = _Use(step.fusible, step.is_product, step.is_reduction or inside, 1)
+            by_sum = step.is_sum or task.value in summed
+            parts = int(step.is_moved)
+            own = _Use(step.fusible, step.is_product, by_sum, 1, parts, use.kernels)
+        if task.value not in unstored:
+            own.kernels = {task.value}
         for value in dict.fromkeys(task.inputs):
-            is_held = task.wait is not None and value[0] is task.wait.var
-            found.setdefault(value, _Use()).add(_HELD if is_held and not step.fusible else use)
-    return found
+            held = task.wait is not None and value[0] is task.wait.var and not step.fusible
+            # What is held back is copied, by a kernel that computes it too.
+            copy = _Use(True, False, count=1, kernels={(value, task.wait)}) if held else own
+            uses.setdefault(value, _Use()).add(copy)
+    return frozenset(unstored), frozenset(summed)
 
 
 def _is_view(step: Step, use: _Use) -> bool:
@@ -170,5 +188,10 @@ def _is_view(step: Step, use: _Use) -> bool:
     return step.is_view or (step.is_transpose and use.by_products and use.count > 0)
 
 
-def _can_be_inside(step: Step, use: _Use) -> bool:
-    return step.is_arithmetic if use.by_reduction else step.pointwise
+def _is_inside(step: Step, use: _Use) -> bool:
+    """Whether a value is computed inside all that consumes it, but for sums, which copy it."""
+    if not (step.pointwise and use.fusibly and use.count) or use.parts >= _MANY_PARTS:
+        return False
+    if len(use.kernels) == 1:
+        return True
+    return not step.expensive and (step.is_unary or not use.by_sum)

@@ -9,6 +9,8 @@ from .program import Program, Step, size_of
 
 # By how many steps something can be early without mattering.
 _EARLY = 8
+# And by how many that others are not computed inside of.
+_EARLY_KERNELS = 2
 # How much smaller than a value must be what waits for it.
 _LESS = 4
 
@@ -55,6 +57,9 @@ class Moments:
             return None
         soonest = min(depth[user.var] for user in users)
         if soonest < depth[step.var] + _EARLY or not (step.is_moved or is_less):
+            return None
+        kernels = self.program.kernel_depth
+        if min(kernels[user.var] for user in users) < kernels[step.var] + _EARLY_KERNELS:
             return None
         return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
 

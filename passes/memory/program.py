@@ -27,7 +27,7 @@ class MemoryPlanError(ValueError):
 
 _PRODUCTS = frozenset({"lax.dot_general", "relax.matmul"})
 _TRANSPOSES = frozenset({"lax.transpose", "relax.permute_dims"})
-_DEAR = frozenset({"lax.div", "lax.rem", "lax.pad", "relax.divide"})
+_DEAR = frozenset({"lax.div", "lax.rem", "relax.divide"})
 _BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.full"})
 _CHOICES = frozenset(
     f"lax.{name}" for name in ("select_n", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not")
@@ -66,12 +66,31 @@ class Step:
     @cached_property
     def expensive(self) -> bool:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
-        return self.flops > _DEAREST_COPIED * self.numbers or self._name in _DEAR
+        if self._name in _DEAR:
+            return not self._has_one_divisor
+        return self.flops > _DEAREST_COPIED * self.numbers or self._is_padded
+
+    @cached_property
+    def _has_one_divisor(self) -> bool:
+        """Whether many numbers are divided by each: XLA multiplies by what 1 divided by it is."""
+        call = self.binding.value
+        return isinstance(call, Call) and elements(call.args[1].ty) != self.numbers
+
+    @cached_property
+    def _is_padded(self) -> bool:
+        """Whether there is something around its input, which is not only made smaller."""
+        call = self.binding.value
+        return (
+            self._name == "lax.pad"
+            and isinstance(call, Call)
+            and any(size > 0 for sizes in call.attrs["padding_config"] for size in sizes)
+        )
 
     @cached_property
     def fusible(self) -> bool:
         """Whether XLA computes inside it the pointwise values that it consumes."""
-        return self.op is not None and (self.op.fusion in _FUSIBLE or self.waits)
+        fusible = self.op is not None and self.op.fusion in _FUSIBLE
+        return fusible or self.waits or self._name == "lax.reduce"
 
     @cached_property
     def waits(self) -> bool:
@@ -110,6 +129,17 @@ class Step:
     @cached_property
     def is_reduction(self) -> bool:
         return self.op is not None and self.op.fusion == "reduction"
+
+    @cached_property
+    def is_unary(self) -> bool:
+        """Whether at most one of its inputs is as large as it is."""
+        return sum(size_of(var) >= self.size for var in self.inputs) <= 1
+
+    @cached_property
+    def is_sum(self) -> bool:
+        """Whether numbers far apart are summed up, which XLA leaves to a library."""
+        call = self.binding.value
+        return self._name == "lax.reduce_sum" and isinstance(call, Call) and 0 in call.attrs["axes"]
 
     @cached_property
     def is_arithmetic(self) -> bool:
@@ -227,6 +257,16 @@ class Program:
         found: dict[Var | None, int] = {}
         for step in self.steps:
             found[step.var] = 1 + max((found.get(var, 0) for var in step.inputs), default=0)
+        return found
+
+    @cached_property
+    def kernel_depth(self) -> dict[Var, int]:
+        """How many steps each value lies behind that others are not computed inside of."""
+        found: dict[Var, int] = {}
+        for step in self.steps:
+            inside = step.pointwise or step.is_view
+            before = max((found.get(var, 0) for var in step.inputs), default=0)
+            found[step.var] = before if inside else before + 1
         return found
 
     @cached_property

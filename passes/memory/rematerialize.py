@@ -22,9 +22,9 @@ from .planning import BALANCED, FREE, POLICIES, Planner
 from .program import MemoryPlanError, Program, Step
 from .recompute import recomputed
 
-# A plan whose predicted peak is at most this share of another's does take less: where there are
-# convolutions, predictions were up to 2 times too low.
-_SURE = 0.5
+# A plan is followed whose predicted peak is at most this share of that of keeping everything: to
+# save less is not worth the operations, and may be an error of the prediction.
+_WORTH = 0.85
 
 
 @pass_factory(opt_level=0)
@@ -137,24 +137,19 @@ def _by_policy(
 ) -> Ledger:
     """The plan of a policy, with loops that save less where that takes less memory.
 
-    What is predicted to save much is not compiled: it does save. What happens inside of loops is
-    not predicted.
+    Nothing is compiled for it: peaks are as predicted.
     """
+    everything = chooser(mod).planner
     if policy == "none":
-        found = chooser(mod)
-        return Ledger(found.planner, found.planner.none)
-    first = chooser(tied)
-    plan = first.planner.by_policy(policy)
-    if not first.planner.program.has_loops and plan.peak <= _SURE * first.planner.none.peak:
-        return Ledger(first.planner, plan)
-    best = first if tied is mod else chooser(mod)
-    least = best.planner.none
-    lean = map(chooser, _lean(tied, name, first.planner.total, POLICIES.index(policy)))
-    for one in (first, *lean):
-        plan = one.planner.by_policy(policy)
-        if plan is not least and one.bytes_of(plan) < best.bytes_of(least):
-            best, least = one, plan
-    return Ledger(best.planner, least)
+        return Ledger(everything, everything.none)
+    first = chooser(tied).planner
+    lean = _lean(tied, name, first.total, POLICIES.index(policy))
+    planners = [first, *(chooser(other).planner for other in lean)]
+    best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
+    plan = best.by_policy(policy)
+    if plan.peak > _WORTH * everything.none.peak:
+        return Ledger(everything, everything.none)
+    return Ledger(best, plan)
 
 
 def _within(

@@ -11,6 +11,7 @@ from whole_sequence_models import lstm
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
     CanonicalizeBindings,
+    ChannelsLast,
     EliminateCommonSubexpr,
     Gradient,
     LegalizeOps,
@@ -35,7 +36,7 @@ ADJOINT = "main_adjoint"
 def test_peaks_are_predicted_within_10_percent(make: Callable[[], WholeModel]) -> None:
     model = make()
     wanted = [param.name for param in model.module["main"].params[: len(model.params)]]
-    mod = Gradient("main", require_grads=wanted, lazy=True)(model.module)
+    mod = Gradient("main", require_grads=wanted, lazy=True)(ChannelsLast()(model.module))
     for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
         mod = one(mod)
     mod = CanonicalizeBindings()(mod)

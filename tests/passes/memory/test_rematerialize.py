@@ -155,25 +155,25 @@ def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule)
         Rematerialize(ADJOINT, budget_bytes=1000)(deep)
 
 
-def test_what_clearly_saves_is_not_compiled(
-    deep: IRModule, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("policy", ["free", "balanced"])
+def test_policies_compile_nothing(
+    deep: IRModule, monkeypatch: pytest.MonkeyPatch, policy: str
 ) -> None:
     def never(*args: Any, **options: Any) -> int:
         raise AssertionError("compiled")
 
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", never)
-    assert "_again" in Rematerialize(ADJOINT, policy="free")(deep).script()
+    assert "_again" in Rematerialize(ADJOINT, policy=policy)(deep).script()
 
 
-def test_what_was_predicted_wrongly_takes_no_more_than_to_keep_everything() -> None:
-    """XLA has more room for the convolutions of this model's gradients than is foreseen."""
+def test_what_would_save_little_stays_as_it_is() -> None:
+    """To compute again what reads the padded sums of this model would have XLA keep their terms."""
     model = unet("float32", batch=4, size=16, few=4)
     names = [param.name for param in model.module["main"].params[: len(model.params)]]
     mod = prepared(model.module, require_grads=names, lazy=True)
     planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
-    assert planner.free.peak < 0.9 * planner.none.peak
-    taken = temporary_bytes(Rematerialize(ADJOINT, policy="free")(mod), ADJOINT)
-    assert taken <= temporary_bytes(mod, ADJOINT)
+    assert planner.free.peak > 0.85 * planner.none.peak
+    assert Rematerialize(ADJOINT, policy="free")(mod) is mod
 
 
 def test_small_sums_are_kept() -> None:

@@ -9,9 +9,11 @@ import pytest
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
+from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import relax as R
@@ -79,3 +81,16 @@ def test_bytes_are_those_of_the_step(everything_kept: tuple[int, dict[str, Any]]
 def test_one_wish_at_a_time() -> None:
     with pytest.raises(ValueError, match="give `budget_bytes` or `policy`, not both"):
         trainable(memory_budget=0.5, memory_policy="free")
+
+
+def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is compiled for it. The step of this model is large once little counts so."""
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
+    assert "_again" not in trainable().script()
+    monkeypatch.setattr("relaxjax.passes.training.step_memory._LARGE", 1024)
+    assert_structural_equal(trainable(), trainable(memory_policy="free"))
+    assert "_again" in trainable().script()
+    assert "_again" not in trainable(memory_policy="none").script()
+    assert "_again" not in trainable(legalize=False).script()
+    with lowering_for("cuda"):
+        assert "_again" not in trainable().script()
