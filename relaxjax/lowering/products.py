@@ -1,11 +1,12 @@
 """Products of transposed matrices, which XLA computes slowly on a CPU.
 
 Of two of them: a^T b^T = (b a)^T. Of one on the left, as the gradient of a layer's weights is, it
-multiplies columns; written out first, the transpose is multiplied row by row, in 0.5 to 0.9 of the
-time where there is much to multiply. A matrix too large for that stays, where the other and the
-result are smaller, and those are transposed: a^T b = (b^T a)^T. By itself XLA would take transpose
-and product together again, so barriers stand between them. `python benchmarks/operators.py matmul`
-measures them.
+multiplies columns; written out first, the transpose is multiplied row by row, in 0.8 to 1.0 of the
+time where there is much to multiply. One core alone writes it out: where there is less, and for the
+gradients of small batches, that takes 1.1 to 1.5 times as long on two cores. A matrix too large for
+it stays, where the other and the result are smaller, and those are transposed: a^T b = (b^T a)^T.
+By itself XLA would take transpose and product together again, so barriers stand between them.
+`python benchmarks/transposes.py` measures the one form against the other.
 """
 
 from relaxjax.ir.dead_code import remove_all_unused
@@ -21,9 +22,11 @@ from relaxjax.ops.shapes import element_count
 
 _ROWS_BY_COLUMNS = (((1,), (0,)), ((), ()))
 
-# Measured: below so many multiplications the time is the same, and the memory is spared; a matrix
-# of more elements than this takes longer to transpose than is won.
-_MANY_PRODUCTS = 1 << 22
+# Measured on two cores: with fewer multiplications, or sums of fewer products, time is lost, and
+# memory too. From here to 2^26 multiplications by themselves gain nothing, but an MLP of 64 layers
+# does, 0.97 of a step. To move a matrix of more elements than the last takes longer than is won.
+_MANY_PRODUCTS = 1 << 24
+_LONG_SUM = 128
 _MUCH_TO_MOVE = 1 << 21
 
 
@@ -56,7 +59,7 @@ def _of_columns(call: Call, source: Expr) -> Expr | None:
     inner = _inner(moved)
     if left is None or right is None or result is None or inner is None:
         return None
-    if result * inner < _MANY_PRODUCTS:
+    if result * inner < _MANY_PRODUCTS or inner < _LONG_SUM:
         return None
     if left <= _MUCH_TO_MOVE:
         return replace(call, args=(_kept(moved), other))

@@ -48,13 +48,13 @@ def test_one_transpose_is_written_out() -> None:
     assert LegalizeOps("cpu")(legal) is legal
 
 
-LEFT, LARGE = "R.matmul(R.permute_dims(a), b)", {"a": "(256, 128)", "b": "(256, 128)"}
+LEFT, LARGE = "R.matmul(R.permute_dims(a), b)", {"a": "(1024, 128)", "b": "(1024, 128)"}
 
 
 def test_a_large_transpose_on_the_left_is_written_out() -> None:
     expected = parse_functions("""
     @R.function
-    def main(a: R.Tensor((256, 128), "float32"), b: R.Tensor((256, 128), "float32")):
+    def main(a: R.Tensor((1024, 128), "float32"), b: R.Tensor((1024, 128), "float32")):
         with R.dataflow():
             moved = L.transpose(a, permutation=[1, 0])
             barrier = L.optimization_barrier(moved)
@@ -69,7 +69,7 @@ def test_a_large_transpose_on_the_left_is_written_out() -> None:
     assert_structural_equal(legal, expected)
     assert LegalizeOps("cpu")(legal) is legal
     random = np.random.default_rng(1)
-    a, b = (jnp.asarray(random.normal(size=(256, 128)), "float32") for _ in range(2))
+    a, b = (jnp.asarray(random.normal(size=(1024, 128)), "float32") for _ in range(2))
     chex.assert_trees_all_close(to_jax(legal, "main")(a, b), a.T @ b, rtol=1e-4, atol=1e-4)
 
 
@@ -100,8 +100,9 @@ def test_of_a_larger_transpose_the_others_are_written_out() -> None:
         ("cuda", BOTH, {}),
         ("cuda", LEFT, LARGE),
         ("cpu", LEFT, {"a": "(4, 3)"}),
-        ("cpu", LEFT, {**LARGE, "a": '(256, "m")'}),
-        ("cpu", LEFT, {"a": "(256, 127)", "b": "(256, 128)"}),
+        ("cpu", LEFT, {**LARGE, "a": '(1024, "m")'}),
+        ("cpu", LEFT, {**LARGE, "a": "(1024, 127)"}),
+        ("cpu", LEFT, {"a": "(127, 1024)", "b": "(127, 1024)"}),
         ("cpu", LEFT, {"a": "(1024, 4096)", "b": "(1024, 1024)"}),
         ("cpu", "R.matmul(b, R.permute_dims(a))", {"a": "(3, 5)"}),
         ("cpu", BOTH.replace("(a)", "(a, [0, 1])"), {"a": "(3, 5)"}),
@@ -113,6 +114,7 @@ def test_of_a_larger_transpose_the_others_are_written_out() -> None:
         "left, small",
         "left, of unknown size",
         "left, one less than large",
+        "left, of short sums",
         "left, all of it too large to move",
         "right",
         "in its order",
