@@ -261,6 +261,19 @@ def test_convolutions_that_a_cpu_computes_by_shifts(
     both_agree(name, *shapes, **attrs)
 
 
+def test_a_strided_depthwise_convolution_is_padded_as_its_kernel_s_gradient_is() -> None:
+    """So both read the same array, which is written once."""
+    shapes = [(2, 8, 8, 4), (4, 1, 3, 3)]
+    attrs = {"groups": 4, "strides": 2, "padding": 1, "data_layout": "NHWC"}
+    adjoint = Gradient("main", ["x1"], cotangent=True)(
+        module_of("relax.nn.conv2d", shapes, **attrs)
+    )
+    legal = EliminateCommonSubexpr()(LegalizeOps("cpu")(SimplifyGradient()(adjoint)))
+    calls = [expr for expr in post_order(legal["main_adjoint"]) if isinstance(expr, Call)]
+    pads = [call.ty for call in calls if call.op is get_op("lax.pad")]
+    assert pads == [TensorType((2, 9, 9, 4), "float32")] * 2
+
+
 def test_what_is_put_back_is_padded_once_and_each_phase_is_moved_once() -> None:
     """Padded for each place of the kernel, what the data is made of is computed nine times."""
     shapes = [(2, 4, 5, 5), (4, 1, 3, 3)]

@@ -238,7 +238,7 @@ class Convolution:
         return jnp.transpose(shaped, permutation(last, self.out_layout))
 
     def _shifts(self, data: Any, weight: Any, dtype: Any) -> Any:
-        windows = self.windows(data.shape, weight)
+        windows = self.windows(data.shape, weight).without_rest(data.shape)
         padded, vectors = windows.padded(data, 0).astype(dtype), self.vectors(weight, dtype)
         # Else the place in the middle would be read from what was padded, and that computed twice.
         padded = lax.optimization_barrier(self.repeated(padded, weight))

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, Work, known, usual
+from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, known, usual
 from .kernel_matrices import KernelMatrix
 from .layouts import by_letter, permutation, relabelled, window_span
 from .phases import put_back_by_phases
@@ -34,12 +34,18 @@ class TransposedConvolution:
 
     def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
         """A convolution of the data, spread out by the strides, with the kernel turned round."""
+        pads = [
+            (span - 1 - low, span - 1 - high + extra)
+            for span, (low, high), extra in zip(
+                self._spans(weight), self.of.pads, self.more, strict=True
+            )
+        ]
         kernel, layout = self._turned_round(weight)
         return lax.conv_general_dilated(
             data,
             kernel,
-            (1,) * len(self.of.strides),
-            self._pads(weight),
+            (1,) * len(pads),
+            pads,
             lhs_dilation=self.of.strides,
             rhs_dilation=self.of.dilation,
             dimension_numbers=(self.of.data_layout, layout, self.of.out_layout),
@@ -53,13 +59,6 @@ class TransposedConvolution:
             if self._is_one_by_one(data):
                 return self._by_phases(data, weight, dtype)
             return self._put_back(self._by_channel(data, weight, dtype), weight)
-        if all(stride == 1 for stride in self.of.strides) and self.of.groups == 1:
-            kernel, layout = self._turned_round(weight)
-            direct = replace(self.of, pads=self._pads(weight), kernel_layout=layout)
-            windows = direct.windows(data.shape, kernel)
-            work = Work.of(direct, data, kernel, windows)
-            if work is not None and work.is_tiles(data, dtype):
-                return direct.by_tiles(data, kernel, windows)
         if self._is_product(data, weight):
             last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
@@ -97,13 +96,6 @@ class TransposedConvolution:
         batch = usual(data.shape[self.of.data_layout.index("N")])
         wide = min(sizes["I"], sizes["O"]) >= WIDE and elements <= SMALL
         return bool(wide and batch * elements <= LONG)
-
-    def _pads(self, weight: Any) -> tuple[tuple[Any, Any], ...]:
-        """Those of the convolution with the kernel turned round."""
-        sides = zip(self._spans(weight), self.of.pads, self.more, strict=True)
-        return tuple(
-            (span - 1 - low, span - 1 - high + extra) for span, (low, high), extra in sides
-        )
 
     def _spans(self, weight: Any) -> list[Any]:
         sizes = by_letter(weight.shape, self.of.kernel_layout)

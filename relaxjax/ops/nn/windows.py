@@ -8,7 +8,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
@@ -42,6 +42,16 @@ class Windows:
     def padded(self, x: Any, value: Any) -> Any:
         sides = [(low, high, 0) for low, high in self.pads]
         return lax.pad(x, jnp.asarray(value, x.dtype), self.along(x.ndim, sides, (0, 0, 0)))
+
+    def without_rest(self, shape: Sequence[Any]) -> "Windows":
+        """The same windows over data of a shape, without padding that strides leave over."""
+        pads = []
+        for index, (low, high) in enumerate(self.pads):
+            length, steps = shape[self.axes[index]], self.counts[index] - 1
+            inside = (self.size[index] - 1) * self.dilation[index] + 1
+            rest = length + low + high - steps * self.strides[index] - inside
+            pads.append((low, high - rest if isinstance(rest, int) else high))
+        return replace(self, pads=tuple(pads))
 
     def unpadded(self, x: Any) -> Any:
         sides = [(-low, -high, 0) for low, high in self.pads]
