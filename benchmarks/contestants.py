@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import optax
 from models import ADJOINT, prepared
 from models.convnets import ChannelsLast
-from models.rolled import Rolled, rolled
+from models.stored import Stored, stored
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
 
@@ -46,7 +46,7 @@ class Contestant:
     update: Callable[[Any], Update]
     is_plain: bool = False  # takes a model's arrays as its plain form does
     is_apart: bool = False  # two calls a step, and no memory handed over
-    is_rolled: bool = False  # many equal layers as a loop, their parameters held as stacks
+    is_stored: bool = False  # equal layers as a loop over stacks, kernels as a step reads them
 
 
 def plain_adjoint(model: WholeModel, gradients: Callable[..., Any], change: Any = None) -> Adjoint:
@@ -119,9 +119,9 @@ CONTESTANTS: dict[str, Contestant] = {
     "checkpoint": Contestant(by_jax(_SAVED.nothing_saveable), optax_adam, is_plain=True),
     "checkpoint, products": Contestant(by_jax(_SAVED.dots_saveable), optax_adam, is_plain=True),
     "unoptimised": Contestant(by_us(simplify=False), our_adam, is_apart=True),
-    "ours": Contestant(by_us(policy="auto"), our_adam, is_rolled=True),
-    "free": Contestant(by_us(policy="free"), our_adam, is_rolled=True),
-    "balanced": Contestant(by_us(policy="balanced"), our_adam, is_rolled=True),
+    "ours": Contestant(by_us(policy="auto"), our_adam, is_stored=True),
+    "free": Contestant(by_us(policy="free"), our_adam, is_stored=True),
+    "balanced": Contestant(by_us(policy="balanced"), our_adam, is_stored=True),
     "imported": Contestant(imported, optax_adam, is_plain=True),
 }
 
@@ -134,7 +134,7 @@ class Training:
 
     def __init__(self, contestant: Contestant, model: WholeModel) -> None:
         clock, cpu = time.perf_counter(), time.process_time()
-        model = rolled(model) if contestant.is_rolled else model
+        model = stored(model) if contestant.is_stored else model
         plain = isinstance(model, ChannelsLast) and contestant.is_plain
         inputs = model.plain_inputs() if plain else model.inputs  # type: ignore[attr-defined]  # of ChannelsLast
         params = model.to_plain(model.params) if plain else model.params  # type: ignore[attr-defined]  # of ChannelsLast
@@ -147,7 +147,7 @@ class Training:
         self._step, self.temp_bytes, self.peak_bytes = compiled(adjoint, update)
         self.compile_seconds = time.perf_counter() - clock, time.process_time() - cpu
         self._means = update.means
-        self._apart_of = model.apart if isinstance(model, Rolled) else lambda arrays: arrays
+        self._apart_of = model.apart if isinstance(model, Stored) else lambda arrays: arrays
 
     def __call__(self) -> None:
         self._params, self._state, self.loss = self._step(self._params, self._state, self._inputs)

@@ -1,5 +1,7 @@
 """Networks of convolutions with the channels of their images last, where that is quicker."""
 
+from collections.abc import Callable
+
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
@@ -18,21 +20,22 @@ from .convert_layout import Layouts, chosen, transposed
 from .planning import size
 from .rearrange import rearranged
 
-# Kernels stay as they lie: no form of a convolution needs them in another order.
-_LAYOUTS: Layouts = dict.fromkeys(
-    ("relax.nn.conv2d", "relax.nn.conv2d_transpose"), ("NHWC", "default")
-)
+# What it is for.
+CONVOLUTIONS = ("relax.nn.conv2d", "relax.nn.conv2d_transpose")
 # Of fewer channels, one place after the other is slower than one row after the other.
 _MANY = 16
 
 
 @pass_factory(opt_level=0)
-def ChannelsLast(mod: IRModule, target: Target | None = None) -> IRModule:
+def ChannelsLast(
+    mod: IRModule, target: Target | None = None, kernel_layout: str = "default"
+) -> IRModule:
     """Compute convolutions of images with their channels last, where a CPU is quicker so.
 
     It belongs before Gradient, so that the backward program is in that layout too. Images are
-    rearranged where a function goes in and out of it; parameters and results keep their shapes,
-    kernels their layouts, and what lies between follows, as ConvertLayout explains. It is done for
+    rearranged where a function goes in and out of it; parameters and results keep their shapes, and
+    what lies between follows, as ConvertLayout explains. Kernels keep their layouts, or have that
+    of `kernel_layout`: XLA's CPU reads "HWIO" as it lies, for whom stores it so. It is done for
     convolutions of 16 channels or more, before and after, and private functions with such ones are
     inlined. A function stays as it is where as many elements would be rearranged as these
     convolutions read and write, and so does the module where `target`, or without it what JAX runs
@@ -72,23 +75,31 @@ def ChannelsLast(mod: IRModule, target: Target | None = None) -> IRModule:
         return mod
     private = [name for name in names if mod.relax_functions()[name].global_symbol is None]
     whole = inlined(mod, private)
-    functions = {name: _converted(f) for name, f in whole.relax_functions().items()}
+    functions = {n: _converted(f, kernel_layout) for n, f in whole.relax_functions().items()}
     changed = whole.with_functions(functions)
     return mod if changed is whole else changed
 
 
-def _converted(function: Function) -> Function:
-    changed = rearranged(function, _choice, transposed)
+def _converted(function: Function, kernel_layout: str) -> Function:
+    changed = rearranged(function, _choice("default"), transposed)
     more = _moved(changed) - _moved(function)
     touched = sum(size(call.args[0]) + size(call) for call in _worth_it(function))
-    return changed if more < touched else function
+    if more >= touched:
+        return function
+    if kernel_layout == "default":
+        return changed
+    return rearranged(function, _choice(kernel_layout), transposed)
 
 
-def _choice(call: Call) -> Relayout | None:
+def _choice(kernel_layout: str) -> Callable[[Call], Relayout | None]:
     """First layers too: of their few channels less is rearranged than of what comes out."""
-    return (
-        chosen(call, _LAYOUTS) if _is_elsewhere(call) and _is_many(*_channels(call)[1:]) else None
-    )
+    layouts: Layouts = dict.fromkeys(CONVOLUTIONS, ("NHWC", kernel_layout))
+
+    def choose(call: Call) -> Relayout | None:
+        is_meant = _is_elsewhere(call) and _is_many(*_channels(call)[1:])
+        return chosen(call, layouts) if is_meant else None
+
+    return choose
 
 
 def _worth_it(function: Function) -> list[Call]:
@@ -99,7 +110,7 @@ def _worth_it(function: Function) -> list[Call]:
 
 def _is_elsewhere(call: Call) -> bool:
     """Whether a call is a convolution of images, and not one for a kernel's adjoint."""
-    if not isinstance(call.op, Op) or call.op.name not in _LAYOUTS:
+    if not isinstance(call.op, Op) or call.op.name not in CONVOLUTIONS:
         return False
     layouts = call.attrs["data_layout"], call.attrs["out_layout"]
     return layouts[0].index("C") > layouts[0].index("N") and set(layouts) != {"NHWC"}

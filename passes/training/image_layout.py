@@ -6,13 +6,13 @@ from relaxjax.lowering.traits import reachable
 from relaxjax.passes.layout.channels_last import ChannelsLast
 
 
-def with_channels_last(mod: IRModule, trained: str, kept: str) -> IRModule:
+def with_channels_last(mod: IRModule, trained: str, kept: str, kernel_layout: str) -> IRModule:
     """The module with `trained` as ChannelsLast has it, and without what only it had called.
 
     What `kept` calls stays as it is.
     """
     before = with_called(mod, [trained])
-    after = ChannelsLast()(before)
+    after = ChannelsLast(kernel_layout=kernel_layout)(before)
     if after is before:
         return mod
     changed = mod.with_function(trained, after[trained])

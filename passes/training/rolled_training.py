@@ -1,9 +1,7 @@
 """Training deep models as loops over their layers: parameters and optimizer on stacks."""
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
-
-import numpy as np
+from typing import Literal, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Var
@@ -18,8 +16,6 @@ from .stacked_params import Place, Stacking, rows_of, stacking_of, with_stacks
 from .update import Update, function_of, tensor_type, unpacked
 
 RollOption: TypeAlias = bool | Literal["auto"]
-ROLLED_PARAMS = "rolled_params"
-ROLLED_OPTIM_STATES = "rolled_optim_states"
 
 _FEWEST = 2
 
@@ -64,45 +60,6 @@ def _is_as_fast(segment: Sequence[Binding], count: int) -> bool:
 def _pays(segment: Sequence[Binding], count: int) -> bool:
     calls = [binding for binding in segment if isinstance(binding.value, Call)]
     return count * len(calls) >= _FEWEST_CALLS and _is_as_fast(segment, count)
-
-
-def rolled_params(params: Sequence[Var], stacking: Stacking) -> list[list[Any]]:
-    """Name, array and row of every parameter; the row is -1 where the array is its own."""
-    return [
-        [param.name, array, -1 if row is None else row]
-        for param, (array, row) in zip(params, stacking.places, strict=True)
-    ]
-
-
-def rolled_states(
-    own: Sequence[Any], stacked: Sequence[Any], params: Sequence[Var], stacking: Stacking
-) -> list[list[int]] | None:
-    """Array and row of each of an optimizer's states, given those of stacks; the row may be -1.
-
-    They are numbers for all parameters, and runs of one array for each. None if they are not.
-    """
-    arrays = stacking.stacked_vars(params)
-    wanted, found = list(map(_dims, params)), list(map(_dims, arrays))
-    places: list[list[int]] = []
-    start = 0
-    while start < len(stacked):
-        here = len(places)
-        if [np.shape(a) for a in own[here : here + len(wanted)]] == wanted and [
-            np.shape(a) for a in stacked[start : start + len(found)]
-        ] == found:
-            rows = ((a, -1 if row is None else row) for a, row in stacking.places)
-            places += [[start + array, row] for array, row in rows]
-            start += len(found)
-        elif here < len(own) and np.shape(own[here]) == np.shape(stacked[start]) == ():
-            places.append([start, -1])
-            start += 1
-        else:
-            return None
-    return places if len(places) == len(own) else None
-
-
-def _dims(param: Var) -> tuple[Any, ...]:
-    return tuple(tensor_type(param).dims or ())
 
 
 def update_of_stacks(update: Update, params: Sequence[Var], stacking: Stacking) -> Update:

@@ -10,6 +10,7 @@ from relaxjax.ir.builder import make_function
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Constant, Tuple, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.layout import Order
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
 from relaxjax.passes.base import pass_factory
@@ -25,17 +26,15 @@ from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, 
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
 from .rolled_training import (
-    ROLLED_OPTIM_STATES,
-    ROLLED_PARAMS,
     RollOption,
     check_roll_option,
-    rolled_params,
-    rolled_states,
     update_of_stacks,
     with_rolled_blocks,
 )
 from .simple_adjoint import legalised, with_simple_adjoint
 from .step_memory import with_quick_memory, with_step_memory
+from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_param
+from .stored_kernels import with_stored_kernels
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
 
@@ -103,14 +102,18 @@ def SetupTrainer(
     values. `memory_policy="none"` keeps everything.
 
     With `roll_blocks`, layers of equal structure become one loop, as RollBlocks explains, and their
-    parameters are stored as stacks: the functions take these, and the attribute `rolled_params`
-    lists the name, the array and the row of each parameter. "auto" does so where the loop was
+    parameters are stored as stacks, which the functions take. "auto" does so where the loop was
     measured to be as fast: for four layers or more, of 72 operations or more together, and an
     optimizer that treats each number by itself, so that it can update stacks.
 
     What is legalised for a CPU computes convolutions with their channels last where that pays, as
-    ChannelsLast explains; parameters, inputs and results are as they were. `channels_last=False`
-    leaves layouts to the program.
+    ChannelsLast explains; inputs and results are as they were, and so are parameters, but for the
+    kernels, which the functions take as (H, W, I, O) if the optimizer treats each number by itself.
+    `channels_last=False` leaves layouts to the program.
+
+    Where parameters are stored in such a way, the attribute `stored_params` lists the name, the
+    array, the row, or -1, and the order of the axes of each, and `stored_optim_states` all but the
+    name of each state of the optimizer. A Trainer has all of them as the backbone does.
 
     Before:
 
@@ -193,28 +196,23 @@ def SetupTrainer(
     function, outputs = loss(*loss_args), loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
     has_budget = memory_budget is not None or memory_policy is not None
-    if channels_last and (legalize or has_budget):
-        mod = with_channels_last(mod, BACKBONE_LOSS, BACKBONE)
-    first, last = counts.inputs, counts.inputs + counts.params
-    params = mod[BACKBONE_LOSS].params[first:last]
-    names = (BACKBONE_LOSS, BACKBONE)
-    is_elementwise = getattr(optimizer, "is_elementwise", False)
-    option = False if roll_blocks == "auto" and not is_elementwise else roll_blocks
-    mod, stacking = with_rolled_blocks(mod, names, first, counts.params, option)
-    arrays = mod[BACKBONE_LOSS].params[first : first + len(stacking.arrays)]
-    mod = Gradient(BACKBONE_LOSS, arrays, 0, cotangent=loss_scale is not None, lazy=True)(mod)
+    params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     update = _update(optimizer, params, loss_scale, master_weights)
-    if stacking.groups:
-        told = {"param_num": len(arrays), ROLLED_PARAMS: rolled_params(params, stacking)}
-        whole = None
-        if is_elementwise:
-            whole = _update(optimizer, arrays, loss_scale, master_weights)
-        places = whole and rolled_states(update.state, whole.state, params, stacking)
-        if whole and places is not None:
-            update, told[ROLLED_OPTIM_STATES] = whole, places
+    is_elementwise = getattr(optimizer, "is_elementwise", False)
+    is_by_number = is_elementwise and are_by_param(update.state, params)
+    option = False if roll_blocks == "auto" and not is_elementwise else roll_blocks
+    last = channels_last and (legalize or has_budget)
+    mod, stored = _with_storage(mod, counts, option, last, is_by_number)
+    arrays = stored.arrays
+    mod = Gradient(BACKBONE_LOSS, arrays, 0, cotangent=loss_scale is not None, lazy=True)(mod)
+    if not stored.is_apart:
+        mod = mod.with_attrs({"param_num": len(arrays), STORED_PARAMS: stored.of_params()})
+        own = update
+        if is_by_number:
+            update = _update(optimizer, arrays, loss_scale, master_weights)
+            mod = mod.with_attr(STORED_OPTIM_STATES, stored.of_states(own.state, update.state))
         else:
-            update = update_of_stacks(update, params, stacking)
-        mod = mod.with_attrs(told)
+            update = update_of_stacks(own, params, stored.stacking)
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
@@ -223,6 +221,21 @@ def SetupTrainer(
     if has_budget:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
     return with_quick_memory(legalised(with_simple_adjoint(mod))) if legalize else mod
+
+
+def _with_storage(
+    mod: IRModule, counts: "_Counts", option: RollOption, channels_last: bool, may_move: bool
+) -> tuple[IRModule, Stored]:
+    """The module with its parameters as a step has them, and how that is."""
+    first, names, moves = counts.inputs, (BACKBONE_LOSS, BACKBONE), dict[int, Order]()
+    params = mod[BACKBONE_LOSS].params[first : first + counts.params]
+    if channels_last:
+        mod = with_channels_last(mod, *names, "HWIO" if may_move else "default")
+        if may_move:
+            mod, moves = with_stored_kernels(mod, names, first, counts.params)
+    mod, stacking = with_rolled_blocks(mod, names, first, counts.params, option)
+    arrays = mod[BACKBONE_LOSS].params[first : first + len(stacking.arrays)]
+    return mod, Stored(params, moves, stacking, arrays)
 
 
 def _update(

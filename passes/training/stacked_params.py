@@ -1,22 +1,16 @@
 """Parameters of equal layers stored as stacks: one loop runs over them, and nothing is copied."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import (
-    Binding,
-    BindingBlock,
-    DataflowBlock,
-    Function,
-    SeqExpr,
-)
-from relaxjax.ir.node import replace
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import all_vars, map_bindings, substitute, used_vars
+from relaxjax.ir.walk import map_bindings, substitute, used_vars
 
+from .opening import opened
 from .update import tensor_type
 
 # Where a parameter is: the number of its array, and the row there, or None for an array of its own.
@@ -84,7 +78,7 @@ def with_stacks(function: Function, first: int, stacking: Stacking) -> Function:
     body = _without_stacking(function.body, stacks)
     used = set(used_vars(body))
     apart = {column: var for column, var in stacks.items() if not used.isdisjoint(column)}
-    body = _with_rows(function, body, apart) if apart else body
+    body = opened(function, body, lambda builder: _rows(builder, apart)) if apart else body
     given = (*function.params[:first], *arrays, *function.params[last:])
     return make_function(
         given, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs
@@ -125,24 +119,9 @@ def _without_stacking(body: SeqExpr, stacks: Mapping[tuple[Var, ...], Var]) -> S
     return changed
 
 
-def _with_rows(function: Function, body: SeqExpr, stacks: Mapping[tuple[Var, ...], Var]) -> SeqExpr:
-    """The body after bindings that take the stacks apart."""
-    builder = BlockBuilder()
+def _rows(builder: BlockBuilder, stacks: Mapping[tuple[Var, ...], Var]) -> dict[Var, Expr]:
     rows: dict[Var, Expr] = {}
-    opening = body.blocks[0]
-    dataflow = isinstance(opening, DataflowBlock)
-    with builder.scope(taken=[v.name for v in (*function.params, *all_vars(function))]):
-        with builder.dataflow() if dataflow else builder.scope():
-            for column, stack in stacks.items():
-                names = [var.name for var in column]
-                rows |= dict(zip(column, rows_of(builder, stack, names), strict=True))
-            inner = None if dataflow else builder.sequence(Tuple())
-        parts = tuple((inner or builder.sequence(Tuple())).bindings())
-    changed = substitute(body, rows)
-    assert isinstance(changed, SeqExpr)
-    return replace(changed, blocks=tuple(_opened(changed.blocks, parts)))
-
-
-def _opened(blocks: Sequence[BindingBlock], parts: tuple[Binding, ...]) -> Iterator[BindingBlock]:
-    yield replace(blocks[0], bindings=(*parts, *blocks[0].bindings))
-    yield from blocks[1:]
+    for column, stack in stacks.items():
+        names = [var.name for var in column]
+        rows |= dict(zip(column, rows_of(builder, stack, names), strict=True))
+    return rows

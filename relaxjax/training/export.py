@@ -52,7 +52,8 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
     }
     return {
         **{group.name: [array_name(group, var) for var in group.vars] for group in layout.groups},
-        "arrays": {name: stacks.members for name, stacks in layout.stacks.items()},
+        "arrays": {name: storage.members for name, storage in layout.storage.items()},
+        "orders": {name: storage.orders for name, storage in layout.storage.items()},
         "inputs": [f"{var.name}: {var.ty}" for var in layout.inputs],
         "targets": [f"{var.name}: {var.ty}" for var in layout.targets],
         "keys": keys,

@@ -9,7 +9,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 
 from .group import Group
-from .stacks import Stacks, params_of, states_of
+from .storage import Storage, params_of, states_of
 
 BACKBONE = "backbone"
 ADJOINT = "backbone_loss_adjoint"
@@ -25,7 +25,7 @@ _MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
 class Layout:
     """The arguments of the adjoint function in their order, and the optimizer's state.
 
-    Parameters and optimizer states are the user's own; `stacks` says, by the name of the group,
+    Parameters and optimizer states are the user's own; `storage` says, by the name of the group,
     where the functions have them.
     """
 
@@ -34,7 +34,7 @@ class Layout:
     states: Group
     targets: tuple[Var, ...]
     optimizer: Group
-    stacks: Mapping[str, Stacks]
+    storage: Mapping[str, Storage]
 
     @staticmethod
     def of(mod: IRModule) -> "Layout":
@@ -61,7 +61,7 @@ class Layout:
             states=Group("states", "model state", adjoint.params[first + params : last]),
             targets=targets,
             optimizer=Group("optimizer", "optimizer state", own_states),
-            stacks={"params": places, "optimizer": state_places},
+            storage={"params": places, "optimizer": state_places},
         )
 
     @property

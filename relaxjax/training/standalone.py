@@ -35,8 +35,8 @@ class Model:
                 tuple(self._on_device(name, arrays[name]) for name in self.facts[group])
                 for group in ("params", "states", "optimizer")
             )
-            self.params = self._stacked("params", self.params)
-            self.optimizer = self._stacked("optimizer", self.optimizer)
+            self.params = self._stored("params", self.params)
+            self.optimizer = self._stored("optimizer", self.optimizer)
         self._predict = jax.jit(self._artifact("predict"))
         self._train_step = jax.jit(self._artifact("train_step"), donate_argnums=(0, 1, 2))
 
@@ -86,10 +86,12 @@ class Model:
             return key
         return jnp.array(array)
 
-    def _stacked(self, group: str, own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
-        """Arrays as the step has them: those of equal layers are rows of one."""
+    def _stored(self, group: str, own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+        """Arrays as the step has them: axes in its order, those of equal layers rows of one."""
+        orders = self.facts["orders"][group]
+        moved = [jnp.transpose(a, o) if o else a for a, o in zip(own, orders, strict=True)]
         return tuple(
-            jnp.stack([own[n] for n in rows]) if len(rows) > 1 else own[rows[0]]
+            jnp.stack([moved[n] for n in rows]) if len(rows) > 1 else moved[rows[0]]
             for rows in self.facts["arrays"][group]
         )
 
@@ -100,7 +102,11 @@ class Model:
         found: dict[int, jax.Array] = {}
         for array, rows in zip(held, self.facts["arrays"][group], strict=True):
             found.update(dict(zip(rows, array, strict=True)) if len(rows) > 1 else {rows[0]: array})
-        return [found[number] for number in range(len(found))]
+        orders = self.facts["orders"][group]
+        return [
+            jnp.transpose(found[n], np.argsort(o).tolist()) if o else found[n]
+            for n, o in enumerate(orders)
+        ]
 
     def _dtypes(self) -> Any:
         return jax.enable_x64(self.facts["needs_x64"])

@@ -69,8 +69,8 @@ class Trainer:
         for group in self.layout.groups:
             self._change(group, group.empty())
         self._is_initialised = False
-        stacks = self.layout.stacks[self.layout.optimizer.name]
-        self._load(self.layout.optimizer, stacks.apart_of(_optimizer_state(train_mod)))
+        storage = self.layout.storage[self.layout.optimizer.name]
+        self._load(self.layout.optimizer, storage.apart_of(_optimizer_state(train_mod)))
         if zero_init_param_state:
             self.zero_init_params()
             self.zero_init_states()
@@ -296,12 +296,12 @@ class Trainer:
     def _arrays(self, group: Group) -> Arrays:
         """The arrays of a group as the user knows them."""
         arrays: Arrays = getattr(self._state, group.name)
-        stacks = self.layout.stacks.get(group.name)
-        return arrays if stacks is None else stacks.apart_of(arrays)
+        storage = self.layout.storage.get(group.name)
+        return arrays if storage is None else storage.apart_of(arrays)
 
     def _change(self, group: Group, arrays: Arrays) -> None:
-        if group.name in self.layout.stacks:
-            arrays = self.layout.stacks[group.name].together(arrays)
+        if group.name in self.layout.storage:
+            arrays = self.layout.storage[group.name].together(arrays)
         self._state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:

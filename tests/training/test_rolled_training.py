@@ -1,6 +1,5 @@
 """Training as loops over layers: the same training, under the same names, in the same files."""
 
-import importlib.util
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 import optax
 import pytest
+from exported_model import model_of
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
@@ -184,8 +184,12 @@ def test_functions_take_stacks_and_the_module_tells_where_parameters_are() -> No
     names = [param.name for param in rolled["backbone_loss_adjoint"].params]
     assert names == ["x", "w0_stack", "b0_stack", "head", "targets"]
     assert rolled.attrs["param_num"] == 3
-    assert rolled.attrs["rolled_params"][:3] == (("w0", 0, 0), ("b0", 1, 0), ("w1", 0, 1))
-    assert rolled.attrs["rolled_params"][-1] == ("head", 2, -1)
+    assert rolled.attrs["stored_params"][:3] == (
+        ("w0", 0, 0, ()),
+        ("b0", 1, 0, ()),
+        ("w1", 0, 1, ()),
+    )
+    assert rolled.attrs["stored_params"][-1] == ("head", 2, -1, ())
 
 
 def test_few_layers_are_rolled_only_where_it_is_asked_for() -> None:
@@ -225,12 +229,7 @@ def test_parameters_are_loaded_by_name_before_all_of_them_have_a_value() -> None
 def test_an_exported_training_runs_alone(tmp_path: Path) -> None:
     trainer = trained(usual(True))
     trainer.export(tmp_path, platforms=["cpu"])
-    spec = importlib.util.spec_from_file_location("rolled_model", tmp_path / "model.py")
-    assert spec is not None
-    assert spec.loader is not None
-    alone = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(alone)
-    model = alone.Model()
+    model = model_of(tmp_path)
     np.testing.assert_allclose(model.predict(INPUTS), trainer.predict(INPUTS), rtol=1e-6)
     loss = model.train_step(INPUTS, TARGETS)
     np.testing.assert_allclose(loss, trainer.update(INPUTS, TARGETS), rtol=1e-6)

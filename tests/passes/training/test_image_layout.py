@@ -1,10 +1,11 @@
-"""Training steps hold images channels last on a CPU, unless they are to leave layouts alone."""
+"""Steps hold images and kernels channels last on a CPU, unless they are to leave layouts alone."""
 
 from typing import Any
 
 import chex
 import jax
 import numpy as np
+import optax
 import pytest
 from parsing import parse_module
 
@@ -12,15 +13,15 @@ from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import to_jax
-from relaxjax.optim import SGD
+from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import SetupTrainer
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
-IMAGE, KERNEL, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (2, 16)
+IMAGE, KERNEL, MOVED, MEANS = (2, 16, 6, 6), (16, 16, 3, 3), (3, 3, 16, 16), (2, 16)
 
 BACKBONE = parse_module(
     """
@@ -53,9 +54,14 @@ class Module:
 )
 
 
-def trained(**options: Any) -> IRModule:
+def trained(optimizer: Any = None, **options: Any) -> IRModule:
     loss_args = [TensorType(MEANS, "float32")] * 2
-    return SetupTrainer(MSELoss(), SGD(0.5), loss_args, **options)(BACKBONE)
+    return SetupTrainer(MSELoss(), optimizer or SGD(0.5), loss_args, **options)(BACKBONE)
+
+
+def permutations(mod: IRModule, name: str) -> list[Any]:
+    calls = (e for e in post_order(mod[name]) if isinstance(e, Call))
+    return [call.attrs["permutation"] for call in calls if call.op is get_op("lax.transpose")]
 
 
 def layouts(mod: IRModule, name: str, op: str) -> list[Any]:
@@ -78,25 +84,51 @@ def test_the_step_is_computed_channels_last(both: tuple[IRModule, IRModule]) -> 
 
 
 def test_the_step_takes_and_gives_the_same(both: tuple[IRModule, IRModule]) -> None:
-    """Parameters, inputs and results keep their shapes, and values but for rounding."""
+    """Inputs and results keep their shapes, and values but for rounding; kernels are moved."""
     random = np.random.default_rng(0)
     drawn = [random.normal(size=s).astype("float32") / 4 for s in (KERNEL, KERNEL, IMAGE, MEANS)]
     one, other = both
-    assert [p.ty for p in one["train_step"].params] == [p.ty for p in other["train_step"].params]
+    (params, *given), (others, *wanted) = ([p.ty for p in mod["train_step"].params] for mod in both)
+    assert given == wanted
+    moved, as_they_were = (TupleType((TensorType(s, "float32"),) * 2) for s in (MOVED, KERNEL))
+    assert (params, others) == (moved, as_they_were)
 
-    def stepped(mod: IRModule) -> Any:
+    def stepped(mod: IRModule, kernels: Any) -> Any:
         state = tuple(jax.numpy.asarray(array.data) for array in mod.attrs["optim_state"])
         step = jax.jit(to_jax(mod, "train_step"), compiler_options=QUICK)
-        return step(tuple(drawn[:2]), (), state, *drawn[2:])
+        return step(tuple(kernels), (), state, *drawn[2:])
 
-    chex.assert_trees_all_close(stepped(one), stepped(other), rtol=1e-4, atol=1e-5)
+    def back(result: Any) -> Any:
+        loss, kernels, *states = result
+        return loss, tuple(kernel.transpose(3, 2, 0, 1) for kernel in kernels), *states
+
+    kernels = drawn[:2]
+    found = back(stepped(one, [kernel.transpose(2, 3, 1, 0) for kernel in kernels]))
+    chex.assert_trees_all_close(found, stepped(other, kernels), rtol=1e-4, atol=1e-5)
 
 
-def test_the_backbone_stays_and_so_does_what_it_calls(both: tuple[IRModule, IRModule]) -> None:
-    for name in ("backbone", "block", "evaluate"):
-        assert_structural_equal(both[0][name], both[1][name])
+def test_the_module_tells_how_kernels_are_stored(both: tuple[IRModule, IRModule]) -> None:
+    stored, apart = (mod.attrs.get("stored_params") for mod in both)
+    assert stored == (("w0", 0, -1, (2, 3, 1, 0)), ("w1", 1, -1, (2, 3, 1, 0)))
+    assert apart is None
+
+
+def test_what_the_backbone_calls_stays_and_it_gets_the_kernels_as_they_were(
+    both: tuple[IRModule, IRModule],
+) -> None:
+    assert_structural_equal(both[0]["block"], both[1]["block"])
+    for name in ("backbone", "evaluate"):
+        assert permutations(both[0], name) == [(3, 2, 0, 1)] * 2
+        assert not permutations(both[1], name)
     only_here = set(both[0]) - set(both[1])
     assert not only_here
+
+
+def test_an_optimizer_that_looks_at_shapes_gets_them_as_they_were() -> None:
+    mod = trained(from_optax(optax.lars(0.5)))
+    assert "stored_params" not in mod.attrs
+    kernel = TensorType(KERNEL, "float32")
+    assert mod["train_step"].params[0].ty == TupleType((kernel, kernel))
 
 
 def test_what_is_not_legalised_is_left_as_it_was_written() -> None:

@@ -1,0 +1,30 @@
+"""What a function computes of its parameters before all else."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Expr, Tuple, Var
+from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.node import replace
+from relaxjax.ir.walk import all_vars, substitute
+
+
+def opened(
+    function: Function, body: SeqExpr, emit: Callable[[BlockBuilder], Mapping[Var, Expr]]
+) -> SeqExpr:
+    """The body of a function after what `emit` adds, with what that gives for variables of it."""
+    builder = BlockBuilder()
+    dataflow = isinstance(body.blocks[0], DataflowBlock)
+    with builder.scope(taken=[v.name for v in (*function.params, *all_vars(function))]):
+        with builder.dataflow() if dataflow else builder.scope():
+            values = emit(builder)
+            inner = None if dataflow else builder.sequence(Tuple())
+        parts = tuple((inner or builder.sequence(Tuple())).bindings())
+    changed = substitute(body, dict(values))
+    assert isinstance(changed, SeqExpr)
+    return replace(changed, blocks=tuple(_opened(changed.blocks, parts)))
+
+
+def _opened(blocks: Sequence[BindingBlock], parts: tuple[Binding, ...]) -> Iterator[BindingBlock]:
+    yield replace(blocks[0], bindings=(*parts, *blocks[0].bindings))
+    yield from blocks[1:]

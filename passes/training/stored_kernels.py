@@ -1,0 +1,100 @@
+"""Kernels of convolutions stored with their axes in the order in which a step reads them."""
+
+from collections.abc import Iterator, Sequence
+
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.layout import Order, inverse
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import map_bindings, substitute, used_vars
+from relaxjax.passes.layout.channels_last import CONVOLUTIONS
+
+from .opening import opened
+from .update import tensor_type
+
+# The order of the axes of those parameters, by their numbers, that are not stored as they are.
+Moves = dict[int, Order]
+
+
+def with_stored_kernels(
+    mod: IRModule, names: Sequence[str], first: int, count: int
+) -> tuple[IRModule, Moves]:
+    """The module with functions that take kernels as the first of them rearranges them.
+
+    Parameters are `count` from `first` on. It is the very module where no kernel is rearranged.
+    """
+    moves = _moves_of(mod[names[0]], first, count)
+    if not moves:
+        return mod, moves
+    return mod.with_functions({name: _with_moves(mod[name], first, moves) for name in names}), moves
+
+
+def _moves_of(function: Function, first: int, count: int) -> Moves:
+    """Those parameters that a function uses in no other way than rearranged as kernels."""
+    numbers = {param: n for n, param in enumerate(function.params[first : first + count])}
+    kernels = {call.args[1] for call in _convolutions(function)}
+    moves: Moves = {}
+    uses: dict[Var, int] = {}
+    for binding in function.body.bindings():
+        for var in used_vars(binding.value):
+            uses[var] = uses.get(var, 0) + 1
+        moved = _moved(binding.value)
+        if moved is not None and moved[0] in numbers and binding.var in kernels:
+            moves[numbers[moved[0]]] = moved[1]
+    once = {numbers[var] for var, times in uses.items() if var in numbers and times == 1}
+    return {number: order for number, order in moves.items() if number in once}
+
+
+def _convolutions(function: Function) -> Iterator[Call]:
+    for binding in function.body.bindings():
+        call = binding.value
+        if isinstance(call, Call) and isinstance(call.op, Op) and call.op.name in CONVOLUTIONS:
+            yield call
+
+
+def _with_moves(function: Function, first: int, moves: Moves) -> Function:
+    """A function that takes parameters rearranged, and has them as they were where it needs so."""
+    orders = {function.params[first + number]: order for number, order in moves.items()}
+    stored = {var: Var(var.name, _moved_type(var, order)) for var, order in orders.items()}
+    made = {
+        binding.var: stored[moved[0]]
+        for binding in function.body.bindings()
+        if (moved := _moved(binding.value)) is not None and orders.get(moved[0]) == moved[1]
+    }
+    kept = map_bindings(function.body, lambda b: None if b.var in made else b)
+    body = substitute(kept, made)
+    assert isinstance(body, SeqExpr)
+    used = set(used_vars(body))
+    back = {var: order for var, order in orders.items() if var in used}
+
+    def as_they_were(builder: BlockBuilder) -> dict[Var, Expr]:
+        permute = get_op("relax.permute_dims")
+        return {
+            var: builder.emit(permute(stored[var], list(inverse(order))), var.name)
+            for var, order in back.items()
+        }
+
+    if back:
+        body = opened(function, body, as_they_were)
+    given = tuple(stored.get(param, param) for param in function.params)
+    return make_function(
+        given, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs
+    )
+
+
+def _moved(value: Expr) -> tuple[Var, Order] | None:
+    """Which variable a call rearranges, and the order in which it has its axes then."""
+    if not isinstance(value, Call) or value.op is not get_op("relax.permute_dims"):
+        return None
+    (source,), axes = value.args, value.attrs["axes"]
+    return (source, tuple(axes)) if isinstance(source, Var) and axes is not None else None
+
+
+def _moved_type(param: Var, order: Order) -> TensorType:
+    ty = tensor_type(param)
+    assert ty.dims is not None
+    return TensorType(tuple(ty.dims[axis] for axis in order), ty.dtype, vdevice=ty.vdevice)
