@@ -22,9 +22,16 @@ class Moments:
         self.program = program
         self.latest: Var | None = None  # of those so far, what lies behind most steps
         self.gradient: Var | None = None  # the last of those that an update takes
+        # What is computed inside of others from padded values. What waits for it reads it, too, and
+        # XLA would then store each of the padded values, which may be the many terms of a sum.
+        self.padded: set[Var] = set()
 
     def pass_by(self, step: Step) -> None:
         """Count a step among those before."""
+        inside = step.pointwise or step.is_view
+        if inside and (step.is_padded or not self.padded.isdisjoint(step.inputs)):
+            self.padded.add(step.var)
+            return
         depth = self.program.depth
         if has_number(step.var.ty) and depth[step.var] >= depth.get(self.latest, 0):
             self.latest = step.var

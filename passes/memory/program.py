@@ -68,7 +68,7 @@ class Step:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
         if self._name in _DEAR:
             return not self._has_one_divisor
-        return self.flops > _DEAREST_COPIED * self.numbers or self._is_padded
+        return self.flops > _DEAREST_COPIED * self.numbers or self.is_padded
 
     @cached_property
     def _has_one_divisor(self) -> bool:
@@ -77,7 +77,7 @@ class Step:
         return isinstance(call, Call) and elements(call.args[1].ty) != self.numbers
 
     @cached_property
-    def _is_padded(self) -> bool:
+    def is_padded(self) -> bool:
         """Whether there is something around its input, which is not only made smaller."""
         call = self.binding.value
         return (
