@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections.abc import Iterator
 from functools import lru_cache
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
@@ -74,3 +75,12 @@ def _every_pass_gives_readable_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return result
 
     monkeypatch.setattr(Pass, "__call__", observed)
+
+
+@pytest.fixture
+def quickly_compiled() -> Iterator[None]:
+    """XLA optimizes little: for tests that compile much, run it briefly, and compare loosely."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)

@@ -23,6 +23,8 @@ from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 STEPS, BATCH, SIDE, CHANNELS, CLASSES = 100, 16, 6, 4, 3
 KEPT, MOMENTUM, EPSILON = 0.75, 0.1, 1e-5
 SHAPES = {

@@ -23,6 +23,8 @@ from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 LAYERS = 3
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(4, 8)).astype("float32")
