@@ -3,6 +3,7 @@
     python benchmarks/suite.py                            # every model
     python benchmarks/suite.py --quick                    # smaller ones, plain and ours: 4 minutes
     python benchmarks/suite.py --only U-Net --contestants plain ours
+    python benchmarks/suite.py --keep-memory              # no fresh pages for each step's memory
 
 Contestants start from the same parameters and train on the same data, and their gradients are
 compared before they are timed. A step is forward, backward and Adam:
@@ -47,6 +48,8 @@ from models.convnets import ChannelsLast
 from surroundings import surroundings
 from timing import in_turns, seconds, table
 from whole_model import WholeModel
+
+from relaxjax.training import keep_freed_memory
 
 ROUNDS, QUICK_ROUNDS, SHORTEST = 21, 5, 0.02  # seconds a round
 PLAIN = "plain"
@@ -181,7 +184,9 @@ def parsed() -> argparse.Namespace:
     quick = f"smaller models in {QUICK_ROUNDS} rounds, and only {' and '.join(QUICK_NAMES)}"
     parser.add_argument("--quick", action="store_true", help=quick)
     parser.add_argument("--rounds", type=int)
-    parser.add_argument("--json", type=Path, help="default: results/DATE.json, with -quick")
+    parser.add_argument("--json", type=Path, help="default: results/DATE.json, with -quick, -kept")
+    kept = "call keep_freed_memory() first: for all contestants, which share the process"
+    parser.add_argument("--keep-memory", action="store_true", help=kept)
     args = parser.parse_args()
     for name in args.contestants or ():
         if lacking(name):
@@ -195,12 +200,16 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    args, where = parsed(), surroundings()
+    args = parsed()
+    if args.keep_memory:
+        keep_freed_memory()  # before JAX starts, as it asks
+    where = surroundings()
     print(", ".join(f"{key} {value}" for key, value in where.items()))
     for name in TORCH:
         if lacking(name) and not args.quick:
             print(f"left out: {name}, which needs {lacking(name)}")
-    name = f"{where['date']}{'-quick' if args.quick else ''}.json"
+    kinds = ("-quick" if args.quick else "") + ("-kept" if args.keep_memory else "")
+    name = f"{where['date']}{kinds}.json"
     path: Path = args.json or Path(__file__).parent / "results" / name
     models = QUICK if args.quick else MODELS
     results: dict[str, dict[str, Row]] = {}
