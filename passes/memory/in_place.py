@@ -14,7 +14,10 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import hide_unused_outputs
 
 from .moments import has_number
-from .program import Program, Step
+from .program import Program, Step, size_of
+
+# By how much smaller than the largest value a parameter is that may well be copied.
+_SMALLER = 1024
 
 
 def with_reads_first(mod: IRModule, name: str, differentiated: Sequence[int]) -> IRModule:
@@ -48,6 +51,8 @@ class _Order:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.bindings: list[Binding] = []
+        largest = max((step.size for step in program.backward), default=0)
+        self.least = largest // _SMALLER
         # The steps that each value depends on, its own too, as the bits of a number.
         self.behind: dict[Var, int] = {}
         for place, step in enumerate(program.steps):
@@ -66,6 +71,8 @@ class _Order:
             parts = [(field, self._part(names, i)) for i, field in enumerate(gradient.fields)]
             return Tuple(tuple(self.late(field, part) for field, part in parts))
         if not isinstance(gradient, Var) or gradient not in self.bit:
+            return gradient
+        if size_of(gradient) < self.least:
             return gradient
         name = f"{gradient.name}_late"
         for read in self._reads(names):
