@@ -97,9 +97,9 @@ def SetupTrainer(
     again rather than keep them, as Rematerialize explains. The budget is for what a training step
     needs beside its arguments and results: a number of bytes, "8GiB", or a share of what keeping
     everything takes. The module is legalised then. With neither, what is legalised for a CPU is
-    planned by "free" where a step is predicted to need 32 MiB or more, and a fifth less by the
-    plan: there it is faster, too, because to get memory takes a step longer than to compute such
-    values. `memory_policy="none"` keeps everything.
+    planned by "free" where a step is predicted to need 256 MiB or more, and at most half of that by
+    the plan: there it is faster, too, because to get memory takes a step longer than to compute
+    such values. `memory_policy="none"` keeps everything.
 
     With `roll_blocks`, layers of equal structure become one loop, as RollBlocks explains, and their
     parameters are stored as stacks, which the functions take. "auto" does so where the loop was

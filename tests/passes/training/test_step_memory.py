@@ -84,10 +84,12 @@ def test_one_wish_at_a_time() -> None:
 
 
 def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And nothing is compiled for it. The step of this model is large once little counts so."""
+    """And nothing is compiled for it. This model's step is large once little counts as much."""
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
     assert "_again" not in trainable().script()
     monkeypatch.setattr("relaxjax.passes.training.step_memory._LARGE", 1024)
+    assert "_again" not in trainable().script()
+    monkeypatch.setattr("relaxjax.passes.training.step_memory._LESS", 0.9)
     assert_structural_equal(trainable(), trainable(memory_policy="free"))
     assert "_again" in trainable().script()
     assert "_again" not in trainable(memory_policy="none").script()
