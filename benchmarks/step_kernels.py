@@ -53,7 +53,7 @@ def main() -> None:
     medians = {name: statistics.median(t) for name, t in found.items() if len(t) >= steps // 2}
     whole = sum(medians.values())
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
-    large = sorted((name for name in medians if medians[name] >= whole / 100), key=medians.__getitem__)
+    large = sorted((n for n in medians if medians[n] >= whole / 100), key=medians.__getitem__)
     rows = [(name, f"{medians[name]:.1f}") for name in reversed(large)]
     rest = [time for name, time in medians.items() if name not in large]
     rows += [(f"{len(rest)} others", f"{sum(rest):.1f}"), ("together", f"{whole:.1f}")]
