@@ -37,7 +37,8 @@ VENV = Path(os.environ.get("RELAXJAX_VENV") or ROOT / ".venv").absolute()
 BIN = "Scripts" if os.name == "nt" else "bin"
 UNFINISHED = "unfinished"
 UV = shutil.which("uv")
-PYTEST = ["-m", "pytest", "-n", "auto"]  # on all cores
+# On all cores; each begins with files of its own, because tests of a file share what they compile.
+PYTEST = ["-m", "pytest", "-n", "auto", "--dist", "worksteal"]
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 

@@ -126,7 +126,7 @@ def test_a_folder_that_is_no_environment_is_never_deleted(dev: ModuleType) -> No
 
 def test_options_go_through(dev: ModuleType) -> None:
     assert dev.main(["test", "-k", "one thing"]) == 0
-    assert dev.commands[-1][-6:] == ["-m", "pytest", "-n", "auto", "-k", "one thing"]
+    assert dev.commands[-1][-8:] == [*dev.PYTEST, "-k", "one thing"]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
 

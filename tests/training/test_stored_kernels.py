@@ -16,6 +16,8 @@ from relaxjax.optim import Adam
 from relaxjax.passes import SetupTrainer
 from relaxjax.training import Trainer
 
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
 RNG = np.random.default_rng(0)
 INPUTS = RNG.normal(size=(2, 16, 5, 5)).astype("float32")
 TARGETS = RNG.normal(size=(2, 16)).astype("float32")
