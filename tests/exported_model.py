@@ -1,11 +1,25 @@
-"""The file of an exported training, as a program that does not know this package takes it."""
+"""Exported trainings, as a program that does not know this package runs them."""
 
 import importlib.util
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 
-def model_of(folder: Path) -> Any:
+from relaxjax.training import Trainer
+
+
+def assert_runs_alone(trainer: Trainer, folder: Path, inputs: Any, targets: Any) -> None:
+    """Exported, it predicts and makes a step like the trainer, and saves its state."""
+    trainer.export(folder, platforms=["cpu"])
+    model = _model_of(folder)
+    np.testing.assert_allclose(model.predict(inputs), trainer.predict(inputs), rtol=1e-6)
+    loss = model.train_step(inputs, targets)
+    np.testing.assert_allclose(loss, trainer.update(inputs, targets), rtol=1e-6)
+    model.save()
+
+
+def _model_of(folder: Path) -> Any:
     spec = importlib.util.spec_from_file_location("exported_model_file", folder / "model.py")
     assert spec is not None
     assert spec.loader is not None

@@ -43,7 +43,8 @@ def Rematerialize(
     least is: a number of bytes, "8GiB", or a share of what keeping everything takes, 0.5 or "50%".
     Else `policy` says what is computed again: "free" (the default) what costs about as much as
     reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory, "none"
-    nothing. Variables in `must_keep` and `must_recompute` are decided by their names.
+    nothing; where the peak is not predicted to fall by 15 %, all is kept. Variables in `must_keep`
+    and `must_recompute` are decided by their names.
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept.

@@ -1,15 +1,15 @@
 """What a function computes of its parameters before all else."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Tuple, Var
-from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr
+from relaxjax.ir.function import DataflowBlock, Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import all_vars, substitute
 
 
-def opened(
+def with_opening(
     function: Function, body: SeqExpr, emit: Callable[[BlockBuilder], Mapping[Var, Expr]]
 ) -> SeqExpr:
     """The body of a function after what `emit` adds, with what that gives for variables of it."""
@@ -22,9 +22,5 @@ def opened(
         parts = tuple((inner or builder.sequence(Tuple())).bindings())
     changed = substitute(body, dict(values))
     assert isinstance(changed, SeqExpr)
-    return replace(changed, blocks=tuple(_opened(changed.blocks, parts)))
-
-
-def _opened(blocks: Sequence[BindingBlock], parts: tuple[Binding, ...]) -> Iterator[BindingBlock]:
-    yield replace(blocks[0], bindings=(*parts, *blocks[0].bindings))
-    yield from blocks[1:]
+    first, *rest = changed.blocks
+    return replace(changed, blocks=(replace(first, bindings=(*parts, *first.bindings)), *rest))

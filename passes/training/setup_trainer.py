@@ -25,14 +25,9 @@ from .image_layout import with_channels_last
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
-from .rolled_training import (
-    RollOption,
-    check_roll_option,
-    update_of_stacks,
-    with_rolled_blocks,
-)
+from .rolled_training import RollOption, check_roll_option, update_of_stacks, with_rolled_blocks
 from .simple_adjoint import legalised, with_simple_adjoint
-from .step_memory import with_quick_memory, with_step_memory
+from .step_memory import with_large_step_planned, with_step_memory
 from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_param
 from .stored_kernels import with_stored_kernels
 from .training_copies import with_training_copies
@@ -220,7 +215,7 @@ def SetupTrainer(
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if has_budget:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
-    return with_quick_memory(legalised(with_simple_adjoint(mod))) if legalize else mod
+    return with_large_step_planned(legalised(with_simple_adjoint(mod))) if legalize else mod
 
 
 def _with_storage(

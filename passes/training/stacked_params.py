@@ -10,7 +10,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 
-from .opening import opened
+from .opening import with_opening
 from .update import tensor_type
 
 # Where a parameter is: the number of its array, and the row there, or None for an array of its own.
@@ -78,7 +78,7 @@ def with_stacks(function: Function, first: int, stacking: Stacking) -> Function:
     body = _without_stacking(function.body, stacks)
     used = set(used_vars(body))
     apart = {column: var for column, var in stacks.items() if not used.isdisjoint(column)}
-    body = opened(function, body, lambda builder: _rows(builder, apart)) if apart else body
+    body = with_opening(function, body, lambda builder: _rows(builder, apart)) if apart else body
     given = (*function.params[:first], *arrays, *function.params[last:])
     return make_function(
         given, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs

@@ -28,12 +28,12 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
     return rematerialized(mod, ADJOINT, ledger.plan)
 
 
-def with_quick_memory(mod: IRModule) -> IRModule:
+def with_large_step_planned(mod: IRModule) -> IRModule:
     """The legalised module with its step planned by "free", where that makes it faster."""
-    return planned_if_quicker(mod, ADJOINT, _caller(mod))
+    return planned_if_large(mod, ADJOINT, _caller(mod))
 
 
-def planned_if_quicker(mod: IRModule, name: str, caller: Caller) -> IRModule:
+def planned_if_large(mod: IRModule, name: str, caller: Caller) -> IRModule:
     """The module with the adjoint `name` planned by "free", where that makes `caller` faster.
 
     On a CPU each step gets its temporary memory anew, page by page, which takes longer than to

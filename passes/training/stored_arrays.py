@@ -46,18 +46,21 @@ class Stored:
         places: list[list[Any]] = []
         start = 0
         while len(places) < len(own):
-            if _is_run(own[len(places) :], self.params):
-                if not _is_run(stored[start:], self.arrays):
-                    raise ValueError(
-                        "SetupTrainer: the optimizer says `is_elementwise`, but its states for "
-                        "stacked or rearranged parameters are not stacked or rearranged like them: "
-                        "set `is_elementwise` to False"
-                    )
+            here = own[len(places) :]
+            if _is_run(here, self.params) and _is_run(stored[start:], self.arrays):
                 places += [[start + array, *rest] for array, *rest in self._places()]
                 start += len(self.arrays)
-            else:
+            elif start < len(stored) and np.shape(here[0]) == np.shape(stored[start]) == ():
                 places.append([start, -1, []])
                 start += 1
+            else:
+                break
+        if len(places) < len(own) or start < len(stored):
+            raise ValueError(
+                "SetupTrainer: the optimizer says `is_elementwise`, but its states for stacked or "
+                "rearranged parameters are not stacked or rearranged like them: set "
+                "`is_elementwise` to False"
+            )
         return places
 
     def _places(self) -> list[list[Any]]:

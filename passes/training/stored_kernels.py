@@ -13,7 +13,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.layout.channels_last import CONVOLUTIONS
 
-from .opening import opened
+from .opening import with_opening
 from .update import tensor_type
 
 # The order of the axes of those parameters, by their numbers, that are not stored as they are.
@@ -79,7 +79,7 @@ def _with_moves(function: Function, first: int, moves: Moves) -> Function:
         }
 
     if back:
-        body = opened(function, body, as_they_were)
+        body = with_opening(function, body, as_they_were)
     given = tuple(stored.get(param, param) for param in function.params)
     return make_function(
         given, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs

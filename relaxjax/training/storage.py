@@ -9,7 +9,7 @@ import jax.numpy as jnp
 from relaxjax.ir.expr import Var
 from relaxjax.ir.layout import inverse
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, Type
 
 from .door import tensor_type
 
@@ -39,7 +39,7 @@ class Place(NamedTuple):
         """What is stored, of the user's array."""
         return jnp.transpose(own, self.order) if own is not None and self.order else own
 
-    def type_of(self, stored: Var) -> Any:
+    def type_of(self, stored: Var) -> Type | None:
         """The type of the user's array, of the stored one's."""
         if self.row < 0 and not self.order:
             return stored.ty

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import optax
 import pytest
-from exported_model import model_of
+from exported_model import assert_runs_alone
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
@@ -230,12 +230,7 @@ def test_parameters_are_loaded_by_name_before_all_of_them_have_a_value() -> None
 
 def test_an_exported_training_runs_alone(tmp_path: Path) -> None:
     trainer = trained(usual(True))
-    trainer.export(tmp_path, platforms=["cpu"])
-    model = model_of(tmp_path)
-    np.testing.assert_allclose(model.predict(INPUTS), trainer.predict(INPUTS), rtol=1e-6)
-    loss = model.train_step(INPUTS, TARGETS)
-    np.testing.assert_allclose(loss, trainer.update(INPUTS, TARGETS), rtol=1e-6)
-    model.save()
+    assert_runs_alone(trainer, tmp_path, INPUTS, TARGETS)
     again = trainer_of(usual(False))
     again.load(tmp_path / "state.safetensors")
     assert_same(again, trainer)

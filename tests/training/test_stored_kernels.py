@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from exported_model import model_of
+from exported_model import assert_runs_alone
 from parsing import parse_module
 
 from relaxjax.ir.types import TensorType
@@ -105,12 +105,7 @@ def test_they_are_loaded_one_by_one_with_the_user_s_shape() -> None:
 
 def test_an_exported_training_runs_alone(tmp_path: Path) -> None:
     trainer = trainer_of(True)
-    trainer.export(tmp_path, platforms=["cpu"])
-    model = model_of(tmp_path)
-    np.testing.assert_allclose(model.predict(INPUTS), trainer.predict(INPUTS), rtol=1e-6)
-    loss = model.train_step(INPUTS, TARGETS)
-    np.testing.assert_allclose(loss, trainer.update(INPUTS, TARGETS), rtol=1e-6)
-    model.save()
+    assert_runs_alone(trainer, tmp_path, INPUTS, TARGETS)
     again = trainer_of(False, steps=0)
     again.load(tmp_path / "state.safetensors")
     assert_same(again, trainer)
