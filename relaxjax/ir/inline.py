@@ -9,11 +9,22 @@ from .dataflow import without_dataflow
 from .dims import Dim, SymbolicVar
 from .expand import expand_bindings
 from .expr import Call, Expr, GlobalVar, Var
-from .function import Binding, DataflowBlock, Function, If, SeqExpr, VarBinding
+from .function import (
+    Binding,
+    BindingBlock,
+    DataflowBlock,
+    Function,
+    If,
+    MatchCast,
+    SeqExpr,
+    VarBinding,
+)
 from .infer import is_pure_call, unify
+from .lattice import Fit, fits
 from .node import replace
 from .registry import function_method
 from .renew import renew, substitute_symbols
+from .types import FuncType, Type
 from .walk import free_vars, global_vars, rewrite, substitute, type_symbols, uses
 
 Functions = Mapping[str, Function]
@@ -46,7 +57,10 @@ def reached(name: str, functions: Functions) -> set[str]:
 
 
 def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
-    """The body of a function in terms of the arguments of one call."""
+    """The body of a function in terms of the arguments of one call.
+
+    An argument of which only its value tells whether it is of the parameter's type is cast to that.
+    """
     copy, _ = renew(function)
     symbols: dict[SymbolicVar, Dim] = {}
     for param, arg in zip(copy.params, args, strict=True):
@@ -57,9 +71,20 @@ def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
     copy_of_call = substitute_symbols(copy, own)
     assert isinstance(copy_of_call, Function)
     given = dict(zip(copy_of_call.params, args, strict=True))
+    casts = tuple(
+        MatchCast(param, given.pop(param), param.ty)
+        for param, arg in zip(copy_of_call.params, args, strict=True)
+        if param.ty is not None and _only_value_tells(arg, param.ty)
+    )
     body = substitute(copy_of_call.body, given)
     assert isinstance(body, SeqExpr)
-    return body
+    return replace(body, blocks=(BindingBlock(casts), *body.blocks)) if casts else body
+
+
+def _only_value_tells(arg: Expr, ty: Type) -> bool:
+    """Whether types do not prove that an argument is of a type. Functions check their own calls."""
+    functions = isinstance(arg.ty, FuncType) and isinstance(ty, FuncType)
+    return not functions and fits(arg.ty, ty) is Fit.MAYBE
 
 
 def _inlined(function: Function, functions: Functions) -> Function:

@@ -122,3 +122,75 @@ def test_a_function_inlines_others_by_name() -> None:
     by_var = module["main"].inline_functions({module.get_global_var("helper"): module["helper"]})
     assert_structural_equal(by_var, opened)
     assert module["main"].inline_functions({}) is module["main"]
+
+
+def test_an_argument_that_only_its_value_tells_apart_is_cast() -> None:
+    """As the call does it; what the types prove needs no cast."""
+    sums = """
+@R.function(private=True)
+def helper(a: R.Tensor(("n",), "float32"), b: R.Tensor(("n",), "float32")) -> R.Tensor("float32"):
+    c = R.add(a, b)
+    return c
+"""
+    check_rewrite(
+        InlinePrivateFunctions(),
+        """
+@R.function
+def main(x: R.Tensor(("m",), "float32"), y: R.Object) -> R.Tensor("float32"):
+    with R.dataflow():
+        d: R.Tensor("float32") = Module.helper(x, y)
+        R.output(d)
+    return d
+"""
+        + sums,
+        """
+@R.function
+def main(x: R.Tensor(("m",), "float32"), y: R.Object) -> R.Tensor("float32"):
+    m = T.int64()
+    with R.dataflow():
+        b = R.match_cast(y, R.Tensor((m,), "float32"))
+        d: R.Tensor("float32") = R.add(x, b)
+        R.output(d)
+    return d
+""",
+    )
+
+
+def test_a_closure_that_is_an_object_is_called_as_what_the_parameter_says() -> None:
+    """So the call stays pure, and may stand in a dataflow block."""
+    check_rewrite(
+        InlinePrivateFunctions(),
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Object:
+    with R.dataflow():
+        c = R.make_closure(Module.captured, (x,))
+        d: R.Object = Module.handed(x, c)
+        R.output(d)
+    return d
+@R.function(private=True)
+def handed(
+    x: R.Tensor((3,), "float32"), k: R.Callable((R.Tensor((3,), "float32"),), R.Object)
+) -> R.Object:
+    with R.dataflow():
+        y: R.Object = k(x)
+        R.output(y)
+    return y
+@R.function
+def captured(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")) -> R.Object:
+    return x
+""",
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Object:
+    with R.dataflow():
+        c = R.make_closure(Module.captured, (x,))
+        k = R.match_cast(c, R.Callable((R.Tensor((3,), "float32"),), R.Object))
+        d: R.Object = k(x)
+        R.output(d)
+    return d
+@R.function
+def captured(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")) -> R.Object:
+    return x
+""",
+    )
