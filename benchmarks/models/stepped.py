@@ -9,7 +9,7 @@ from relaxjax.optim import Adam, Optimizer
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
-from relaxjax.passes.training.step_memory import planned_if_large
+from relaxjax.passes.training.step_memory import planned_for_speed
 
 STEP, UPDATE = "step", "update"
 
@@ -21,7 +21,7 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
     """
     whole, caller = stepped(mod, adjoint, params, Adam(1e-3))
     if policy == "auto":
-        smaller = planned_if_large(whole, adjoint, caller)
+        smaller = planned_for_speed(whole, adjoint, caller)
     else:
         ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
         smaller = rematerialized(whole, adjoint, ledger.plan)

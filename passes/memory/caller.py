@@ -1,10 +1,10 @@
 """The function that an adjoint is called by, such as a training step, whose memory is planned."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from relaxjax.ir.expr import Call, GlobalVar, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
@@ -43,7 +43,8 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
     assert isinstance(adjoint, Function)
     others = {n: f for n, f in mod.relax_functions().items() if n not in (name, caller.name)}
     body = inline_functions(function, others).body
-    bindings = tuple(_with_results(binding, name, adjoint) for binding in body.bindings())
+    given = _written_out(adjoint.body.body, _tuples(adjoint.body))
+    bindings = tuple(_with_results(binding, name, given) for binding in body.bindings())
     seq = SeqExpr((BindingBlock(bindings),), body.body)
     flat = canonical_bindings(replace(function, body=seq)).body
     results = tuple(dict.fromkeys(_leaves(flat)))
@@ -52,23 +53,28 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
     return Rest(tuple(flat.bindings()), frozenset(results), in_place)
 
 
-def _with_results(binding: Binding, name: str, adjoint: Function) -> Binding:
-    """A binding with the results of the adjoint in the place of its call."""
+def _with_results(binding: Binding, name: str, given: Expr) -> Binding:
+    """A binding with the results of the adjoint `name` in the place of its call."""
     call = binding.value
     is_call = isinstance(call, Call) and isinstance(call.op, GlobalVar) and call.op.name == name
-    return VarBinding(binding.var, adjoint.body.body) if is_call else binding
+    return VarBinding(binding.var, given) if is_call else binding
 
 
-def _leaves(seq: SeqExpr) -> Iterator[Var]:
+def _leaves(seq: SeqExpr) -> tuple[Var, ...]:
     """The variables that a sequence gives, those in tuples one by one."""
-    tuples = {b.var: b.value for b in seq.bindings() if isinstance(b.value, Tuple)}
-    pending = list(reversed(used_vars(seq.body)))
-    while pending:
-        var = pending.pop()
-        if var in tuples:
-            pending.extend(reversed(used_vars(tuples[var])))
-        else:
-            yield var
+    return used_vars(_written_out(seq.body, _tuples(seq)))
+
+
+def _tuples(seq: SeqExpr) -> dict[Expr, Tuple]:
+    return {b.var: b.value for b in seq.bindings() if isinstance(b.value, Tuple)}
+
+
+def _written_out(value: Expr, tuples: Mapping[Expr, Tuple]) -> Expr:
+    """A value without names for tuples."""
+    value = tuples.get(value, value)
+    if not isinstance(value, Tuple):
+        return value
+    return Tuple(tuple(_written_out(field, tuples) for field in value.fields))
 
 
 def _placed(results: Sequence[Var], free: Counter[TensorType]) -> Iterator[Var]:

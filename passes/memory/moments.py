@@ -13,6 +13,8 @@ _EARLY = 8
 _EARLY_KERNELS = 2
 # How much smaller than a value must be what waits for it.
 _LESS = 4
+# The bytes of a gradient for which there is room in no cache beside others.
+_LARGE = 256 * 1024
 
 
 class Moments:
@@ -45,6 +47,16 @@ class Moments:
         nothing.
         """
         return self._deepest([self.latest], max(self.program.depth[step.var] for step in copies))
+
+    def if_alone(self, step: Step) -> Var | None:
+        """What a large gradient waits for that is written into room which XLA makes at once.
+
+        Of a table's gradient little has to be computed, so many of them would be there before the
+        first update. Where each is updated before the next, it is read from a cache, too.
+        """
+        if not (step.is_written and step.size >= _LARGE):
+            return None
+        return self.if_early(step) if step.var in self.program.updated_alone else None
 
     def if_early(self, step: Step) -> Var | None:
         """What a step had better wait for because nothing that uses it can be computed soon.

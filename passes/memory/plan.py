@@ -17,7 +17,7 @@ class Plan:
 
     program: Program
     kept: frozenset[Var]
-    late: bool = False  # whether what can wait for the backward part does
+    late: bool = False  # whether all that can wait for the backward part does
 
     @property
     def peak(self) -> int:
@@ -37,8 +37,9 @@ class Plan:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is computed a second time, or waits."""
-        return self.late or any(task.again for task in self.tasks)
+        """Whether anything is computed a second time, or waits that did not."""
+        waits = (task.wait is not None and not task.step.waits for task in self.tasks)
+        return any(waits) or any(task.again for task in self.tasks)
 
     @cached_property
     def tasks(self) -> list[Task]:

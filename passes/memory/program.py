@@ -234,7 +234,21 @@ class Program:
     @cached_property
     def gradients(self) -> frozenset[Var]:
         """The results of the backward program that its caller computes with."""
-        return frozenset(self.pinned).difference(step.var for step in self.forward)
+        return self.pinned & frozenset(step.var for step in self.backward)
+
+    @cached_property
+    def updated_alone(self) -> frozenset[Var]:
+        """The gradients that the caller takes one by one: nothing that it computes needs two."""
+        behind: dict[Var, frozenset[Var]] = {var: frozenset({var}) for var in self.gradients}
+        together: set[Var] = set()
+        for step in self.steps[len(self.steps) - len(self.foreign) :]:
+            if isinstance(step.binding.value, Tuple):
+                continue
+            found = frozenset[Var]().union(*(behind.get(v, frozenset()) for v in step.inputs))
+            behind[step.var] = found
+            if len(found) > 1:
+                together |= found
+        return self.gradients - together
 
     @cached_property
     def pinned(self) -> frozenset[Var]:

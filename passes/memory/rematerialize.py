@@ -119,7 +119,9 @@ def ledger_of(
         keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
         return Chooser(Planner(program, keep, again), figure)
 
-    tied = mod if caller is None else with_reads_first(mod, name, caller.differentiated)
+    def tied() -> IRModule:
+        return mod if caller is None else with_reads_first(mod, name, caller.differentiated)
+
     if budget_bytes is None:
         return _by_policy(mod, tied, name, _known(policy or "free"), chooser)
     return _within(mod, tied, name, budget_bytes, chooser)
@@ -134,7 +136,11 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
 
 
 def _by_policy(
-    mod: IRModule, tied: IRModule, name: str, policy: str, chooser: Callable[[IRModule], Chooser]
+    mod: IRModule,
+    tied: Callable[[], IRModule],
+    name: str,
+    policy: str,
+    chooser: Callable[[IRModule], Chooser],
 ) -> Ledger:
     """The plan of a policy, with loops that save less where that takes less memory.
 
@@ -143,8 +149,9 @@ def _by_policy(
     everything = chooser(mod).planner
     if policy == "none":
         return Ledger(everything, everything.none)
-    first = chooser(tied).planner
-    lean = _lean(tied, name, first.total, POLICIES.index(policy))
+    whole = tied()
+    first = chooser(whole).planner
+    lean = _lean(whole, name, first.total, POLICIES.index(policy))
     planners = [first, *(chooser(other).planner for other in lean)]
     best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
     plan = best.by_policy(policy)
@@ -154,7 +161,11 @@ def _by_policy(
 
 
 def _within(
-    mod: IRModule, tied: IRModule, name: str, budget: Budget, chooser: Callable[[IRModule], Chooser]
+    mod: IRModule,
+    tied: Callable[[], IRModule],
+    name: str,
+    budget: Budget,
+    chooser: Callable[[IRModule], Chooser],
 ) -> Ledger:
     """The first plan that keeps a budget, of loops that save all first, then ever less."""
     found = chooser(mod)
@@ -163,7 +174,8 @@ def _within(
     least = found.bytes_of(none)
     if least <= limit:
         return Ledger(found.planner, none)
-    for other in chain([tied], _lean(tied, name, found.planner.total)):
+    whole = tied()
+    for other in chain([whole], _lean(whole, name, found.planner.total)):
         one = found if other is mod else chooser(other)
         plan = one.within(limit)
         if plan is not None:

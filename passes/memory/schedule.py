@@ -46,8 +46,8 @@ def schedule(program: Program, kept: Collection[Var], late: bool = False) -> lis
     """The tasks of a program that keeps the forward values `kept` for its backward part.
 
     Every other one is computed again where it is needed, just before its first use, if that can
-    be held back until then. With `late`, what the backward part could compute long before it is
-    needed waits, too.
+    be held back until then. Large gradients come when they can be used. With `late`, all that the
+    backward part could compute long before it is needed waits.
     """
     tasks = [_task(step, ()) for step in program.forward]
     moments = Moments(program)
@@ -55,8 +55,9 @@ def schedule(program: Program, kept: Collection[Var], late: bool = False) -> lis
     for step in program.backward:
         tasks.extend(copier.copies(step, moments))
         task = _task(step, copier.copied)
-        waits = late and step.var not in program.foreign
-        tasks.append(_waiting(task, moments.if_early(step)) if waits else task)
+        if step.var not in program.foreign:
+            task = _waiting(task, moments.if_early(step) if late else moments.if_alone(step))
+        tasks.append(task)
         moments.pass_by(step)
     return tasks
 

@@ -27,7 +27,7 @@ from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
 from .rolled_training import RollOption, check_roll_option, update_of_stacks, with_rolled_blocks
 from .simple_adjoint import legalised, with_simple_adjoint
-from .step_memory import with_large_step_planned, with_step_memory
+from .step_memory import with_fast_step, with_step_memory
 from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_param
 from .stored_kernels import with_stored_kernels
 from .training_copies import with_training_copies
@@ -94,7 +94,9 @@ def SetupTrainer(
     everything takes. The module is legalised then. With neither, what is legalised for a CPU is
     planned by "free" where a step is predicted to need 256 MiB or more, and at most half of that by
     the plan: there it is faster, too, because to get memory takes a step longer than to compute
-    such values. `memory_policy="none"` keeps everything.
+    such values. `memory_policy="none"` keeps everything. In any case, large gradients of tables
+    come one after the other, if the optimizer takes each by itself, so that each is gone before the
+    next is there.
 
     With `roll_blocks`, layers of equal structure become one loop, as RollBlocks explains, and their
     parameters are stored as stacks, which the functions take. "auto" does so where the loop was
@@ -215,7 +217,7 @@ def SetupTrainer(
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if has_budget:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
-    return with_large_step_planned(legalised(with_simple_adjoint(mod))) if legalize else mod
+    return with_fast_step(legalised(with_simple_adjoint(mod))) if legalize else mod
 
 
 def _with_storage(

@@ -28,27 +28,28 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
     return rematerialized(mod, ADJOINT, ledger.plan)
 
 
-def with_large_step_planned(mod: IRModule) -> IRModule:
-    """The legalised module with its step planned by "free", where that makes it faster."""
-    return planned_if_large(mod, ADJOINT, _caller(mod))
+def with_fast_step(mod: IRModule) -> IRModule:
+    """The legalised module with its step planned as far as that makes it faster."""
+    return planned_for_speed(mod, ADJOINT, _caller(mod))
 
 
-def planned_if_large(mod: IRModule, name: str, caller: Caller) -> IRModule:
-    """The module with the adjoint `name` planned by "free", where that makes `caller` faster.
+def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
+    """The module with the adjoint `name` planned where that makes `caller` faster.
 
     On a CPU each step gets its temporary memory anew, page by page, which takes longer than to
-    compute again what is free, where it is many pages.
+    compute again what is free, where it is many pages. Else all is kept, and only large gradients
+    of few numbers come one after the other.
     """
     if platform() != "cpu":
         return mod
     try:
-        most = ledger_of(mod, name, policy="none", caller=caller).plan.peak
-        if most < _LARGE:
-            return mod
-        plan = ledger_of(mod, name, policy="free", caller=caller).plan
+        plan = ledger_of(mod, name, policy="none", caller=caller).plan
+        if plan.peak >= _LARGE:
+            free = ledger_of(mod, name, policy="free", caller=caller).plan
+            plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
-    return rematerialized(mod, name, plan) if plan.peak <= _LESS * most else mod
+    return rematerialized(mod, name, plan)
 
 
 def _caller(mod: IRModule) -> Caller:

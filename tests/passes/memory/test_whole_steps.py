@@ -128,6 +128,32 @@ def test_a_step_keeps_no_second_copy_of_its_parameters(
     chex.assert_trees_all_close(*results, rtol=1e-5, atol=1e-6)
 
 
+def test_large_gradients_of_tables_come_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each is then gone before the next is there, and no number is another."""
+    types = [TensorType((4, 8), "float32")] * 2
+    together = trainable(TABLES, MSELoss(), types)
+    assert "R.grad.delay" not in together.script()
+    monkeypatch.setattr("relaxjax.passes.memory.moments._LARGE", 512 * 8 * 4)
+    in_turn = trainable(TABLES, MSELoss(), types)
+    assert in_turn.script().count("R.grad.delay") == 8
+    assert_structural_equal(in_turn, trainable(TABLES, MSELoss(), types, memory_policy="none"))
+    taken = [temporary_bytes(mod, STEP, donate=STATE) for mod in (together, in_turn)]
+    assert taken[1] <= 0.5 * taken[0]
+    args = [_arrays(param.ty) for param in in_turn[STEP].params]
+    results = [jax.jit(to_jax(mod, STEP))(*args) for mod in (together, in_turn)]
+    chex.assert_trees_all_equal(*results)
+
+
+def test_gradients_that_are_needed_together_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step that is taken or not looks at all of them before."""
+    monkeypatch.setattr("relaxjax.passes.memory.moments._LARGE", 512 * 8 * 4)
+    types = [TensorType((4, 8), "float32")] * 2
+    mod = trainable(TABLES, MSELoss(), types, loss_scale="dynamic")
+    assert "R.grad.delay" not in mod.script()
+
+
 def _arrays(ty: Any) -> Any:
     if isinstance(ty, TupleType):
         return tuple(map(_arrays, ty.fields))
