@@ -63,7 +63,7 @@ SAMPLES["relax.grad.take_backward"] = [
     sample(floats(3, 4, 2), floats(5, 2), integers(3, 4, high=5), axis=-2),
     sample(floats(7), floats(5), integers(7, high=5)),
 ]
-for _name in ["no_grad", "start_checkpoint", "end_checkpoint"]:
+for _name in ["no_grad", "closed_over", "start_checkpoint", "end_checkpoint"]:
     SAMPLES[f"relax.grad.{_name}"] = [
         sample(floats(2, 5)),
         sample(floats()),

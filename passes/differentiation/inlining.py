@@ -22,17 +22,20 @@ from relaxjax.ir.renew import renew, substitute_symbols
 from relaxjax.ir.span import located
 from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbols, used_vars
 
+from .folds import fold_to_differentiate
+
 Closures = dict[Var, Function]
 
 
 def inline_closures(function: Function) -> Function:
     """`function` with what its closures do in the place of their calls, in branches too.
 
-    A closure that calls itself is left alone. Loops, and branches that are operators, take the form
-    in which they are differentiated. The blocks of a function that changes are joined.
+    A closure that calls itself is left alone. Loops, branches that are operators, and folds by a
+    closure take the form in which they are differentiated. The blocks of a function that changes
+    are joined.
     """
     values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
-    if not any(isinstance(value, Function) or _form(value) for value in values):
+    if not any(isinstance(value, Function) or _form(value, {}) for value in values):
         return function
     return replace(function, body=_sequence(function.body, {}))
 
@@ -46,7 +49,7 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
     for binding in seq.bindings():
         value = binding.value
         with located(binding.span):
-            form = _form(value)
+            form = _form(value, closures)
         if isinstance(value, Function):
             inner = replace(value, body=_self_contained(value.body, closures))
             if binding.var not in used_vars(value):
@@ -85,11 +88,13 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
     return replace(changed, blocks=(BindingBlock((*first, *changed.bindings())),))
 
 
-def _form(value: Expr) -> Expr | None:
-    """The form in which a loop or a choice is differentiated, where it is not the call itself."""
+def _form(value: Expr, closures: Closures) -> Expr | None:
+    """The form in which a loop, a choice or a fold is differentiated, if not as it is."""
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return None
     facts = value.op.facts
+    if facts.get("fold") and value.args[0] in closures:
+        return fold_to_differentiate(value, closures[value.args[0]])
     if not (facts.get("loop") or facts.get("branches")) or value.op.training_form is None:
         return None
     return value.op.training_form(*value.args, **value.attrs)

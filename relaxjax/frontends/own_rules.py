@@ -13,6 +13,7 @@ from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TupleType
 from relaxjax.ops.lax import (
@@ -54,7 +55,8 @@ class OwnRules:
         program = standing_for(eqn)
         function = self._function(program, len(eqn.invars), _value, self)
         name = self._known(eqn, function) or self._added(eqn, function, _name(program))
-        return Call(self.module.get_global_var(name), tuple(args))
+        fixed = [get_op("relax.grad.closed_over")(arg) for arg in args[: _closed_over(eqn)]]
+        return Call(self.module.get_global_var(name), (*fixed, *args[len(fixed) :]))
 
     def _known(self, eqn: Any, function: Function) -> str | None:
         """The function that is there already: equal, and so are its derivatives.
@@ -95,12 +97,12 @@ class OwnRules:
             )
         own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
-        pullback = jax.make_jaxpr(_pullback(eqn))(*operands, *results)
+        pullback = _traced_rule(_pullback(eqn), [*operands, *results], name)
         rules = {CUSTOM_GRADIENT: self._function(pullback, len(operands), Tuple, own_rule)}
         if has_own_tangent(eqn) and not self._once:
             inputs = [*operands, *filter(_can_vary, operands)]
             rules[CUSTOM_JVP] = self._function(
-                jax.make_jaxpr(_tangent(eqn))(*inputs),
+                _traced_rule(_tangent(eqn), inputs, name),
                 len(inputs),
                 lambda both: Tuple((_value(both[:count]), _value(both[count:]))),
                 own_rule,
@@ -150,6 +152,23 @@ def _value(results: tuple[Expr, ...]) -> Expr:
     return results[0] if len(results) == 1 else Tuple(results)
 
 
+def _traced_rule(rule: Callable[..., Any], avals: Sequence[Any], name: str) -> core.ClosedJaxpr:
+    """The program of a rule of the function `name`, which must stand by itself."""
+    program = jax.make_jaxpr(rule)(*avals)
+    for value in program.consts:
+        if isinstance(value, jax.core.Tracer):
+            raise UnsupportedPrimitiveError(
+                f"the rule of `{name}` uses an array of the function around it, of type "
+                f"{value.aval.str_short()}: hand it to `{name}` as an argument"
+            )
+    return program
+
+
+def _closed_over(eqn: Any) -> int:
+    """How many of the first operands a `jax.custom_vjp` has from around it: its rule has none."""
+    return eqn.params["num_consts"] if eqn.primitive.name == "custom_vjp_call" else 0
+
+
 def _pullback(eqn: Any) -> Callable[..., Any]:
     """From operands and cotangents of an equation to the adjoints of those that can have one."""
 
@@ -157,7 +176,9 @@ def _pullback(eqn: Any) -> Callable[..., Any]:
         operands, cotangents = values[: len(eqn.invars)], values[len(eqn.invars) :]
         function, varied = _of_smooth(eqn, operands)
         results, pull = jax.vjp(function, *varied)
-        return tuple(pull(list(map(_cotangent, cotangents, results))))
+        fixed = filter(_can_vary, operands[: _closed_over(eqn)])
+        adjoints = pull(list(map(_cotangent, cotangents, results)))
+        return *map(jnp.zeros_like, fixed), *adjoints
 
     return pullback
 
@@ -177,7 +198,8 @@ def _tangent(eqn: Any) -> Callable[..., Any]:
 def _of_smooth(eqn: Any, operands: Sequence[Any]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """An equation as a function of those operands that can vary, and their values."""
     call = core.jaxpr_as_fun(_alone(eqn))
-    smooth = [index for index, operand in enumerate(operands) if _can_vary(operand)]
+    inputs = range(_closed_over(eqn), len(operands))
+    smooth = [index for index in inputs if _can_vary(operands[index])]
 
     def function(*varied: Any) -> Any:
         given = dict(enumerate(operands)) | dict(zip(smooth, varied, strict=True))

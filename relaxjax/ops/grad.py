@@ -19,7 +19,7 @@ from .shapes import require_adjoint
 from .sugar import sugar
 
 
-def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
+def mark(name: str, doc: str, gradient: GradientRule | NoGradient | None) -> Op:
     """An operator whose value is its argument, of any type."""
 
     def infer(input: Expr) -> Type:
@@ -40,6 +40,11 @@ def mark(name: str, doc: str, gradient: GradientRule | NoGradient) -> Op:
 
 
 no_grad = mark("no_grad", "`input`, through which no gradient flows.", ZERO_GRADIENT)
+closed_over = mark(
+    "closed_over",
+    "`input`, by which nothing can be differentiated: a rule for the rest leaves it out.",
+    None,
+)
 start_checkpoint = mark(
     "start_checkpoint",
     "`input`, from which on the forward values are recomputed for the backward program.",

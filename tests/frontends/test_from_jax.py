@@ -291,3 +291,43 @@ def test_random_keys_are_carried_through_loops() -> None:
         return jax.lax.scan(step, (jax.random.key(1), jnp.float32(0)), x)[0][1]
 
     chex.assert_trees_all_close(relaxjax.value_and_grad(noisy)(X), jax.value_and_grad(noisy)(X))
+
+
+def _scaled(factor: Any, slope: Any) -> Any:
+    """A function whose rule has another slope; neither number is an argument of it."""
+    scaled = jax.custom_vjp(lambda x: x * factor)
+    scaled.defvjp(lambda x: (x * 3, None), lambda _, g: (g * slope,))
+    return scaled
+
+
+def test_a_rule_leaves_out_what_its_function_has_from_around_it() -> None:
+    def by_constant(x: jax.Array) -> jax.Array:
+        return jnp.sum(_scaled(jnp.array([[2.0]]), 7.0)(x))
+
+    def by_both(x: jax.Array, factor: jax.Array) -> jax.Array:
+        return jnp.sum(_scaled(factor, 7.0)(x))
+
+    sevens = np.full_like(X, 7.0)
+    chex.assert_trees_all_close(relaxjax.grad(by_constant)(X), sevens)
+    chex.assert_trees_all_close(relaxjax.grad(by_both)(X, X), sevens)
+    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
+        relaxjax.grad(by_both, 1)(X, X)
+
+
+def test_a_rule_cannot_use_what_the_function_around_it_computes() -> None:
+    def by_both(x: jax.Array, slope: jax.Array) -> jax.Array:
+        return jnp.sum(_scaled(2.0, slope)(x))
+
+    message = r"the rule of `function` uses an array of the function around it, of type float32\[2"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        from_jax(by_both, X, X)
+
+
+def test_gradients_by_jax_of_branches_that_keep_different_values() -> None:
+    """What one of them does not keep is empty there."""
+
+    def slope(x: jax.Array) -> jax.Array:
+        return jnp.sum(jax.grad(lambda x: jax.lax.cond(x > 0, jnp.sin, lambda x: x**3, x))(x) ** 2)
+
+    for x in (np.float32(-0.5), np.float32(0.5)):
+        chex.assert_trees_all_close(relaxjax.grad(slope)(x), jax.grad(slope)(x), rtol=1e-6)

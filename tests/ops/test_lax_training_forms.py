@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from parsing import parse_module
 
+from relaxjax.frontends import from_jax
 from relaxjax.lowering import to_jax
+from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import Gradient
 from relaxjax.testing import check_gradients
 
@@ -76,3 +78,17 @@ def test_a_choice_has_the_gradient_of_what_is_chosen(index: int) -> None:
 
     _, (found,) = adjoint(X, np.int32(index))
     chex.assert_trees_all_close(found, jax.grad(chosen)(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_what_differs_by_platform_is_differentiated_for_one(platform: str) -> None:
+    def by_platform(x: Any) -> Any:
+        return jnp.sum(jax.lax.platform_dependent(x, cpu=jnp.sin, default=jnp.exp))
+
+    with lowering_for(platform):
+        adjoint = Gradient("main")(from_jax(by_platform, X))
+    value, (slopes,) = to_jax(adjoint, "main_adjoint")(X)
+    expected = jnp.sin if platform == "cpu" else jnp.exp
+    chex.assert_trees_all_close(
+        (value, slopes), jax.value_and_grad(lambda x: jnp.sum(expected(x)))(X), rtol=1e-5
+    )

@@ -18,7 +18,7 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.declare import OpError
 
 from .operator import declare
-from .training_forms import scan_as_relax, switch_as_relax
+from .training_forms import branch_of_platform, scan_as_relax, switch_as_relax
 
 Arrays: TypeAlias = tuple[Any, ...]
 Body: TypeAlias = Callable[..., Arrays]
@@ -188,6 +188,8 @@ platform_dependent = declare(
     "platform_dependent(*branches, *operands): the branch for the platform compiled for.",
     lambda call: _function_type(call, 0).ret,
     platform_lowering,
+    training_form=branch_of_platform,
+    facts={"branches": True},
 )
 
 reduce = declare(
@@ -195,4 +197,5 @@ reduce = declare(
     "reduce(combine, *operands, *starts): tensors folded over dimensions, all of them together.",
     _reduced_type,
     reduce_lowering,
+    facts={"fold": True},
 )

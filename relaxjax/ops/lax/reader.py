@@ -20,6 +20,7 @@ from .inlining import Program, has_own_rule, inlined, needed, open_program
 from .lowering import written_params
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
+from .training_forms import place_of
 
 Hint = Callable[[str], str]
 # Given an equation that calls a function with a derivative of its own, and its operands: the call.
@@ -232,6 +233,12 @@ def _reduce(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) 
     return reader.results(reader.emit(call, "reduce"), wanted)
 
 
+def _nothing(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+    """The scalar that JAX keeps of a branch not taken, where another one keeps something."""
+    (out,) = eqn.outvars
+    return [Constant(np.zeros((), np_dtype(str(out.aval.dtype))))]
+
+
 class PlatformIndex:
     """Stands for the number of the branch that is for the platform compiled for."""
 
@@ -240,10 +247,7 @@ class PlatformIndex:
 
     def branch(self, platform: str | None) -> int | None:
         """The branch for a platform; None where it is not known yet."""
-        if platform is None:
-            return None
-        named = [platform in (names or ()) or names is None for names in self.platforms]
-        return named.index(True)
+        return None if platform is None else place_of(platform, self.platforms)
 
 
 def _platform_index(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
@@ -256,6 +260,7 @@ _CONTROL: dict[str, Callable[[Reader, Any, list[Any], Sequence[bool]], Any]] = {
     "cond": _cond,
     "platform_index": _platform_index,
     "reduce": _reduce,
+    "empty2": _nothing,
 }
 
 # Equations that change nothing which the IR knows of: weak types, copies, the default device.

@@ -10,6 +10,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If, SeqExpr
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType
+from relaxjax.ops.platform import platform
 
 
 def scan_as_relax(
@@ -43,6 +44,17 @@ def switch_as_relax(index: Expr, *args: Expr) -> SeqExpr:
     builder = BlockBuilder()
     with builder.scope():
         return builder.sequence(_chosen(builder, index, branches, operands))
+
+
+def branch_of_platform(*args: Expr, platforms: Sequence[tuple[str, ...] | None]) -> Call:
+    """`lax.platform_dependent` as the call of the branch for the platform that is lowered for."""
+    chosen = place_of(platform(), platforms)
+    return Call(args[chosen], args[len(platforms) :])
+
+
+def place_of(name: str, platforms: Sequence[tuple[str, ...] | None]) -> int:
+    """The place of the first of `platforms` that has one of that name; None stands for any."""
+    return [names is None or name in names for names in platforms].index(True)
 
 
 def _chosen(
