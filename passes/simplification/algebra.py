@@ -40,6 +40,7 @@ from .product_laws import (
     transposed_product,
 )
 from .shape_laws import broadcast_away, permuted, reshaped, sum_of_broadcast, sum_of_repeats
+from .sum_laws import factor_of_sum
 
 # Those on tensors that one number fills.
 FILL_LAWS: Sequence[Law] = (
@@ -73,6 +74,7 @@ LAWS: Sequence[Law] = (
     product_with_zero,
     transposed_product,
     sum_of_broadcast,
+    factor_of_sum,
     product_with_identity,
     product_with_filled,
     product_with_diagonal,

@@ -87,10 +87,10 @@ def same_type(x: Expr, call: Call) -> bool:
     return same and has_shape_of(x, call)
 
 
-def has_shape_of(x: Expr, call: Call) -> bool:
-    if not isinstance(x.ty, TensorType) or not isinstance(call.ty, TensorType):
+def has_shape_of(x: Expr, other: Expr) -> bool:
+    if not isinstance(x.ty, TensorType) or not isinstance(other.ty, TensorType):
         return False
-    return same_dims(x.ty.dims, call.ty.dims)
+    return same_dims(x.ty.dims, other.ty.dims)
 
 
 def count_ratio(before: Expr, after: Call) -> int | None:

@@ -160,6 +160,17 @@ CASES = {
             "R.multiply(R.expand_dims(v, axis=-1), w)",
         ),
     ],
+    "factor_of_sum": [
+        (
+            "R.collapse_sum_to(R.multiply(x, v), (3,))",
+            "R.multiply(R.collapse_sum_to(x, (3,)), v)",
+        ),
+        (
+            "R.sum(R.divide(R.multiply(R.negative(R.multiply(v, x)), y), v), [0], keepdims=True)",
+            """R.negative(R.divide(R.multiply(
+                R.sum(R.multiply(x, y), [0], keepdims=True), v), v))""",
+        ),
+    ],
     "sum_of_product": [
         (
             "R.sum(R.matmul(x, w))",
@@ -293,6 +304,11 @@ def test_a_law(law: str, before: str, after: str) -> None:
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=0, keepdims=True), R.exp(z)))",
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(z, axis=1, keepdims=True), R.exp(z)))",
         f"{BACKWARD}R.subtract(d, R.multiply(R.sum(d, axis=1, keepdims=True), R.exp(x)))",
+        # of (2, 3) numbers, not of (2, 1)
+        "R.collapse_sum_to(R.multiply(v, R.sum(x, axis=1, keepdims=True)), (1, 3))",
+        # one after the other of what is summed up
+        "R.sum(R.multiply(x, v), axis=1, keepdims=True)",
+        "R.sum(R.divide(v, x), axis=0, keepdims=True)",
         # no float holds this number
         "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
     ],
