@@ -30,7 +30,7 @@ from relaxjax.training import (
 from .failure import InputError, bad_input
 from .files import read_module
 from .numbers import positive, share
-from .train_data import FORMS, Examples, held_out, read_examples
+from .train_data import FORMS, Examples, check_classes, held_out, read_examples
 from .train_setup import (
     CLASSIFICATION,
     LOSSES,
@@ -41,6 +41,7 @@ from .train_setup import (
     input_types,
     known,
     make_trainer,
+    scores_type,
     with_backbone,
 )
 
@@ -149,6 +150,8 @@ def run(args: argparse.Namespace) -> int:
         size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))
         steps = args.epochs * (len(examples.x) // size)
         trainer = make_trainer(mod, args, examples.y, steps)
+        if args.loss in CLASSIFICATION:
+            check_classes(args.data, examples, scores_type(mod))
         if args.init is not None:
             trainer.load(args.init)
     print(

@@ -17,6 +17,8 @@ from .failure import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+IGNORED = -100  # the class that counts for nothing in every loss by name
+
 FORMS = """\
 digits               the handwritten digits that ship with the package
 a folder             Fashion-MNIST as torchvision keeps it: FOLDER/FashionMNIST/raw
@@ -65,6 +67,22 @@ def held_out(examples: Examples, share: float, seed: int) -> Examples:
     return Examples(examples.x[train], examples.y[train], examples.x[test], examples.y[test])
 
 
+def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
+    """Raise where class ids are none of those that the model scores: the loss would not notice."""
+    count = scores.dims[1] if scores.dims is not None and scores.ndim > 1 else None
+    if not isinstance(count, int):
+        return
+    for key, ids in (("y", examples.y), ("y_test", examples.y_test)):
+        if ids is None or ids.ndim != scores.ndim - 1 or not np.issubdtype(ids.dtype, np.integer):
+            continue
+        strange = ids[(ids != IGNORED) & ((ids < 0) | (ids >= count))]
+        if strange.size:
+            raise InputError(
+                f"`{name}`: the model scores {count} classes, 0 to {count - 1}, but `{key}` holds "
+                f"{strange.min()}" + (f" to {strange.max()}" if strange.size > 1 else "")
+            )
+
+
 def _of_images(read: Callable[[], Dataset]) -> Examples:
     try:
         data = read()
@@ -81,6 +99,9 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
     test = [arrays.get(key) for key in ("x_test", "y_test")]
     if (test[0] is None) != (test[1] is None):
         raise InputError(f"`{name}` must hold both `x_test` and `y_test`, or neither")
+    for key, array in arrays.items():
+        if key in ("x", "y", "x_test", "y_test") and not array.ndim:
+            raise InputError(f"`{name}`: `{key}` must hold an entry for each example, not a number")
     for x, y, suffix in ((arrays["x"], arrays["y"], ""), (*test, "_test")):
         if x is not None and y is not None and len(x) != len(y):
             raise InputError(

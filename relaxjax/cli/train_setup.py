@@ -8,7 +8,6 @@ import numpy as np
 
 from relaxjax import losses
 from relaxjax.ir.expr import Tuple
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
@@ -100,7 +99,7 @@ def input_types(mod: IRModule) -> list[TensorType]:
 
 def make_trainer(mod: IRModule, args: argparse.Namespace, y: Any, steps: int) -> Trainer:
     """The trainer of a model for targets like `y`, in a training of so many steps."""
-    scores = _scores(mod[BACKBONE])
+    scores = scores_type(mod)
     targets = TensorType((*(scores.dims or ())[:1], *y.shape[1:]), dtype_name(y.dtype))
     setup = SetupTrainer(
         LOSSES[args.loss](), optimizer(args, steps), [scores, targets], loss_scale=args.loss_scale
@@ -174,9 +173,9 @@ def _schedule(args: argparse.Namespace, updates: int) -> Any:
     return optax.join_schedules([optax.linear_schedule(0.0, args.lr, warmup), later], [warmup])
 
 
-def _scores(backbone: Function) -> TensorType:
+def scores_type(mod: IRModule) -> TensorType:
     """The type of the model's first output."""
-    result = backbone.body.body
+    result = mod[BACKBONE].body.body
     first = result.fields[0] if isinstance(result, Tuple) else result
     if not isinstance(first.ty, TensorType):
         raise InputError(f"the model's first output must be a tensor, but it is of type {first.ty}")

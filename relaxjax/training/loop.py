@@ -1,5 +1,6 @@
 """The loop over epochs and batches."""
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
@@ -68,6 +69,7 @@ def fit(
         options: what `FitOptions` explains.
     """
     _check_options(options)
+    _check_epochs(epochs)
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
     position = plan.start()
     reports = list(position.reports)
@@ -221,7 +223,13 @@ class _Plan:
 
 
 def _batches(data: Data, epoch: int) -> Given:
-    return data(epoch) if callable(data) else data
+    found = data(epoch) if callable(data) else data
+    if not any(hasattr(found, name) for name in ("__iter__", "__getitem__")):
+        raise TypeError(
+            "data is something to iterate over, or a function from the epoch to that, but "
+            f"{f'it gave {found!r}' if callable(data) else f'{found!r} was given'}"
+        )
+    return found
 
 
 def _on_host(arrays: Sequence[Any]) -> list[Any]:
@@ -234,6 +242,15 @@ def _on_host(arrays: Sequence[Any]) -> list[Any]:
 
 def _has_own_step(callback: Callback) -> bool:
     return type(callback).step is not Callback.step
+
+
+def _check_epochs(epochs: Any) -> None:
+    try:
+        count = operator.index(epochs)
+    except TypeError:
+        raise TypeError(f"`epochs` must be an integer, but it is {epochs!r}") from None
+    if count < 0:
+        raise ValueError(f"`epochs` must be at least 0, but it is {count}")
 
 
 def _check_options(options: FitOptions) -> None:

@@ -243,6 +243,22 @@ def test_arrays_that_do_not_belong_together(line: Path, capsys: Capture) -> None
     np.savez(data, x=x[:5], y=y)
     assert train(line, data) == 2
     assert "5 examples do not fill a single batch of 64" in refused(capsys)
+    np.savez(data, x=x[:5], y=3)
+    assert train(line, data) == 2
+    assert "`y` must hold an entry for each example, not a number" in refused(capsys)
+
+
+def test_classes_that_the_model_does_not_score(model: Path, capsys: Capture) -> None:
+    data, classes = model.parent / "classes.npz", np.arange(16) % 10
+    x = np.zeros((16, 64), "float32")
+    np.savez(data, x=x, y=classes + 1)
+    assert train(model, data) == 2
+    assert "the model scores 10 classes, 0 to 9, but `y` holds 10" in refused(capsys)
+    np.savez(data, x=x, y=classes, x_test=x, y_test=-1 - classes)
+    assert train(model, data) == 2
+    assert "0 to 9, but `y_test` holds -10 to -1" in refused(capsys)
+    np.savez(data, x=x, y=np.where(classes == 3, -100, classes))
+    assert train(model, data, "--epochs", 1) == 0
 
 
 def test_models_that_cannot_be_trained(model: Path, capsys: Capture) -> None:

@@ -247,6 +247,29 @@ def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None
         fit(classifier(), DATA, **options)
 
 
+@pytest.mark.parametrize(
+    ("epochs", "error", "match"),
+    [
+        (1.5, TypeError, r"`epochs` must be an integer, but it is 1\.5"),
+        (-1, ValueError, "`epochs` must be at least 0, but it is -1"),
+    ],
+)
+def test_numbers_of_epochs_that_make_no_sense(epochs: Any, error: Any, match: str) -> None:
+    with pytest.raises(error, match=match):
+        fit(classifier(), DATA, epochs)
+
+
+def test_data_that_cannot_be_iterated_over() -> None:
+    none: Any = None
+    three: Any = 3
+    with pytest.raises(TypeError, match="a function from the epoch to that, but None was given"):
+        fit(classifier(), none)
+    with pytest.raises(TypeError, match="a function from the epoch to that, but it gave None"):
+        fit(classifier(), lambda epoch: none)
+    with pytest.raises(TypeError, match=r"data is something to iterate over, .* but 3 was given"):
+        fit(classifier(), DATA, 1, three, Told())
+
+
 def test_an_unknown_option_is_an_error() -> None:
     options: Any = {"prefech": 1}
     with pytest.raises(TypeError, match=r"`fit` has no option `prefech`.*`prefetch`.*it has metri"):
