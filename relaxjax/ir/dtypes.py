@@ -44,6 +44,7 @@ def checked_dtype(name: str) -> str:
     return name
 
 
+@functools.cache
 def named_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype of a name, the `ml_dtypes` ones (bfloat16, float8, int4) included."""
     try:

@@ -161,11 +161,17 @@ class Interpreter:
         if op.lower is None:
             raise LoweringError(f"the operator {op.name} has no lowering, so it cannot be run")
         given, attrs = arguments(call)
-        args = [None if arg is None else self.value(arg, frame) for arg in given]
-        # A primitive names itself.
-        scope = nullcontext() if op.name.startswith("lax.") else jax.named_scope(op.name)
+        # A primitive names itself, and takes constants as they are: JAX runs nothing for them.
+        is_primitive = op.name.startswith("lax.")
+        value = self.operand if is_primitive else self.value
+        args = [None if arg is None else value(arg, frame) for arg in given]
+        scope = nullcontext() if is_primitive else jax.named_scope(op.name)
         with scope, _dtypes_of(call, args):
             return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
+
+    def operand(self, expr: Expr, frame: Frame) -> Any:
+        """The value of an argument, a constant as an array of numpy's."""
+        return checked(expr, frame) if isinstance(expr, Constant) else self.value(expr, frame)
 
     def callee(self, expr: GlobalVar | ExternFunc, frame: Frame) -> Callable[..., Any]:
         """A function of the module, or one registered from outside, as a callable."""
@@ -252,13 +258,19 @@ def _printed_names(function: Function) -> Mapping[Var, str]:
     return variable_names(function)
 
 
+def checked(constant: Constant, frame: Frame) -> Any:
+    """The numbers of a constant, in a dtype that JAX has as it is set."""
+    if str(constant.data.dtype) in WIDE_DTYPES:  # else its text would be written for nothing
+        check_width(constant.data, f"`{frame.name}`: the constant `{constant}`")
+    return constant.data
+
+
 def literal(expr: Expr, frame: Frame) -> Any:
     """The value of an expression that has no others inside it."""
     match expr:
-        case Constant(data=data):
-            check_width(data, f"`{frame.name}`: the constant `{expr}`")
+        case Constant():
             with jax.ensure_compile_time_eval():  # a shape may depend on it
-                return jnp.asarray(data)
+                return jnp.asarray(checked(expr, frame))
         case ShapeExpr(values=dims):
             return tuple(map(frame.symbols.value, dims))
         case PrimExpr(value=int() | SymbolicExpr() as value):

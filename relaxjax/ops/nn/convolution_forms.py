@@ -171,23 +171,26 @@ class Convolution:
         kernel = KernelMatrix.of(layout, self.spatial, work.inputs * work.places <= work.outputs)
         features = KernelMatrix(f"I{self.spatial}O", self.spatial)
         columns = features.columns(weight, self.kernel_layout)
-        windows_of_images = self._windows_of_images(data, windows)
-        beside = kernel.beside(windows_of_images)
+        images, whole = self._images_last(data, windows)
+        beside = kernel.beside(whole, images)
         pair = (beside.T, columns) if kernel.is_outputs_last else (columns.T, beside)
         product = jnp.matmul(*pair, preferred_element_type=dtype)
         sizes = dict(zip(self.spatial, windows.counts, strict=True))
-        sizes |= {"O": columns.shape[1], "I": windows_of_images[0].shape[1]}
+        sizes |= {"O": columns.shape[1], "I": images.shape[-1]}
         shaped = lax.reshape(product, [sizes[letter] for letter in kernel.layout])
         return jnp.transpose(shaped, permutation(kernel.layout, layout))
 
     def _windows_of_images(self, data: Any, windows: Windows) -> list[Any]:
         """For each result what the kernel covers, with a column for each image."""
-        padded = jnp.transpose(
-            windows.padded(data, 0), permutation(self.data_layout, f"C{self.spatial}N")
-        )
-        whole = windows.swapped(range(1, data.ndim - 1))
+        padded, whole = self._images_last(data, windows)
         shape = (padded.shape[0] * math.prod(windows.size), padded.shape[-1])
         return [lax.reshape(whole.at(padded, place), shape) for place in whole.places()]
+
+    def _images_last(self, data: Any, windows: Windows) -> tuple[Any, Windows]:
+        """The padded data with its images as the last axis, and the windows there, whole."""
+        order = permutation(self.data_layout, f"C{self.spatial}N")
+        padded = jnp.transpose(windows.padded(data, 0), order)
+        return padded, windows.swapped(range(1, data.ndim - 1))
 
     def _grouped_product(self, window: Any, kernel: Any, dtype: Any) -> Any:
         """The sum over channels and places of one window times the kernel, for each group."""
@@ -213,12 +216,10 @@ class Convolution:
         padded = windows.padded(jnp.transpose(data, permutation(self.data_layout, last)), 0)
         keeps = work.batch * work.results <= work.outputs
         kernel = KernelMatrix.of(self.kernel_layout, self.spatial, keeps)
-        parts = [windows.at(padded, place) for place in windows.places()]
-        *shape, channels = parts[0].shape
-        rows = kernel.beside([lax.reshape(p, (math.prod(shape), channels)) for p in parts])
+        rows = kernel.beside(windows, padded)
         columns = kernel.columns(weight, self.kernel_layout)
         product = jnp.matmul(rows, columns, preferred_element_type=dtype)
-        shaped = lax.reshape(product, (*shape, columns.shape[1]))
+        shaped = lax.reshape(product, (padded.shape[0], *windows.counts, columns.shape[1]))
         return jnp.transpose(shaped, permutation(last, self.out_layout))
 
     def product(self, data: Any, weight: Any, dtype: Any) -> Any:

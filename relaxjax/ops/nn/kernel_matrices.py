@@ -5,6 +5,7 @@ elements of windows are put side by side in its order. Where the windows are mor
 channels go last in both: those of a window are copied one beside the other then.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ import jax.numpy as jnp
 from jax import lax
 
 from .layouts import permutation
+from .window_numbers import beside
+from .windows import Windows
 
 
 @dataclass(frozen=True)
@@ -54,12 +57,11 @@ class KernelMatrix:
         rest = weight.size // outputs
         return lax.reshape(kernel, (rest, outputs) if self.is_outputs_last else (outputs, rest))
 
-    def beside(self, parts: Sequence[Any]) -> Any:
-        """Matrices of channels, one for each place of a window, as one in this order."""
-        if self.order.endswith("I"):
-            return jnp.concatenate(parts, -1)
-        count, channels = parts[0].shape
-        return lax.reshape(jnp.stack(parts, -1), (count, channels * len(parts)))
+    def beside(self, windows: Windows, padded: Any) -> Any:
+        """Windows of (batch, *spatial, channels) as rows, what they cover in this order."""
+        covered = beside(windows, padded, channels_last=self.order.endswith("I"))
+        batch, count, *elements = covered.shape
+        return lax.reshape(covered, (batch * count, math.prod(elements)))
 
     def apart(self, product: Any, size: Sequence[int]) -> tuple[Any, list[int]]:
         """The last axis of a product as the axes of this order, and which are the spatial ones."""

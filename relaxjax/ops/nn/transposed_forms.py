@@ -19,6 +19,7 @@ from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution,
 from .kernel_matrices import KernelMatrix
 from .layouts import by_letter, permutation, relabelled, window_span
 from .phases import put_back_by_phases
+from .window_numbers import can_be_put_back, put_back
 from .windows import Windows
 
 # From so many places on, a window that reaches over the border is mostly outside of the data.
@@ -62,7 +63,7 @@ class TransposedConvolution:
         if self._is_product(data, weight):
             last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
-            return last._put_back(last._by_product(rows, weight, dtype), weight)
+            return last._added_up(last._by_product(rows, weight, dtype), weight)
         return self.by_xla(data, weight, dtype)
 
     def _is_one_by_one(self, data: Any) -> bool:
@@ -146,12 +147,7 @@ class TransposedConvolution:
     def _by_phases(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The same where a group has one channel of the data too, as sums of slices of it."""
         of, windows = self.of, self._windows(data, weight)
-        lengths = [
-            length - low - high
-            for length, (low, high) in zip(
-                self._lengths(windows.counts, weight), of.pads, strict=True
-            )
-        ]
+        lengths = self._results(windows, weight)
         out = put_back_by_phases(data.astype(dtype), of.vectors(weight, dtype), windows, lengths)
         return jnp.transpose(out, permutation(of.data_layout, of.out_layout))
 
@@ -174,6 +170,20 @@ class TransposedConvolution:
             return lax.squeeze(lax.slice(shaped, starts, ends), axes)
 
         return {place: part(place) for place in np.ndindex(tuple(window))}
+
+    def _added_up(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
+        """The same as `_put_back` of tensors whose channels are last."""
+        windows = self._windows(next(iter(parts.values())), weight)
+        lengths = self._results(windows, weight)
+        if not known((*windows.counts, *lengths)) or not can_be_put_back(windows, lengths):
+            return self._put_back(parts, weight)
+        out = put_back(windows, parts, lengths)
+        return jnp.transpose(out, permutation(self.of.data_layout, self.of.out_layout))
+
+    def _results(self, windows: Windows, weight: Any) -> list[Any]:
+        """The spatial lengths of the result."""
+        lengths = self._lengths(windows.counts, weight)
+        return [n - low - high for n, (low, high) in zip(lengths, windows.pads, strict=True)]
 
     def _put_back(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
         """The sum of tensors, each spread by the strides and moved to a place of the windows."""
