@@ -50,8 +50,10 @@ class ModuleReader:
                 f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.',
             )
         statements = docless(self.node.body)
-        for name in (name for statement in statements for name in bound_names(statement)):
+        for name, statement in ((n, s) for s in statements for n in bound_names(s)):
             why = f"It is a function of the module: write `{self.node.name}.{name}`."
+            if isinstance(statement, ast.Assign):
+                why += " What is no function stands above the class."
             self.scope.explain(name, why)
         notes = [statement for statement in statements if isinstance(statement, ast.Expr)]
         for note in notes:
