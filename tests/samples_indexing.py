@@ -38,7 +38,7 @@ SAMPLES["relax.scatter_elements"] = [
         )
         for r in ("mean", "max", "min")
     ],
-    # JAX has no derivative of this one to compare with: tests/ops/test_gathering.py has.
+    # JAX has no derivative of this one to compare with: tests/ops/test_edges.py has.
     sample(floats(5), exactly([0, 4, 1], "int64"), floats(3), reduction="mul", smooth=False),
     sample(integers(5), integers(3, dtype="int64"), integers(3), smooth=False),
 ]

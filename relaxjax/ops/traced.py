@@ -1,11 +1,27 @@
-"""Gradients by JAX's own derivative of a lowering, for operators that have no better formula."""
+"""JAX's own derivatives of a lowering, for operators that have no better formula."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.op import GradientRule
+from relaxjax.ir.registry import get_op
 
 from .lax.dialect import lax_op
 from .lax.gradient import gradient_of
+from .lax.tangent import pushforward
 
 
 def traced_gradient(name: str) -> GradientRule:
     """The pullback of the operator `name`, traced into operators of the `lax` dialect."""
     return gradient_of(name, lax_op)
+
+
+def traced_tangent(name: str) -> Callable[..., Expr]:
+    """The pushforward of the operator `name`, traced into operators of the `lax` dialect."""
+
+    def tangent(tangents: Sequence[Expr | None], y: Var, *args: Expr | None, **attrs: Any) -> Expr:
+        return pushforward(get_op(name), lax_op, tangents, y, args, Attrs(attrs))
+
+    return tangent

@@ -93,6 +93,47 @@ def test_scattered_products() -> None:
     chex.assert_trees_all_close(to_updates, jnp.asarray([22.0, 14.0], "float32"), rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("updates", "expected"),
+    [([0.0, 11.0], [22.0, 0.0]), ([0.0, 0.0], [0.0, 0.0]), ([7.0, 0.0], [0.0, 14.0])],
+)
+@pytest.mark.parametrize(
+    ("name", "places"), [("scatter_elements", [0, 0]), ("scatter_nd", [[0], [0]])]
+)
+def test_zeros_among_scattered_products(
+    name: str, places: list[Any], updates: list[float], expected: list[float]
+) -> None:
+    arrays = [np.asarray(values, "float32") for values in ([2.0, 3.0, 5.0], updates)]
+
+    def build(x: Expr, i: Expr, u: Expr) -> Expr:
+        return call(name, x, i, u, reduction="mul")
+
+    to_data, _, to_updates = gradient(build, arrays[0], np.asarray(places, "int64"), arrays[1])
+    chex.assert_trees_all_close(to_data, jnp.asarray([np.prod(updates), 1.0, 1.0], "float32"))
+    chex.assert_trees_all_close(to_updates, jnp.asarray(expected, "float32"))
+
+
+@pytest.mark.parametrize(
+    ("name", "places"),
+    [("scatter_elements", [1, 1, 2]), ("scatter_nd", [[1], [1], [2]]), ("index_put", [1, 1, 2])],
+)
+def test_of_several_updates_of_one_place_the_one_that_stands_there_has_a_derivative(
+    name: str, places: list[Any]
+) -> None:
+    data, updates = np.zeros(3, "float32"), np.asarray([4.0, 5.0, 6.0], "float32")
+
+    def build(x: Expr, i: Expr, u: Expr) -> Expr:
+        return call(name, x, i, u)
+
+    index = np.asarray(places, "int64")
+    v = [var(data), var(index), var(updates)]
+    values = map(jnp.asarray, (data, index, updates))
+    written = np.asarray(evaluate(build(*v), dict(zip(v, values, strict=True))))
+    to_data, _, to_updates = gradient(build, data, index, updates)
+    chex.assert_trees_all_close(to_data, jnp.asarray([1.0, 0.0, 0.0]))
+    chex.assert_trees_all_close(to_updates, jnp.asarray(np.isin(updates, written), "float32"))
+
+
 @pytest.mark.parametrize("mode", ["clip", "wrap", "nan"])
 def test_places_outside_hand_their_adjoint_to_what_was_read(mode: str) -> None:
     x, places = np.asarray([1.0, 2.0], "float32"), np.asarray([-3, 0, 5], "int32")

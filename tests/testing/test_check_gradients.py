@@ -99,6 +99,22 @@ def _wrong(g: Expr, y: Expr, x: Expr) -> Expr:
     return g * (x * x * 2.0)
 
 
+@pytest.mark.parametrize(
+    ("name", "places"), [("scatter_elements", "[1, 1]"), ("scatter_nd", "[[1], [1]]")]
+)
+def test_what_jax_has_no_derivative_of(name: str, places: str) -> None:
+    module = parse_functions(f"""
+@R.function
+def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
+    with R.dataflow():
+        z = R.{name}(x, R.const({places}, "int64"), y, reduction="mul")
+        R.output(z)
+    return z
+""")
+    for updates in ([2.0, 3.0], [0.0, 3.0]):
+        check_gradients(module, args=(np.ones(3), np.asarray(updates)))
+
+
 @pytest.mark.usefixtures("_clean")
 def test_a_wrong_gradient_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))

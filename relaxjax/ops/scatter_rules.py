@@ -1,0 +1,60 @@
+"""The derivatives of what writes into a tensor at places that tensors of indices say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from relaxjax.ir.expr import Expr
+
+from .emit import call, shape_of, where
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How one call writes, by the reduction, and what reads the places that it writes to."""
+
+    write: Callable[[Expr, Expr, str], Expr]
+    read: Callable[[Expr], Expr]
+
+    def gradient(
+        self, g: Expr, y: Expr, data: Expr, updates: Expr, reduction: str
+    ) -> tuple[Expr, Expr]:
+        """The adjoints of `data` and `updates`, where the reduction is update, add or mul."""
+        if reduction == "add":
+            return g, self.read(g)
+        if reduction == "mul":
+            return self.write(g, updates, "mul"), self._times_others(g, y, data, updates)
+        kept = self.write(g, call("zeros_like", updates), "update")
+        read = self.read(g)
+        return kept, where(self._took_place(data, read), read, call("zeros_like", read))
+
+    def product_tangent(
+        self, of_data: Expr | None, of_updates: Expr | None, y: Expr, data: Expr, updates: Expr
+    ) -> Expr:
+        """The tangent where the reduction is mul."""
+        still = call("zeros_like", data)
+        moved = still if of_data is None else self.write(of_data, updates, "mul")
+        if of_updates is None:
+            return moved
+        factors = self._times_others(call("ones_like", data), y, data, updates)
+        return self.write(moved, of_updates * factors, "add")
+
+    def _times_others(self, g: Expr, y: Expr, data: Expr, updates: Expr) -> Expr:
+        """For each update, at its place, `g` times the product of all but the update.
+
+        That is the whole product divided by the update, but where the update is zero.
+        """
+        ones, zeros = call("ones_like", updates), call("zeros_like", updates)
+        is_zero = call("equal", updates, zeros)
+        divisors = where(is_zero, ones, updates)
+        nothing = call("zeros_like", data)
+        count = self.write(nothing, where(is_zero, ones, zeros), "add")
+        is_only_zero = call("equal", count, call("ones_like", data))
+        of_others = where(is_only_zero, g * self.write(data, divisors, "mul"), nothing)
+        return where(is_zero, self.read(of_others), self.read(g * y) / divisors)
+
+    def _took_place(self, data: Expr, read: Expr) -> Expr:
+        """Whether an update is what stands at its place: of several for one place, one is."""
+        running = call("cumsum", call("ones_like", read, dtype="int32"))
+        numbers = call("reshape", running, shape_of(read))
+        written = self.write(call("zeros_like", data, dtype="int32"), numbers, "update")
+        return call("equal", self.read(written), numbers)

@@ -1,0 +1,255 @@
+"""Writing at places that tensors of indices say."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+
+from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.expr import Expr, Tuple
+from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.types import TensorType, TupleType
+
+from .axis_layouts import axis_rule
+from .cost_rules import MOVES
+from .declare import OpError, op
+from .emit import call
+from .gathering import common_places, element_places, index_types, nd_places, require_int64
+from .index import require_integers
+from .lowered_cost import LOWERED
+from .scatter_rules import Scatter
+from .shapes import common_dtype, dims_text, normalize_axis
+from .traced import traced_gradient, traced_tangent
+
+_WITH_RULES = ("update", "add", "mul")
+_REDUCTIONS = (*_WITH_RULES, "mean", "max", "min")
+
+
+def _require_reduction(reduction: str) -> None:
+    if reduction not in _REDUCTIONS:
+        raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+
+
+def _written(data: Any, places: Any, updates: Any, reduction: str) -> Any:
+    """`data` with `updates` at `places`; places outside are left out."""
+    spots = data.at[places]
+    if reduction == "mean":
+        counts = jnp.ones_like(data).at[places].add(jnp.ones_like(updates), mode="drop")
+        return spots.add(updates, mode="drop") / counts
+    writers: dict[str, Callable[..., Any]] = {
+        "update": spots.set,
+        "add": spots.add,
+        "mul": spots.multiply,
+        "max": spots.max,
+        "min": spots.min,
+    }
+    return writers[reduction](updates, mode="drop")
+
+
+def _scatter_elements(data: Any, indices: Any, updates: Any, axis: int, reduction: str) -> Any:
+    places = element_places(data.shape, indices, axis % data.ndim)
+    return _written(data, places, updates, reduction)
+
+
+def _elements(indices: Expr, axis: int) -> Scatter:
+    return Scatter(
+        lambda data, updates, reduction: call(
+            "scatter_elements", data, indices, updates, axis=axis, reduction=reduction
+        ),
+        lambda x: call("gather_elements", x, indices, axis=axis),
+    )
+
+
+def _scatter_elements_gradient(
+    g: Expr, y: Expr, data: Expr, indices: Expr, updates: Expr, axis: int, reduction: str
+) -> tuple[Expr | None, ...]:
+    if reduction not in _WITH_RULES:
+        rule = traced_gradient("relax.scatter_elements")
+        return tuple(rule(g, y, data, indices, updates, axis=axis, reduction=reduction))
+    to_data, to_updates = _elements(indices, axis).gradient(g, y, data, updates, reduction)
+    return to_data, None, to_updates
+
+
+def _scatter_elements_jvp(
+    tangents: Sequence[Expr | None],
+    y: Expr,
+    data: Expr,
+    indices: Expr,
+    updates: Expr,
+    axis: int,
+    reduction: str,
+) -> Expr:
+    if reduction != "mul":
+        rule = traced_tangent("relax.scatter_elements")
+        return rule(tangents, y, data, indices, updates, axis=axis, reduction=reduction)
+    scatter = _elements(indices, axis)
+    return scatter.product_tangent(tangents[0], tangents[2], y, data, updates)
+
+
+@op(
+    "relax.scatter_elements",
+    layout=axis_rule("axis", arranged=(0, 1, 2)),
+    lower=_scatter_elements,
+    gradient=_scatter_elements_gradient,
+    jvp=_scatter_elements_jvp,
+    precision="follow",
+    cost=LOWERED,
+    fusion="opaque",
+)
+def scatter_elements(
+    data: TensorType,
+    indices: TensorType,
+    updates: TensorType,
+    axis: int = 0,
+    reduction: str = "update",
+) -> TensorType:
+    """`data` with `updates` at the places that gather_elements would read.
+
+    `reduction` says what becomes of an element and its updates: update (one of them takes its
+    place), add, mul, mean, max, min.
+    """
+    _require_reduction(reduction)
+    require_int64(indices)
+    common_dtype(data=data, updates=updates)
+    if data.ndim >= 0:
+        normalize_axis(axis, data.ndim)
+    for name, ty in (("indices", indices), ("updates", updates)):
+        if -1 not in (ty.ndim, data.ndim) and ty.ndim != data.ndim:
+            raise OpError(f"`{name}` must have {data.ndim} dimensions, found {ty.ndim}")
+    places, found = indices.dims or (), updates.dims or ()
+    if any(map(can_prove_different, places, found)):
+        raise OpError(
+            f"`updates` must have the shape of `indices`, {dims_text(places)}, "
+            f"found {dims_text(found)}"
+        )
+    return data
+
+
+def _slices(indices: Expr) -> Scatter:
+    places = call("astype", indices, "int64") if _is_narrow(indices) else indices
+    return Scatter(
+        lambda data, updates, reduction: call(
+            "scatter_nd", data, indices, updates, reduction=reduction
+        ),
+        lambda x: call("gather_nd", x, places),
+    )
+
+
+def _scatter_nd_gradient(
+    g: Expr, y: Expr, data: Expr, indices: Expr, updates: Expr, reduction: str
+) -> tuple[Expr | None, ...]:
+    if reduction not in _WITH_RULES:
+        rule = traced_gradient("relax.scatter_nd")
+        return tuple(rule(g, y, data, indices, updates, reduction=reduction))
+    to_data, to_updates = _slices(indices).gradient(g, y, data, updates, reduction)
+    return to_data, None, to_updates
+
+
+def _scatter_nd_jvp(
+    tangents: Sequence[Expr | None],
+    y: Expr,
+    data: Expr,
+    indices: Expr,
+    updates: Expr,
+    reduction: str,
+) -> Expr:
+    if reduction != "mul":
+        rule = traced_tangent("relax.scatter_nd")
+        return rule(tangents, y, data, indices, updates, reduction=reduction)
+    return _slices(indices).product_tangent(tangents[0], tangents[2], y, data, updates)
+
+
+def _is_narrow(indices: Expr) -> bool:
+    return isinstance(indices.ty, TensorType) and indices.ty.dtype != "int64"
+
+
+@op(
+    "relax.scatter_nd",
+    layout=OPAQUE,
+    lower=lambda data, indices, updates, reduction: _written(
+        data, nd_places(indices), updates, reduction
+    ),
+    gradient=_scatter_nd_gradient,
+    jvp=_scatter_nd_jvp,
+    precision="follow",
+    cost=MOVES,
+    fusion="opaque",
+)
+def scatter_nd(
+    data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
+) -> TensorType:
+    """`data` with slices of `updates` at the places that the last axis of `indices` holds."""
+    _require_reduction(reduction)
+    require_integers(indices, "indices")
+    common_dtype(data=data, updates=updates)
+    depth = indices.dims[-1] if indices.dims else None
+    if data.dims is None or not isinstance(depth, int) or updates.dims is None:
+        return data
+    if depth > data.ndim:
+        raise OpError(f"the last dimension of `indices` may be at most {data.ndim}, found {depth}")
+    assert indices.dims is not None
+    wanted = (*indices.dims[:-1], *data.dims[depth:])
+    wrong_rank = len(wanted) != len(updates.dims)
+    if wrong_rank or any(map(can_prove_different, wanted, updates.dims)):
+        raise OpError(
+            f"`updates` must have shape {dims_text(wanted)}, found {dims_text(updates.dims)}"
+        )
+    return data
+
+
+def _index_put(data: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    spots = data.at[tuple(indices)]
+    return spots.add(values) if accumulate else spots.set(values)
+
+
+def _index_put_gradient(
+    g: Expr, y: Expr, data: Expr, indices: Expr, values: Expr, accumulate: bool
+) -> tuple[Expr | None, ...]:
+    scatter = Scatter(
+        lambda data, values, reduction: call(
+            "index_put", data, indices, values, accumulate=reduction == "add"
+        ),
+        lambda x: call("index_tensor", x, indices),
+    )
+    reduction = "add" if accumulate else "update"
+    to_data, to_values = scatter.gradient(g, y, data, values, reduction)
+    return to_data, None, to_values
+
+
+def _complete_index_put(indices: Expr, **rest: Any) -> dict[str, Any]:
+    """One tensor of indices stands for a tuple of one."""
+    return {} if isinstance(indices.ty, TupleType) else {"indices": Tuple((indices,))}
+
+
+@op(
+    "relax.index_put",
+    layout=OPAQUE,
+    complete=_complete_index_put,
+    lower=_index_put,
+    gradient=_index_put_gradient,
+    precision="follow",
+    cost=MOVES,
+    fusion="opaque",
+)
+def index_put(
+    data: TensorType, indices: TupleType, values: TensorType, accumulate: bool = False
+) -> TensorType:
+    """`data` with `values` written, or added, at the places that index_tensor would read."""
+    types = index_types(indices)
+    common_dtype(data=data, values=values)
+    if 0 <= data.ndim < len(types):
+        raise OpError(f"`indices` may be at most {data.ndim} tensors, found {len(types)}")
+    places = common_places(types)
+    if places is not None and data.dims is not None and values.dims is not None:
+        _require_values(values.dims, (*places, *data.dims[len(types) :]))
+    return data
+
+
+def _require_values(found: Sequence[Dim], wanted: Sequence[Dim]) -> None:
+    """What is written must broadcast to the shape of the places where it is written."""
+    pairs = zip(reversed(found), reversed(wanted), strict=False)
+    if len(found) > len(wanted) or any(f != 1 and can_prove_different(f, w) for f, w in pairs):
+        raise OpError(
+            f"`values` must broadcast to {dims_text(wanted)}, the shape of what index_tensor reads "
+            f"from `data` at `indices`, found {dims_text(found)}"
+        )
