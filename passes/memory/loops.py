@@ -6,7 +6,7 @@ no compiler merges it with the first.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -16,13 +16,15 @@ from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.types import TupleType
+from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import all_vars, post_order, substitute, uses
 from relaxjax.ops.loop_types import steps_of
 from relaxjax.passes.differentiation.parts import in_terms_of
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
+from .carried import Carried, carries_that_follow, emit_carried
 from .cuts import cheapest_cut
 from .program import Program, Step, read_step, size_of
 
@@ -37,7 +39,8 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     function = mod[name]
     assert isinstance(function, Function)
     for pair in _pairs(function):
-        lean = _Lean(pair, mod, name, again)
+        is_alone = uses(function)[pair.steps[1].var] == 1
+        lean = _Lean(pair, mod, name, again, is_alone)
         if lean.saves and lean.extra <= most:
             function = lean.written(function)
     if function is mod[name]:
@@ -61,6 +64,13 @@ class _Pair:
     @property
     def step(self) -> Function:
         return _function(self.steps[0])
+
+    @property
+    def call(self) -> Call:
+        """The loop."""
+        call = _loop(self.forward)
+        assert call is not None
+        return call
 
     @property
     def saved(self) -> tuple[Expr, ...]:
@@ -134,6 +144,11 @@ def _loop(binding: Binding) -> Call | None:
     return call if is_loop and isinstance(call, Call) and len(call.args) == 3 else None
 
 
+def _goes(call: Call, back: bool) -> bool:
+    """Whether a loop makes each of its steps, the last of them first if it goes `back`."""
+    return call.op is get_op("relax.scan") and call.attrs["reverse"] is back
+
+
 def _function(binding: Binding) -> Function:
     assert isinstance(binding.value, Function)
     return binding.value
@@ -160,23 +175,27 @@ def _same(one: Expr, other: Expr) -> bool:
 class _Lean:
     """What the steps of a loop had better save, and the loops that do so."""
 
-    def __init__(self, pair: _Pair, mod: IRModule, name: str, again: Again) -> None:
+    def __init__(self, pair: _Pair, mod: IRModule, name: str, again: Again, is_alone: bool) -> None:
+        """`is_alone` tells whether the step back is that of no other loop."""
         self.pair = pair
         self.saved = [var for var in pair.saved if isinstance(var, Var)]
         self.program = _program(pair.step, self.saved, mod, name)
         carry = pair.step.params[0]
         # Nothing gives the carry back; a part of it is saved by itself, if at all.
         own = {carry, *(s.var for s in self.program.forward if s.op is None and carry in s.inputs)}
-        cut = cheapest_cut(
-            self.program,
-            lambda s: (
-                s.var not in own
-                and isinstance(s.binding, VarBinding)
-                and (s.is_view if s.op is None else again(s))
-            ),
-        )
-        self.kept = [step.var for step in self.program.forward if step.var in cut]
-        self.again = self._between(cut)
+
+        def can_be_again(step: Step) -> bool:
+            is_allowed = step.is_view if step.op is None else again(step)
+            return step.var not in own and isinstance(step.binding, VarBinding) and is_allowed
+
+        whole: list[tuple[list[Var], Sequence[Carried]]] = []
+        for some in (cheapest_cut(self.program, can_be_again), frozenset(self.saved)):
+            kept = [step.var for step in self.program.forward if step.var in some]
+            carried = self._carried(kept, can_be_again) if is_alone else []
+            follow = {one.var for one in carried}
+            whole.append(([var for var in kept if var not in follow], carried))
+        self.kept, self.carried = min(whole, key=lambda one: sum(map(size_of, one[0])))
+        self.again = self._between({*self.kept, *(one.var for one in self.carried)})
 
     @property
     def saves(self) -> bool:
@@ -185,12 +204,25 @@ class _Lean:
     @property
     def extra(self) -> int:
         """The flops of all that is computed again."""
-        call = _loop(self.pair.forward)
-        assert call is not None
+        steps = [*self.again, *(step for one in self.carried for step in one.again)]
+        flops = sum(step.flops for step in steps)
+        return flops * self.count if self.count is not None else sys.maxsize
+
+    @property
+    def count(self) -> int | None:
+        """How many steps the loop has."""
+        call = self.pair.call
         assert call.args[2].ty is not None
         count = steps_of(call.args[2].ty, call.attrs["length"])
-        flops = sum(step.flops for step in self.again)
-        return flops * count if isinstance(count, int) else sys.maxsize
+        return count if isinstance(count, int) else None
+
+    def _carried(self, kept: Sequence[Var], again: Again) -> list[Carried]:
+        """What of the carry the way back need not be told."""
+        there, back = self.pair.call, self.pair.back.value
+        assert isinstance(back, Call)
+        if self.count is None or not _goes(there, False) or not _goes(back, True):
+            return []
+        return carries_that_follow(self.program, kept, there.args[1], again)
 
     def _between(self, cut: Collection[Var]) -> list[Step]:
         """The steps that lead from what is kept to what was saved, in order."""
@@ -205,13 +237,19 @@ class _Lean:
         pair = self.pair
         new: dict[Var, Expr] = {}
         changed = {b.var: b for b in (*pair.steps, pair.forward, pair.results, pair.stacks)}
-        values: dict[Var, Expr] = {
-            pair.steps[0].var: self.step(),
-            pair.steps[1].var: self.step_back(),
-        }
+        values: dict[Var, Expr] = {pair.steps[0].var: self.step()}
+        step_back = pair.steps[1].var
         builder = BlockBuilder()
         with builder.scope(taken=[param.name for param in function.params]):
             for binding in function.body.bindings():
+                if binding.var is step_back:
+                    continue
+                if binding.var is pair.back.var:
+                    stacks = {
+                        v: TupleGetItem(new[pair.stacks.var], i) for i, v in enumerate(self.kept)
+                    }
+                    new[step_back] = builder.emit(self.step_back(stacks), step_back.name)
+                    values[binding.var] = self.loop_back(builder)
                 value = substitute(values.get(binding.var, binding.value), new)
                 if binding.var in changed:
                     new[binding.var] = builder.emit(_untyped(value), binding.var.name)
@@ -232,8 +270,20 @@ class _Lean:
             body = builder.sequence((carry, Tuple((y, Tuple(tuple(self.kept))))))
         return renew(make_function(step.params, body, ret_ty=body.ty))[0]
 
-    def step_back(self) -> Function:
-        """The step back, which computes what was saved from what is kept."""
+    def loop_back(self, builder: BlockBuilder) -> Expr:
+        """The loop of the steps back, which are told their numbers where they need them."""
+        call = self.pair.back.value
+        assert isinstance(call, Call)
+        if not self.carried:
+            return call
+        first, start, xs = call.args
+        assert isinstance(xs, Tuple)
+        iota = get_op("lax.iota")(dtype="int32", shape=[self.count], dimension=0)
+        numbers = builder.emit(iota, "numbers")
+        return replace(call, args=(first, start, Tuple((*xs.fields, numbers))))
+
+    def step_back(self, stacks: Mapping[Var, Expr]) -> Function:
+        """The step back, which computes what was saved from what is kept, in `stacks`."""
         pair, back = self.pair, _function(self.pair.steps[1])
         adjoints, at_step = back.params
         assert isinstance(at_step.ty, TupleType)
@@ -241,7 +291,8 @@ class _Lean:
         kept_type = Tuple(tuple(self.kept)).ty
         assert kept_type is not None
         fields[pair.saved_at] = kept_type
-        given = Var(at_step.name, TupleType(tuple(fields)))
+        number = TensorType((), "int32")
+        given = Var(at_step.name, TupleType((*fields, number) if self.carried else tuple(fields)))
         builder = BlockBuilder()
         with builder.scope(taken=[var.name for var in (*back.params, *all_vars(back))]):
             names: dict[Var, Expr] = {}
@@ -250,6 +301,9 @@ class _Lean:
             kept = builder.emit(TupleGetItem(given, pair.saved_at))
             for place, var in enumerate(self.kept):
                 names[var] = builder.emit(TupleGetItem(kept, place), var.name)
+            if self.carried:
+                own = builder.emit(TupleGetItem(given, len(fields)), "number")
+                names.update(emit_carried(builder, self.carried, stacks, own))
             for step in self.again:
                 value = substitute(step.binding.value, names)
                 names[step.var] = builder.emit(_untyped(value), f"{step.var.name}_again")

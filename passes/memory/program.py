@@ -1,7 +1,7 @@
 """A backward program as its planner sees it: steps in order, what each needs, takes and costs."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -186,7 +186,9 @@ class Program:
                 f"`{name}` returns {body.ty}, which is not what an adjoint returns: a result and a "
                 "tuple of gradients; give the name of a function that Gradient has written"
             )
-        steps = tuple(read_step(binding, mod, name) for binding in function.body.bindings())
+        bindings = list(function.body.bindings())
+        closures = {b.var: b.value for b in bindings if isinstance(b.value, Function)}
+        steps = tuple(read_step(binding, mod, name, closures) for binding in bindings)
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
         if caller is None:
@@ -296,11 +298,13 @@ def size_of(var: Var) -> int:
     return size if isinstance(size, int) else sys.maxsize
 
 
-def read_step(binding: Binding, mod: IRModule, name: str) -> Step:
-    """A binding of the function `name` as a step."""
+def read_step(
+    binding: Binding, mod: IRModule, name: str, closures: Mapping[Var, Function] | None = None
+) -> Step:
+    """A binding of the function `name` as a step. `closures` are the functions defined in it."""
     value = binding.value
     call = value if isinstance(value, Call) else None
-    cost = None if call is None else cost_of(call, mod)
+    cost = None if call is None else cost_of(call, mod, closures)
     flops = 0 if cost is None else _known(cost.flops, binding, name)
     return Step(
         binding.var,

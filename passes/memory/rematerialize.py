@@ -127,6 +127,16 @@ def ledger_of(
     return _within(mod, tied, name, budget_bytes, chooser)
 
 
+def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
+    """What keeps everything but what loops would stack in vain, where that is worth it."""
+    everything = Planner(Program.of(function_of(mod, name), mod, name, caller))
+    for lean in _lean(mod, name, everything.total, 1):
+        one = Planner(Program.of(function_of(lean, name), lean, name, caller))
+        if one.none.peak <= _WORTH * everything.none.peak:
+            return Ledger(one, one.none)
+    return Ledger(everything, everything.none)
+
+
 def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
     """The module with a function that follows a plan."""
     function = plan.program.function

@@ -5,7 +5,7 @@ from relaxjax.ops.platform import platform
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.program import MemoryPlanError
-from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
 
 from .fuse_train_step import ADJOINT, TRAIN_STEP
 from .simple_adjoint import legalised
@@ -37,13 +37,13 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     """The module with the adjoint `name` planned where that makes `caller` faster.
 
     On a CPU each step gets its temporary memory anew, page by page, which takes longer than to
-    compute again what is free, where it is many pages. Else all is kept, and only large gradients
-    of few numbers come one after the other.
+    compute again what is free, where it is many pages. Else all is kept but what loops can do
+    without, and large gradients of few numbers come one after the other.
     """
     if platform() != "cpu":
         return mod
     try:
-        plan = ledger_of(mod, name, policy="none", caller=caller).plan
+        plan = kept_ledger(mod, name, caller).plan
         if plan.peak >= _LARGE:
             free = ledger_of(mod, name, policy="free", caller=caller).plan
             plan = free if free.peak <= _LESS * plan.peak else plan

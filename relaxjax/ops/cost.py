@@ -14,13 +14,15 @@ from .cost_rules import Cost as Cost
 from .cost_rules import UnknownCostError
 
 
-def cost_of(call: Call, mod: IRModule | None = None) -> Cost | None:
+def cost_of(
+    call: Call, mod: IRModule | None = None, closures: Mapping[Var, Function] | None = None
+) -> Cost | None:
     """The cost of a call: `cost_of(matmul(x, y)).flops`. None where it cannot be known.
 
-    The functions of `mod` are those that it may call.
+    The functions of `mod` are those that it may call, and so are `closures`, by their names.
     """
     try:
-        return _Costing(mod).call(call)
+        return _Costing(mod, dict(closures or {})).call(call)
     except UnknownCostError:
         return None
 

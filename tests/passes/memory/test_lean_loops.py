@@ -19,8 +19,10 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
+from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
-from relaxjax.passes.memory.program import MemoryPlanError
+from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.program import MemoryPlanError, Program
 
 ADJOINT = "main_adjoint"
 LAYERS, ROWS, WIDTH = 16, 32, 32
@@ -51,6 +53,33 @@ def adjoint(results: str = "(h, ())", xs: str = "ws") -> IRModule:
             return loss
         """
     )
+    return simple_adjoint(mod)
+
+
+def layers(step: str, start: str = "x", options: str = "") -> IRModule:
+    """The adjoint of a loop of some body, over `w`, from a carry that is all `x` at the start."""
+    carry = f"R.Tensor(({ROWS}, {WIDTH}), 'float32')"
+    carry = carry if start == "x" else f"R.Tuple({carry}, {carry})"
+    mod = parse_functions(
+        f"""
+        @R.function
+        def main(
+            x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+            ws: R.Tensor(({LAYERS}, {WIDTH}, {WIDTH}), "float32"),
+        ):
+            @R.function
+            def step(carry: {carry}, w: R.Tensor(({WIDTH}, {WIDTH}), "float32")):
+                {step}
+            out = R.scan(step, {start}, ws{options})
+            last = out[0]{"" if start == "x" else "[0]"}
+            loss = R.sum(R.multiply(last, last))
+            return loss
+        """
+    )
+    return simple_adjoint(mod)
+
+
+def simple_adjoint(mod: IRModule) -> IRModule:
     mod = Gradient("main", lazy=True)(mod)
     for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
         mod = one(mod)
@@ -89,9 +118,49 @@ def test_only_so_much_is_computed_again() -> None:
     assert with_lean_loops(mod, ADJOINT, lambda s: True, 1000) is mod
 
 
+def test_what_loops_compute_counts() -> None:
+    """The products alone of a step are six: two, each with two gradients."""
+    mod = adjoint()
+    total = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).total
+    assert total > LAYERS * 6 * 2 * ROWS * WIDTH * WIDTH
+
+
 def test_what_saves_nothing_stays() -> None:
     mod = adjoint()
     assert with_lean_loops(mod, ADJOINT, lambda s: False, 1e18) is mod
+
+
+LAYER = "a = R.matmul(carry, w)\n                return (R.nn.gelu(a), ())"
+# The second part of the carry is needed for the first, which follows from it and the product.
+PAIR = """before = carry[0]
+                side = carry[1]
+                a = R.matmul(before, w)
+                b = R.multiply(R.tanh(a), side)
+                return ((R.add(R.nn.gelu(a), side), b), ())"""
+
+
+@pytest.mark.parametrize(
+    ("step", "start", "stacks"), [(LAYER, "x", 1), (PAIR, "(x, x)", 2)], ids=["one", "a pair"]
+)
+def test_what_a_step_got_follows_from_the_step_before(step: str, start: str, stacks: int) -> None:
+    """So it is not stacked, and the first step got what the loop did."""
+    mod = layers(step, start)
+    found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
+    assert temporary_bytes(mod, ADJOINT) > (stacks + 1) * STACK
+    assert stacks * STACK < temporary_bytes(found, ADJOINT) < (stacks + 0.8) * STACK
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
+
+
+@pytest.mark.parametrize(
+    ("step", "options"),
+    [(LAYER, ", reverse=True"), ("return (carry + R.nn.gelu(R.matmul(carry, w)), ())", "")],
+    ids=["the last comes first", "it is needed itself"],
+)
+def test_what_a_step_got_is_stacked_else(step: str, options: str) -> None:
+    mod = layers(step, options=options)
+    found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
+    assert "dynamic_slice" not in found.script()
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
 
 
 def test_policies_and_budgets_reach_into_loops() -> None:
