@@ -25,8 +25,10 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
         if target.exists():
             shutil.copymode(target, part)
         os.replace(part, target)
-    except BaseException:
+    except BaseException as error:
         part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno is not None:
+            error.filename = os.fspath(path)  # not that of the part, which nobody gave
         raise
     _sync_folder(target.parent)
 

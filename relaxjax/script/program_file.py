@@ -92,6 +92,8 @@ def read_tensors(path: str | os.PathLike[str], kind: FileKind) -> dict[str, Arra
 
 def _read(path: Path, kind: FileKind) -> tuple[str, dict[str, Array]]:
     """The script and all arrays; a damaged or foreign file is an error."""
+    if path.is_dir():
+        raise kind.error(f"`{path}` is a folder: give a {kind.title} that lies in it")
     try:
         with safetensors.safe_open(path, framework="numpy") as file:
             header: dict[str, str] = file.metadata() or {}

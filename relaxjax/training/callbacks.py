@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -58,13 +58,17 @@ class Monitor:
     def gain(self, report: EpochReport) -> float:
         """The number, turned so that more is better."""
         numbers = {"loss": report.loss, **report.metrics}
-        if self.name not in numbers:
-            raise ValueError(
-                f"there is no `{self.name}` to go by, only {', '.join(numbers)}: name one of "
-                "these, or give `fit` the metric and evaluation data"
-            )
+        self.check(numbers)
         low = self.direction == "lowest" or (self.direction == "auto" and self.name in _LOW_IS_GOOD)
         return -numbers[self.name] if low else numbers[self.name]
+
+    def check(self, names: Collection[str]) -> None:
+        """Raise where the number is none of those that the reports hold."""
+        if self.name not in names:
+            raise ValueError(
+                f"there is no `{self.name}` to go by, only {', '.join(names)}: name one of "
+                "these, or give `fit` the metric and evaluation data"
+            )
 
     def best(self, reports: Sequence[EpochReport], least_gain: float = 0.0) -> int:
         """The place of the best report: the last one that beat all before it by enough."""

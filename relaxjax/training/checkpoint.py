@@ -69,7 +69,9 @@ def notes(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes that were saved beside the arrays."""
     found = read_tensors(path, _CHECKPOINT)
     texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
-    return {name.removeprefix(_NOTES): array.tobytes().decode() for name, array in texts}
+    return {
+        name.removeprefix(_NOTES): array.tobytes().decode(errors="replace") for name, array in texts
+    }
 
 
 def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:

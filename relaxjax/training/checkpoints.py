@@ -90,10 +90,9 @@ class Checkpoints:
     def write_epoch(self, trainer: Saved, position: Position) -> None:
         """Save the trainer after an epoch, and once more if it was the best one."""
         self.write(trainer, position)
-        if self.best is None:
+        if self.monitor is None:
             return
-        monitor = Monitor(self.best, self.direction)
-        if monitor.best(position.reports) == len(position.reports) - 1:
+        if self.monitor.best(position.reports) == len(position.reports) - 1:
             trainer.save(self.best_path, {"position": position.to_json()})
 
     def resume(self, trainer: Saved) -> Position:
@@ -103,21 +102,38 @@ class Checkpoints:
         paths = self.paths()
         if not paths:
             return Position()
-        last = paths[-1]
-        position = notes(last).get("position")
-        if position is None:
-            raise CheckpointError(f"`{last}` does not say where in its data the training was")
-        trainer.load(last)
-        return Position.from_json(position)
+        position = _position(paths[-1])
+        trainer.load(paths[-1])
+        return position
+
+    @property
+    def monitor(self) -> Monitor | None:
+        """What the best epoch goes by."""
+        return None if self.best is None else Monitor(self.best, self.direction)
 
     def check_empty(self) -> None:
         """An old training in the folder is not to be mixed with a new one."""
+        if Path(self.folder).is_file():
+            raise FileExistsError(f"`{Path(self.folder)}` is a file: give a folder of its own")
         paths = self.paths()
         if paths:
             raise FileExistsError(
                 f"`{Path(self.folder)}` holds {len(paths)} checkpoints of a training: go on with "
                 "it by fit(..., resume=True), or give another folder"
             )
+
+
+def _position(path: Path) -> Position:
+    """Where in its data a training was when it wrote a checkpoint."""
+    text = notes(path).get("position")
+    if text is None:
+        raise CheckpointError(f"`{path}` does not say where in its data the training was")
+    try:
+        return Position.from_json(text)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise CheckpointError(
+            f"`{path}` is damaged: it says no more where in its data the training was: {error!r}"
+        ) from None
 
 
 def _steps(path: Path) -> int:

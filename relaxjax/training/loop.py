@@ -12,12 +12,12 @@ import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
 
-from .callbacks import Callback
+from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
 from .feeding import Call, ahead, calls, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
-from .metrics import Evaluator, Metric, MetricLike, evaluate_with_loss, metric
+from .metrics import EVAL_LOSS, Evaluator, Metric, MetricLike, evaluate_with_loss, metric
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .staging import Batch, Stage
@@ -71,6 +71,7 @@ def fit(
     _check_options(options)
     _check_epochs(epochs)
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
+    plan.check_monitors(eval_data is not None)
     position = plan.start()
     reports = list(position.reports)
     try:
@@ -105,6 +106,14 @@ class _Plan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "chosen", list(map(metric, self.metrics)))
         object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
+
+    def check_monitors(self, evaluates: bool) -> None:
+        """Raise before the training what could be found only after an epoch else."""
+        measured = [EVAL_LOSS, *(each.name for each in self.chosen)] if evaluates else []
+        for one in (self.checkpoints, *self.callbacks):
+            monitor = getattr(one, "monitor", None)
+            if isinstance(monitor, Monitor):
+                monitor.check(["loss", *measured])
 
     def start(self) -> Position:
         """Where the training begins: at its first step, or where the last checkpoint left it."""

@@ -45,7 +45,7 @@ def test_a_failure_leaves_the_old_file_alone(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match=r"No space left on device: '.*file'"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -54,3 +54,8 @@ def test_a_failure_leaves_the_old_file_alone(
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(IsADirectoryError):
         write_whole(tmp_path, b"content")
+
+
+def test_an_error_names_the_file_that_was_given(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match=r"'none/file'$"):
+        write_whole("none/file", b"content")

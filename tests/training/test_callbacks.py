@@ -1,7 +1,7 @@
 """Those who follow a training: what they are told, when they end it, what they write."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small_models import batch, classifier
 
-from relaxjax.training import Callback, EarlyStopping, EpochReport, JsonLines, Lines
+from relaxjax.training import Callback, Checkpoints, EarlyStopping, EpochReport, JsonLines, Lines
 from relaxjax.training.callbacks import Monitor
 
 DATA = [batch(seed) for seed in range(3)]
@@ -148,7 +148,17 @@ def test_lines_of_epochs_alone(tmp_path: Path) -> None:
 def test_an_unknown_number_to_go_by_is_an_error() -> None:
     match = "there is no `accuracy` to go by, only loss: name one of these, or give `fit`"
     with pytest.raises(ValueError, match=match):
-        classifier().fit(DATA, 2, reporter=QUIET, callbacks=[EarlyStopping()])
+        classifier().fit(untouched(), reporter=QUIET, callbacks=[EarlyStopping()])
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(untouched(), reporter=QUIET, checkpoints=Checkpoints("x", best="accuracy"))
+    match = "there is no `acuracy` to go by, only loss, eval_loss, accuracy: name one of these"
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(untouched(), 1, DATA, QUIET, callbacks=[EarlyStopping("acuracy")])
+
+
+def untouched() -> Iterator[Any]:
+    """Batches of a training that may not begin."""
+    yield pytest.fail("a batch was asked for")
 
 
 def test_an_unknown_direction_is_an_error() -> None:

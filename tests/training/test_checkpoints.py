@@ -211,6 +211,21 @@ def test_a_file_of_no_training_is_an_error(tmp_path: Path) -> None:
         fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
 
 
+@pytest.mark.parametrize("position", ["{", '{"reports": [{}]}', "[]", '{"reports": 1}'])
+def test_a_position_that_cannot_be_read_is_an_error(tmp_path: Path, position: str) -> None:
+    fresh().save(tmp_path / "step-000000005.safetensors", {"position": position})
+    with pytest.raises(CheckpointError, match=r"damaged: it says no more where in its data"):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
+
+
+def test_a_folder_that_is_a_file_and_a_file_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError, match="file` is a file: give a folder of its own"):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path / "file"))
+    with pytest.raises(CheckpointError, match=r"` is a folder: give a .* that lies in it"):
+        fresh().load(tmp_path)
+
+
 @pytest.mark.parametrize("option", ["every", "keep"])
 def test_counts_are_at_least_one(option: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=f"`{option}` of Checkpoints must be at least 1, but it i"):
