@@ -1,16 +1,26 @@
-"""Activations as they are written in `jax.nn`, and in papers: GELU by both formulas, and SiLU.
+"""Activations as they are written in `jax.nn`, and in papers: ReLU, GELU by both formulas, SiLU.
 
 `jax.nn.gelu` computes the normal distribution by `erfc`, `relax` by `erf`, in less than half of the
 time. Both are within a rounding of 1 of the distribution, so that results are within a rounding of
 `x` of each other: where x is far below 0, and the result almost 0, it has fewer places.
 """
 
+import functools
 import math
+from collections.abc import Sequence
 
+import jax
 import jax.numpy as jnp
 
-from relaxjax.ir.expr import Call, Expr
+from relaxjax.frontends import from_jax
+from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT
+from relaxjax.ir.expr import Call, Expr, GlobalVar
+from relaxjax.ir.module import BaseFunc, IRModule
+from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
+from relaxjax.ir.structural import structural_equal
+from relaxjax.ir.types import TensorType
 
 from .reading import Reading, View, dtype_of, of_one_float
 
@@ -37,6 +47,33 @@ def silu(call: Call, reading: Reading) -> Expr | None:
         if sigmoid is not None and sigmoid.args[0] is x:
             return get_op("relax.nn.silu")(x)
     return None
+
+
+def relu(call: Call, mod: IRModule) -> Expr | None:
+    """A call of `jax.nn.relu`, which is a function with a derivative of its own."""
+    if not isinstance(call.op, GlobalVar) or len(call.args) != 1 or not of_one_float(call):
+        return None
+    (data,), called = call.args, _with_rule(mod, call.op.name)
+    if called is None or not isinstance(data.ty, TensorType):
+        return None
+    same = all(map(structural_equal, called, _relu_of(data.ty)))
+    return get_op("relax.nn.relu")(data) if same else None
+
+
+@functools.lru_cache
+def _relu_of(ty: TensorType) -> Sequence[BaseFunc]:
+    found = _with_rule(from_jax(jax.nn.relu, ty), "relu")
+    assert found is not None
+    return found
+
+
+def _with_rule(mod: IRModule, name: str) -> Sequence[BaseFunc] | None:
+    """A function as such, and its gradient, where that is by a rule."""
+    function = mod[name]
+    if CUSTOM_GRADIENT not in function.attrs:
+        return None
+    rule = mod[function.attrs[CUSTOM_GRADIENT]]
+    return replace(function, attrs=Attrs()), rule
 
 
 def _product(call: Call, reading: Reading) -> tuple[float, list[Expr]] | None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -11,7 +12,7 @@ from relaxjax.passes.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
-from .activations import gelu, silu
+from .activations import gelu, relu, silu
 from .attention import causal_attention
 from .convolutions import convolution
 from .losses import class_log_probability, class_loss
@@ -37,8 +38,8 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
 
     Those have formulations by platform and gradients in closed form, and are what other passes
     know: convolutions, pooling, products with a matrix, softmax and its logarithm, the cross
-    entropy of classes, batch, layer, instance and root-mean-square norms, GELU, SiLU and causal
-    attention, in the forms in which programs that come in from JAX have them.
+    entropy of classes, batch, layer, instance and root-mean-square norms, ReLU, GELU, SiLU and
+    causal attention, in the forms in which programs that come in from JAX have them.
 
     A call stays where the operator would not compute the same up to rounding: where it asks for a
     precision, or for sums of another dtype than its own, or where axes do not fit together. GELU
@@ -63,6 +64,7 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
             y = R.matmul(x, w)
             return y
     """
+    function = expand_calls(function, partial(relu, mod=mod))
     for rules in RULES:
         function = rewritten(function, partial(_raised, rules=rules))
     return function

@@ -14,6 +14,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import (
     CanonicalizeBindings,
+    ChannelsLast,
     DeadCodeElimination,
     EliminateCommonSubexpr,
     FoldConstant,
@@ -90,7 +91,9 @@ class ValueAndGrad:
     def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
         """The backward program: written by Gradient, simplified, legalised, its memory planned.
 
-        Before that the loss is raised, so that operators choose their forms as those of Relax do.
+        Before that the loss is raised, so that operators choose their forms as those of Relax do,
+        and images get the layout in which they are computed fastest. Kernels keep theirs: they are
+        the user's, and to rearrange them costs more than it gains.
         """
         params = program.module[LOSS].params[len(program.captured) :]
         wanted = [params[place] for place in _wanted(arguments)]
@@ -99,6 +102,7 @@ class ValueAndGrad:
             FoldConstant(),
             EliminateCommonSubexpr(),
             RaiseOps(),
+            ChannelsLast(),
             Gradient(LOSS, wanted, lazy=True),
             DeadCodeElimination([ADJOINT]),
             InlinePrivateFunctions(),

@@ -32,8 +32,9 @@ def rank(expr: Expr) -> int:
 def remade(call: Call, args: Sequence[Expr], changes: Mapping[str, Any]) -> Call:
     """A call on other arguments, with some of them and of the attributes given by name."""
     assert isinstance(call.op, Op)
-    names = [param.name for param in call.op.params if param.is_arg]
-    given = [changes.get(name, arg) for name, arg in zip(names[: len(args)], args, strict=False)]
+    names = [param.name for param in call.op.params if param.is_arg and not param.variadic]
+    named = zip(names, args, strict=False)
+    given = [*(changes.get(name, arg) for name, arg in named), *args[len(names) :]]
     attrs = {name: value for name, value in changes.items() if name in call.attrs}
     return replace(call, args=tuple(given), attrs=call.attrs.updated(**attrs), ty=None)
 

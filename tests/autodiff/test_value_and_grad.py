@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import relaxjax
+from relaxjax.ops.platform import lowering_for
 
 X = np.linspace(-1.0, 1.0, 12, dtype="float32").reshape(4, 3)
 Y = np.cos(X[:, :2])
@@ -227,3 +228,25 @@ def test_padding_wider_than_a_kernel_or_negative(padding: Any, stride: int, spre
     expected = jax.jit(jax.jacfwd(cropped, (0, 1)))(x, w)
     found = relaxjax.grad(weighed, (0, 1))(x, w)
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_images_are_computed_with_their_channels_last() -> None:
+    """On a CPU; of what it takes and gives, no shape changes, and kernels are not rearranged."""
+
+    def convolved(kernels: Any, x: jax.Array) -> jax.Array:
+        names = ("NCHW", "OIHW", "NCHW")
+        for kernel in kernels:
+            y = jax.lax.conv_general_dilated(x, kernel, (1, 1), "SAME", dimension_numbers=names)
+            x = jax.nn.relu(y) + x
+        return jnp.sum(jnp.mean(x, (2, 3)) ** 2)
+
+    random = np.random.default_rng(0)
+    kernels = [random.normal(size=(16, 16, 3, 3)).astype("float32") / 12 for _ in range(2)]
+    x = random.normal(size=(2, 16, 6, 6)).astype("float32")
+    ours = relaxjax.value_and_grad(convolved)
+    expected = jax.value_and_grad(convolved)(kernels, x)
+    chex.assert_trees_all_close(ours(kernels, x), expected, rtol=1e-4, atol=1e-5)
+    with lowering_for("cpu"):
+        assert "(2, 6, 6, 16)" in ours.module(kernels, x).script()
+    with lowering_for("cuda"):
+        assert "(2, 6, 6, 16)" not in ours.module(kernels, x).script()

@@ -10,6 +10,7 @@ from relaxjax.ir.types import Type
 
 from .costs import cost_of_primitive
 from .fusion import fusion_of_primitive
+from .layouts import layout_of_primitive
 
 
 class LaxOp(Op):
@@ -46,6 +47,7 @@ def declare(
         gradient=gradient,
         cost=cost_of_primitive(name),
         fusion=fusion_of_primitive(name),
+        layout=layout_of_primitive(name),
         **more,
     )
     register(operator)

@@ -246,10 +246,13 @@ def test_an_unknown_rank_is_left_alone() -> None:
 
 
 def test_what_has_no_rule_takes_tensors_as_they_were() -> None:
-    """As the primitives of JAX, or a user's operator that declares nothing."""
-    found = converted("y = R.nn.conv2d(x, w)\na = L.exp(y)\ngv = R.nn.relu(a)")
+    """As some primitives of JAX, or a user's operator that declares nothing."""
+    found = converted(
+        "y = R.nn.conv2d(x, w)\na = L.cumsum(y, axis=1, reverse=False)\ngv = R.nn.relu(a)"
+    )
     expected = program(
-        ENDS + "y1 = R.permute_dims(y, axes=[0, 3, 1, 2])\na = L.exp(y1)\ngv = R.nn.relu(a)"
+        ENDS + "y1 = R.permute_dims(y, axes=[0, 3, 1, 2])\n"
+        "a = L.cumsum(y1, axis=1, reverse=False)\ngv = R.nn.relu(a)"
     )
     assert_structural_equal(found, expected)
 

@@ -167,6 +167,7 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "cross entropy": (by_integers, (ROWS,), ["nn.softmax_nll_loss"]),
     "cross entropy of texts": (by_steps, (drawn(2, 3, 5),), ["nn.softmax_nll_loss"]),
     "cross entropy by places": (by_places, (ROWS,), ["nn.softmax_nll_loss"]),
+    "relu": (jax.nn.relu, (ROWS,), ["nn.relu"]),
     "gelu": (lambda x: jax.nn.gelu(x, approximate=False), (ROWS,), ["nn.gelu"]),
     "gelu by erf": (old_gelu, (ROWS,), ["nn.gelu"]),
     "gelu by tanh": (jax.nn.gelu, (ROWS,), ["nn.gelu_tanh"]),
@@ -282,6 +283,18 @@ def by_one_of_several(x: Any) -> Any:
     return powers / jnp.sum(powers, 1, keepdims=True)
 
 
+@jax.custom_jvp
+def leaking_backward(x: Any) -> Any:
+    """A relu with the derivative of another function."""
+    return jnp.maximum(x, 0)
+
+
+@leaking_backward.defjvp
+def _leaking_jvp(primals: Any, tangents: Any) -> Any:
+    (x,), (tangent,) = primals, tangents
+    return leaking_backward(x), lax.select(x > 0, tangent, 0.1 * tangent)
+
+
 def seeing_in_8_bits(q: Any) -> Any:
     """Numbers that begin again from below after 127."""
     shape = (q.shape[1], q.shape[1])
@@ -349,6 +362,7 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     ),
     "one of several taken off": (by_one_of_several, (ROWS,), ["nn.softmax"]),
     "labels clipped": (clipped, (ROWS,), ["nn.softmax_nll_loss"]),
+    "other derivative": (leaking_backward, (ROWS,), ["nn.relu"]),
     "other gelu": (lambda x: 0.5 * x * lax.erfc(-x), (ROWS,), ["nn.gelu"]),
     "other tanh": (
         lambda x: 0.5 * x * (1 + jnp.tanh(0.8 * (x + 0.04 * x**3))),
