@@ -10,6 +10,7 @@ from relaxjax.ir.builder import make_function
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Constant, Tuple, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.layout import Order
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
@@ -301,6 +302,13 @@ def _counts(mod: IRModule) -> _Counts:
                 f"SetupTrainer: with `state_num` = {states}, `{BACKBONE}` must return a tuple of "
                 f"its outputs and then its {states} new states, but it returns {outputs} value(s)"
             )
+        assert isinstance(result, Tuple)
+        for state, new in zip(backbone.params[-states:], result.fields[-states:], strict=True):
+            if fits(new.ty, state.ty) is Fit.NEVER:
+                raise ValueError(
+                    f"SetupTrainer: the state `{state.name}` is of type {state.ty}, but "
+                    f"`{BACKBONE}` returns `{new}` in its place, which is of type {new.ty}"
+                )
     return _Counts(given - params - states, params, states)
 
 

@@ -29,7 +29,9 @@ def parse(text: str) -> IRModule:
     return module
 
 
-def backbone(attrs: str = '{"param_num": 2, "state_num": 0}', batch: str = "4") -> IRModule:
+def backbone(
+    attrs: str = '{"param_num": 2, "state_num": 0}', batch: str = "4", result: str = "out"
+) -> IRModule:
     return parse(
         f"""
 @I.ir_module
@@ -45,7 +47,7 @@ class Module:
             h = R.matmul(x, w)
             out = R.add(h, b)
             R.output(out)
-        return out
+        return {result}
 """
     )
 
@@ -172,6 +174,10 @@ class Module:
         (
             backbone('{"param_num": 1, "state_num": 1}'),
             "must return a tuple of its outputs and then its 1 new states, but it returns 1 value",
+        ),
+        (
+            backbone('{"param_num": 1, "state_num": 1}', result="(out, out)"),
+            r"the state `b` is of type .*5,\).* but `backbone` returns `out` .* of type .*\(4, 5\)",
         ),
     ],
 )
