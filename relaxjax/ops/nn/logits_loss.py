@@ -5,6 +5,8 @@ Scores of many classes are the largest tensor of a language model. Through `log_
 but the adjoint itself (`benchmarks/operators.py`, cross_entropy).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -17,11 +19,15 @@ from relaxjax.ops.arrays import widened
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
 from relaxjax.ops.emit import call
+from relaxjax.ops.platform import by_platform
 from relaxjax.ops.shapes import require_adjoint
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
 
 from .loss import class_axis, loss_type, sample_weights, weights_gradient
+
+# So many scores are worth a kernel of their own for those that are picked.
+_MANY = 2**18
 
 
 def _log_total(logits: Any, axis: int) -> Any:
@@ -30,13 +36,33 @@ def _log_total(logits: Any, axis: int) -> Any:
     return top + jnp.log(jnp.sum(jnp.exp(logits - top), axis, keepdims=True))
 
 
+def _read_at_once(picked: Any, logits: Any) -> Any:
+    """What was picked of many scores, with bytes of its own, so that it is picked by itself.
+
+    XLA would pick it where it is used, behind the powers of the scores, which could not take the
+    memory of the scores then. It makes a scatter by itself.
+    """
+    if not isinstance(logits.size, int) or logits.size < _MANY:
+        return picked
+    flat = picked.reshape(-1)
+    places = lax.iota(jnp.int32, flat.size)
+    room = jnp.zeros_like(flat)
+    held = room.at[places].set(flat, indices_are_sorted=True, unique_indices=True)
+    return held.reshape(picked.shape)
+
+
 def _softmax_nll_loss(
-    logits: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
+    logits: Any,
+    targets: Any,
+    weights: Any,
+    reduction: str,
+    ignore_index: int,
+    read: Callable[[Any, Any], Any] = lambda picked, logits: picked,
 ) -> Any:
     axis, wide = class_axis(logits), widened(logits)
     weight = sample_weights(targets, weights, ignore_index, wide.dtype)
     places = jnp.expand_dims(targets, axis)
-    picked = jnp.take_along_axis(wide, places, axis, mode="clip")
+    picked = read(jnp.take_along_axis(wide, places, axis, mode="clip"), wide)
     apart = (_log_total(wide, axis) - picked).squeeze(axis)
     losses = jnp.where(weight == 0, jnp.zeros_like(apart), apart * weight)
     if reduction != "none":
@@ -65,7 +91,7 @@ def _gradient(
 @op(
     "relax.nn.softmax_nll_loss",
     layout=OPAQUE,
-    lower=_softmax_nll_loss,
+    lower=by_platform(_softmax_nll_loss, cpu=partial(_softmax_nll_loss, read=_read_at_once)),
     gradient=_gradient,
     precision="never",
     fusion="reduction",
