@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.blocks import tidy_blocks
+from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
-from relaxjax.ir.function import DataflowBlock, Function
+from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
@@ -64,8 +65,6 @@ def AppendLoss(
 
 
 def _append(backbone: Function, loss: Function, count: int) -> Function:
-    _check_single_dataflow(backbone, "the backbone")
-    _check_single_dataflow(loss, "the loss function")
     outputs = _outputs(backbone)
     if not 0 < count <= min(len(outputs), len(loss.params)):
         raise ValueError(
@@ -80,13 +79,9 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
             f"the loss function must return one scalar, but `{result}` is of type {result.ty}"
         )
     consumed = dict(zip(loss.params, outputs[:count], strict=False))
-    builder = BlockBuilder()
-    with builder.scope():
-        with builder.dataflow():
-            for binding in (*backbone.body.bindings(), *_body(loss, consumed).body.bindings()):
-                builder.emit_binding(binding)
-        rest = outputs[count:]
-        body = builder.sequence((result, *rest) if rest else result)
+    blocks = tidy_blocks((*backbone.body.blocks, *_body(loss, consumed).body.blocks))
+    rest = outputs[count:]
+    body = SeqExpr(blocks, Tuple((result, *rest)) if rest else result)
     params = (*backbone.params, *loss.params[count:])
     return make_function(params, body, pure=backbone.pure and loss.pure)
 
@@ -123,12 +118,3 @@ def _outputs(backbone: Function) -> tuple[Expr, ...]:
                 f"the backbone must return a variable or a tuple of variables, found `{result}`"
             )
     return outputs
-
-
-def _check_single_dataflow(function: Function, who: str) -> None:
-    blocks = function.body.blocks
-    if len(blocks) != 1 or not isinstance(blocks[0], DataflowBlock):
-        raise ValueError(
-            f"{who} must have exactly one dataflow block and nothing else, "
-            f"but it has {len(blocks)} blocks: run ConvertToDataflow first"
-        )

@@ -1,6 +1,7 @@
 """A whole training step as one function."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import islice
 
@@ -99,8 +100,10 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
     params, states = _tuple("params", arguments.params), _tuple("states", arguments.states)
     inputs, targets = _renewed(arguments.inputs), _renewed(arguments.targets)
     builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
-    with builder.function(TRAIN_STEP, [params, states, optim_states, *inputs, *targets]):
-        with builder.dataflow():
+    pure = _function(mod, ADJOINT).pure
+    given_params = [params, states, optim_states, *inputs, *targets]
+    with builder.function(TRAIN_STEP, given_params, pure=pure):
+        with builder.dataflow() if pure else nullcontext():
             old = unpacked(builder, states, arguments.names("states"))
             values = unpacked(builder, params, arguments.names("params"))
             given = [*inputs, *values, *old, *targets]
@@ -114,11 +117,12 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
             loss, new = _loss_and_states(builder, builder.emit(result[0], "outputs"), len(old))
             if arguments.scale is not None:
                 new = _kept(builder, updated, optim_states, new, old)
+            emit = builder.emit_output if pure else builder.emit
             results = (
-                builder.emit_output(loss, "loss"),
-                builder.emit_output(updated[0], "params_new"),
-                builder.emit_output(new, "states_new"),
-                builder.emit_output(updated[1], "optim_states_new"),
+                emit(loss, "loss"),
+                emit(updated[0], "params_new"),
+                emit(new, "states_new"),
+                emit(updated[1], "optim_states_new"),
             )
         builder.emit_func_output(results)
     return builder.get()

@@ -9,7 +9,9 @@ import pytest
 from small_models import Counting
 
 from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.function import BindingBlock
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
@@ -55,6 +57,19 @@ def test_the_step_as_a_script() -> None:
         'R.Tensor((n, 2), dtype="float32")',
         'R.Tensor((n, 2), dtype="float32")',
     ]
+
+
+def test_the_step_of_an_impure_model_is_impure() -> None:
+    given = counting()
+    adjoint = given["backbone_loss_adjoint"]
+    step = FuseTrainStep()(
+        given.with_function("backbone_loss_adjoint", replace(adjoint, pure=False))
+    )
+    impure, pure = step["train_step"], given["train_step"]
+    assert not impure.pure
+    assert [type(block) for block in impure.body.blocks] == [BindingBlock]
+    names = [[binding.var.name for binding in f.body.bindings()] for f in (impure, pure)]
+    assert names[0] == [name.replace("lv", "gv") for name in names[1]]
 
 
 def test_the_step_is_the_adjoint_and_then_the_optimizer() -> None:
