@@ -20,10 +20,11 @@ compared before they are timed. A step is forward, backward and Adam:
   where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.
 
 Step times are medians of the rounds' ratios with their quartiles. To compile is to trace, transform
-and lower a step, and XLA's part; its ratio is of CPU seconds, which other work disturbs less. Temp
-is what a program needs beside arguments and results by XLA's count, and of PyTorch the most that a
-step allocates at a time; peak is that, the parameters, Adam's state, the inputs and new results
-together. Host is the CPU time of the calling thread, on which PyTorch computes, too.
+and lower a step, and XLA's part, after all contestants have trained a small model; its ratio is of
+CPU seconds, which other work disturbs less. Temp is what a program needs beside arguments and
+results by XLA's count, and of PyTorch the most that a step allocates at a time; peak is that, the
+parameters, Adam's state, the inputs and new results together. Host is the CPU time of the calling
+thread, on which PyTorch computes, too.
 Results are added to a JSON file, which benchmarks/suite_report.py turns into a table and a plot.
 """
 
@@ -94,6 +95,13 @@ def trainings(model_name: str, model: WholeModel, names: list[str]) -> dict[str,
         if family not in found or training.temp_bytes < found[family].temp_bytes:
             found[family] = training
     return found
+
+
+def started(names: list[str]) -> None:
+    """Train a small model by each contestant: what a process does once is nobody's compile time."""
+    small = "MLP"
+    trainings(small, QUICK[small](), names)
+    jax.clear_caches()
 
 
 def check_gradients(model: WholeModel, contestants: dict[str, Trains]) -> float:
@@ -213,6 +221,7 @@ def main() -> None:
     path: Path = args.json or Path(__file__).parent / "results" / name
     models = QUICK if args.quick else MODELS
     results: dict[str, dict[str, Row]] = {}
+    started(args.contestants)
     for model in args.only:
         results[model] = measured(model, models[model](), args.contestants, args.rounds)
         print(printed({model: results[model]}), file=sys.stderr, flush=True)

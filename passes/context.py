@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from relaxjax.ir.module import IRModule
 
+from .collection import collector_paused
 from .config import OPTIONS, checked_config
 from .hooks import allows, call_hook, checked_instruments, enter_all, exit_all
 from .info import PassInfo, pass_names
@@ -128,7 +129,8 @@ class PassContext:
                 told.append(instrument)
             if self.trace is not None:
                 self.trace(mod, info, True)
-            result = run()
+            with collector_paused():
+                result = run()
             if self.trace is not None:
                 self.trace(result, info, False)
             while told:

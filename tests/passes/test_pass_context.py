@@ -1,5 +1,6 @@
 """The context: which passes run, what is called around them, and that errors leave it whole."""
 
+import gc
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -384,3 +385,25 @@ def test_the_default_context_can_be_watched_too() -> None:
 def test_a_context_shows_what_was_asked_of_it() -> None:
     context = PassContext(opt_level=3, disabled_pass=["FoldConstant"])
     assert repr(context) == "PassContext(opt_level=3, disabled_pass=['FoldConstant'])"
+
+
+@module_pass(opt_level=0, name="Collected")
+def COLLECTED(mod: IRModule, ctx: PassContext) -> IRModule:
+    return mod.with_attr("collects", gc.isenabled())
+
+
+def test_the_collector_rests_while_a_pass_runs_and_goes_on_after_it() -> None:
+    assert COLLECTED(EMPTY).attrs["collects"] is False
+    assert gc.isenabled()
+    with pytest.raises(ArithmeticError, match="broken"):
+        BROKEN(EMPTY)
+    assert gc.isenabled()
+
+
+def test_a_collector_that_is_off_stays_off() -> None:
+    gc.disable()
+    try:
+        COLLECTED(EMPTY)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
