@@ -13,11 +13,12 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
 from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.lattice import erase
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
-from relaxjax.ir.walk import substitute, used_vars
+from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
@@ -96,7 +97,9 @@ def Gradient(
         if problems:
             raise GradientError("\n".join(["no gradient is known for:", *problems]))
         differentiator = Differentiator(mod)
-        seeds = [_cotangent(target) if cotangent else _ones(target) for target in targets]
+        seeds = [
+            _cotangent(target, copy.params) if cotangent else _ones(target) for target in targets
+        ]
         body = _adjoint_body(differentiator, copy, flat, lazy, targets, seeds, wanted)
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
@@ -157,7 +160,7 @@ def _adjoint_body(
             adjoint = forward.way_back(builder, lazy or not flat)
             for target, seed in zip(targets, seeds, strict=True):
                 with builder.origin(target.span, getattr(target, "name", None)):
-                    adjoint.distribute(target, seed)
+                    adjoint.distribute(target, _as_exact(builder, seed, target))
             adjoint.go_back(unmarked.bindings)
             emit = builder.emit_output if flat else builder.emit
             outputs = []
@@ -172,8 +175,20 @@ def _ones(target: Expr) -> Expr:
     return get_op("relax.ones")((), target.ty.dtype)
 
 
-def _cotangent(target: Expr) -> Var:
-    return Var(f"{getattr(target, 'name', 'result')}_cotangent", target.ty)
+def _cotangent(target: Expr, params: Sequence[Var]) -> Var:
+    """The parameter for a cotangent, its type as far as it can be said before the body."""
+    assert target.ty is not None
+    known = {symbol for param in params for symbol in definable_symbols(param.ty)}
+    ty = erase(target.ty, known, set(params))
+    return Var(f"{getattr(target, 'name', 'result')}_cotangent", ty)
+
+
+def _as_exact(builder: BlockBuilder, seed: Expr, target: Expr) -> Expr:
+    """A seed of the target's type, which may have dimensions that a cast of the body defines."""
+    if not isinstance(seed, Var) or seed.ty == target.ty:
+        return seed
+    assert target.ty is not None
+    return builder.match_cast(seed, target.ty, seed.name)
 
 
 def _indices(target_index: int | Sequence[int]) -> Sequence[int]:

@@ -115,6 +115,25 @@ def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
         check_gradients(module, args=(np.ones(3), np.asarray(updates)))
 
 
+def test_what_jax_cannot_differentiate_backwards() -> None:
+    """The gradient of a cast to dimensions that the body defines, too."""
+    module = parse_functions("""
+@R.function
+def main(x: R.Tensor("float64"), w: R.Tensor((3,), "float64")):
+    n = T.int64()
+    y = R.match_cast(x, R.Tensor((n, 3), "float64"))
+    @R.function
+    def goes_on(a: R.Tensor((n, 3), "float64")):
+        return R.less(R.sum(R.multiply(a, a)), R.const(9.0, "float64"))
+    @R.function
+    def step(a: R.Tensor((n, 3), "float64")):
+        return R.add(R.multiply(a, w), y)
+    last = R.while_loop(goes_on, step, y, max_iter=4)
+    return last
+""")
+    check_gradients(module, args=(np.ones((2, 3)), np.asarray([0.5, -0.5, 0.2])))
+
+
 @pytest.mark.usefixtures("_clean")
 def test_a_wrong_gradient_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
@@ -173,6 +192,9 @@ def test_a_fault_that_is_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_it_cannot_do() -> None:
     with pytest.raises(ValueError, match="`order` must be 1 or 2, found 3"):
         check_gradients(MODULE, order=3)
+    counts = "@R.function\ndef main(x: R.Tensor((3,), 'int32')):\n    return R.add(x, x)"
+    with pytest.raises(ValueError, match="no parameter of `main` is of floating-point dtype"):
+        check_gradients(parse_functions(counts))
     builder = BlockBuilder()
     x = Var("x", ObjectType())
     with builder.function("main", [x]):

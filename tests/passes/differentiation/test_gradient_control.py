@@ -362,6 +362,33 @@ def test_a_vector_target_takes_its_cotangent_as_a_parameter() -> None:
     chex.assert_trees_all_close(gradients, pullback(g), rtol=1e-5)
 
 
+def test_a_cotangent_takes_the_dimensions_that_the_body_defines_there() -> None:
+    """The parameter cannot name them."""
+    module = parse(
+        """
+    @R.function
+    def main(x: R.Tensor("float32"), y: R.Tensor(("n",), "float32")):
+        m, n = T.int64(), T.int64()
+        with R.dataflow():
+            a = R.match_cast(x, R.Tensor((m, 2), "float32"))
+            b = R.exp(R.reshape(a, (2 * m,)))
+            c = R.sin(y)
+            R.output(b, c)
+        return (b, c)
+"""
+    )
+    adjoint = Gradient("main", target_index=[0, 1], cotangent=True)(module)
+    well_formed(adjoint)
+    assert_structural_equal(from_source(adjoint.script()), adjoint)
+    types = [str(param.ty) for param in adjoint["main_adjoint"].params[2:]]
+    assert types == ['R.Tensor(dtype="float32", ndim=1)', 'R.Tensor((n,), dtype="float32")']
+    x, y, g, h = array(3, 2), array(4), array(6, seed=3), array(4, seed=4)
+    _, gradients = to_jax(adjoint, "main_adjoint")(x, y, g, h)
+    chex.assert_trees_all_close(
+        gradients, (jnp.exp(x) * g.reshape(3, 2), jnp.cos(y) * h), rtol=1e-5
+    )
+
+
 def test_several_targets_have_a_cotangent_each() -> None:
     adjoint = Gradient("main", target_index=[0, 2], cotangent=True)(VECTOR)
     x, w, g, h = array(3), array(2, 3), array(2, seed=3), array(3, seed=4)
