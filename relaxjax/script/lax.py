@@ -9,3 +9,7 @@ _OPERATORS = _Operators("lax", "L")
 
 def __getattr__(name: str) -> _Any:
     return _OPERATORS.member(name)
+
+
+def __dir__() -> list[str]:
+    return _OPERATORS.__dir__()

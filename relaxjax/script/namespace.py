@@ -100,6 +100,12 @@ class Operators(Members):
 
     __getattr__ = member
 
+    def __dir__(self) -> list[str]:
+        """What lies right below the name, for whoever completes it."""
+        start = f"{self._prefix}."
+        below = (op.removeprefix(start) for op in (*OPS, *SUGAR) if op.startswith(start))
+        return sorted({*self._more, *(name.partition(".")[0] for name in below)})
+
 
 class FunctionsOf(Members):
     """The module that is being read, by which its functions name one another: `cls.g`."""

@@ -75,3 +75,7 @@ _OPERATORS = _Operators("relax", "R", globals())
 
 def __getattr__(name: _builtins.str) -> _Any:
     return _OPERATORS.member(name)
+
+
+def __dir__() -> _builtins.list[_builtins.str]:
+    return _OPERATORS.__dir__()

@@ -17,6 +17,7 @@ from . import nd as nd
 from . import relax as relax
 from . import runtime as runtime
 from . import script as script
+from . import transform as transform
 from .devices import cpu as cpu
 from .devices import cuda as cuda
 from .devices import device as device

@@ -26,7 +26,7 @@ from relaxjax.ir.types import (
     TensorType,
     TupleType,
 )
-from relaxjax.script import from_source
+from relaxjax.script import from_source, lax, relax
 
 
 @pytest.mark.parametrize(
@@ -216,3 +216,10 @@ def test_a_number_of_the_host_keeps_its_kind() -> None:
     )
     first, _, last = values(found)
     assert (first, last) == (PrimExpr(3), PrimExpr(-1.5))
+
+
+def test_names_can_be_completed() -> None:
+    assert {"add", "nn", "image", "Tensor", "function"} <= set(dir(relax))
+    assert {"relu", "conv2d"} <= set(dir(relax.nn))
+    assert "nn.relu" not in dir(relax)
+    assert {"dot_general", "sin"} <= set(dir(lax))

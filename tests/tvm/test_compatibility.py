@@ -10,8 +10,10 @@ from small_models import BATCH, CLASSES, FEATURES, Classifier, Counting, batch
 
 import relaxjax
 import relaxjax.dpl
+import relaxjax.script
 from relaxjax import tvm
 from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.node import replace
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 from relaxjax.tvm import relax
@@ -194,3 +196,67 @@ def test_a_module_without_a_backbone_is_an_error() -> None:
 def test_counts_of_parameters_must_agree() -> None:
     with pytest.raises(ValueError, match=r"told of 3 parameters, but .* `param_num` says 4"):
         Trainer(CLASSIFIER, 3, SETUP)
+
+
+# Building, asking, changing
+
+
+def built() -> Any:
+    """A program as those for TVM build it, from operators."""
+    x, free = relax.Var("x", R.Tensor((2, 3), "float32")), relax.Var("y", R.Tensor((3,), "float32"))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x, free]):
+        with builder.dataflow():
+            lv = builder.emit(relax.op.nn.relu(relax.op.add(x, free)))
+            out = builder.emit_output(relax.op.sum(lv, axis=1))
+        builder.emit_func_output(out)
+    return builder.get()
+
+
+def test_operators_build_what_the_script_says() -> None:
+    from relaxjax.tvm.relax.op import add
+
+    assert add is relax.op.add
+    assert {"add", "nn", "image"} <= set(dir(relax.op))
+    expected = relaxjax.script.from_source(
+        """
+@R.function
+def main(x: R.Tensor((2, 3), "float32"), y: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        lv = R.add(x, y)
+        lv1 = R.nn.relu(lv)
+        gv = R.sum(lv1, axis=1)
+        R.output(gv)
+    return gv
+"""
+    )
+    tvm.ir.assert_structural_equal(built()["main"], expected)
+    assert tvm.ir.structural_equal(tvm.ir.load_json(tvm.ir.save_json(built())), built())
+
+
+def test_passes_where_tvm_has_them() -> None:
+    passes = [relax.transform.Gradient("main", cotangent=True), relax.transform.FoldConstant()]
+    assert tvm.transform is tvm.ir.transform
+    assert "Sequential" in dir(tvm.transform)
+    with tvm.transform.PassContext(opt_level=3):
+        changed = tvm.ir.transform.Sequential(passes)(built())
+    assert "main_adjoint" in changed
+
+
+def test_what_can_be_asked_of_a_program() -> None:
+    module = built()
+    function = module["main"]
+    analysis = relax.analysis
+    assert [var.name for var in analysis.bound_vars(function)] == ["x", "y", "lv", "lv1", "gv"]
+    assert [var.name for var in analysis.free_vars(function.body)] == ["x", "y"]
+    assert analysis.all_vars(function) == analysis.bound_vars(function)
+    assert analysis.all_global_vars(function) == []
+    kinds: list[str] = []
+    analysis.post_order_visit(function, lambda expr: kinds.append(type(expr).__name__))
+    assert (kinds.count("Call"), kinds[-2:]) == (3, ["SeqExpr", "Function"])
+    assert analysis.well_formed(module)
+    with pytest.raises(relax.WellFormedError, match="y"):
+        analysis.well_formed(
+            module.with_function("main", replace(function, params=(function.params[0],)))
+        )
+    assert analysis.remove_all_unused(function) is function

@@ -4,7 +4,9 @@ from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names a
 from relaxjax.lowering import build as build
 from relaxjax.passes import DataflowBlockRewrite as DataflowBlockRewrite
 
+from . import analysis as analysis
 from . import dpl as dpl
+from . import op as op
 from . import optimizer as optimizer
 from . import testing as testing
 from . import training as training
