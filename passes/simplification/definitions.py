@@ -37,8 +37,9 @@ class Definitions:
             return None
         if name and value.op.name != name:
             return None
-        hidden = any(isinstance(var, DataflowVar) for var in used_vars(value))
-        return value if isinstance(expr, DataflowVar) or not hidden else None
+        if isinstance(expr, DataflowVar):
+            return value
+        return None if any(isinstance(var, DataflowVar) for var in used_vars(value)) else value
 
     def fill(self, expr: Expr) -> float | None:
         """The number that fills a tensor, None where it is not filled with one known number."""

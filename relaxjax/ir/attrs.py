@@ -12,11 +12,12 @@ class Attrs(Mapping[str, Any]):
     Equality tells `1`, `1.0` and `True` apart: they print differently and mean different things.
     """
 
-    __slots__ = ("_items",)
+    __slots__ = ("_items", "_key")
 
     def __init__(self, items: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         merged = {**(items or {}), **more}
         self._items = {str(key): freeze(value) for key, value in merged.items()}
+        self._key: tuple[Any, ...] | None = None
 
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
@@ -28,10 +29,16 @@ class Attrs(Mapping[str, Any]):
         return len(self._items)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Attrs) and _tagged(self) == _tagged(other)
+        return self is other or (isinstance(other, Attrs) and self._compared() == other._compared())
 
     def __hash__(self) -> int:
-        return hash(_tagged(self))
+        return hash(self._compared())
+
+    def _compared(self) -> tuple[Any, ...]:
+        """What tells attributes apart, written out once: maps of calls ask for it often."""
+        if self._key is None:
+            self._key = tuple(sorted((key, _tagged(item)) for key, item in self._items.items()))
+        return self._key
 
     def __repr__(self) -> str:
         return f"Attrs({self._items!r})"
@@ -69,9 +76,11 @@ def freeze(value: Any) -> Any:
 
 def _tagged(value: Any) -> Any:
     if isinstance(value, Attrs):
-        return ("attrs", tuple(sorted((key, _tagged(item)) for key, item in value.items())))
+        return ("attrs", value._compared())
     if isinstance(value, tuple):
-        return ("tuple", tuple(_tagged(item) for item in value))
-    if isinstance(value, bool | int | float):
-        return (type(value).__name__, repr(value))
+        return ("tuple", tuple(map(_tagged, value)))
+    if isinstance(value, bool | int):
+        return (type(value).__name__, value)
+    if isinstance(value, float):
+        return ("float", repr(value))
     return value

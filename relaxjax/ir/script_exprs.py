@@ -1,6 +1,7 @@
 """Types, expressions and attributes as script text, each on one line."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
@@ -27,7 +28,12 @@ def writer_of(writers: object, node: object) -> Callable[[Any], Any] | None:
 
 def is_a(node: object, *kinds: str) -> bool:
     """Whether the class of a node, or one of its bases, has one of these names."""
-    return any(kind.__name__ in kinds for kind in type(node).__mro__)
+    return not _names(type(node)).isdisjoint(kinds)
+
+
+@cache
+def _names(kind: type) -> frozenset[str]:
+    return frozenset(base.__name__ for base in kind.__mro__)
 
 
 class ScriptExprs:

@@ -19,7 +19,12 @@ KEY_IMPLEMENTATIONS = ("threefry2x32", "rbg", "unsafe_rbg")
 
 def type_of(aval: Any, symbols: JaxSymbols) -> TensorType:
     """The type of an abstract value."""
-    return TensorType(tuple(map(symbols.from_jax, aval.shape)), str(aval.dtype))
+    return TensorType(tuple(map(symbols.from_jax, aval.shape)), _name(aval.dtype))
+
+
+@cache
+def _name(dtype: Any) -> str:
+    return str(dtype)
 
 
 def aval_of(ty: Type | None, symbols: JaxSymbols) -> Any:
@@ -46,7 +51,7 @@ def key_dtypes() -> dict[str, Any]:
 
 def is_key(dtype: Any) -> bool:
     """Whether a dtype is that of typed random keys."""
-    return str(dtype).startswith("key<")
+    return _name(dtype).startswith("key<")
 
 
 def x64_for(*parts: Any) -> AbstractContextManager[Any]:
