@@ -28,11 +28,12 @@ def writer_of(writers: object, node: object) -> Callable[[Any], Any] | None:
 
 def is_a(node: object, *kinds: str) -> bool:
     """Whether the class of a node, or one of its bases, has one of these names."""
-    return not _names(type(node)).isdisjoint(kinds)
+    kind: Any = type(node)  # as such mypy finds no hash
+    return not _names_of(kind).isdisjoint(kinds)
 
 
 @cache
-def _names(kind: type) -> frozenset[str]:
+def _names_of(kind: type) -> frozenset[str]:
     return frozenset(base.__name__ for base in kind.__mro__)
 
 
