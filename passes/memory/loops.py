@@ -38,9 +38,10 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     """
     function = mod[name]
     assert isinstance(function, Function)
-    for pair in _pairs(function):
-        is_alone = uses(function)[pair.steps[1].var] == 1
-        lean = _Lean(pair, mod, name, again, is_alone)
+    seen: set[tuple[Var, int]] = set()
+    while pair := next((p for p in _pairs(function) if p.key not in seen), None):
+        seen.add(pair.key)
+        lean = _Lean(pair, mod, name, again)
         if lean.saves and lean.extra <= most:
             function = lean.written(function)
     if function is mod[name]:
@@ -64,6 +65,11 @@ class _Pair:
     @property
     def step(self) -> Function:
         return _function(self.steps[0])
+
+    @property
+    def key(self) -> tuple[Var, int]:
+        """What stays the same where other loops are written anew."""
+        return self.back.var, self.saved_at
 
     @property
     def call(self) -> Call:
@@ -104,7 +110,9 @@ def _pairs(function: Function) -> Iterator[_Pair]:
             ):
                 continue
             pair = _paired(way, back, place, bound)
-            if pair is not None and pair.saved and all(isinstance(v, Var) for v in pair.saved):
+            if pair is None or any(used[binding.var] != 1 for binding in pair.steps):
+                continue  # other loops have the same steps
+            if pair.saved and all(isinstance(v, Var) for v in pair.saved):
                 yield pair
 
 
@@ -175,8 +183,7 @@ def _same(one: Expr, other: Expr) -> bool:
 class _Lean:
     """What the steps of a loop had better save, and the loops that do so."""
 
-    def __init__(self, pair: _Pair, mod: IRModule, name: str, again: Again, is_alone: bool) -> None:
-        """`is_alone` tells whether the step back is that of no other loop."""
+    def __init__(self, pair: _Pair, mod: IRModule, name: str, again: Again) -> None:
         self.pair = pair
         self.saved = [var for var in pair.saved if isinstance(var, Var)]
         self.program = _program(pair.step, self.saved, mod, name)
@@ -191,7 +198,7 @@ class _Lean:
         whole: list[tuple[list[Var], Sequence[Carried]]] = []
         for some in (cheapest_cut(self.program, can_be_again), frozenset(self.saved)):
             kept = [step.var for step in self.program.forward if step.var in some]
-            carried = self._carried(kept, can_be_again) if is_alone else []
+            carried = self._carried(kept, can_be_again)
             follow = {one.var for one in carried}
             whole.append(([var for var in kept if var not in follow], carried))
         self.kept, self.carried = min(whole, key=lambda one: sum(map(size_of, one[0])))

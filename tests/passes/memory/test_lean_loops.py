@@ -151,6 +151,36 @@ def test_what_a_step_got_follows_from_the_step_before(step: str, start: str, sta
     chex.assert_trees_all_equal(gradients(found), gradients(mod))
 
 
+def test_one_loop_after_the_other() -> None:
+    """The second starts with what the first gives, and each stacks one value."""
+    mod = parse_functions(
+        f"""
+        @R.function
+        def main(
+            x: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+            ws: R.Tensor(({LAYERS}, {WIDTH}, {WIDTH}), "float32"),
+        ):
+            @R.function
+            def first(carry: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+                      w: R.Tensor(({WIDTH}, {WIDTH}), "float32")):
+                return (R.nn.gelu(R.matmul(carry, w)), ())
+            @R.function
+            def second(carry: R.Tensor(({ROWS}, {WIDTH}), "float32"),
+                       w: R.Tensor(({WIDTH}, {WIDTH}), "float32")):
+                return (R.nn.silu(R.matmul(carry, w)), ())
+            half = R.scan(first, x, ws)
+            whole = R.scan(second, half[0], ws)
+            loss = R.sum(whole[0])
+            return loss
+        """
+    )
+    mod = simple_adjoint(mod)
+    found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
+    assert found.script().count("R.scan") == 4 + mod["main"].script().count("R.scan")
+    assert temporary_bytes(found, ADJOINT) <= 0.75 * temporary_bytes(mod, ADJOINT)
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
+
+
 @pytest.mark.parametrize(
     ("step", "options"),
     [(LAYER, ", reverse=True"), ("return (carry + R.nn.gelu(R.matmul(carry, w)), ())", "")],
