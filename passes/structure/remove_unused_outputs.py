@@ -1,5 +1,6 @@
 """Results of a function that nobody uses."""
 
+from collections import Counter
 from collections.abc import Container
 
 from relaxjax.ir.dead_code import remove_all_unused
@@ -74,12 +75,15 @@ def _without_one_round(mod: IRModule) -> IRModule:
 
 def _used_fields(mod: IRModule) -> dict[str, set[int]]:
     """The fields that are used of what private functions return, where nothing uses the whole."""
+    calls = called_only(mod)
     used: dict[str, set[int]] = {
-        name: set() for name in called_only(mod) if isinstance(mod[name].body.body, Tuple)
+        name: set() for name in calls if isinstance(mod[name].body.body, Tuple)
     }
     whole: set[str] = set()
+    bound = Counter[str]()
     for function in mod.relax_functions().values():
         results = _results(function, used)
+        bound.update(results.values())
         whole.update(name for var, name in results.items() if not isinstance(var.ty, TupleType))
 
         def read(expr: Expr, results: dict[Var, str] = results) -> None:
@@ -94,6 +98,7 @@ def _used_fields(mod: IRModule) -> dict[str, set[int]]:
                 read(child)
 
         read(function)
+    whole.update(name for name in used if bound[name] < len(calls[name]))  # a call that is nested
     return {name: fields for name, fields in used.items() if name not in whole}
 
 

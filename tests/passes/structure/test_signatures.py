@@ -14,6 +14,7 @@ from relaxjax.passes import (
     LiftTransformParams,
     RemoveUnusedOutputs,
     RemoveUnusedParameters,
+    ToGraphNormalForm,
 )
 
 T3 = 'R.Tensor((3,), "float32")'
@@ -182,6 +183,12 @@ def test_two_outputs_that_are_left_stay_a_tuple() -> None:
 
 def test_an_output_is_used_where_the_tuple_is() -> None:
     check_kept(RemoveUnusedOutputs(), CALLED.replace("return e", "return (e, c)"))
+
+
+def test_an_output_is_used_where_its_call_is_nested() -> None:
+    nested = ToGraphNormalForm()(parse_functions(CALLED))
+    assert "Module.helper(p, x)[1]" in str(nested.script()).replace("cls.", "Module.")
+    assert RemoveUnusedOutputs()(nested) is nested
 
 
 def test_tuples_are_expanded_at_every_call() -> None:
