@@ -2,10 +2,13 @@
 
     python benchmarks/depth.py
     python benchmarks/depth.py --layers 6 12 --rounds 5
+    python benchmarks/depth.py --layers 12 24 --imported --without "one by one" "one loop"
 
 Compile time is that of everything until the first step is made: SetupTrainer, tracing, XLA. Step
 times are medians over rounds in turns, from the same parameters on the same batch; the losses of
-the first step are compared before. `jax` is a jitted and donated step by hand, with optax.
+the first step are compared before. `jax` is a jitted and donated step by hand, with optax;
+`imported` has `relaxjax.value_and_grad` in it, and `imported, one loop` the same with RollBlocks,
+which stacks the parameters in each step.
 """
 
 import argparse
@@ -25,17 +28,31 @@ from surroundings import surroundings
 from timing import in_turns, table
 from train_models import cross_entropy, module
 
+import relaxjax
+from relaxjax.frontends import from_jax
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
-from relaxjax.lowering import VirtualMachine, build
+from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.optim import Adam
-from relaxjax.passes import SetupTrainer
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    EliminateCommonSubexpr,
+    FoldConstant,
+    Gradient,
+    InlinePrivateFunctions,
+    LegalizeOps,
+    RaiseOps,
+    RollBlocks,
+    SetupTrainer,
+    SimplifyGradient,
+)
 from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 BATCH, LENGTH, WIDTH, HEADS, WORDS = 4, 64, 128, 4, 256
 SPLIT = (BATCH, LENGTH, HEADS, WIDTH // HEADS)
 BY_HAND, UNROLLED, ROLLED = "jax", "one by one", "one loop"
+IMPORTED, IMPORTED_ROLLED = "imported", "imported, one loop"
 
 
 def shapes(layers: int) -> dict[str, tuple[int, ...]]:
@@ -86,11 +103,31 @@ def plain_loss(layers: int, params: Any, x: Any, labels: Any) -> Any:
     return cross_entropy(rows @ params["table"].T, labels).mean()
 
 
-def by_hand(layers: int, values: Any, x: Any, labels: Any) -> Callable[[], Any]:
+def in_one_loop(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """`relaxjax.value_and_grad`, of the loss with its layers as one loop."""
+
+    def both(params: Any) -> Any:
+        mod = from_jax(loss, params)
+        for one in (
+            *(FoldConstant(), EliminateCommonSubexpr(), RaiseOps(), RollBlocks("main")),
+            *(Gradient("main", lazy=True), InlinePrivateFunctions(), SimplifyGradient()),
+            *(LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()),
+        ):
+            mod = one(mod)
+        leaves, tree = jax.tree.flatten(params)
+        value, gradients = to_jax(mod, "main_adjoint")(*leaves)
+        return value, jax.tree.unflatten(tree, gradients)
+
+    return both
+
+
+def by_hand(
+    layers: int, values: Any, x: Any, labels: Any, differentiate: Callable[..., Any]
+) -> Callable[[], Any]:
     tx = optax.adam(1e-3)
 
     def step(params: Any, state: Any) -> Any:
-        loss, gradients = jax.value_and_grad(lambda p: plain_loss(layers, p, x, labels))(params)
+        loss, gradients = differentiate(lambda p: plain_loss(layers, p, x, labels))(params)
         updates, state = tx.update(gradients, state, params)
         return loss, optax.apply_updates(params, updates), state
 
@@ -118,10 +155,13 @@ def measured(layers: int, rounds: int, only: list[str]) -> list[str]:
     values = {n: rng.normal(0, 0.05, s).astype("float32") for n, s in shapes(layers).items()}
     x = rng.integers(0, WORDS, (BATCH, LENGTH)).astype("int32")
     labels = rng.integers(0, WORDS, BATCH * LENGTH).astype("int32")
+    data = values, x, labels
     contestants = {
-        BY_HAND: lambda: by_hand(layers, values, x, labels),
-        UNROLLED: lambda: ours(layers, values, x, labels, roll=False),
-        ROLLED: lambda: ours(layers, values, x, labels, roll=True),
+        BY_HAND: lambda: by_hand(layers, *data, jax.value_and_grad),
+        IMPORTED: lambda: by_hand(layers, *data, relaxjax.value_and_grad),
+        IMPORTED_ROLLED: lambda: by_hand(layers, *data, in_one_loop),
+        UNROLLED: lambda: ours(layers, *data, roll=False),
+        ROLLED: lambda: ours(layers, *data, roll=True),
     }
     compiled, runs, losses = {}, {}, []
     for name in only:
@@ -145,8 +185,10 @@ def main() -> None:
     parser.add_argument("--layers", type=int, nargs="+", default=[12, 24, 48])
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--without", nargs="*", default=[], help="contestants to leave out")
+    parser.add_argument("--imported", action="store_true", help="by relaxjax.value_and_grad, too")
     given = parser.parse_args()
-    only = [name for name in (BY_HAND, UNROLLED, ROLLED) if name not in given.without]
+    names = [BY_HAND, UNROLLED, ROLLED, *[IMPORTED, IMPORTED_ROLLED] * given.imported]
+    only = [name for name in names if name not in given.without]
     head = ["layers", *(f"{n}: compile" for n in only), *(f"{n}: step" for n in only)]
     head += [f"{name} / {only[0]}" for name in only[1:]]
     print(surroundings())

@@ -46,8 +46,8 @@ def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IR
         Gradient("main", ["params_w", "params_b"])(module).show()
 
     A function with a derivative of its own, by `jax.custom_jvp` or `jax.custom_vjp`, becomes a
-    private function with a custom gradient. Of `jax.checkpoint` nothing stays: what is computed
-    again is for `Rematerialize` to say.
+    private function with a custom gradient. What `jax.checkpoint` goes around stands between marks,
+    as `R.grad.emit_checkpoint` sets them.
     """
     leaves, tree = jax.tree.flatten(args)
     names = leaf_names(function, args)

@@ -54,8 +54,9 @@ def read_jaxpr(
 ) -> list[Expr]:
     """Emit the equations of a closed jaxpr on `args` into `builder`; its results as expressions.
 
-    Calls and checkpoints are inlined, and what no result needs is left out. So are custom
-    derivatives, unless `own_rule` says what a function that has one becomes.
+    Calls are inlined, and what no result needs is left out. So are checkpoints and custom
+    derivatives, unless `own_rule` says what a function that has one becomes: then the backward
+    program computes again what a checkpoint does not keep.
     `symbols` are those that the program was traced with, `hint` gives the name of a variable for
     the primitive that computes it, and with a `platform` such as "cpu" or "cuda" whatever differs
     by platform is decided. Bindings get the lines of the user's text that JAX remembers, unless

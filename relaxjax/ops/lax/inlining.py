@@ -1,12 +1,13 @@
 """Jaxprs inside jaxprs: which equations only wrap a program, and which a result depends on."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
 from jax.extend import core
 
 Program: TypeAlias = tuple[Any, Sequence[Any]]  # a jaxpr, and the values of its constvars
+Keeps: TypeAlias = Callable[[Any], bool]  # whether the results of an equation are kept
 
 # Where each primitive that only wraps a program keeps it.
 _WRAPPERS = {
@@ -70,6 +71,21 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
         return solve(*_to_solve_with(eqn, operands))
 
     return jax.make_jaxpr(linear_solve)(*(var.aval for var in eqn.invars))
+
+
+def kept_by(eqn: Any) -> Keeps | None:
+    """Of which equations inside a checkpoint the results are kept; None where `eqn` is none."""
+    if "prevent_cse" not in eqn.params:
+        return None
+    policy = eqn.params["policy"]
+
+    def keeps(inner: Any) -> bool:
+        if policy is None:
+            return False
+        answer = policy(inner.primitive, *(var.aval for var in inner.invars), **inner.params)
+        return answer is not False and type(answer).__name__ != "RecomputeType"
+
+    return keeps
 
 
 def has_own_rule(eqn: Any) -> bool:

@@ -11,12 +11,13 @@ from jax.extend import core, source_info_util
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var, np_dtype
 from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import Span, located
-from relaxjax.ir.types import TupleType
+from relaxjax.ir.types import TensorType, TupleType
 
 from . import control
 from .avals import is_key, type_of
-from .inlining import Program, has_own_rule, inlined, needed, open_program
+from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed, open_program
 from .lowering import written_params
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
@@ -45,7 +46,7 @@ class Reader:
     are calls whose value there is already: they are not emitted again. With a `platform`, what
     depends on the platform is decided here. With `spans`, bindings come from the user's own lines.
     Functions with derivatives of their own become what `own_rule` makes of them; without it they
-    are programs like others.
+    are programs like others, and so are checkpoints. Inside of one, `keeps` says what it keeps.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Reader:
         self.platform = platform
         self.spans = spans
         self.own_rule = own_rule
+        self.keeps: Keeps | None = None
 
     def read(
         self, program: Program, args: Sequence[Expr], wanted: Sequence[bool]
@@ -89,6 +91,8 @@ class Reader:
             span = source_span(eqn) if self.spans else None
             with located(span), self.builder.origin(span):
                 results = self.equation(eqn, read, outs)
+                if self.keeps is not None and self.keeps(eqn):
+                    results = [self.marked(result, "start_checkpoint") for result in results]
             env.update(zip(eqn.outvars, results, strict=True))
         return [
             read(atom) if want else None for atom, want in zip(jaxpr.outvars, wanted, strict=True)
@@ -105,13 +109,32 @@ class Reader:
         wrapped = inlined(eqn)
         if wrapped is not None:
             program, operands = wrapped
-            return self.read(program, list(map(read, operands)), wanted)
+            args = list(map(read, operands))
+            keeps = None if self.own_rule is None or self.keeps else kept_by(eqn)
+            if keeps is None:
+                return self.read(program, args, wanted)
+            return self.between_marks(program, args, wanted, keeps)
         args = list(map(read, eqn.invars))
         if name in _ALIASES and _ALIASES[name](eqn):
             return args
         if name in _CONTROL:
             return _CONTROL[name](self, eqn, args, wanted)  # type: ignore[no-any-return]
         return self.call(eqn, args, wanted)
+
+    def between_marks(
+        self, program: Program, args: list[Expr | None], wanted: Sequence[bool], keeps: Keeps
+    ) -> list[Expr | None]:
+        """Emit a program whose values are computed again in the backward one, but for some."""
+        started = [self.marked(arg, "start_checkpoint") for arg in args]
+        self.keeps = keeps
+        results = self.read(program, started, wanted)
+        self.keeps = None
+        return [self.marked(result, "end_checkpoint") for result in results]
+
+    def marked(self, value: Any, mark: str) -> Any:
+        if not isinstance(value, Var) or not isinstance(value.ty, TensorType):
+            return value
+        return self.builder.emit(get_op(f"relax.grad.{mark}")(value), value.name)
 
     def call(self, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Sequence[Expr | None]:
         """Emit an equation as the call of its primitive's operator."""
@@ -154,10 +177,12 @@ class Reader:
             Var(self.builder.get_unique_name("x"), type_of(var.aval, self.symbols))
             for var in jaxpr.invars
         ]
+        keeps, self.keeps = self.keeps, None
         with self.builder.scope():
             results = self.read(program, params, [True] * len(jaxpr.outvars))
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
+        self.keeps = keeps
         return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
 
     def constant(self, value: Any, aval: Any) -> Expr:
