@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, Names
@@ -156,7 +157,7 @@ def _traced_rule(rule: Callable[..., Any], avals: Sequence[Any], name: str) -> c
     """The program of a rule of the function `name`, which must stand by itself."""
     program = jax.make_jaxpr(rule)(*avals)
     for value in program.consts:
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             raise UnsupportedPrimitiveError(
                 f"the rule of `{name}` uses an array of the function around it, of type "
                 f"{value.aval.str_short()}: hand it to `{name}` as an argument"
