@@ -6,8 +6,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from relaxjax.ir.dims import Dim, can_prove_different
-from relaxjax.ir.expr import Expr, Tuple
+from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.op import GradientRule
 from relaxjax.ir.types import TensorType, TupleType
 
 from .axis_layouts import axis_rule
@@ -60,38 +61,49 @@ def _elements(indices: Expr, axis: int) -> Scatter:
     )
 
 
-def _scatter_elements_gradient(
-    g: Expr, y: Expr, data: Expr, indices: Expr, updates: Expr, axis: int, reduction: str
-) -> tuple[Expr | None, ...]:
-    if reduction not in _WITH_RULES:
-        rule = traced_gradient("relax.scatter_elements")
-        return tuple(rule(g, y, data, indices, updates, axis=axis, reduction=reduction))
-    to_data, to_updates = _elements(indices, axis).gradient(g, y, data, updates, reduction)
-    return to_data, None, to_updates
+def _gradient(name: str, scatter_of: Callable[..., Scatter]) -> GradientRule:
+    """The gradient rule of an operator, whose attributes beside the reduction say where."""
+
+    def gradient(
+        g: Expr, y: Var, data: Expr, indices: Expr, updates: Expr, reduction: str, **where: int
+    ) -> tuple[Expr | None, ...]:
+        if reduction not in _WITH_RULES:
+            rule = traced_gradient(name)
+            return tuple(rule(g, y, data, indices, updates, reduction=reduction, **where))
+        scatter = scatter_of(indices, **where)
+        to_data, to_updates = scatter.gradient(g, y, data, updates, reduction)
+        return to_data, None, to_updates
+
+    return gradient
 
 
-def _scatter_elements_jvp(
-    tangents: Sequence[Expr | None],
-    y: Expr,
-    data: Expr,
-    indices: Expr,
-    updates: Expr,
-    axis: int,
-    reduction: str,
-) -> Expr:
-    if reduction != "mul":
-        rule = traced_tangent("relax.scatter_elements")
-        return rule(tangents, y, data, indices, updates, axis=axis, reduction=reduction)
-    scatter = _elements(indices, axis)
-    return scatter.product_tangent(tangents[0], tangents[2], y, data, updates)
+def _jvp(name: str, scatter_of: Callable[..., Scatter]) -> Callable[..., Expr]:
+    """The tangent rule likewise."""
+
+    def jvp(
+        tangents: Sequence[Expr | None],
+        y: Var,
+        data: Expr,
+        indices: Expr,
+        updates: Expr,
+        reduction: str,
+        **where: int,
+    ) -> Expr:
+        if reduction != "mul":
+            rule = traced_tangent(name)
+            return rule(tangents, y, data, indices, updates, reduction=reduction, **where)
+        scatter = scatter_of(indices, **where)
+        return scatter.product_tangent(tangents[0], tangents[2], y, data, updates)
+
+    return jvp
 
 
 @op(
     "relax.scatter_elements",
     layout=axis_rule("axis", arranged=(0, 1, 2)),
     lower=_scatter_elements,
-    gradient=_scatter_elements_gradient,
-    jvp=_scatter_elements_jvp,
+    gradient=_gradient("relax.scatter_elements", _elements),
+    jvp=_jvp("relax.scatter_elements", _elements),
     precision="follow",
     cost=LOWERED,
     fusion="opaque",
@@ -135,30 +147,6 @@ def _slices(indices: Expr) -> Scatter:
     )
 
 
-def _scatter_nd_gradient(
-    g: Expr, y: Expr, data: Expr, indices: Expr, updates: Expr, reduction: str
-) -> tuple[Expr | None, ...]:
-    if reduction not in _WITH_RULES:
-        rule = traced_gradient("relax.scatter_nd")
-        return tuple(rule(g, y, data, indices, updates, reduction=reduction))
-    to_data, to_updates = _slices(indices).gradient(g, y, data, updates, reduction)
-    return to_data, None, to_updates
-
-
-def _scatter_nd_jvp(
-    tangents: Sequence[Expr | None],
-    y: Expr,
-    data: Expr,
-    indices: Expr,
-    updates: Expr,
-    reduction: str,
-) -> Expr:
-    if reduction != "mul":
-        rule = traced_tangent("relax.scatter_nd")
-        return rule(tangents, y, data, indices, updates, reduction=reduction)
-    return _slices(indices).product_tangent(tangents[0], tangents[2], y, data, updates)
-
-
 def _is_narrow(indices: Expr) -> bool:
     return isinstance(indices.ty, TensorType) and indices.ty.dtype != "int64"
 
@@ -169,8 +157,8 @@ def _is_narrow(indices: Expr) -> bool:
     lower=lambda data, indices, updates, reduction: _written(
         data, nd_places(indices), updates, reduction
     ),
-    gradient=_scatter_nd_gradient,
-    jvp=_scatter_nd_jvp,
+    gradient=_gradient("relax.scatter_nd", _slices),
+    jvp=_jvp("relax.scatter_nd", _slices),
     precision="follow",
     cost=MOVES,
     fusion="opaque",
