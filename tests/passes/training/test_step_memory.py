@@ -85,8 +85,9 @@ def test_one_wish_at_a_time() -> None:
 
 def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rolled layers stack their products, not also what each got from the one before."""
-    # A GELU is more beside such small products than beside usual ones.
+    # A GELU is more beside such small products than beside usual ones, and so are six layers less.
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.FREE", 0.1)
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize._FASTER", 0.75)
     kept, lean = (
         trained(trainable(roll_blocks=True, **options))
         for options in ({"memory_policy": "none"}, {})
