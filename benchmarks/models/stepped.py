@@ -9,7 +9,7 @@ from relaxjax.optim import Adam, Optimizer
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
-from relaxjax.passes.training.step_memory import planned_for_speed
+from relaxjax.passes.training.step_memory import is_worth_a_plan, planned_for_speed
 
 STEP, UPDATE = "step", "update"
 
@@ -19,6 +19,10 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
 
     "auto" is what SetupTrainer does where nobody asks for a plan.
     """
+    function = mod[adjoint]
+    assert isinstance(function, Function)
+    if policy == "auto" and not is_worth_a_plan(function):
+        return mod
     whole, caller = stepped(mod, adjoint, params, Adam(1e-3))
     if policy == "auto":
         smaller = planned_for_speed(whole, adjoint, caller)

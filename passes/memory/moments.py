@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type, is_float
 
-from .program import Program, Step, size_of
+from .program import Program, Step, is_write, size_of
 
 # By how many steps something can be early without mattering.
 _EARLY = 8
@@ -86,6 +87,12 @@ class Moments:
         depth = self.program.depth
         known = [v for v in values if v is not None and depth[v] > reach]
         return max(known, key=depth.__getitem__, default=None)
+
+
+def has_large_writes(function: Function) -> bool:
+    """Whether there may be gradients that wait for each other, as `if_alone` says."""
+    bindings = function.body.bindings()
+    return any(is_write(one.value) and size_of(one.var) >= _LARGE for one in bindings)
 
 
 def has_number(ty: Type | None) -> bool:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
@@ -25,6 +25,7 @@ class MemoryPlanError(ValueError):
     """A program whose memory cannot be planned, or not within a budget."""
 
 
+_WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _PRODUCTS = frozenset({"lax.dot_general", "relax.matmul"})
 _TRANSPOSES = frozenset({"lax.transpose", "relax.permute_dims"})
 _DEAR = frozenset({"lax.div", "lax.rem", "relax.divide"})
@@ -104,8 +105,7 @@ class Step:
 
     @cached_property
     def is_written(self) -> bool:
-        """Whether it is its first tensor with some numbers changed, which XLA does in place."""
-        return self._name.startswith(("lax.scatter", "lax.dynamic_update_slice"))
+        return is_write(self.binding.value)
 
     @cached_property
     def is_transpose(self) -> bool:
@@ -290,6 +290,13 @@ class Program:
         """The forward values that the backward program uses."""
         late = {var for step in self.backward for var in step.inputs}
         return tuple(step for step in self.forward if step.var in late)
+
+
+def is_write(value: Expr) -> bool:
+    """Whether a value is its first tensor with some numbers changed, which XLA does in place."""
+    return (
+        isinstance(value, Call) and isinstance(value.op, Op) and value.op.name.startswith(_WRITES)
+    )
 
 
 def size_of(var: Var) -> int:
