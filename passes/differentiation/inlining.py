@@ -93,8 +93,9 @@ def _form(value: Expr, closures: Closures) -> Expr | None:
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return None
     facts = value.op.facts
-    if facts.get("fold") and value.args[0] in closures:
-        return fold_to_differentiate(value, closures[value.args[0]])
+    folded = value.args[0] if facts.get("fold") else None
+    if isinstance(folded, Var) and folded in closures:
+        return fold_to_differentiate(value, closures[folded])
     if not (facts.get("loop") or facts.get("branches")) or value.op.training_form is None:
         return None
     return value.op.training_form(*value.args, **value.attrs)
