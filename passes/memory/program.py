@@ -79,12 +79,14 @@ class Step:
 
     @cached_property
     def is_padded(self) -> bool:
-        """Whether there is something around its input, which is not only made smaller."""
+        """Whether there is something around its input, or elements are chosen by known numbers."""
         call = self.binding.value
-        return (
-            self._name == "lax.pad"
-            and isinstance(call, Call)
-            and any(size > 0 for sizes in call.attrs["padding_config"] for size in sizes)
+        if not isinstance(call, Call):
+            return False
+        if self._name == "lax.gather":
+            return isinstance(call.args[1], Constant)
+        return self._name == "lax.pad" and any(
+            size > 0 for sizes in call.attrs["padding_config"] for size in sizes
         )
 
     @cached_property

@@ -70,8 +70,15 @@ def put_back(windows: Windows, parts: Mapping[tuple[int, ...], Any], lengths: Se
 
 
 def _gathered(flat: Any, numbers: Any) -> Any:
-    places = flat.at[:, numbers.astype(np.int32)]
-    return places.get(mode="promise_in_bounds", wrap_negative_indices=False)
+    """Elements of the axis in the middle, by their numbers."""
+    batch, _, channels = flat.shape
+    return lax.gather(
+        flat,
+        numbers[..., None].astype(np.int32),
+        lax.GatherDimensionNumbers((0, numbers.ndim + 1), (1,), (1,)),
+        (batch, 1, channels),
+        mode="promise_in_bounds",
+    )
 
 
 def _covered(windows: Windows, place: Sequence[int], lengths: Sequence[int]) -> Any:
