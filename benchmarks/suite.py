@@ -13,8 +13,8 @@ compared before they are timed. A step is forward, backward and Adam:
 * checkpoint: the same of `jax.checkpoint`, by the policy that takes fewest bytes;
 * unoptimised: an adjoint as automatic differentiation writes it and the update, each a program;
 * ours: SimplifyGradient after Gradient, and common values merged after LegalizeOps; as SetupTrainer
-  does, with loops that save less, and gradients of tables one after the other;
-* free, balanced: the same with Rematerialize by that policy;
+  does, with Rematerialize by "free" where a step is predicted to need much memory, and less by it;
+* free, balanced: the same with Rematerialize by that policy in any case;
 * imported: plain, with `relaxjax.value_and_grad` in the place of JAX's;
 * torch; torch, compiled: PyTorch's autograd and fused Adam on as many threads, images channels last
   where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.

@@ -92,10 +92,12 @@ def SetupTrainer(
     With `memory_budget` or `memory_policy`, the adjoint computes values of the forward program
     again rather than keep them, as Rematerialize explains. The budget is for what a training step
     needs beside its arguments and results: a number of bytes, "8GiB", or a share of what keeping
-    everything takes. The module is legalised then. With neither, what is legalised for a CPU keeps
-    everything but what loops can do without; `memory_policy="none"` keeps that, too. In any case,
-    large gradients of tables come one after the other, if the optimizer takes each by itself, so
-    that each is gone before the next is there.
+    everything takes. The module is legalised then. With neither, what is legalised for a CPU is
+    planned by "free" where a step is predicted to need 256 MiB or more, and at most half of that by
+    the plan: there it is faster, too, because to get memory takes a step longer than to compute
+    such values. `memory_policy="none"` keeps everything. In any case, large gradients of tables
+    come one after the other, if the optimizer takes each by itself, so that each is gone before the
+    next is there.
 
     With `roll_blocks`, layers of equal structure become one loop, as RollBlocks explains, and their
     parameters are stored as stacks, which the functions take. "auto" does so where the loop was

@@ -6,6 +6,7 @@ from relaxjax.ops.platform import platform
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller
+from relaxjax.passes.memory.estimate import most_at_a_time
 from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.program import MemoryPlanError
 from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
@@ -15,6 +16,11 @@ from .simple_adjoint import legalised
 
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
+# Bytes that are worth a plan that nobody asked for, and the share of them that may be left. The
+# suite's ResNet-50, of 355 MiB, takes 0.8 to 0.95 of the time a step then, and 1.6 times that to
+# compile.
+_LARGE = 256 * 2**20
+_LESS = 0.5
 
 
 def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -> IRModule:
@@ -33,24 +39,28 @@ def with_fast_step(mod: IRModule) -> IRModule:
 
 
 def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
-    """The module with the adjoint `name` planned where that makes `caller` faster on a CPU.
+    """The module with the adjoint `name` planned where that makes `caller` faster.
 
-    All is kept but what loops can do without, and large gradients of few numbers come one after
-    the other. Where there are neither, the module is as it was, and no time is spent on a plan.
+    On a CPU each step gets its temporary memory anew, page by page, which takes longer than to
+    compute again what is free, where it is many pages. Else all is kept but what loops can do
+    without, and large gradients of few numbers come one after the other.
     """
     if platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
         return mod
     try:
         plan = kept_ledger(mod, name, caller).plan
+        if plan.peak >= _LARGE:
+            free = ledger_of(mod, name, policy="free", caller=caller).plan
+            plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
     return rematerialized(mod, name, plan)
 
 
 def is_worth_a_plan(adjoint: Function) -> bool:
-    """Whether it has loops, or gradients that had better come one after the other."""
+    """Whether it has loops, gradients that had better come one after the other, or large values."""
     loops = any(isinstance(binding.value, Function) for binding in adjoint.body.bindings())
-    return loops or has_large_writes(adjoint)
+    return loops or has_large_writes(adjoint) or most_at_a_time(adjoint) >= _LARGE
 
 
 def _caller(mod: IRModule) -> Caller:

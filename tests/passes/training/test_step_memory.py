@@ -13,6 +13,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
+from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import relax as R
@@ -95,8 +96,16 @@ def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> 
     chex.assert_trees_all_close(lean[1], kept[1], rtol=1e-5, atol=1e-7)
 
 
-def test_nothing_is_computed_again_unless_it_is_asked_for() -> None:
-    kept = trainable()
-    assert "_again" not in kept.script()
-    assert_structural_equal(kept, trainable(memory_policy="none"))
-    assert "_again" in trainable(memory_policy="minimal").script()
+def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And nothing is compiled for it. This model's step is large once little counts as much."""
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
+    assert "_again" not in trainable().script()
+    monkeypatch.setattr("relaxjax.passes.training.step_memory._LARGE", 1024)
+    assert "_again" not in trainable().script()
+    monkeypatch.setattr("relaxjax.passes.training.step_memory._LESS", 0.9)
+    assert_structural_equal(trainable(), trainable(memory_policy="free"))
+    assert "_again" in trainable().script()
+    assert "_again" not in trainable(memory_policy="none").script()
+    assert "_again" not in trainable(legalize=False).script()
+    with lowering_for("cuda"):
+        assert "_again" not in trainable().script()
