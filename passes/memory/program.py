@@ -303,7 +303,10 @@ def is_write(value: Expr) -> bool:
 
 def size_of(var: Var) -> int:
     """The bytes of a variable; those of unknown size are the largest."""
-    size = byte_count(var.ty)
+    try:
+        size = byte_count(var.ty)
+    except UnknownCostError:
+        return sys.maxsize
     return size if isinstance(size, int) else sys.maxsize
 
 

@@ -22,3 +22,18 @@ def test_a_value_counts_from_its_binding_to_its_last_reader() -> None:
     )["main"]
     assert isinstance(function, Function)
     assert most_at_a_time(function) == 16 + 32 + 4
+
+
+def test_what_has_no_known_size_may_be_large() -> None:
+    function = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor(ndim=1, dtype="float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                R.output(a)
+            return a
+        """
+    )["main"]
+    assert isinstance(function, Function)
+    assert most_at_a_time(function) >= 2**60
