@@ -28,7 +28,7 @@ def writer_of(writers: object, node: object) -> Callable[[Any], Any] | None:
 
 def is_a(node: object, *kinds: str) -> bool:
     """Whether the class of a node, or one of its bases, has one of these names."""
-    kind: Any = type(node)  # as such mypy finds no hash
+    kind: Any = type(node)  # mypy finds no hash in `type[object]`
     return not _names_of(kind).isdisjoint(kinds)
 
 

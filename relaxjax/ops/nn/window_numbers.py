@@ -1,8 +1,9 @@
 """Elements of windows by their numbers, where few windows slide over few places.
 
-The numbers are known before the program runs, so that all elements are copied by one gather, and
-put back by one for each place. Slices would be more: XLA writes out each of those that stand side
-by side by a kernel of its own, and asks for the borders of each of those that are added up.
+The numbers are known before the program runs, so that elements are copied by one gather for each
+row of a window, and put back by one for each place. Slices would be more: XLA writes out each of
+those that stand side by side by a kernel of its own, and asks for the borders of each of those that
+are added up.
 """
 
 import functools
