@@ -8,6 +8,7 @@ from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ops.unary import sqrt
 
 from .base import Optimizer, States, Step, complement, steps_taken, zeros_like
+from .hyperparameters import check_betas, check_numbers
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class Adam(Optimizer):
     betas: tuple[float, float] = (0.9, 0.999)
     eps: float = 1e-8
     weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_numbers(self.name, lr=self.lr, eps=self.eps, weight_decay=self.weight_decay)
+        check_betas(self.name, self.betas)
 
     @property
     def is_elementwise(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from relaxjax.ir.expr import Expr, Var
 
 from .base import Optimizer, States, Step, complement, steps_taken, zeros_like
+from .hyperparameters import check_numbers
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,10 @@ class MomentumSGD(Optimizer):
     dampening: float = 0.0
     weight_decay: float = 0.0
     nesterov: bool = False
+
+    def __post_init__(self) -> None:
+        check_numbers(self.name, lr=self.lr, weight_decay=self.weight_decay)
+        check_numbers(self.name, momentum=self.momentum, dampening=self.dampening)
 
     @property
     def is_elementwise(self) -> bool:

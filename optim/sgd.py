@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from relaxjax.ir.expr import Expr, Var
 
 from .base import Optimizer, States, Step, steps_taken
+from .hyperparameters import check_numbers
 
 
 @dataclass(frozen=True)
@@ -16,6 +17,9 @@ class SGD(Optimizer):
 
     lr: float
     weight_decay: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_numbers(self.name, lr=self.lr, weight_decay=self.weight_decay)
 
     @property
     def is_elementwise(self) -> bool:

@@ -1,0 +1,61 @@
+"""What numbers a hyperparameter may be: others are an error before anything is trained."""
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Real
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Range: TypeAlias = tuple[Callable[[float], bool], str]
+
+_NOT_NEGATIVE: Range = (lambda value: value >= 0, "at least 0")
+_PART: Range = (lambda value: 0 <= value < 1, "at least 0 and below 1")
+_SHARE: Range = (lambda value: 0 <= value <= 1, "from 0 to 1")
+
+RANGES: dict[str, Range] = {
+    "lr": _NOT_NEGATIVE,
+    "eps": _NOT_NEGATIVE,
+    "weight_decay": _NOT_NEGATIVE,
+    "betas": _PART,
+    "b1": _PART,
+    "b2": _PART,
+    "momentum": _SHARE,
+    "dampening": _SHARE,
+}
+
+
+def check_numbers(optimizer: str, **values: Any) -> None:
+    """Raise where one of these hyperparameters is no number, or none that trains anything."""
+    for name, value in values.items():
+        if not is_number(value):
+            raise TypeError(
+                f"{optimizer}: `{name}` must be a number, but it is {value!r} of type "
+                f"{type(value).__name__}: write {name}=float(value)"
+            )
+        holds, words = RANGES[name]
+        if not (math.isfinite(value) and holds(value)):
+            raise ValueError(f"{optimizer}: `{name}` must be {words}, but it is {value}")
+
+
+def check_betas(optimizer: str, betas: Any) -> None:
+    """Raise where these are not the two parts of Adam's means that are kept in a step."""
+    if not isinstance(betas, tuple | list) or len(betas) != 2:
+        raise TypeError(
+            f"{optimizer}: `betas` must be a pair such as (0.9, 0.999), but it is {betas!r}"
+        )
+    for beta in betas:
+        check_numbers(optimizer, betas=beta)
+
+
+def check_known(optimizer: str, options: Mapping[str, Any]) -> None:
+    """Raise where one of the options of optax's that go by known names is a number out of range.
+
+    Where it is something else, such as a schedule, optax knows what to do.
+    """
+    numbers = {n: value for n, value in options.items() if n in RANGES and is_number(value)}
+    check_numbers(optimizer, **numbers)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
