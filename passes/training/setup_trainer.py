@@ -19,6 +19,7 @@ from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.memory.budget import Budget
 
 from .append_loss import AppendLoss
+from .class_ids import CLASS_IDS, class_ids
 from .decompose_ops import DecomposeOpsForInference, for_training
 from .evaluation import with_evaluation
 from .fuse_train_step import FuseTrainStep
@@ -111,7 +112,9 @@ def SetupTrainer(
 
     Where parameters are stored in such a way, the attribute `stored_params` lists the name, the
     array, the row, or -1, and the order of the axes of each, and `stored_optim_states` all but the
-    name of each state of the optimizer. A Trainer has all of them as the backbone does.
+    name of each state of the optimizer. A Trainer has all of them as the backbone does. Where
+    targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
+    each; a Trainer refuses others.
 
     Before:
 
@@ -193,6 +196,7 @@ def SetupTrainer(
     counts = _counts(mod)
     function, outputs = loss(*loss_args), loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
+    ids = class_ids(mod[BACKBONE_LOSS])
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     update = _update(optimizer, params, loss_scale, master_weights)
@@ -214,6 +218,7 @@ def SetupTrainer(
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
+    mod = mod.with_attr(CLASS_IDS, ids) if ids else mod
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if has_budget:

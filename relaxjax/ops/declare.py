@@ -84,6 +84,7 @@ FACTS = {
     "loop": "the first argument is a function that is run at each step, which passes look into",
     "branches": "one of the functions among the arguments is run",
     "higher_order": "an argument or the result is a function, as a value",
+    "class_ids": "the name of the argument that picks classes out of the scores, the first one",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 

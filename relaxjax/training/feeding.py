@@ -83,13 +83,18 @@ def _call(slot: Slot) -> Call:
     return Call(slot.count, slot.whole(), is_stacked=True)
 
 
-def ahead(calls: Iterable[Call], depth: int, place: Callable[[Batch], Batch]) -> Iterator[Call]:
+def ahead(
+    calls: Iterable[Call], depth: int, place: Callable[[Batch, int | None], Batch]
+) -> Iterator[Call]:
     """The calls, with up to `depth` of them on their way to the device before they are needed."""
     if not depth:
         yield from calls
         return
     waiting: deque[Call] = deque()
-    placed = _UpToError(call._replace(batch=place(call.batch)) for call in calls)
+    placed = _UpToError(
+        call._replace(batch=place(call.batch, call.steps if call.is_stacked else None))
+        for call in calls
+    )
     for call in placed:
         waiting.append(call)
         if len(waiting) > depth:

@@ -15,6 +15,7 @@ from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 
+from .class_ids import is_on_host
 from .door import device_dtype
 from .group import Arrays
 from .layout import LOSS_SCALE, TRAIN_STEP
@@ -107,7 +108,7 @@ class TrainStep:
         arrays = (*inputs, *targets)
         most = _MOST_BYTES // max(1, sum(array.size * array.dtype.itemsize for array in arrays))
         shapes = tuple(array.shape for array in arrays)
-        if not arrays or most <= 1 or not all(map(_is_on_host, arrays)):
+        if not arrays or most <= 1 or not all(map(is_on_host, arrays)):
             return 1
         if shapes not in self._counts:
             lowered = self._one.lower(state, inputs, targets)
@@ -188,12 +189,3 @@ def _items(index: Any, inputs: Arrays, targets: Arrays) -> tuple[Arrays, Arrays]
 
 def _with_item(losses: Any, index: Any, loss: Any) -> Any:
     return jax.lax.dynamic_update_index_in_dim(losses, loss, index, 0)
-
-
-def _is_on_host(array: Any) -> bool:
-    """Whether batches of it can be put side by side in the host's memory without a transfer."""
-    if isinstance(array, np.ndarray):
-        return True
-    if jnp.issubdtype(array.dtype, jax.dtypes.extended):
-        return False  # a random key
-    return {device.platform for device in array.devices()} == {"cpu"}

@@ -15,6 +15,7 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
+from .class_ids import check_class_ids, class_ids_of
 from .compilation_cache import use_compilation_cache
 from .door import all_to_device, tensor_type, with_dtype
 from .export import export
@@ -59,6 +60,7 @@ class Trainer:
             )
         use_compilation_cache()
         self.layout = Layout.of(train_mod)
+        self._class_ids = class_ids_of(train_mod, self.layout.targets)
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
         self.device = placement(vm.device if device is None else device)
@@ -156,7 +158,7 @@ class Trainer:
         """
         self._check_initialised()
         with self._step.dtypes():
-            batch = self._batch(inputs, targets)
+            batch = self._batch(inputs, targets, count)
             steps = _steps(batch, count)
             losses, self._state = self._step.many(self._state, steps, *batch)
         return losses
@@ -171,7 +173,7 @@ class Trainer:
         self._check_initialised()
         with self._step.dtypes():
             sound = jnp.asarray(is_sound)
-            given = self._batch(*batch)
+            given = self._batch(*batch, count)
             losses, flags, self._state = self._step.checked(self._state, sound, count, *given)
         return losses, flags
 
@@ -225,10 +227,10 @@ class Trainer:
         with self._step.dtypes():
             return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
 
-    def place(self, batch: tuple[Any, Any]) -> tuple[Arrays, Arrays]:
+    def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
-            inputs, targets = self._batch(*batch)
+            inputs, targets = self._batch(*batch, count)
             placed = all_to_device((*inputs, *targets), self.device)
             return placed[: len(inputs)], placed[len(inputs) :]
 
@@ -274,12 +276,12 @@ class Trainer:
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)
 
-    def _batch(self, inputs: Any, targets: Any) -> tuple[Arrays, Arrays]:
-        """A batch in the dtypes of the program."""
-        return (
-            _given("inputs", "the backbone", self.layout.inputs, _listed(inputs)),
-            _given("targets", "the loss", self.layout.targets, _listed(targets)),
-        )
+    def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
+        """A batch in the dtypes of the program; with a `count`, so many in front of a stack."""
+        given = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
+        wanted = _given("targets", "the loss", self.layout.targets, _listed(targets))
+        check_class_ids(self._class_ids, wanted, count)
+        return given, wanted
 
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():

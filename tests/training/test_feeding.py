@@ -91,7 +91,8 @@ def test_skipping_at_the_end_of_a_call_leaves_the_other_calls_as_they_are(size: 
 def test_calls_are_placed_ahead_in_their_order(depth: int) -> None:
     events: list[str] = []
 
-    def place(batch: Any) -> Any:
+    def place(batch: Any, count: int | None) -> Any:
+        assert count is None  # none of these is stacked
         events.append(f"place {batch}")
         return batch
 

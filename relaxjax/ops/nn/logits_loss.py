@@ -90,6 +90,7 @@ def _gradient(
 
 @op(
     "relax.nn.softmax_nll_loss",
+    facts={"class_ids": "targets"},
     layout=OPAQUE,
     lower=by_platform(_softmax_nll_loss, cpu=partial(_softmax_nll_loss, read=_read_at_once)),
     gradient=_gradient,

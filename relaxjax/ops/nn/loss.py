@@ -134,6 +134,7 @@ def weights_gradient(
 
 @op(
     "relax.nn.nll_loss",
+    facts={"class_ids": "targets"},
     layout=OPAQUE,
     lower=_nll_loss,
     gradient=_nll_loss_gradient,

@@ -1,0 +1,37 @@
+"""Which parameters of a function are ids of classes, so that a trainer can look at their values."""
+
+from typing import Any
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.op import Op, arguments
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import post_order
+from relaxjax.ops.nn.loss import class_axis
+
+CLASS_IDS = "class_ids"
+
+
+def class_ids(function: Function) -> list[list[Any]]:
+    """Name, number of classes and ignored id of each parameter that picks classes out of scores.
+
+    Those are in it whose classes can be counted before a call.
+    """
+    found: dict[tuple[str, int, int], None] = {}
+    for expr in post_order(function):
+        if not isinstance(expr, Call) or not isinstance(expr.op, Op):
+            continue
+        ids, scores = _picked(expr, expr.op), expr.args[0].ty
+        if ids not in function.params or not isinstance(scores, TensorType) or not scores.dims:
+            continue
+        count = scores.dims[class_axis(scores)]
+        if isinstance(count, int):
+            found[ids.name, count, int(expr.attrs["ignore_index"])] = None
+    return [list(one) for one in found]
+
+
+def _picked(expr: Call, op: Op) -> Any:
+    """The argument that picks classes, of a call of an operator that has one."""
+    name = op.facts.get("class_ids")
+    names = [param.name for param in op.params if param.is_arg]
+    return None if name is None else arguments(expr)[0][names.index(name)]

@@ -1,0 +1,42 @@
+"""Which targets are ids of classes, and of how many, as SetupTrainer says in `class_ids`."""
+
+from typing import Any
+
+import pytest
+from small_models import BATCH, CLASSES, Classifier, trainable
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss
+from relaxjax.optim import SGD
+from relaxjax.passes.training.class_ids import class_ids
+
+SCORES = TensorType((BATCH, CLASSES), "float32")
+IDS = TensorType((BATCH,), "int64")
+WEIGHTS = TensorType((CLASSES,), "float32")
+IMAGE = TensorType((2, 5, 8, 8), "float32"), TensorType((2, 8, 8), "uint8")
+
+
+@pytest.mark.parametrize("loss", [CrossEntropyLoss(), CrossEntropyLoss(label_smoothing=0.1)])
+def test_a_trainable_module_says_so(loss: Any) -> None:
+    mod = trainable(Classifier, loss, SGD(0.1), SCORES, IDS)
+    assert mod.attrs["class_ids"] == (("targets", CLASSES, -100),)
+
+
+CASES: dict[str, tuple[Any, list[Any]]] = {
+    "weights": (NLLLoss(ignore_index=1)(SCORES, IDS, WEIGHTS), [["targets", CLASSES, 1]]),
+    "pixels": (NLLLoss(reduction="sum")(*IMAGE), [["targets", 5, -100]]),
+    "one sample": (
+        CrossEntropyLoss()(WEIGHTS, TensorType((), "int32")),
+        [["targets", CLASSES, -100]],
+    ),
+    "one-hot": (CrossEntropyLoss(ignore_index=2)(SCORES, TensorType(SCORES.dims, "int32")), []),
+    "numbers": (MSELoss()(SCORES, SCORES), []),
+    "no count": (CrossEntropyLoss()(TensorType((BATCH, SymbolicVar("c")), "float32"), IDS), []),
+    "no rank": (NLLLoss()(TensorType(None, "float32"), IDS), []),
+}
+
+
+@pytest.mark.parametrize(("function", "expected"), CASES.values(), ids=CASES)
+def test_what_picks_classes_is_found(function: Any, expected: list[Any]) -> None:
+    assert class_ids(function) == expected

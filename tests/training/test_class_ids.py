@@ -1,0 +1,61 @@
+"""Targets that are no classes are errors before a step is made."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from small_models import CLASSES, batch, classifier
+
+from relaxjax.training import Trainer
+
+X, LABELS = batch(0)
+
+
+def with_first(value: int) -> Any:
+    return np.array([value, *LABELS[1:]], LABELS.dtype)
+
+
+@pytest.fixture(name="trainer")
+def fixture_trainer() -> Trainer:
+    return classifier()
+
+
+WAYS: dict[str, Callable[[Trainer, Any], Any]] = {
+    "update": lambda trainer, y: trainer.update(X, y),
+    "on the device": lambda trainer, y: trainer.update(X, jnp.asarray(y)),
+    "update_many": lambda trainer, y: trainer.update_many(X[None], y[None]),
+    "update_checked": lambda trainer, y: trainer.update_checked((X, y), True),
+    "evaluate": lambda trainer, y: trainer.evaluate(X, y),
+    "place": lambda trainer, y: trainer.place((X, y)),
+    "fit": lambda trainer, y: trainer.fit([(X, LABELS), (X, y)]),
+    "fit ahead": lambda trainer, y: trainer.fit([(X, LABELS), (X, y)], prefetch=2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_id_that_is_no_class_is_an_error(trainer: Trainer, way: Callable[..., Any]) -> None:
+    match = r"scores 3 classes, 0 to 2, but the target `targets` holds 3: .* -100 for what is"
+    with pytest.raises(ValueError, match=match):
+        way(trainer, with_first(CLASSES))
+
+
+def test_all_that_are_found_lie_between_two(trainer: Trainer) -> None:
+    strange = np.array([-1, 7, *LABELS[2:]], LABELS.dtype)
+    with pytest.raises(ValueError, match="the target `targets` holds -1 to 7: give only ids"):
+        trainer.update(X, strange)
+
+
+def test_an_ignored_id_is_no_error(trainer: Trainer) -> None:
+    trainer.xavier_uniform_init_params()
+    assert np.isfinite(trainer.update(X, with_first(-100)))
+
+
+def test_only_the_steps_that_are_made_are_looked_at(trainer: Trainer) -> None:
+    """A call of few steps has room for more, which may hold anything."""
+    stack = np.stack([LABELS, with_first(99)])
+    trainer.update_many(np.stack([X, X]), stack, 1)
+    with pytest.raises(ValueError, match="the target `targets` holds 99"):
+        trainer.update_many(np.stack([X, X]), stack, 2)
+    trainer.fit([(X, LABELS)] * 3, steps_per_call=2, prefetch=1)
