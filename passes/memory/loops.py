@@ -6,6 +6,7 @@ no compiler merges it with the first.
 """
 
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -41,7 +42,7 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     seen: set[tuple[Var, int]] = set()
     while pair := next((p for p in _pairs(function) if p.key not in seen), None):
         seen.add(pair.key)
-        lean = _Lean(pair, mod, name, again)
+        lean = _leanest(pair, mod, name, again, most)
         if lean.saves and lean.extra <= most:
             function = lean.written(function)
     if function is mod[name]:
@@ -178,6 +179,23 @@ def _same(one: Expr, other: Expr) -> bool:
         pairs = zip(one.fields, other.fields, strict=False)
         return len(one.fields) == len(other.fields) and all(_same(a, b) for a, b in pairs)
     return one is other
+
+
+def _leanest(pair: _Pair, mod: IRModule, name: str, again: Again, most: float) -> "_Lean":
+    """The loops that save least, or as little as `most` flops that are computed again allow.
+
+    What takes most flops a byte is then not computed again.
+    """
+    least = _Lean(pair, mod, name, again)
+    dearest = sorted(least.again, key=lambda step: -step.flops / max(step.size, 1))
+
+    def sparing(count: int) -> _Lean:
+        spared = {step.var for step in dearest[:count]}
+        return _Lean(pair, mod, name, lambda step: step.var not in spared and again(step))
+
+    if least.extra <= most:
+        return least
+    return sparing(bisect_left(range(len(dearest)), True, key=lambda n: sparing(n).extra <= most))
 
 
 class _Lean:

@@ -103,6 +103,15 @@ def test_only_so_much_is_computed_again() -> None:
     assert with_lean_loops(mod, ADJOINT, lambda s: True, 1000) is mod
 
 
+def test_the_dearest_steps_are_spared() -> None:
+    """Half of what both products take is enough for one of them."""
+    mod = adjoint()
+    both = LAYERS * 2 * 2 * ROWS * WIDTH * WIDTH
+    found = with_lean_loops(mod, ADJOINT, lambda s: True, both * 0.75)
+    assert 2 * STACK < temporary_bytes(found, ADJOINT) < 2.8 * STACK
+    chex.assert_trees_all_equal(gradients(found), gradients(mod))
+
+
 def test_what_loops_compute_counts() -> None:
     """The products alone of a step are six: two, each with two gradients."""
     mod = adjoint()
