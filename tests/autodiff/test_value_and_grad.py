@@ -195,6 +195,18 @@ def test_the_backward_program_can_be_read() -> None:
     assert "L.select_n" in adjoint.script()
 
 
+@pytest.mark.parametrize("function", [jax.nn.relu, jax.nn.gelu, jax.nn.silu])
+def test_where_numbers_end_activations_are_those_of_jax(function: Any) -> None:
+    """They are raised to operators of Relax, with gradients in closed form."""
+    x = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0], "float32")
+    weights = np.arange(1, 8, dtype="float32")
+
+    def total(x: Any) -> Any:
+        return jnp.sum(function(x) * weights)
+
+    chex.assert_trees_all_close(relaxjax.grad(total)(x), jax.grad(total)(x), rtol=1e-5)
+
+
 def test_it_is_called_like_the_loss() -> None:
     assert relaxjax.value_and_grad(loss).__name__ == "loss"
     assert relaxjax.grad(loss).__name__ == "loss"

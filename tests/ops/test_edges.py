@@ -61,6 +61,12 @@ def test_kinks(build: Callable[..., Expr], expected: list[float] | None) -> None
         chex.assert_trees_all_close(adjoint, jnp.asarray(expected, "float32"))
 
 
+def test_relu_hands_nothing_on_at_nan() -> None:
+    """As `jax.nn.relu`; its value there is NaN."""
+    (adjoint,) = gradient(lambda x: call("nn.relu", x), np.asarray([np.nan, 1.0], "float32"))
+    chex.assert_trees_all_equal(adjoint, jnp.asarray([0.0, 1.0], "float32"))
+
+
 def test_the_largest_elements_share_the_adjoint() -> None:
     (adjoint,) = gradient(lambda x: call("max", x), np.asarray([3.0, 1.0, 3.0], "float32"))
     chex.assert_trees_all_close(adjoint, jnp.asarray([0.5, 0.0, 0.5], "float32"))

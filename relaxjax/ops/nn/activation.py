@@ -50,7 +50,7 @@ def activation(
 
 def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     zero = scalar(0, x)
-    return where(x <= zero, zero, g)
+    return where(x > zero, g, zero)
 
 
 @op(
@@ -65,7 +65,7 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
 def relu(data: TensorType) -> TensorType:
     """Rectified linear unit: y = max(x, 0).
 
-    Its derivative at 0 is 0, as in JAX and PyTorch; TVM's is 1.
+    Its derivative at 0 is 0, as in JAX and PyTorch; TVM's is 1. At NaN it is 0, as in JAX.
     """
     require_real(data=data)
     return data
