@@ -1,10 +1,11 @@
 """The function that an adjoint is called by, such as a training step, whose memory is planned."""
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
@@ -12,6 +13,9 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
+
+# A parameter of a caller by its position, and the way to a part of it.
+Place: TypeAlias = tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,10 @@ class Rest:
 
     bindings: tuple[Binding, ...]
     results: frozenset[Var]
-    in_place: frozenset[Var]  # the results that take the memory of parameters
+    # The tensors in parameters whose memory becomes that of results, by all the names that they
+    # have in both functions: each name, and the first of the same tensor.
+    given: Mapping[Var, Var]
+    in_place: Mapping[Var, Var | None]  # the results that take it, and which if anybody reads that
 
 
 def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
@@ -48,16 +55,54 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
     seq = SeqExpr((BindingBlock(bindings),), body.body)
     flat = canonical_bindings(replace(function, body=seq)).body
     results = tuple(dict.fromkeys(_leaves(flat)))
-    free = Counter(ty for at in caller.donate for ty in _tensors(function.params[at].ty))
-    in_place = frozenset(_placed(results, free))
-    return Rest(tuple(flat.bindings()), frozenset(results), in_place)
+    places = _places(function, name, adjoint, (*adjoint.body.bindings(), *flat.bindings()))
+    first: dict[Place, Var] = {}
+    for var, place in places.items():
+        first.setdefault(place, var)
+    names = {var: first[at] for var, at in places.items() if at[0] in caller.donate}
+    free: dict[TensorType, deque[Place]] = defaultdict(deque)
+    for at in caller.donate:
+        for place, ty in _tensors(function.params[at].ty, (at,)):
+            free[ty].append(place)
+    in_place = {var: first.get(place) for var, place in _placed(results, free)}
+    return Rest(tuple(flat.bindings()), frozenset(results), names, in_place)
+
+
+def _places(
+    function: Function, name: str, adjoint: Function, bindings: Iterable[Binding]
+) -> dict[Var, Place]:
+    """What of a caller's parameters variables of both functions stand for."""
+    places: dict[Var, Place] = {param: (at,) for at, param in enumerate(function.params)}
+    for binding in function.body.bindings():
+        if _is_call(binding, name):
+            assert isinstance(binding.value, Call)
+            for param, arg in zip(adjoint.params, binding.value.args, strict=True):
+                _note(places, param, arg)
+        else:
+            _note(places, binding.var, binding.value)
+    for binding in bindings:
+        _note(places, binding.var, binding.value)
+    return places
+
+
+def _note(places: dict[Var, Place], var: Var, value: Expr) -> None:
+    """Tell what a variable of that value stands for."""
+    way: Place = ()
+    while isinstance(value, TupleGetItem):
+        way = (value.index, *way)
+        value = value.tuple_value
+    if isinstance(value, Var) and value in places:
+        places[var] = (*places[value], *way)
 
 
 def _with_results(binding: Binding, name: str, given: Expr) -> Binding:
     """A binding with the results of the adjoint `name` in the place of its call."""
+    return VarBinding(binding.var, given) if _is_call(binding, name) else binding
+
+
+def _is_call(binding: Binding, name: str) -> bool:
     call = binding.value
-    is_call = isinstance(call, Call) and isinstance(call.op, GlobalVar) and call.op.name == name
-    return VarBinding(binding.var, given) if is_call else binding
+    return isinstance(call, Call) and isinstance(call.op, GlobalVar) and call.op.name == name
 
 
 def _leaves(seq: SeqExpr) -> tuple[Var, ...]:
@@ -77,18 +122,20 @@ def _written_out(value: Expr, tuples: Mapping[Expr, Tuple]) -> Expr:
     return Tuple(tuple(_written_out(field, tuples) for field in value.fields))
 
 
-def _placed(results: Sequence[Var], free: Counter[TensorType]) -> Iterator[Var]:
-    """The results that there is a parameter of the same type for."""
+def _placed(
+    results: Sequence[Var], free: Mapping[TensorType, deque[Place]]
+) -> Iterator[tuple[Var, Place]]:
+    """The results that there is a parameter of the same type for, each with the next of those."""
     for var in results:
-        for ty in _tensors(var.ty):
-            if free[ty]:
-                free[ty] -= 1
-                yield var
+        for _, ty in _tensors(var.ty, ()):
+            if free.get(ty):
+                yield var, free[ty].popleft()
 
 
-def _tensors(ty: Type | None) -> Iterator[TensorType]:
+def _tensors(ty: Type | None, way: Place) -> Iterator[tuple[Place, TensorType]]:
+    """The tensors in a type, and the way to each."""
     if isinstance(ty, TensorType):
-        yield ty
+        yield way, ty
     elif isinstance(ty, TupleType):
-        for field in ty.fields:
-            yield from _tensors(field)
+        for at, field in enumerate(ty.fields):
+            yield from _tensors(field, (*way, at))

@@ -1,5 +1,6 @@
 """What XLA computes at once, and so the values of a schedule that have bytes of their own."""
 
+import sys
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -7,6 +8,7 @@ from typing import TypeAlias
 from relaxjax.ir.expr import Var
 from relaxjax.ops.cost_rules import elements
 
+from .needed import needed
 from .program import Program, Step, size_of
 from .schedule import Task, Value
 
@@ -33,6 +35,7 @@ class Kernels:
 
     all: tuple[Kernel, ...]
     results: frozenset[Buffer]
+    over: tuple[tuple[Buffer, Buffer], ...]  # results, and the parameters whose memory they take
 
 
 def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
@@ -41,8 +44,10 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
     A view is read as what it is a view of, and a value that is computed inside all its consumers
     as what it is computed from. A convolution reads copies, laid out as it likes.
     """
+    tasks = needed(program, tasks)
     unstored, summed = _unstored(program, tasks)
-    finder = _Finder(unstored, summed, program.in_place)
+    finder = _Finder(unstored, summed, frozenset(program.in_place))
+    finder.roots.update(((var, False), (_given(to),)) for var, to in program.given.items())
     for task in tasks:
         finder.add(task)
     sizes = {kernel.buffer: kernel.size for kernel in finder.found}
@@ -50,9 +55,20 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
         buffer
         for var in program.results
         for buffer in finder.roots.get((var, False), ())
-        if sizes[buffer] <= size_of(var)  # and not only a part of it
+        if sizes.get(buffer, sys.maxsize) <= size_of(var)  # and not only a part of it
     }
-    return Kernels(tuple(finder.found), frozenset(results))
+    over = [
+        (buffer, _given(param))
+        for var, param in program.in_place.items()
+        if param is not None
+        for buffer in finder.roots.get((var, False), ())
+    ]
+    return Kernels(tuple(finder.found), frozenset(results), tuple(over))
+
+
+def _given(param: Var) -> Buffer:
+    """The memory of a parameter, or of a part of it."""
+    return (param, False), None
 
 
 @dataclass
@@ -69,6 +85,8 @@ class _Finder:
     computed: set[Value] = field(default_factory=set)  # inside of what reads them
 
     def add(self, task: Task) -> None:
+        if task.value in self.roots:  # a part of a parameter
+            return
         reads = tuple(dict.fromkeys(self.reads(task)))
         after = tuple(dict.fromkeys(self.waits(task)))
         if task.value in self.unstored:

@@ -3,19 +3,28 @@
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
-from .kernels import Buffer, Kernel
+from .heap import Life, heap_size
+from .kernels import Buffer, Kernel, Kernels
+from .parameter_copies import with_parameter_copies
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Placement:
     """The temporary bytes that are live at each kernel, in the order in which they run."""
 
     live: tuple[int, ...]
+    lives: tuple[Life, ...]  # of all that takes them
 
     @property
     def peak(self) -> int:
         return max(self.live, default=0)
+
+    @property
+    def size(self) -> int:
+        """The bytes of the block of memory that they all lie in, with what is between them."""
+        return heap_size(self.lives)
 
 
 @dataclass(slots=True)
@@ -27,27 +36,31 @@ class _Life:
     size: int
 
 
-def placed(kernels: Sequence[Kernel], results: Collection[Buffer]) -> Placement:
+def placed(kernels: Kernels) -> Placement:
     """Where XLA's CPU backend stores what it computes.
 
     A parameter and a result are the caller's and count for nothing. Until a result is computed
-    its bytes serve others, the largest first, and the smallest result that has room for one.
+    its bytes serve others, the largest first, and the smallest result that has room for one. So
+    do those of a parameter that is copied.
     """
-    order = in_breadth(kernels)
+    copied = with_parameter_copies(kernels)
+    order, results = in_breadth(copied), kernels.results
     lives = _lives(order, results)
     rooms = [(lives[b].size, [lives[b]]) for b in results if b in lives]
-    rooms.sort(key=lambda room: (room[0], room[1][0].start))
+    for result, param in kernels.over:
+        if param in lives:
+            before = _Life(0, lives[param].start, 0)
+            rooms.append((lives[param].size, [before, lives[result]]))
+    rooms.sort(key=lambda room: (room[0], room[1][-1].start))
     changes = [0] * (len(order) + 1)
-    temporary = [buffer for buffer in lives if buffer not in results and lives[buffer].size]
-    for life in sorted((lives[b] for b in temporary), key=lambda life: (-life.size, life.start)):
-        if not _has_room(life, rooms):
-            changes[life.start] += life.size
-            changes[life.end + 1] -= life.size
-    live, sizes = 0, []
-    for change in changes[:-1]:
-        live += change
-        sizes.append(live)
-    return Placement(tuple(sizes))
+    temporary = [lives[buffer] for buffer in lives if buffer not in results and lives[buffer].size]
+    temporary.sort(key=lambda life: (-life.size, life.start))
+    own = [life for life in temporary if not _has_room(life, rooms)]
+    for life in own:
+        changes[life.start] += life.size
+        changes[life.end + 1] -= life.size
+    live = tuple(accumulate(changes[:-1]))
+    return Placement(live, tuple((life.start, life.end, life.size) for life in own))
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:

@@ -25,10 +25,14 @@ class Plan:
         return self.placement.peak
 
     @cached_property
+    def size(self) -> int:
+        """The temporary bytes that it is predicted to need: at the peak, there are gaps as well."""
+        return self.placement.size
+
+    @cached_property
     def placement(self) -> Placement:
         """Where its values are stored."""
-        found = kernels(self.program, self.tasks)
-        return placed(found.all, found.results)
+        return placed(kernels(self.program, self.tasks))
 
     @cached_property
     def extra(self) -> int:

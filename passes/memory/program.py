@@ -56,8 +56,18 @@ class Step:
     def is_view(self) -> bool:
         """Whether the value is another name, or another view, of the bytes of its inputs."""
         if self.op is not None:
-            return self.op.cost is VIEWS and not self.waits
+            return (self.op.cost is VIEWS and not self.waits) or self._moves_no_number
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
+
+    @cached_property
+    def _moves_no_number(self) -> bool:
+        """Whether it is a transpose that leaves the order of all axes but those of length 1."""
+        call = self.binding.value
+        if self._name != "lax.transpose" or not isinstance(call, Call):
+            return False
+        dims = getattr(call.args[0].ty, "dims", None) or ()
+        order = [axis for axis in call.attrs["permutation"] if dims[axis] != 1]
+        return order == sorted(order)
 
     @cached_property
     def pointwise(self) -> bool:
@@ -223,10 +233,15 @@ class Program:
             return self.rest.results
         return frozenset(used_vars(self.function.body.body))
 
-    @cached_property
-    def in_place(self) -> frozenset[Var]:
-        """The results that take the memory of parameters."""
-        return frozenset() if self.rest is None else self.rest.in_place
+    @property
+    def given(self) -> Mapping[Var, Var]:
+        """What stands for parameters whose memory results take, and the first name of each."""
+        return {} if self.rest is None else self.rest.given
+
+    @property
+    def in_place(self) -> Mapping[Var, Var | None]:
+        """The results that take the memory of parameters, and which."""
+        return {} if self.rest is None else self.rest.in_place
 
     @cached_property
     def foreign(self) -> frozenset[Var]:

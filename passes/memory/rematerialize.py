@@ -135,7 +135,7 @@ def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
     everything = Planner(Program.of(function_of(mod, name), mod, name, caller))
     for lean in _lean(mod, name, everything.total, 1):
         one = Planner(Program.of(function_of(lean, name), lean, name, caller))
-        if one.none.peak <= _FASTER * everything.none.peak:
+        if one.none.size <= _FASTER * everything.none.size:
             return Ledger(one, one.none)
     return Ledger(everything, everything.none)
 
@@ -166,9 +166,9 @@ def _by_policy(
     first = chooser(whole).planner
     lean = _lean(whole, name, first.total, POLICIES.index(policy))
     planners = [first, *(chooser(other).planner for other in lean)]
-    best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
+    best = min(planners, key=lambda planner: planner.by_policy(policy).size)
     plan = best.by_policy(policy)
-    if plan.peak > _WORTH * everything.none.peak:
+    if plan.size > _WORTH * everything.none.size:
         return Ledger(everything, everything.none)
     return Ledger(best, plan)
 

@@ -49,9 +49,9 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
         return mod
     try:
         plan = kept_ledger(mod, name, caller).plan
-        if plan.peak >= _LARGE:
+        if plan.size >= _LARGE:
             free = ledger_of(mod, name, policy="free", caller=caller).plan
-            plan = free if free.peak <= _LESS * plan.peak else plan
+            plan = free if free.size <= _LESS * plan.size else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
     return rematerialized(mod, name, plan)

@@ -175,7 +175,7 @@ def _record(ledger: Ledger, measured: tuple[int, int]) -> dict[str, Any]:
         "computed_again": ledger.extra_share,
         "peaks": {
             name: {
-                "predicted": plan.peak,
+                "predicted": plan.size,
                 "by_xla": by_xla,
                 "timeline": plan.placement.live,
             }

@@ -1,0 +1,42 @@
+"""What of a schedule XLA computes at all."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from relaxjax.ir.expr import Tuple, TupleGetItem
+from relaxjax.ir.walk import used_vars
+
+from .program import Program
+from .schedule import Task, Value
+
+
+def needed(program: Program, tasks: Iterable[Task]) -> list[Task]:
+    """The tasks whose values something needs: XLA drops the others."""
+    single = _single_parts(tasks)
+    wanted: set[Value] = {(var, False) for var in program.results}
+    found = []
+    for task in reversed(single):
+        if task.value in wanted or not task.step.pure:
+            found.append(task)
+            wanted.update(task.inputs)
+            if task.wait is not None:
+                wanted.add((task.wait.moment, False))
+    return found[::-1]
+
+
+def _single_parts(tasks: Iterable[Task]) -> list[Task]:
+    """The tasks, those that take a part of a tuple with that for their input, if it is written."""
+    tuples: dict[Value, Task] = {}
+    found = []
+    for task in tasks:
+        value = task.step.binding.value
+        if isinstance(value, Tuple):
+            tuples[task.value] = task
+        elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
+            whole = tuples[task.inputs[0]]
+            written = whole.step.binding.value
+            assert isinstance(written, Tuple)
+            part = used_vars(written.fields[value.index])
+            task = replace(task, inputs=tuple(v for v in whole.inputs if v[0] in part))
+        found.append(task)
+    return found

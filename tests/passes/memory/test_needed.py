@@ -1,0 +1,32 @@
+"""What of a schedule is computed at all."""
+
+from parsing import parse_functions
+
+from relaxjax.passes.differentiation.gradient import function_of
+from relaxjax.passes.memory.needed import needed
+from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.program import Program
+
+ADJOINT = "main_adjoint"
+
+
+def test_a_part_of_a_tuple_needs_no_other() -> None:
+    mod = parse_functions(
+        f"""
+        @R.function
+        def {ADJOINT}(x: R.Tensor((3,), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.sin(x)
+                unused = R.cos(b)
+                pair = (a, b)
+                c = pair[1]
+                loss = R.sum(c)
+                R.output(loss, c)
+            return (loss, (c,))
+        """
+    )
+    plan = Planner(Program.of(function_of(mod, ADJOINT), mod, ADJOINT)).none
+    found = needed(plan.program, plan.tasks)
+    names = {task.step.var.name: [var.name for var, _ in task.inputs] for task in found}
+    assert names == {"b": ["x"], "c": ["b"], "loss": ["c"]}
