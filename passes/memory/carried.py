@@ -28,6 +28,11 @@ class Carried:
     again: tuple[Step, ...]
     start: Expr
 
+    @property
+    def reads(self) -> set[Var]:
+        """What it is computed of."""
+        return {self.result, *(var for step in self.again for var in step.inputs)}
+
 
 def carries_that_follow(
     program: Program, kept: Sequence[Var], start: Expr, again: Callable[[Step], bool]
@@ -95,10 +100,10 @@ def emit_carried(
     before = builder.emit(get_op("lax.max")(get_op("lax.sub")(index, _int(1)), _int(0)), "before")
     is_first = builder.emit(get_op("lax.eq")(index, _int(0)), "is_first")
     names: dict[Var, Expr] = {}
-    wanted = {v for one in some for v in (one.result, *(v for s in one.again for v in s.inputs))}
+    wanted = {var for one in some for var in one.reads}
     for var, stack in stacks.items():
         if var in wanted:
-            names[var] = builder.emit(_at(stack, before), f"{var.name}_before")
+            names[var] = builder.emit(row_of(stack, before), f"{var.name}_before")
     for step in dict.fromkeys(step for one in some for step in one.again):
         value = substitute(step.binding.value, names)
         names[step.var] = builder.emit(value, f"{step.var.name}_before")
@@ -110,7 +115,7 @@ def emit_carried(
     }
 
 
-def _at(stack: Expr, index: Expr) -> Expr:
+def row_of(stack: Expr, index: Expr) -> Expr:
     """One of the tensors of a stack."""
     assert isinstance(stack.ty, TensorType)
     assert stack.ty.dims is not None

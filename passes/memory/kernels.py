@@ -94,9 +94,20 @@ class _Finder:
             if not task.step.is_view or not self.computed.isdisjoint(task.inputs):
                 self.computed.add(task.value)
         else:
-            size = 0 if task.step.var in self.in_place else task.step.size
+            taken = tuple(self.taken(task))
+            size = task.step.size - sum(size_of(var) for var, _ in taken)
+            if task.step.var in self.in_place:
+                size = 0
             self.store((task.value, None), size, reads, after)
-            self.roots[task.value] = ((task.value, None),)
+            own: tuple[Buffer, ...] = ((task.value, None),)
+            self.roots[task.value] = (*own, *(buffer for _, buffer in taken))
+
+    def taken(self, task: Task) -> Iterator[tuple[Var, Buffer]]:
+        """What a loop starts with and goes on in the memory of."""
+        for value in task.inputs:
+            buffers = self.roots.get(value, ())
+            if value[0] in task.step.starts and len(buffers) == 1:
+                yield value[0], buffers[0]
 
     def store(
         self, buffer: Buffer, size: int, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]

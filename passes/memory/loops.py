@@ -7,26 +7,27 @@ no compiler merges it with the first.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, Function, VarBinding
+from relaxjax.ir.function import Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.walk import all_vars, post_order, substitute, uses
+from relaxjax.ir.walk import all_vars, substitute
 from relaxjax.ops.loop_types import steps_of
 from relaxjax.passes.differentiation.parts import in_terms_of
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
 from .carried import Carried, carries_that_follow, emit_carried
 from .cuts import cheapest_cut
+from .loop_pairs import LoopPair, Path, function_in, goes, halves, loop_pairs
+from .overwriting import Overwriting, replaced
 from .program import Program, Step, read_step, size_of
 
 Again = Callable[[Step], bool]
@@ -40,7 +41,7 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     function = mod[name]
     assert isinstance(function, Function)
     seen: set[tuple[Var, int]] = set()
-    while pair := next((p for p in _pairs(function) if p.key not in seen), None):
+    while pair := next((p for p in loop_pairs(function) if p.key not in seen), None):
         seen.add(pair.key)
         lean = _leanest(pair, mod, name, again, most)
         if lean.saves and lean.extra <= most:
@@ -51,137 +52,7 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     return mod.with_function(name, CanonicalizeBindings()(changed)[name])
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """A loop, the loop back, and how what the first stacks comes to the second."""
-
-    forward: Binding
-    results: Binding  # what `forward[1]` is bound to: what it gives and what it saves
-    stacks: Binding  # and `forward[1][1]`
-    back: Binding
-    steps: tuple[Binding, Binding]  # the functions of both
-    saved_at: int  # the field of what a step back gets that holds what was saved
-    x_at: int | None  # and that of what the step itself got; None where that is nothing
-
-    @property
-    def step(self) -> Function:
-        return _function(self.steps[0])
-
-    @property
-    def key(self) -> tuple[Var, int]:
-        """What stays the same where other loops are written anew."""
-        return self.back.var, self.saved_at
-
-    @property
-    def call(self) -> Call:
-        """The loop."""
-        call = _loop(self.forward)
-        assert call is not None
-        return call
-
-    @property
-    def saved(self) -> tuple[Expr, ...]:
-        """What a step saves: a step is `(carry, x) -> (carry, (y, saved))`."""
-        found = self.step.body.body
-        for _ in range(2):
-            found = (
-                found.fields[1] if isinstance(found, Tuple) and len(found.fields) == 2 else found
-            )
-        return found.fields if isinstance(found, Tuple) else ()
-
-
-def _pairs(function: Function) -> Iterator[_Pair]:
-    """The loops that another goes back through, and nobody else sees what they save."""
-    bound = {binding.var: binding for binding in function.body.bindings()}
-    used, parts = uses(function), _parts(function)
-    for back in list(bound.values()):
-        call = _loop(back)
-        if call is None or not isinstance(call.args[2], Tuple):
-            continue
-        for place, field in enumerate(call.args[2].fields):
-            way = _way(field, bound)
-            if (
-                way is None
-                or used[way[2].var] != 1
-                or not all(
-                    parts.get((b.var, 1)) == 1
-                    and used[b.var] == sum(parts.get((b.var, i), 0) for i in (0, 1))
-                    for b in way[:2]
-                )
-            ):
-                continue
-            pair = _paired(way, back, place, bound)
-            if pair is None or any(used[binding.var] != 1 for binding in pair.steps):
-                continue  # other loops have the same steps
-            if pair.saved and all(isinstance(v, Var) for v in pair.saved):
-                yield pair
-
-
-def _paired(
-    way: tuple[Binding, Binding, Binding], back: Binding, place: int, bound: dict[Var, Binding]
-) -> _Pair | None:
-    there, here = _loop(way[0]), _loop(back)
-    assert there is not None
-    assert here is not None
-    assert isinstance(here.args[2], Tuple)
-    xs, fields = there.args[2], here.args[2].fields
-    at = next((i for i, other in enumerate(fields) if _same(other, xs)), None)
-    steps = [bound.get(call.args[0]) for call in (there, here) if isinstance(call.args[0], Var)]
-    known = [b for b in steps if b is not None and isinstance(b.value, Function)]
-    if len(known) != 2 or (at is None and xs.ty != TupleType(())):
-        return None
-    return _Pair(*way, back, (known[0], known[1]), place, at)
-
-
-def _way(field: Expr, bound: dict[Var, Binding]) -> tuple[Binding, Binding, Binding] | None:
-    """The bindings of a loop, of its `[1]` and of its `[1][1]`, if that is what a value is."""
-    found: list[Binding] = []
-    for _ in range(3):
-        binding = bound.get(field) if isinstance(field, Var) else None
-        if binding is None:
-            return None
-        found.append(binding)
-        value = binding.value
-        field = value.tuple_value if isinstance(value, TupleGetItem) and value.index == 1 else value
-    stacks, results, forward = found
-    return (forward, results, stacks) if _loop(forward) is not None else None
-
-
-def _loop(binding: Binding) -> Call | None:
-    call = binding.value
-    is_loop = isinstance(call, Call) and isinstance(call.op, Op) and call.op.facts.get("loop")
-    return call if is_loop and isinstance(call, Call) and len(call.args) == 3 else None
-
-
-def _goes(call: Call, back: bool) -> bool:
-    """Whether a loop makes each of its steps, the last of them first if it goes `back`."""
-    return call.op is get_op("relax.scan") and call.attrs["reverse"] is back
-
-
-def _function(binding: Binding) -> Function:
-    assert isinstance(binding.value, Function)
-    return binding.value
-
-
-def _parts(function: Function) -> dict[tuple[Expr, int], int]:
-    """How often each part of each variable is taken."""
-    found: dict[tuple[Expr, int], int] = {}
-    for item in post_order(function):
-        if isinstance(item, TupleGetItem) and isinstance(item.tuple_value, Var):
-            key = (item.tuple_value, item.index)
-            found[key] = found.get(key, 0) + 1
-    return found
-
-
-def _same(one: Expr, other: Expr) -> bool:
-    """Whether two leaves are the same variables."""
-    if isinstance(one, Tuple) and isinstance(other, Tuple):
-        pairs = zip(one.fields, other.fields, strict=False)
-        return len(one.fields) == len(other.fields) and all(_same(a, b) for a, b in pairs)
-    return one is other
-
-
-def _leanest(pair: _Pair, mod: IRModule, name: str, again: Again, most: float) -> "_Lean":
+def _leanest(pair: LoopPair, mod: IRModule, name: str, again: Again, most: float) -> "_Lean":
     """The loops that save least, or as little as `most` flops that are computed again allow.
 
     What takes most flops a byte is then not computed again.
@@ -198,33 +69,55 @@ def _leanest(pair: _Pair, mod: IRModule, name: str, again: Again, most: float) -
     return sparing(bisect_left(range(len(dearest)), True, key=lambda n: sparing(n).extra <= most))
 
 
+@dataclass(frozen=True)
+class _Stacked:
+    """What a loop stacks: what is kept, without the carries that follow from it.
+
+    What the way back gives is written `over` some of it, known by its place.
+    """
+
+    kept: Sequence[Var]
+    carried: Sequence[Carried]
+    over: Mapping[Path, int]
+
+    def size(self) -> int:
+        """The bytes of a step."""
+        taken = set(self.over.values())
+        return sum(size_of(var) for place, var in enumerate(self.kept) if place not in taken)
+
+
 class _Lean:
     """What the steps of a loop had better save, and the loops that do so."""
 
-    def __init__(self, pair: _Pair, mod: IRModule, name: str, again: Again) -> None:
+    def __init__(self, pair: LoopPair, mod: IRModule, name: str, again: Again) -> None:
         self.pair = pair
         self.saved = [var for var in pair.saved if isinstance(var, Var)]
         self.program = _program(pair.step, self.saved, mod, name)
+        self.outside = {self.saved[index] for _, index in pair.parts}
         carry = pair.step.params[0]
         # Nothing gives the carry back; a part of it is saved by itself, if at all.
         own = {carry, *(s.var for s in self.program.forward if s.op is None and carry in s.inputs)}
 
         def can_be_again(step: Step) -> bool:
             is_allowed = step.is_view if step.op is None else again(step)
-            return step.var not in own and isinstance(step.binding, VarBinding) and is_allowed
+            is_pure = isinstance(step.binding, VarBinding)
+            return is_pure and is_allowed and step.var not in own | self.outside
 
-        whole: list[tuple[list[Var], Sequence[Carried]]] = []
-        for some in (cheapest_cut(self.program, can_be_again), frozenset(self.saved)):
-            kept = [step.var for step in self.program.forward if step.var in some]
-            carried = self._carried(kept, can_be_again)
-            follow = {one.var for one in carried}
-            whole.append(([var for var in kept if var not in follow], carried))
-        self.kept, self.carried = min(whole, key=lambda one: sum(map(size_of, one[0])))
+        cuts = (cheapest_cut(self.program, can_be_again), frozenset(self.saved))
+        self.stacked = min((self._stacked(cut, can_be_again) for cut in cuts), key=_Stacked.size)
         self.again = self._between({*self.kept, *(one.var for one in self.carried)})
 
     @property
+    def kept(self) -> Sequence[Var]:
+        return self.stacked.kept
+
+    @property
+    def carried(self) -> Sequence[Carried]:
+        return self.stacked.carried
+
+    @property
     def saves(self) -> bool:
-        return sum(map(size_of, self.kept)) < sum(map(size_of, self.saved))
+        return self.stacked.size() < sum(map(size_of, self.saved))
 
     @property
     def extra(self) -> int:
@@ -241,13 +134,22 @@ class _Lean:
         count = steps_of(call.args[2].ty, call.attrs["length"])
         return count if isinstance(count, int) else None
 
-    def _carried(self, kept: Sequence[Var], again: Again) -> list[Carried]:
-        """What of the carry the way back need not be told."""
+    def _stacked(self, cut: Collection[Var], again: Again) -> "_Stacked":
+        """What is stacked where the values of a cut are kept."""
+        kept = [step.var for step in self.program.forward if step.var in cut]
         there, back = self.pair.call, self.pair.back.value
         assert isinstance(back, Call)
-        if self.count is None or not _goes(there, False) or not _goes(back, True):
-            return []
-        return carries_that_follow(self.program, kept, there.args[1], again)
+        if self.count is None or not goes(back, True):
+            return _Stacked(kept, (), {})
+        carried: list[Carried] = []
+        if goes(there, False):
+            found = carries_that_follow(self.program, kept, there.args[1], again)
+            carried = [one for one in found if one.var not in self.outside]
+        kept = [var for var in kept if all(one.var is not var for one in carried)]
+        needed = self.outside.union(*(one.reads for one in carried))
+        free = {place: var.ty for place, var in enumerate(kept) if var not in needed}
+        step = function_in(self.pair.steps[1])
+        return _Stacked(kept, carried, replaced(step, free, self.pair.read))
 
     def _between(self, cut: Collection[Var]) -> list[Step]:
         """The steps that lead from what is kept to what was saved, in order."""
@@ -263,18 +165,16 @@ class _Lean:
         new: dict[Var, Expr] = {}
         changed = {b.var: b for b in (*pair.steps, pair.forward, pair.results, pair.stacks)}
         values: dict[Var, Expr] = {pair.steps[0].var: self.step()}
-        step_back = pair.steps[1].var
+        for var, index in pair.parts:
+            place = self.kept.index(self.saved[index])
+            values[var] = TupleGetItem(pair.stacks.var, place)
         builder = BlockBuilder()
         with builder.scope(taken=[param.name for param in function.params]):
             for binding in function.body.bindings():
-                if binding.var is step_back:
+                if binding.var is pair.steps[1].var:
                     continue
                 if binding.var is pair.back.var:
-                    stacks = {
-                        v: TupleGetItem(new[pair.stacks.var], i) for i, v in enumerate(self.kept)
-                    }
-                    new[step_back] = builder.emit(self.step_back(stacks), step_back.name)
-                    values[binding.var] = self.loop_back(builder)
+                    values[binding.var] = self.loop_back(builder, new)
                 value = substitute(values.get(binding.var, binding.value), new)
                 if binding.var in changed:
                     new[binding.var] = builder.emit(_untyped(value), binding.var.name)
@@ -286,8 +186,8 @@ class _Lean:
     def step(self) -> Function:
         """The step that saves what is kept."""
         step = self.pair.step
-        carry, rest = _fields(step.body.body)
-        y, _ = _fields(rest)
+        carry, rest = halves(step.body.body)
+        y, _ = halves(rest)
         builder = BlockBuilder()
         with builder.scope(taken=[param.name for param in step.params]):
             for binding in step.body.bindings():
@@ -295,21 +195,27 @@ class _Lean:
             body = builder.sequence((carry, Tuple((y, Tuple(tuple(self.kept))))))
         return renew(make_function(step.params, body, ret_ty=body.ty))[0]
 
-    def loop_back(self, builder: BlockBuilder) -> Expr:
+    def loop_back(self, builder: BlockBuilder, new: Mapping[Var, Expr]) -> Expr:
         """The loop of the steps back, which are told their numbers where they need them."""
-        call = self.pair.back.value
+        pair, call = self.pair, substitute(self.pair.back.value, new)
         assert isinstance(call, Call)
-        if not self.carried:
-            return call
-        first, start, xs = call.args
+        name, start, xs = call.args
         assert isinstance(xs, Tuple)
-        iota = get_op("lax.iota")(dtype="int32", shape=[self.count], dimension=0)
-        numbers = builder.emit(iota, "numbers")
-        return replace(call, args=(first, start, Tuple((*xs.fields, numbers))))
+        stacks = new[pair.stacks.var]
+        if self.carried:
+            iota = get_op("lax.iota")(dtype="int32", shape=[self.count], dimension=0)
+            xs = Tuple((*xs.fields, builder.emit(iota, "numbers")))
+        step = self.step_back(stacks)
+        if self.stacked.over:
+            assert self.count is not None
+            over = Overwriting(step, pair.saved_at, self.count, self.stacked.over)
+            return over.loop(builder, replace(call, args=(name, start, xs)), stacks)
+        step_back = builder.emit(step, pair.steps[1].var.name)
+        return replace(call, args=(step_back, start, xs))
 
-    def step_back(self, stacks: Mapping[Var, Expr]) -> Function:
+    def step_back(self, stacks: Expr) -> Function:
         """The step back, which computes what was saved from what is kept, in `stacks`."""
-        pair, back = self.pair, _function(self.pair.steps[1])
+        pair, back = self.pair, function_in(self.pair.steps[1])
         adjoints, at_step = back.params
         assert isinstance(at_step.ty, TupleType)
         fields = list(at_step.ty.fields)
@@ -328,13 +234,14 @@ class _Lean:
                 names[var] = builder.emit(TupleGetItem(kept, place), var.name)
             if self.carried:
                 own = builder.emit(TupleGetItem(given, len(fields)), "number")
-                names.update(emit_carried(builder, self.carried, stacks, own))
+                whole = {var: TupleGetItem(stacks, i) for i, var in enumerate(self.kept)}
+                names.update(emit_carried(builder, self.carried, whole, own))
             for step in self.again:
                 value = substitute(step.binding.value, names)
                 names[step.var] = builder.emit(_untyped(value), f"{step.var.name}_again")
-            whole: list[Expr] = [TupleGetItem(given, place) for place in range(len(fields))]
-            whole[pair.saved_at] = Tuple(tuple(names[var] for var in self.saved))
-            rest = in_terms_of(back.body, {at_step: Tuple(tuple(whole))})
+            old: list[Expr] = [TupleGetItem(given, place) for place in range(len(fields))]
+            old[pair.saved_at] = Tuple(tuple(names[var] for var in self.saved))
+            rest = in_terms_of(back.body, {at_step: Tuple(tuple(old))})
             for binding in rest.bindings():
                 builder.emit_binding(binding)
             body = builder.sequence(rest.body)
@@ -352,13 +259,6 @@ def _program(step: Function, saved: Sequence[Var], mod: IRModule, name: str) -> 
     needs = Var("needs", TupleType(()))
     last = read_step(VarBinding(needs, Tuple(tuple(saved))), mod, name)
     return Program(step, (first, *bindings, last), len(bindings) + 1)
-
-
-def _fields(pair: Expr) -> tuple[Expr, Expr]:
-    """The two parts of a pair that is written as one."""
-    if isinstance(pair, Tuple) and len(pair.fields) == 2:
-        return pair.fields[0], pair.fields[1]
-    return pair, pair
 
 
 def _untyped(value: Expr) -> Expr:

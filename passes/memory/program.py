@@ -27,6 +27,8 @@ class MemoryPlanError(ValueError):
 
 _WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _PRODUCTS = frozenset({"lax.dot_general", "relax.matmul"})
+# Loops, and which of their arguments is what they start with.
+_STARTS = {"relax.scan": 1, "relax.while_loop": 2}
 _TRANSPOSES = frozenset({"lax.transpose", "relax.permute_dims"})
 _DEAR = frozenset({"lax.div", "lax.rem", "relax.divide"})
 _BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.full"})
@@ -118,6 +120,14 @@ class Step:
     @cached_property
     def is_written(self) -> bool:
         return is_write(self.binding.value)
+
+    @cached_property
+    def starts(self) -> frozenset[Var]:
+        """What a loop starts with, in whose memory it goes on."""
+        call, place = self.binding.value, _STARTS.get(self._name)
+        if place is None or not isinstance(call, Call):
+            return frozenset()
+        return frozenset(used_vars(call.args[place]))
 
     @cached_property
     def is_transpose(self) -> bool:
