@@ -81,7 +81,7 @@ class _Finder:
     found: list[Kernel] = field(default_factory=list)
     roots: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     after: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
-    copies: set[Buffer] = field(default_factory=set)
+    stored: set[Buffer] = field(default_factory=set)
     computed: set[Value] = field(default_factory=set)  # inside of what reads them
 
     def add(self, task: Task) -> None:
@@ -106,13 +106,14 @@ class _Finder:
         """What a loop starts with and goes on in the memory of."""
         for value in task.inputs:
             buffers = self.roots.get(value, ())
-            if value[0] in task.step.starts and len(buffers) == 1:
+            if value[0] in task.step.starts and len(buffers) == 1 and buffers[0] in self.stored:
                 yield value[0], buffers[0]
 
     def store(
         self, buffer: Buffer, size: int, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]
     ) -> None:
         self.found.append(Kernel(buffer, size, reads, after))
+        self.stored.add(buffer)
 
     def reads(self, task: Task) -> Iterator[Buffer]:
         layouts = task.step.layouts
@@ -143,8 +144,7 @@ class _Finder:
     def copy(self, value: Value, reason: Hashable, size: int, task: Task) -> Buffer:
         """A copy of what a task reads, unless there is one already."""
         buffer = (value, reason)
-        if buffer not in self.copies:
-            self.copies.add(buffer)
+        if buffer not in self.stored:
             after = self.after.get(value, ())
             if task.wait is not None and reason is task.wait.moment:
                 after = (*after, *self.roots.get((task.wait.moment, False), ()))
