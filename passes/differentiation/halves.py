@@ -50,6 +50,13 @@ class Forward:
         again = Recomputation(builder, self.unmarked, self.active, self.parts, lazy)
         return again.adjoint(self.reverses)
 
+    def to_go_back(self) -> list[Binding]:
+        """The bindings that differentiation goes through.
+
+        What comes back to others is not asked for, and their operators may have no derivative.
+        """
+        return [binding for binding in self.unmarked.bindings if binding.var in self.active]
+
 
 @dataclass
 class Differentiator:
@@ -107,7 +114,7 @@ class Differentiator:
             adjoint = way.way_back(builder)
             with builder.origin(result.span, getattr(result, "name", None)):
                 adjoint.distribute(result, cotangent)
-            adjoint.go_back(unmarked.bindings)
+            adjoint.go_back(way.to_go_back())
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body
         defined = set(bound_vars(forward))
