@@ -11,7 +11,7 @@ from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import used_vars
+from relaxjax.ir.walk import global_vars, used_vars
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 # A parameter of a caller by its position, and the way to a part of it.
@@ -45,11 +45,10 @@ class Rest:
 
 def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
     """What `caller` computes of the results of the adjoint `name`."""
-    function, adjoint = mod[caller.name], mod[name]
+    function, adjoint = with_open_caller(mod, name, caller)[caller.name], mod[name]
     assert isinstance(function, Function)
     assert isinstance(adjoint, Function)
-    others = {n: f for n, f in mod.relax_functions().items() if n not in (name, caller.name)}
-    body = inline_functions(function, others).body
+    body = function.body
     given = _written_out(adjoint.body.body, _tuples(adjoint.body))
     bindings = tuple(_with_results(binding, name, given) for binding in body.bindings())
     seq = SeqExpr((BindingBlock(bindings),), body.body)
@@ -66,6 +65,16 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
             free[ty].append(place)
     in_place = {var: first.get(place) for var, place in _placed(results, free)}
     return Rest(tuple(flat.bindings()), frozenset(results), names, in_place)
+
+
+def with_open_caller(mod: IRModule, name: str, caller: Caller) -> IRModule:
+    """The module whose `caller` calls the adjoint `name` alone: what else it called is in it."""
+    function = mod[caller.name]
+    assert isinstance(function, Function)
+    others = {n: f for n, f in mod.relax_functions().items() if n not in (name, caller.name)}
+    if all(called.name not in others for called in global_vars(function)):
+        return mod
+    return mod.with_function(caller.name, inline_functions(function, others))
 
 
 def _places(

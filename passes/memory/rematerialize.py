@@ -12,7 +12,7 @@ from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
 from .budget import Budget, budget_in_bytes
-from .caller import Caller
+from .caller import Caller, with_open_caller
 from .choice import Chooser
 from .in_place import with_reads_first
 from .ledger import Ledger
@@ -110,6 +110,8 @@ def ledger_of(
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
+    if caller is not None:
+        mod = with_open_caller(mod, name, caller)  # once, for all programs
 
     def figure(plan: Plan) -> int:
         whole = rematerialized(mod, name, plan)
@@ -132,6 +134,7 @@ def ledger_of(
 
 def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
     """What keeps everything but what loops would stack in vain, where that is faster."""
+    mod = with_open_caller(mod, name, caller)
     everything = Planner(Program.of(function_of(mod, name), mod, name, caller))
     for lean in _lean(mod, name, everything.total, 1):
         one = Planner(Program.of(function_of(lean, name), lean, name, caller))

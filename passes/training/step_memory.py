@@ -5,7 +5,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import platform
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.caller import Caller
+from relaxjax.passes.memory.caller import Caller, with_open_caller
 from relaxjax.passes.memory.estimate import most_at_a_time
 from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.program import MemoryPlanError
@@ -47,10 +47,11 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     """
     if platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
         return mod
+    opened = with_open_caller(mod, name, caller)
     try:
-        plan = kept_ledger(mod, name, caller).plan
+        plan = kept_ledger(opened, name, caller).plan
         if plan.size >= _LARGE:
-            free = ledger_of(mod, name, policy="free", caller=caller).plan
+            free = ledger_of(opened, name, policy="free", caller=caller).plan
             plan = free if free.size <= _LESS * plan.size else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
