@@ -20,16 +20,19 @@ from .program import Program, Step, size_of
 _SMALLER = 1024
 
 
-def with_reads_first(mod: IRModule, name: str, differentiated: Sequence[int]) -> IRModule:
+def with_reads_first(
+    mod: IRModule, name: str, differentiated: Sequence[int], like: Program | None = None
+) -> IRModule:
     """The module whose adjoint `name` gives each gradient after the last read of its parameter.
 
-    `differentiated` are the positions of the parameters that its gradients are of.
+    `differentiated` are the positions of the parameters that its gradients are of. What a program
+    `like` it knows of bindings is not found out again.
     """
     function = mod[name]
     assert isinstance(function, Function)
     body = function.body.body
     assert isinstance(body, Tuple)
-    order = _Order(Program.of(function, mod, name))
+    order = _Order(Program.of(function, mod, name, like=like))
     gradients = body.fields[-1]
     assert isinstance(gradients, Tuple)
     late = [

@@ -200,8 +200,17 @@ class Program:
     rest: Rest | None = None
 
     @staticmethod
-    def of(function: Function, mod: IRModule, name: str, caller: Caller | None = None) -> "Program":
-        """Read an adjoint: what the function it is of returns, then a tuple of the gradients."""
+    def of(
+        function: Function,
+        mod: IRModule,
+        name: str,
+        caller: Caller | None = None,
+        like: "Program | None" = None,
+    ) -> "Program":
+        """Read an adjoint: what the function it is of returns, then a tuple of the gradients.
+
+        Bindings that a program `like` it has as well are known from there.
+        """
         body = function.body.body
         if not (isinstance(body, Tuple) and len(body.fields) >= 2):
             raise MemoryPlanError(
@@ -210,7 +219,9 @@ class Program:
             )
         bindings = list(function.body.bindings())
         closures = {b.var: b.value for b in bindings if isinstance(b.value, Function)}
-        steps = tuple(read_step(binding, mod, name, closures) for binding in bindings)
+        # What a loop costs is not said by its binding alone.
+        known = {step.binding: step for step in like.steps} if like and not closures else {}
+        steps = tuple(known.get(b) or read_step(b, mod, name, closures) for b in bindings)
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
         if caller is None:

@@ -103,10 +103,12 @@ def ledger_of(
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
     caller: Caller | None = None,
+    like: Program | None = None,
 ) -> Ledger:
     """What Rematerialize decides with these options, value by value.
 
-    With a `caller`, its memory is what counts, not that of the adjoint alone.
+    With a `caller`, its memory is what counts, not that of the adjoint alone. What a program `like`
+    it knows of bindings is not found out again.
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
@@ -119,13 +121,20 @@ def ledger_of(
             return temporary_bytes(whole, name)
         return temporary_bytes(whole, caller.name, donate=caller.donate)
 
+    first = Program.of(function_of(mod, name), mod, name, caller, like)
+
     def chooser(whole: IRModule) -> Chooser:
-        program = Program.of(function_of(whole, name), whole, name, caller)
+        is_first = whole is mod
+        program = (
+            first if is_first else Program.of(function_of(whole, name), whole, name, caller, first)
+        )
         keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
         return Chooser(Planner(program, keep, again), figure)
 
     def tied() -> IRModule:
-        return mod if caller is None else with_reads_first(mod, name, caller.differentiated)
+        if caller is None:
+            return mod
+        return with_reads_first(mod, name, caller.differentiated, first)
 
     if budget_bytes is None:
         return _by_policy(mod, tied, name, _known(policy or "free"), chooser)
@@ -137,7 +146,8 @@ def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
     mod = with_open_caller(mod, name, caller)
     everything = Planner(Program.of(function_of(mod, name), mod, name, caller))
     for lean in _lean(mod, name, everything.total, 1):
-        one = Planner(Program.of(function_of(lean, name), lean, name, caller))
+        like = everything.program
+        one = Planner(Program.of(function_of(lean, name), lean, name, caller, like))
         if one.none.size <= _FASTER * everything.none.size:
             return Ledger(one, one.none)
     return Ledger(everything, everything.none)

@@ -51,7 +51,8 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     try:
         plan = kept_ledger(opened, name, caller).plan
         if plan.size >= _LARGE:
-            free = ledger_of(opened, name, policy="free", caller=caller).plan
+            like = plan.program
+            free = ledger_of(opened, name, policy="free", caller=caller, like=like).plan
             plan = free if free.size <= _LESS * plan.size else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
