@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -13,7 +14,7 @@ from relaxjax.ir.builder import BlockBuilder, Names
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lax import JaxSymbols, aval_of, read_jaxpr, type_of, x64_for
+from relaxjax.ops.lax import JaxSymbols, aval_of, read_jaxpr, type_of, x64_enabled, x64_for
 
 from .own_rules import OwnRules
 
@@ -70,14 +71,26 @@ def traced(
 ) -> JaxProgram:
     """A function of arrays as a module; with `captures`, what it captured becomes parameters.
 
-    Such a module is to be differentiated once: rules there have no rules in their turn.
+    Such a module is to be differentiated once: rules there have no rules in their turn. JAX is as
+    the user set it, because constants in the function are as wide as that lets them be.
     """
+    types = [array for array in arrays if isinstance(array, TensorType)]
+    with nullcontext() if x64_enabled() else x64_for(*types):
+        return _traced(function, arrays, names, name, captures)
+
+
+def _traced(
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    names: Sequence[str],
+    name: str,
+    captures: bool,
+) -> JaxProgram:
     symbols = JaxSymbols()
     avals = [
         aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
     ]
-    with x64_for(*(array for array in arrays if isinstance(array, TensorType))):
-        closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
+    closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
     program, captured = closed, ()
     if captures:
         inner, captured = closed.jaxpr, tuple(closed.consts)

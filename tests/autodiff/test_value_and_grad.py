@@ -86,6 +86,25 @@ def test_complex_arguments() -> None:
     chex.assert_trees_all_close(found, jax.value_and_grad(sizes, (0, 1))(*args), rtol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_constants_are_as_wide_as_jax_has_them(dtype: str) -> None:
+    """Where 64 bits are on, those made in the loss have them, whatever its arguments have."""
+    with jax.enable_x64(True), jax.numpy_dtype_promotion("standard"):
+        x = jnp.asarray(X, dtype)
+
+        def thirds(x: Any) -> Any:
+            return jnp.sum(jnp.sin(x * jnp.linspace(0.0, 1 / 3, 3)[None]))
+
+        found = relaxjax.value_and_grad(thirds)(x)
+        expected = jax.value_and_grad(thirds)(x)
+        assert found[0].dtype == "float64"
+        chex.assert_trees_all_equal_dtypes(found, expected)
+        chex.assert_trees_all_close(found[0], expected[0], rtol=1e-12)
+        chex.assert_trees_all_close(
+            found[1], expected[1], rtol=1e-6 if dtype == "float32" else 1e-12
+        )
+
+
 def test_arrays_from_around_are_parameters_and_not_constants() -> None:
     def by_scale(scale: jax.Array) -> Any:
         def scaled(params: Any) -> jax.Array:

@@ -300,6 +300,16 @@ def _scaled(factor: Any, slope: Any) -> Any:
     return scaled
 
 
+def test_rules_of_wide_types_are_wide() -> None:
+    """The types say so, where JAX has 64 bits switched off."""
+    tripled = jax.custom_vjp(lambda x: x * 3)
+    tripled.defvjp(lambda x: (x * 3, None), lambda _, g: (g * jnp.linspace(0.0, 1 / 3, 2),))
+    mod = from_jax(lambda x: jnp.sum(tripled(x)), TensorType((2,), "float64"))
+    with jax.enable_x64(True):
+        _, (found,) = to_jax(Gradient("main")(mod), "main_adjoint")(jnp.ones(2))
+        chex.assert_trees_all_equal(found, jnp.array([0, 1 / 3]))
+
+
 def test_a_rule_leaves_out_what_its_function_has_from_around_it() -> None:
     def by_constant(x: jax.Array) -> jax.Array:
         return jnp.sum(_scaled(jnp.array([[2.0]]), 7.0)(x))
