@@ -91,6 +91,11 @@ class _Uses:
             yield from ((index, *path) for path in self.paths(part))
 
 
+def has_loops(function: Function) -> bool:
+    """Whether there are loops that may stack less."""
+    return any(_loop(binding) is not None for binding in function.body.bindings())
+
+
 def loop_pairs(function: Function) -> Iterator[LoopPair]:
     """The loops that another goes back through, each with it."""
     bound = {binding.var: binding for binding in function.body.bindings()}

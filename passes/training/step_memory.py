@@ -7,6 +7,7 @@ from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller, with_open_caller
 from relaxjax.passes.memory.estimate import most_at_a_time
+from relaxjax.passes.memory.loop_pairs import has_loops
 from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.program import MemoryPlanError
 from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
@@ -61,8 +62,9 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
 
 def is_worth_a_plan(adjoint: Function) -> bool:
     """Whether it has loops, gradients that had better come one after the other, or large values."""
-    loops = any(isinstance(binding.value, Function) for binding in adjoint.body.bindings())
-    return loops or has_large_writes(adjoint) or most_at_a_time(adjoint) >= _LARGE
+    if has_loops(adjoint) or has_large_writes(adjoint):
+        return True
+    return most_at_a_time(adjoint) >= _LARGE
 
 
 def _caller(mod: IRModule) -> Caller:

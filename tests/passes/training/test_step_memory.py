@@ -16,6 +16,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
+from relaxjax.passes.training.step_memory import is_worth_a_plan
+from relaxjax.script import from_source
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer
 
@@ -109,3 +111,32 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     assert "_again" not in trainable(legalize=False).script()
     with lowering_for("cuda"):
         assert "_again" not in trainable().script()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("R.scan(both, R.const(0.0), (x,))", True),
+        ("L.reduce(both, x, x, R.const(0.0), R.const(0.0), dimensions=(0,))", False),
+    ],
+)
+def test_loops_are_worth_a_plan_and_other_functions_inside_are_not(
+    text: str, expected: bool
+) -> None:
+    params = "a: R.Tensor((), 'float32'), b: R.Tuple(R.Tensor((), 'float32'))"
+    result = "(R.add(a, b[0]), ())"
+    if not expected:
+        params = ", ".join(f"{name}: R.Tensor((), 'float32')" for name in "abcd")
+        result = "(L.add(a, c), L.add(b, d))"
+    mod: Any = from_source(f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        @R.function
+        def both({params}):
+            return {result}
+        sums = {text}
+        return sums
+""")
+    assert is_worth_a_plan(mod["main"]) is expected
