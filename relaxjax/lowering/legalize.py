@@ -17,6 +17,7 @@ from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
 from relaxjax.ops.platform import platform
 
 from .interpreter import LoweringError, holds_tensors
+from .one_primitive import OnePrimitive
 from .products import with_quick_products
 from .target import Target, platform_of
 from .tracing import Lowering, trace_call
@@ -63,6 +64,7 @@ class _Legalization:
         self.lowered_for = named or platform()
         self.customize_map = customize_map
         self.skipped = frozenset(skip_ops)
+        self.one_primitive = OnePrimitive(self.alone)
 
     def function(self, function: Function) -> Function:
         legal = expand_bindings(function, self.expansion)
@@ -76,12 +78,23 @@ class _Legalization:
         lower = self.customize_map.get(call.op.name, call.op.lower)
         if lower is None or not holds_tensors(call.ty):
             return None
+        single = self.one_primitive.call(call) if lower is call.op.lower else None
+        if single is not None:
+            return single
         seq = self.program(call, lower, binding.var.name, builder)
         return None if seq is None else _emitted(seq, builder)
 
     def covers(self, op: Op) -> bool:
         traceable = op.pure and not {"data_dependent", "placement"} & set(op.facts)
         return traceable and not op.name.startswith("lax.") and op.name not in self.skipped
+
+    def alone(self, call: Call) -> SeqExpr | None:
+        """The bindings that a call becomes wherever it stands."""
+        assert isinstance(call.op, Op)
+        assert call.op.lower is not None
+        builder = BlockBuilder()
+        with builder.scope():
+            return self.program(call, call.op.lower, "value", builder)
 
     def program(
         self, call: Call, lower: Lowering, name: str, builder: BlockBuilder
