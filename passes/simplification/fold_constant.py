@@ -58,14 +58,13 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         return None
     if not isinstance(call.ty, TensorType) or is_key(call.ty.dtype):
         return None  # constants are numbers, and no random keys
-    small = _count(call.ty) <= max_elements
     args, attrs = arguments(call)
+    values = [None if arg is None else _value(arg) for arg in args]
+    if _count(call.ty) > max_elements or any(value is NotImplemented for value in values):
+        return None
     types = [arg.ty for arg in args if arg is not None]
     with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
-        values = [None if arg is None else _value(arg) for arg in args]
-        if not small or any(value is NotImplemented for value in values):
-            return None
-        result = np.asarray(op.lower(*values, **attrs))
+        result = np.asarray(op.lower(*map(_as_jax, values), **attrs))
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None
 
@@ -91,7 +90,7 @@ def _value(arg: Expr) -> Any:
     """The value of an argument that is known now, NotImplemented for any other."""
     match arg:
         case Constant():
-            return jax.numpy.asarray(arg.data)
+            return arg.data
         case ShapeExpr(values=values) if all(isinstance(dim, int) for dim in values):
             return values
         case PrimExpr(value=int() | float() as value):
@@ -101,3 +100,10 @@ def _value(arg: Expr) -> Any:
             return NotImplemented if any(item is NotImplemented for item in items) else items
         case _:
             return NotImplemented
+
+
+def _as_jax(value: Any) -> Any:
+    """A value with its arrays as those of JAX."""
+    if isinstance(value, tuple):
+        return tuple(map(_as_jax, value))
+    return jax.numpy.asarray(value) if isinstance(value, np.ndarray) else value

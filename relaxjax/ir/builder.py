@@ -168,6 +168,10 @@ class BlockBuilder:
         with located(binding.span):
             return self._append(replace(binding, value=self._value(binding.value)))
 
+    def keep_binding(self, binding: Binding) -> Var:
+        """Add a binding of another function, which is normal and typed there."""
+        return self._append(binding)
+
     def match_cast(self, value: Expr, ty: Type, name_hint: str = "lv") -> Var:
         """Assert a type at run time; new symbolic dimensions in `ty` are defined by it."""
         span = value.span or self._origin

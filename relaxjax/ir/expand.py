@@ -48,8 +48,11 @@ def _sequence(seq: SeqExpr, rule: Rule, builder: BlockBuilder) -> SeqExpr:
                     origin = builder.origin(binding.span, binding.derived_from)
                     with located(binding.span), origin:
                         expanded = _binding(binding, rule, builder)
-                        changed |= expanded is not binding
-                        builder.emit_binding(expanded)
+                        if expanded is binding:
+                            builder.keep_binding(binding)
+                        else:
+                            changed = True
+                            builder.emit_binding(expanded)
         result = builder.sequence(seq.body)
     return replace(result, span=seq.span) if changed else seq
 
