@@ -25,7 +25,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.optim import Adam
-from relaxjax.passes import LegalizeOps
+from relaxjax.passes import EliminateCommonSubexpr, LegalizeOps
 
 RATE, FIRST_MOMENT = 1e-3, 0.1  # Adam's first mean of a gradient g is 0.1 g
 
@@ -102,7 +102,8 @@ def our_adam(params: Any) -> Update:
     leaves, tree = jax.tree.flatten(params)
     adam = Adam(RATE).init([Var(f"p{i}", type_of(leaf)) for i, leaf in enumerate(leaves)])
     function = adam.get_function().with_attr("global_symbol", "adam")
-    run = to_jax(LegalizeOps()(IRModule({"adam": function})), "adam")
+    mod = EliminateCommonSubexpr()(LegalizeOps()(IRModule({"adam": function})))
+    run = to_jax(mod, "adam")
 
     def step(params: Any, state: Any, gradients: Any) -> Any:
         flat = (tuple(jax.tree.leaves(values)) for values in (params, gradients))
