@@ -8,6 +8,7 @@ from parsing import parse_functions
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 
@@ -58,6 +59,15 @@ def test_the_weight_of_a_transposed_convolution_meets_no_zeros() -> None:
 def test_in_three_dimensions_the_data_s_gradient_is_products() -> None:
     value = "R.nn.conv3d(x, w, strides=2, padding=1)"
     assert convolutions(value, (1, 2, 5, 5, 5), (3, 2, 3, 3, 3)) == []
+
+
+def test_strides_of_one_place_take_the_same_slice_forward_and_backward() -> None:
+    """Of the data as it is: what is common to both is computed once then."""
+    value = "R.nn.conv2d(x, w, strides=2, data_layout='NHWC', kernel_layout='HWIO')"
+    found = list(primitives(value, (2, 8, 6, 5), (1, 1, 5, 7)))
+    forward, backward = (call for call in found if call.attrs.get("strides"))
+    assert (forward.args, forward.attrs) == (backward.args, backward.attrs)
+    assert forward.ty == TensorType((2, 4, 3, 5), "float32")
 
 
 def test_the_gradient_of_an_embedding_is_added_up_at_its_places() -> None:

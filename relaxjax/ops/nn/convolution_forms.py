@@ -189,7 +189,9 @@ class Convolution:
     def _images_last(self, data: Any, windows: Windows) -> tuple[Any, Windows]:
         """The padded data with its images as the last axis, and the windows there, whole."""
         order = permutation(self.data_layout, f"C{self.spatial}N")
-        padded = jnp.transpose(windows.padded(data, 0), order)
+        # No window reaches what would be cut off: its slices are those of the data as it is.
+        reached = replace(windows, pads=tuple((low, max(high, 0)) for low, high in windows.pads))
+        padded = jnp.transpose(reached.padded(data, 0), order)
         return padded, windows.swapped(range(1, data.ndim - 1))
 
     def _grouped_product(self, window: Any, kernel: Any, dtype: Any) -> Any:
@@ -224,9 +226,8 @@ class Convolution:
 
     def product(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The result for a kernel of one element: a product of matrices."""
-        for letter, stride in zip(self.spatial, self.strides, strict=True):
-            axis = self.data_layout.index(letter)
-            data = lax.slice_in_dim(data, 0, data.shape[axis], stride, axis)
+        if any(stride != 1 for stride in self.strides):
+            data = self.windows(data.shape, weight).at(data, [0] * len(self.strides))
         last = self.data_layout.replace("C", "") + "C"
         rows = jnp.transpose(data, permutation(self.data_layout, last))
         matrix = jnp.transpose(weight, permutation(self.kernel_layout, f"IO{self.spatial}"))

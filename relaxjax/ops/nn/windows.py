@@ -40,6 +40,8 @@ class Windows:
         return Windows(tuple(axes), self.counts, self.dilation, self.pads, self.strides, self.size)
 
     def padded(self, x: Any, value: Any) -> Any:
+        if not self.has_pads:
+            return x
         sides = [(low, high, 0) for low, high in self.pads]
         return lax.pad(x, jnp.asarray(value, x.dtype), self.along(x.ndim, sides, (0, 0, 0)))
 
@@ -54,12 +56,18 @@ class Windows:
         return replace(self, pads=tuple(pads))
 
     def unpadded(self, x: Any) -> Any:
+        if not self.has_pads:
+            return x
         sides = [(-low, -high, 0) for low, high in self.pads]
         return lax.pad(x, jnp.zeros((), x.dtype), self.along(x.ndim, sides, (0, 0, 0)))
 
     def padded_shape(self, shape: Sequence[Any]) -> list[Any]:
         more = self.along(len(shape), [low + high for low, high in self.pads], 0)
         return [length + extra for length, extra in zip(shape, more, strict=True)]
+
+    @property
+    def has_pads(self) -> bool:
+        return any(map(any, self.pads))
 
     @property
     def left_to_xla(self) -> bool:
