@@ -8,6 +8,7 @@ from whole_model import WholeModel, type_of
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.infer import unify
 from relaxjax.ir.module import IRModule
+from relaxjax.lowering.selection import with_called
 from relaxjax.passes import (
     BindSymbolicVars,
     CanonicalizeBindings,
@@ -45,6 +46,7 @@ def prepared(
     mod = Gradient("main", require_grads=wanted, lazy=simplify)(mod)
     if not simplify:
         return LegalizeOps()(mod)
+    mod = with_called(mod, [ADJOINT])
     for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
         mod = one(mod)
     mod = CanonicalizeBindings()(mod)
