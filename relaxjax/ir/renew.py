@@ -88,6 +88,8 @@ def _as_hidden(var: Var) -> DataflowVar:
 
 def with_vars(expr: E, mapping: Mapping[Var, Var]) -> E:
     """`expr` with variables replaced by others, at their definitions too."""
+    if not mapping:
+        return expr
     renewal = Renewal({})
     renewal.renewed.update(mapping)
     changed = renewal.expr(expr)

@@ -133,6 +133,8 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
 
 def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
     """`ty` with symbolic dimensions replaced."""
+    if not mapping:
+        return ty
     match ty:
         case TensorType(shape=tuple() as shape):
             return replace(ty, shape=kept(shape, (substitute_dim(d, mapping) for d in shape)))
