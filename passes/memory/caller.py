@@ -61,7 +61,7 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
     names = {var: first[at] for var, at in places.items() if at[0] in caller.donate}
     free: dict[TensorType, deque[Place]] = defaultdict(deque)
     for at in caller.donate:
-        for place, ty in _tensors(function.params[at].ty, (at,)):
+        for place, ty in tensors_in(function.params[at].ty, (at,)):
             free[ty].append(place)
     in_place = {var: first.get(place) for var, place in _placed(results, free)}
     return Rest(tuple(flat.bindings()), frozenset(results), names, in_place)
@@ -86,15 +86,15 @@ def _places(
         if _is_call(binding, name):
             assert isinstance(binding.value, Call)
             for param, arg in zip(adjoint.params, binding.value.args, strict=True):
-                _note(places, param, arg)
+                note_place(places, param, arg)
         else:
-            _note(places, binding.var, binding.value)
+            note_place(places, binding.var, binding.value)
     for binding in bindings:
-        _note(places, binding.var, binding.value)
+        note_place(places, binding.var, binding.value)
     return places
 
 
-def _note(places: dict[Var, Place], var: Var, value: Expr) -> None:
+def note_place(places: dict[Var, Place], var: Var, value: Expr) -> None:
     """Tell what a variable of that value stands for."""
     way: Place = ()
     while isinstance(value, TupleGetItem):
@@ -136,15 +136,15 @@ def _placed(
 ) -> Iterator[tuple[Var, Place]]:
     """The results that there is a parameter of the same type for, each with the next of those."""
     for var in results:
-        for _, ty in _tensors(var.ty, ()):
+        for _, ty in tensors_in(var.ty):
             if free.get(ty):
                 yield var, free[ty].popleft()
 
 
-def _tensors(ty: Type | None, way: Place) -> Iterator[tuple[Place, TensorType]]:
+def tensors_in(ty: Type | None, way: Place = ()) -> Iterator[tuple[Place, TensorType]]:
     """The tensors in a type, and the way to each."""
     if isinstance(ty, TensorType):
         yield way, ty
     elif isinstance(ty, TupleType):
         for at, field in enumerate(ty.fields):
-            yield from _tensors(field, (*way, at))
+            yield from tensors_in(field, (*way, at))

@@ -1,13 +1,18 @@
 """What XLA computes at once, and so the values of a schedule that have bytes of their own."""
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import used_vars
 from relaxjax.ops.cost_rules import elements
 
+from .caller import Place, tensors_in
 from .needed import needed
 from .program import Program, Step, size_of
 from .schedule import Task, Value
@@ -21,12 +26,16 @@ _MANY_PARTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A buffer that is filled, with what is read for it and what it waits for besides."""
+    """A buffer that is filled, with what is read for it and what it waits for besides.
+
+    `over` are those among the buffers read whose memory it may take, if nobody else needs them.
+    """
 
     buffer: Buffer
     size: int
     reads: tuple[Buffer, ...]
     after: tuple[Buffer, ...]
+    over: frozenset[Buffer] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +47,16 @@ class Kernels:
     over: tuple[tuple[Buffer, Buffer], ...]  # results, and the parameters whose memory they take
 
 
-def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
+def kernels(program: Program, tasks: Sequence[Task], inside: Mapping[Var, int]) -> Kernels:
     """What a schedule stores beside its parameters.
 
     A view is read as what it is a view of, and a value that is computed inside all its consumers
-    as what it is computed from. A convolution reads copies, laid out as it likes.
+    as what it is computed from. A convolution reads copies, laid out as it likes. A loop has its
+    results from the start, and besides, while it runs, the bytes that a step takes `inside`.
     """
     tasks = needed(program, tasks)
     unstored, summed = _unstored(program, tasks)
-    finder = _Finder(unstored, summed, frozenset(program.in_place))
+    finder = _Finder(unstored, summed, frozenset(program.in_place), inside)
     finder.roots.update(((var, False), (_given(to),)) for var, to in program.given.items())
     for task in tasks:
         finder.add(task)
@@ -63,7 +73,10 @@ def kernels(program: Program, tasks: Sequence[Task]) -> Kernels:
         if param is not None
         for buffer in finder.roots.get((var, False), ())
     ]
-    return Kernels(tuple(finder.found), frozenset(results), tuple(over))
+    read = Counter(buffer for kernel in finder.found for buffer in kernel.reads)
+    unread = {stack for stack in finder.stacks if read[stack] == 1 and stack not in results}
+    found = (kernel for kernel in finder.found if kernel.buffer not in unread)
+    return Kernels(tuple(found), frozenset(results), tuple(over))
 
 
 def _given(param: Var) -> Buffer:
@@ -78,41 +91,107 @@ class _Finder:
     unstored: frozenset[Value]
     summed: frozenset[Value]  # what is computed inside of sums
     in_place: frozenset[Var]
+    inside: Mapping[Var, int]  # what a step of each loop takes
     found: list[Kernel] = field(default_factory=list)
     roots: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     after: dict[Value, tuple[Buffer, ...]] = field(default_factory=dict)
     stored: set[Buffer] = field(default_factory=set)
     computed: set[Value] = field(default_factory=set)  # inside of what reads them
+    # The buffers that a value needs at its own places only, number by number.
+    aligned: dict[Value, frozenset[Buffer]] = field(default_factory=dict)
+    parts: dict[Value, Mapping[Place, Buffer]] = field(default_factory=dict)  # of what loops give
+    stacks: set[Buffer] = field(default_factory=set)  # that loops fill row by row
 
     def add(self, task: Task) -> None:
         if task.value in self.roots:  # a part of a parameter
             return
         reads = tuple(dict.fromkeys(self.reads(task)))
         after = tuple(dict.fromkeys(self.waits(task)))
-        if task.value in self.unstored:
+        get = task.step.binding.value
+        if task.step.var in self.inside:
+            self.add_loop(task, reads, after)
+        elif isinstance(get, TupleGetItem) and task.inputs and task.inputs[0] in self.parts:
+            self.note(task.value, self.parts_of(get, dict(task.inputs)), after)
+        elif task.value in self.unstored:
             self.roots[task.value], self.after[task.value] = reads, after
+            self.aligned[task.value] = self.over(task, reads)
             if not task.step.is_view or not self.computed.isdisjoint(task.inputs):
                 self.computed.add(task.value)
         else:
-            taken = tuple(self.taken(task))
-            size = task.step.size - sum(size_of(var) for var, _ in taken)
-            if task.step.var in self.in_place:
-                size = 0
-            self.store((task.value, None), size, reads, after)
-            own: tuple[Buffer, ...] = ((task.value, None),)
-            self.roots[task.value] = (*own, *(buffer for _, buffer in taken))
+            size = 0 if task.step.var in self.in_place else task.step.size
+            buffer: Buffer = (task.value, None)
+            self.store(buffer, size, reads, after, self.over(task, reads))
+            self.roots[task.value] = (buffer,)
+            self.aligned[task.value] = frozenset({buffer})
 
-    def taken(self, task: Task) -> Iterator[tuple[Var, Buffer]]:
-        """What a loop starts with and goes on in the memory of."""
+    def over(self, task: Task, reads: tuple[Buffer, ...]) -> frozenset[Buffer]:
+        """The buffers that a task reads, of its value's type, at the places of that only."""
+        if task.step.is_written:
+            return frozenset(reads[:1])
+        if task.step.is_view and self.computed.isdisjoint(task.inputs):
+            return frozenset[Buffer]().union(*(self.aligned.get(v, ()) for v in task.inputs))
+        if not task.step.is_elementwise:
+            return frozenset()
+        ty, aligned, apart = task.step.var.ty, set[Buffer](), set[Buffer]()
         for value in task.inputs:
-            buffers = self.roots.get(value, ())
-            if value[0] in task.step.starts and len(buffers) == 1 and buffers[0] in self.stored:
-                yield value[0], buffers[0]
+            own = self.aligned.get(value, frozenset()) if value[0].ty == ty else frozenset()
+            aligned |= own
+            apart |= set(self.roots.get(value, ())) - own
+        return frozenset(aligned - apart)
+
+    def add_loop(self, task: Task, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]) -> None:
+        """What a loop carries is what it starts with, and its stacks are there before all else."""
+        call = task.step.binding.value
+        assert isinstance(call, Call)
+        others = {var for arg in (call.args[0], call.args[2]) for var in used_vars(arg)}
+        starts = self.parts_of(call.args[1], dict(task.inputs))
+        parts: dict[Place, Buffer] = {}
+        for way, ty in tensors_in(task.step.var.ty):
+            buffer = parts[way] = (task.value, way)
+            size, start = size_of(Var("part", ty)), starts.get(way[1:])
+            if way[0] == 1:
+                self.store(buffer, size, (), ())
+                self.stacks.add(buffer)
+            elif start is None:
+                self.store(buffer, size, reads, after)
+            else:
+                self.store(buffer, size, (start,), after, frozenset({start}))
+        run = tuple(
+            b for value in task.inputs if value[0] in others for b in self.roots.get(value, ())
+        )
+        loop: Buffer = (task.value, None)
+        self.store(loop, self.inside[task.step.var], (*run, *parts.values()), after)
+        self.note(task.value, parts, (loop,))
+
+    def parts_of(self, value: Expr, again: Mapping[Var, bool]) -> Mapping[Place, Buffer]:
+        """The tensors in a value that have bytes of their own, and the way to each."""
+        if isinstance(value, Tuple):
+            fields = [self.parts_of(field, again) for field in value.fields]
+            return {(i, *way): b for i, field in enumerate(fields) for way, b in field.items()}
+        if isinstance(value, TupleGetItem):
+            whole = self.parts_of(value.tuple_value, again).items()
+            return {way[1:]: b for way, b in whole if way[0] == value.index}
+        if not isinstance(value, Var):
+            return {}
+        known = (value, again.get(value, False))
+        roots = self.roots.get(known, ())
+        is_one = len(roots) == 1 and isinstance(value.ty, TensorType)
+        return self.parts.get(known, {(): roots[0]} if is_one else {})
+
+    def note(self, value: Value, parts: Mapping[Place, Buffer], after: tuple[Buffer, ...]) -> None:
+        """Where the tensors of a value are that a loop gives."""
+        self.parts[value] = parts
+        self.roots[value], self.after[value] = tuple(parts.values()), after
 
     def store(
-        self, buffer: Buffer, size: int, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]
+        self,
+        buffer: Buffer,
+        size: int,
+        reads: tuple[Buffer, ...],
+        after: tuple[Buffer, ...],
+        over: frozenset[Buffer] = frozenset(),
     ) -> None:
-        self.found.append(Kernel(buffer, size, reads, after))
+        self.found.append(Kernel(buffer, size, reads, after, over))
         self.stored.add(buffer)
 
     def reads(self, task: Task) -> Iterator[Buffer]:
@@ -192,7 +271,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
         is_result = step.var in program.results
         is_view = _is_view(step, use)
         is_inside = not is_view and not is_result and _is_inside(step, use)
-        if is_inside or (is_view and (step.is_view or not is_result)):
+        if is_inside or (is_view and (_is_name(step) or not is_result)):
             unstored.add(task.value)
         if is_inside and step.is_arithmetic and use.by_sum and use.count == 1:
             summed.add(task.value)
@@ -214,7 +293,12 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
 
 def _is_view(step: Step, use: _Use) -> bool:
     """Whether a value needs no bytes; a product reads a matrix across without copying it."""
-    return step.is_view or (step.is_transpose and use.by_products and use.count > 0)
+    return _is_name(step) or (step.is_transpose and use.by_products and use.count > 0)
+
+
+def _is_name(step: Step) -> bool:
+    """Whether it is a view, or a function, which reads what it needs where it is run."""
+    return step.is_view or isinstance(step.binding.value, Function)
 
 
 def _is_inside(step: Step, use: _Use) -> bool:

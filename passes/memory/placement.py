@@ -41,7 +41,8 @@ def placed(kernels: Kernels) -> Placement:
 
     A parameter and a result are the caller's and count for nothing. Until a result is computed
     its bytes serve others, the largest first, and the smallest result that has room for one. So
-    do those of a parameter that is copied.
+    do those of a parameter that is copied. What is computed of the others number by number takes
+    the memory of what is read for the last time.
     """
     copied = with_parameter_copies(kernels)
     order, results = in_breadth(copied), kernels.results
@@ -52,15 +53,16 @@ def placed(kernels: Kernels) -> Placement:
             before = _Life(0, lives[param].start, 0)
             rooms.append((lives[param].size, [before, lives[result]]))
     rooms.sort(key=lambda room: (room[0], room[1][-1].start))
+    temporary = [buffer for buffer in lives if buffer not in results and lives[buffer].size]
+    temporary.sort(key=lambda buffer: (-lives[buffer].size, lives[buffer].start))
+    own = {buffer: lives[buffer] for buffer in temporary if not _has_room(lives[buffer], rooms)}
+    _share(order, own)
     changes = [0] * (len(order) + 1)
-    temporary = [lives[buffer] for buffer in lives if buffer not in results and lives[buffer].size]
-    temporary.sort(key=lambda life: (-life.size, life.start))
-    own = [life for life in temporary if not _has_room(life, rooms)]
-    for life in own:
+    for life in own.values():
         changes[life.start] += life.size
         changes[life.end + 1] -= life.size
     live = tuple(accumulate(changes[:-1]))
-    return Placement(live, tuple((life.start, life.end, life.size) for life in own))
+    return Placement(live, tuple((life.start, life.end, life.size) for life in own.values()))
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -96,6 +98,19 @@ def _lives(order: Sequence[Kernel], results: Collection[Buffer]) -> dict[Buffer,
         if buffer in lives:
             lives[buffer].end = len(order) - 1
     return lives
+
+
+def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> None:
+    """Let buffers live on as those that take their memory."""
+    first: dict[Buffer, Buffer] = {}  # whose memory it was
+    for time, kernel in enumerate(order):
+        if kernel.buffer in lives:
+            for before in (first.get(buffer, buffer) for buffer in kernel.over):
+                life = lives.get(before)
+                if life is not None and life.end == time and life.size == kernel.size:
+                    life.end = lives.pop(kernel.buffer).end
+                    first[kernel.buffer] = before
+                    break
 
 
 def _has_room(life: _Life, rooms: Sequence[tuple[int, list[_Life]]]) -> bool:

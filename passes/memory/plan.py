@@ -1,7 +1,7 @@
 """A memory plan: the forward values that are kept for the backward part, and what that takes."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from relaxjax.ir.expr import Var
 
@@ -32,7 +32,8 @@ class Plan:
     @cached_property
     def placement(self) -> Placement:
         """Where its values are stored."""
-        return placed(kernels(self.program, self.tasks))
+        inside = {var: size_inside(loop) for var, loop in self.program.loops.items()}
+        return placed(kernels(self.program, self.tasks, inside))
 
     @cached_property
     def extra(self) -> int:
@@ -49,3 +50,9 @@ class Plan:
     def tasks(self) -> list[Task]:
         """The steps in their order, those among them that are made again too."""
         return schedule(self.program, self.kept, self.late)
+
+
+@lru_cache(maxsize=64)
+def size_inside(loop: Program) -> int:
+    """The temporary bytes that a step of a loop takes."""
+    return Plan(loop, frozenset()).size

@@ -1,13 +1,14 @@
 """A backward program as its planner sees it: steps in order, what each needs, takes and costs."""
 
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Tuple, TupleGetItem, Var
+from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
@@ -19,16 +20,15 @@ from relaxjax.ops.cost import cost_of
 from relaxjax.ops.cost_rules import VIEWS, UnknownCostError, byte_count, elements
 
 from .caller import Caller, Rest, rest_of
+from .loop_bodies import loop_bodies, rest_of_body
+from .writes import is_write
 
 
 class MemoryPlanError(ValueError):
     """A program whose memory cannot be planned, or not within a budget."""
 
 
-_WRITES = ("lax.scatter", "lax.dynamic_update_slice")
 _PRODUCTS = frozenset({"lax.dot_general", "relax.matmul"})
-# Loops, and which of their arguments is what they start with.
-_STARTS = {"relax.scan": 1, "relax.while_loop": 2}
 _TRANSPOSES = frozenset({"lax.transpose", "relax.permute_dims"})
 _DEAR = frozenset({"lax.div", "lax.rem", "relax.divide"})
 _BROADCASTS = frozenset({"lax.broadcast_in_dim", "relax.broadcast_to", "relax.full"})
@@ -77,6 +77,11 @@ class Step:
         return self.op is not None and (self.op.fusion in _POINTWISE or self.waits)
 
     @cached_property
+    def is_elementwise(self) -> bool:
+        """Whether each of its numbers needs only those at its place."""
+        return self.op is not None and (self.op.fusion == "elementwise" or self.waits)
+
+    @cached_property
     def expensive(self) -> bool:
         """Whether XLA would rather store a pointwise value than compute it in several places."""
         if self._name in _DEAR:
@@ -120,14 +125,6 @@ class Step:
     @cached_property
     def is_written(self) -> bool:
         return is_write(self.binding.value)
-
-    @cached_property
-    def starts(self) -> frozenset[Var]:
-        """What a loop starts with, in whose memory it goes on."""
-        call, place = self.binding.value, _STARTS.get(self._name)
-        if place is None or not isinstance(call, Call):
-            return frozenset()
-        return frozenset(used_vars(call.args[place]))
 
     @cached_property
     def is_transpose(self) -> bool:
@@ -198,6 +195,7 @@ class Program:
     steps: tuple[Step, ...]
     split: int
     rest: Rest | None = None
+    loops: Mapping[Var, "Program"] = field(default_factory=dict)  # what each computes a step
 
     @staticmethod
     def of(
@@ -224,11 +222,26 @@ class Program:
         steps = tuple(known.get(b) or read_step(b, mod, name, closures) for b in bindings)
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
+        loops = dict(Program._loops(closures, bindings, mod, name))
         if caller is None:
-            return Program(function, steps, last + 1)
+            return Program(function, steps, last + 1, None, loops)
         rest = rest_of(mod.with_function(name, function), name, caller)
         after = tuple(read_step(binding, mod, caller.name) for binding in rest.bindings)
-        return Program(function, (*steps, *after), last + 1, rest)
+        return Program(function, (*steps, *after), last + 1, rest, loops)
+
+    @staticmethod
+    def _loops(
+        closures: Mapping[Var, Function], bindings: Sequence[Binding], mod: IRModule, name: str
+    ) -> Iterator[tuple[Var, "Program"]]:
+        """The loops among some bindings, and what each of them computes in a step."""
+        for var, function in loop_bodies(closures, bindings):
+            body = list(function.body.bindings())
+            own = {b.var: b.value for b in body if isinstance(b.value, Function)}
+            rest = rest_of_body(function)
+            with suppress(MemoryPlanError):  # its shapes may be known to the loop only
+                steps = tuple(read_step(b, mod, name, own) for b in (*body, *rest.bindings))
+                loops = dict(Program._loops(own, body, mod, name))
+                yield var, Program(function, steps, len(steps), rest, loops)
 
     @cached_property
     def has_loops(self) -> bool:
@@ -328,13 +341,6 @@ class Program:
         """The forward values that the backward program uses."""
         late = {var for step in self.backward for var in step.inputs}
         return tuple(step for step in self.forward if step.var in late)
-
-
-def is_write(value: Expr) -> bool:
-    """Whether a value is its first tensor with some numbers changed, which XLA does in place."""
-    return (
-        isinstance(value, Call) and isinstance(value.op, Op) and value.op.name.startswith(_WRITES)
-    )
 
 
 def size_of(var: Var) -> int:

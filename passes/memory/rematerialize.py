@@ -148,7 +148,7 @@ def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
     for lean in _lean(mod, name, everything.total, 1):
         like = everything.program
         one = Planner(Program.of(function_of(lean, name), lean, name, caller, like))
-        if one.none.size <= _FASTER * everything.none.size:
+        if one.none.peak <= _FASTER * everything.none.peak:
             return Ledger(one, one.none)
     return Ledger(everything, everything.none)
 
@@ -179,9 +179,9 @@ def _by_policy(
     first = chooser(whole).planner
     lean = _lean(whole, name, first.total, POLICIES.index(policy))
     planners = [first, *(chooser(other).planner for other in lean)]
-    best = min(planners, key=lambda planner: planner.by_policy(policy).size)
+    best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
     plan = best.by_policy(policy)
-    if plan.size > _WORTH * everything.none.size:
+    if plan.peak > _WORTH * everything.none.peak:
         return Ledger(everything, everything.none)
     return Ledger(best, plan)
 

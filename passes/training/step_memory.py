@@ -51,10 +51,10 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     opened = with_open_caller(mod, name, caller)
     try:
         plan = kept_ledger(opened, name, caller).plan
-        if plan.size >= _LARGE:
+        if plan.peak >= _LARGE:
             like = plan.program
             free = ledger_of(opened, name, policy="free", caller=caller, like=like).plan
-            plan = free if free.size <= _LESS * plan.size else plan
+            plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
     return rematerialized(mod, name, plan)
