@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import arguments
 from relaxjax.ir.types import Type
 from relaxjax.ops import OpError
-from relaxjax.ops.lax import JaxSymbols, evaluate_attrs, x64_for
+from relaxjax.ops.lax import JaxSymbols, evaluate_attrs, matmul_precision, x64_for
 from relaxjax.ops.lax.tracing import (
     NotTraceableError,
     Template,
@@ -44,7 +44,9 @@ def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
     try:
         template, tensors = arranged(args)
         types = tuple(tensor.ty for tensor in tensors)
-        program, symbols = _traced(lower, template, types, call.attrs, call.ty, platform)
+        program, symbols = _traced(
+            lower, template, types, call.attrs, call.ty, platform, matmul_precision()
+        )
     except NotTraceableError:
         return None
     return Traced(program, tensors, symbols)
@@ -58,6 +60,7 @@ def _traced(
     attrs: Attrs,
     result: Type | None,
     platform: str,
+    precision: Any,
 ) -> tuple[Any, JaxSymbols]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)
@@ -67,7 +70,8 @@ def _traced(
         return lower(*args, **evaluate_attrs(attrs, symbols.to_jax))
 
     try:
-        with x64_for(result, attrs, *types), lowering_for(platform):
+        wide, exact = x64_for(result, attrs, *types), jax.default_matmul_precision(precision)
+        with wide, exact, lowering_for(platform):
             return jax.make_jaxpr(run)(*avals), symbols
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values

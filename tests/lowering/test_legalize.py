@@ -364,6 +364,26 @@ def main(x: R.Tensor((2, 3), "float32")):
         chex.assert_trees_all_equal(found, np.array([2.0, 2.0]))
 
 
+def test_products_are_as_exact_as_jax_is_set() -> None:
+    """However they were legalised before."""
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((1, 2, 4, 4), "float32"), w: R.Tensor((2, 2, 3, 3), "float32")):
+    y = R.matmul(x, x)
+    return R.nn.conv2d(y, w)
+"""
+    )
+
+    def count() -> int:
+        return str(legalize(module).script()).count("HIGHEST")
+
+    before = count()
+    with jax.default_matmul_precision("highest"):
+        inside = count()
+    assert [before, inside, count()] == [0, 4, 0]
+
+
 def test_a_result_that_is_an_argument() -> None:
     module = parse_functions(
         """

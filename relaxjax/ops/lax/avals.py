@@ -68,6 +68,14 @@ def x64_enabled() -> bool:
     return bool(jax.config.read("jax_enable_x64"))
 
 
+def matmul_precision() -> Any:
+    """How exactly products are computed that say nothing of it: the user's setting.
+
+    A program that is traced depends on it, so whoever keeps programs keeps it beside them.
+    """
+    return jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]  # JAX adds it later
+
+
 def is_wide(*parts: Any) -> bool:
     """Whether the types or attributes in `parts` name a 64-bit dtype."""
     return not WIDE_DTYPES.isdisjoint(_dtype_names(parts))

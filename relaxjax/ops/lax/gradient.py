@@ -20,7 +20,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute, uses
 from relaxjax.ops.declare import OpError
 
-from .avals import jax_dtype, x64_for
+from .avals import jax_dtype, matmul_precision, x64_for
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -103,7 +103,9 @@ class _Pullback:
         cotangents = _fields(self.g)
         types = tuple(tensor.ty for tensor in self.tensors)
         given = tuple(g.ty for g in cotangents)
-        program, symbols = _traced(self.op, self.template, types, self.attrs, given, index)
+        program, symbols = _traced(
+            self.op, self.template, types, self.attrs, given, index, matmul_precision()
+        )
         if _is_zero(program):
             return None
         # The forward value is there already; an operator of the dialect computes it by itself.
@@ -125,6 +127,7 @@ def _traced(
     attrs: Attrs,
     cotangents: tuple[Type | None, ...],
     index: int,
+    precision: Any,
 ) -> tuple[Any, JaxSymbols]:
     """The pullback by one tensor, as a program of the cotangents and the tensors."""
     symbols = JaxSymbols()
@@ -148,7 +151,7 @@ def _traced(
         adjoints = vjp(jax.tree.unflatten(tree, list(map(_cotangent, gs, leaves))))
         return adjoints[chosen.index(index)]
 
-    with x64_for(*types, attrs):
+    with x64_for(*types, attrs), jax.default_matmul_precision(precision):
         return jax.make_jaxpr(pullback)(*avals), symbols
 
 

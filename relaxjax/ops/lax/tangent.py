@@ -15,7 +15,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.declare import OpError
 
-from .avals import x64_for
+from .avals import matmul_precision, x64_for
 from .gradient import compact, is_inexact
 from .inlining import open_program
 from .reader import Reader
@@ -43,7 +43,7 @@ def pushforward(
             if tangent is not None and is_inexact(tensors[index].ty)
         }
         types = tuple(tensor.ty for tensor in tensors)
-        program, symbols = _traced(op, template, types, attrs, tuple(moving))
+        program, symbols = _traced(op, template, types, attrs, tuple(moving), matmul_precision())
     except NotTraceableError:
         found = ", ".join(str(arg.ty) for arg in args if arg is not None)
         raise OpError(
@@ -85,6 +85,7 @@ def _traced(
     types: tuple[Type | None, ...],
     attrs: Attrs,
     moving: tuple[int, ...],
+    precision: Any,
 ) -> tuple[Any, JaxSymbols]:
     """The pushforward as a program of the tangents of the moving tensors, and of all tensors."""
     symbols = JaxSymbols()
@@ -104,7 +105,7 @@ def _traced(
         result, tangent = jax.jvp(function, tuple(arrays[index] for index in moving), tangents)
         return jax.tree.map(_tangent, jax.tree.leaves(result), jax.tree.leaves(tangent))
 
-    with x64_for(*types, attrs):
+    with x64_for(*types, attrs), jax.default_matmul_precision(precision):
         return jax.make_jaxpr(run)(*avals), symbols
 
 
