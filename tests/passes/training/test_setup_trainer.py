@@ -61,6 +61,12 @@ def arrays(*shapes: tuple[int, ...]) -> list[jax.Array]:
     return [jnp.asarray(random.normal(size=shape), jnp.float32) for shape in shapes]
 
 
+def test_what_the_updates_of_parameters_share_is_computed_once() -> None:
+    """XLA else has two kernels for each shape: of the first parameter, and of the others."""
+    mod = SetupTrainer(CrossEntropyLoss(), Adam(0.1), [LOGITS, LABELS])(backbone())
+    assert mod["optimizer"].script().count("L.sub(R.const(1.0") == 2  # from it each beta's power
+
+
 def test_the_module_gains_functions_and_two_attributes() -> None:
     mod = SetupTrainer(CrossEntropyLoss(), Adam(0.1), [LOGITS, LABELS], legalize=False)(backbone())
     tvm = ["backbone", "backbone_loss", "backbone_loss_adjoint", "optimizer"]
