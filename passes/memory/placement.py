@@ -49,7 +49,7 @@ def placed(kernels: Kernels) -> Placement:
     lives = _lives(order, results)
     rooms = [(lives[b].size, [lives[b]]) for b in results if b in lives]
     for result, param in kernels.over:
-        if param in lives:
+        if param in lives and result in lives:
             before = _Life(0, lives[param].start, 0)
             rooms.append((lives[param].size, [before, lives[result]]))
     rooms.sort(key=lambda room: (room[0], room[1][-1].start))
