@@ -471,7 +471,8 @@ class _Maker:
         seen = [carry] if steps is None else [carry, row]
         body = self.sequence(seen, like=carry, paired=True)
         step = self.builder.emit(make_function([carry, row], body, ret_ty=body.ty), "step")
-        checkpoint = not isinstance(steps, SymbolicVar) and self.draw(st.booleans())
+        is_known = steps is None or isinstance(steps, int)  # not n, nor n * 2
+        checkpoint = is_known and self.draw(st.booleans())
         reverse = self.draw(st.booleans())
         done = call("scan", step, x, xs, length, reverse=reverse, checkpoint=checkpoint)
         both = self.builder.emit(done, "scanned")

@@ -65,6 +65,15 @@ def test_batches_before_one_that_does_not_fit_are_trained_on() -> None:
     same(other, plain)
 
 
+@pytest.fixture
+def _interrupts_are_heard() -> Iterator[None]:
+    """As in a process that a terminal started: one in the background ignores them."""
+    former = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, former)
+
+
+@pytest.mark.usefixtures("_interrupts_are_heard")
 @pytest.mark.parametrize("options", [{}, {"steps_per_call": 1}, {"check_numerics": True}])
 def test_an_interrupt_during_a_step_waits_for_its_state(
     options: Any, monkeypatch: pytest.MonkeyPatch
