@@ -116,7 +116,10 @@ def budgets(names: list[str]) -> None:
 
 
 def prediction(names: list[str]) -> None:
-    """Of the steps that SetupTrainer makes by each policy, and where nobody asks for one."""
+    """Of the steps that SetupTrainer makes by each policy, and where nobody asks for one.
+
+    Those that are large are then planned by "free", which is among the policies.
+    """
     rows, near, count = [], 0, 0
     for name in names or MODELS:
         model = stored(MODELS[name]())
