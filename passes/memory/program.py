@@ -9,7 +9,7 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, ShapeExpr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, Function, If
+from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
@@ -242,11 +242,6 @@ class Program:
                 steps = tuple(read_step(b, mod, name, own) for b in (*body, *rest.bindings))
                 loops = dict(Program._loops(own, body, mod, name))
                 yield var, Program(function, steps, len(steps), rest, loops)
-
-    @cached_property
-    def has_loops(self) -> bool:
-        """Whether it holds more than is seen: what loops and branches compute inside."""
-        return any(isinstance(step.binding.value, Function | If) for step in self.steps)
 
     @property
     def forward(self) -> tuple[Step, ...]:
