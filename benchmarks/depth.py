@@ -110,7 +110,11 @@ def in_one_loop(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
         mod = from_jax(loss, params)
         for one in (
             *(FoldConstant(), EliminateCommonSubexpr(), RaiseOps(), RollBlocks("main")),
-            *(Gradient("main", lazy=True), InlinePrivateFunctions(), SimplifyGradient()),
+            *(
+                Gradient("main", lazy=True),
+                InlinePrivateFunctions(differentiated=True),
+                SimplifyGradient(),
+            ),
             *(LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()),
         ):
             mod = one(mod)

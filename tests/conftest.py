@@ -4,10 +4,17 @@ import gc
 import os
 from collections.abc import Iterator
 from functools import lru_cache
+from importlib.metadata import version
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"  # a test leaves nothing in the user's folders
+# Compiling thousands of small programs is most of the work here, and of the two emitters that XLA
+# has in jaxlib 0.10, the older is quicker by far. With `XLA_FLAGS=` it compiles as for users.
+if version("jaxlib").startswith("0.10."):
+    os.environ.setdefault(
+        "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
+    )
 
 import hypothesis
 import jax
@@ -21,6 +28,7 @@ from relaxjax.script import from_source
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_enable_compilation_cache", False)  # or JAX makes a key for each program
 
 # The machines of a CI differ too much in speed for a deadline, and a run there must repeat itself.
 hypothesis.settings.register_profile(

@@ -200,9 +200,14 @@ def adjoint_vars(ty: Type | None) -> Expr:
     return Var("g", ty)
 
 
-def reverse(expr: Expr, seed: Any, env: Mapping[Var, Any]) -> dict[Var, Any]:
-    """The adjoints of the variables of nested calls, by the operators' own gradient rules."""
-    memo: dict[int, Any] = {}
+def reverse(
+    expr: Expr, seed: Any, env: Mapping[Var, Any], memo: dict[int, Any] | None = None
+) -> dict[Var, Any]:
+    """The adjoints of the variables of nested calls, by the operators' own gradient rules.
+
+    `memo` is what `evaluate` filled where it has run them before.
+    """
+    memo = {} if memo is None else memo
     evaluate(expr, env, memo)
     adjoints: dict[int, Any] = {id(expr): seed}
     found: dict[Var, Any] = {}

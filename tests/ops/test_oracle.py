@@ -155,7 +155,10 @@ def _checks(
     outs, pullback = jax.vjp(function, *xs)
     cotangents = [_spread(out.shape, out.dtype, 1 + i) for i, out in enumerate(outs)]
     expected = pullback(cotangents)
-    found = _by_rule(call, inputs, active, cotangents)
+    memo: dict[int, Any] = {}
+    seeds = _seeds(evaluate(call, inputs, memo), cotangents)
+    adjoints = reverse(call, seeds, inputs, memo)
+    found = [adjoints.get(var, jnp.zeros_like(inputs[var])) for var in active]
     checks: dict[str, tuple[Any, Any]] = {"first order": (found, list(expected))}
     directions = [_spread(x.shape, x.dtype, 11 + i) for i, x in enumerate(xs)]
     if place < 1 and all(x.dtype == jnp.float64 for x in (*xs, *outs)):
@@ -164,7 +167,7 @@ def _checks(
             _difference(function, xs, directions, cotangents),
         )
     if EVERY_ORDER or (place < 2 and sample.second_order):
-        checks["second order"] = _second_order(call, inputs, active, cotangents, directions)
+        checks["second order"] = _second_order(call, inputs, active, cotangents, directions, memo)
     return checks
 
 
@@ -176,7 +179,7 @@ def _spread(shape: Any, dtype: Any, seed: int) -> Any:
     return jnp.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), dtype)
 
 
-def _seeds(call: Call, result: Any, cotangents: list[Any]) -> Any:
+def _seeds(result: Any, cotangents: list[Any]) -> Any:
     """The cotangents in the structure of the result, zeros for what has no derivative."""
     given = iter(cotangents)
     return jax.tree.map(
@@ -190,14 +193,6 @@ def _seeds(call: Call, result: Any, cotangents: list[Any]) -> Any:
 def _emitted(call: Call) -> tuple[list[Expr | None], Var, Expr]:
     out, g = bound(call), adjoint_vars(call.ty)
     return partials(call, out, g), out, g
-
-
-def _by_rule(
-    call: Call, inputs: dict[Var, Any], active: list[Var], cotangents: list[Any]
-) -> list[Any]:
-    result = lowered(call, inputs)
-    adjoints = reverse(call, _seeds(call, result, cotangents), inputs)
-    return [adjoints.get(var, jnp.zeros_like(inputs[var])) for var in active]
 
 
 def _difference(function: Any, xs: list[Any], directions: list[Any], cotangents: list[Any]) -> Any:
@@ -217,24 +212,29 @@ def _second_order(
     active: list[Var],
     cotangents: list[Any],
     directions: list[Any],
+    memo: dict[int, Any],
 ) -> tuple[Any, Any]:
-    """The derivative of <directions, first derivative>: by the emitted calls' rules, and JAX's."""
+    """The derivative of <directions, first derivative>: by the emitted calls' rules, and JAX's.
+
+    `memo` has the values of the call and its parts.
+    """
     emitted, out, g = _emitted(call)
     args = arguments(call)[0]
     weights = dict(zip(active, directions, strict=True))
     env = dict(inputs)
-    result = lowered(call, inputs)
+    result = memo[id(call)]
     assign(out, result, env)
-    assign(g, _seeds(call, result, cotangents), env)
+    assign(g, _seeds(result, cotangents), env)
+    emitted_memo: dict[int, Any] = {}
     totals: dict[Var, Any] = {}
     for arg, partial in zip(args, emitted, strict=True):
         if partial is None or arg is None or not has_slope(arg.ty):
             continue
-        seed = _pulled_up(weights, arg, partial, env)
-        for var, adjoint in reverse(partial, seed, env).items():
+        seed = _pulled_up(weights, arg, evaluate(partial, env, emitted_memo), env)
+        for var, adjoint in reverse(partial, seed, env, emitted_memo).items():
             totals[var] = totals[var] + adjoint if var in totals else adjoint
     if out in totals:
-        back = reverse(call, _seeds(call, result, _floats_of(totals.pop(out))), inputs)
+        back = reverse(call, _seeds(result, _floats_of(totals.pop(out))), inputs, memo)
         for var, adjoint in back.items():
             totals[var] = totals[var] + adjoint if var in totals else adjoint
 
@@ -252,14 +252,14 @@ def _second_order(
     return [totals.get(var, jnp.zeros_like(inputs[var])) for var in active], list(expected)
 
 
-def _pulled_up(weights: dict[Var, Any], arg: Expr, partial: Expr, env: dict[Var, Any]) -> Any:
+def _pulled_up(weights: dict[Var, Any], arg: Expr, partial: Any, env: dict[Var, Any]) -> Any:
     """The weights of an argument's elements, repeated to the shape that its partial has."""
 
     def function(value: Any) -> Any:
         return fitted(value, evaluate(arg, env))
 
     direction = _weights_of(weights, arg, env)
-    _, pullback = jax.vjp(function, evaluate(partial, env))
+    _, pullback = jax.vjp(function, partial)
     return pullback(direction)[0]
 
 

@@ -26,7 +26,9 @@ classifier().update(*batch(0)).block_until_ready()
 def _as_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.delenv(VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
+    jax.config.update("jax_enable_compilation_cache", True)
     yield
+    jax.config.update("jax_enable_compilation_cache", False)
     jax.config.update("jax_compilation_cache_dir", None)
     reset_cache()
 
