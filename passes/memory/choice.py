@@ -44,7 +44,7 @@ class Chooser:
     def _way(self, limit: int) -> Iterator[Plan]:
         """Plans for ever lower peaks, but for those that are far from the limit."""
         planner = self.planner
-        none, least = planner.none.peak, planner.minimal.peak
+        none, least = planner.none.peak, planner.smallest[0].peak
         yield planner.none
         yield planner.waiting
         yield planner.free
@@ -53,6 +53,6 @@ class Chooser:
             target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
             if target * scale <= limit * _FAR_BEYOND:
                 plan = planner.within(target)
-                yield plan or planner.minimal
-        yield planner.minimal
-        yield planner.balanced
+                if plan is not None:
+                    yield plan
+        yield from planner.smallest

@@ -15,7 +15,7 @@ from relaxjax.ops.cost_rules import elements
 from .caller import Place, tensors_in
 from .needed import needed
 from .program import Program, Step, size_of
-from .schedule import Task, Value
+from .schedule import Task, Value, Wait
 
 # Bytes of their own: those of a value, or of its copy for a reason, such as another layout.
 Buffer: TypeAlias = tuple[Value, Hashable]
@@ -29,6 +29,7 @@ class Kernel:
     """A buffer that is filled, with what is read for it and what it waits for besides.
 
     `over` are those among the buffers read whose memory it may take, if nobody else needs them.
+    One that is `brief` is done with its bytes before anybody goes on who waits for it.
     """
 
     buffer: Buffer
@@ -36,6 +37,7 @@ class Kernel:
     reads: tuple[Buffer, ...]
     after: tuple[Buffer, ...]
     over: frozenset[Buffer] = frozenset()
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,8 @@ class _Finder:
             b for value in task.inputs if value[0] in others for b in self.roots.get(value, ())
         )
         loop: Buffer = (task.value, None)
-        self.store(loop, self.inside[task.step.var], (*run, *parts.values()), after)
+        inside = self.inside[task.step.var]
+        self.found.append(Kernel(loop, inside, (*run, *parts.values()), after, brief=True))
         self.note(task.value, parts, (loop,))
 
     def parts_of(self, value: Expr, again: Mapping[Var, bool]) -> Mapping[Place, Buffer]:
@@ -198,15 +201,16 @@ class _Finder:
         layouts = task.step.layouts
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
-            size = size_of(value[0])
-            if task.wait is not None and value[0] is task.wait.var and not self.fuses(task):
-                reason = task.wait.moment
-            elif self.is_summed_apart(task, value):
-                reason = size = max(size, task.step.size)
+            wait = task.wait_for(value)
+            least = task.step.size if self.is_summed_apart(task, value) else 0
+            if least:
+                reason = max(size_of(value[0]), least)
+            if wait is not None and (least or not self.fuses(task)):
+                reason = wait.moment
             if reason is None:
                 yield from self.roots.get(value, ())
             else:
-                yield self.copy(value, reason, size, task)
+                yield self.copy(value, reason, max(size_of(value[0]), least), wait)
 
     def is_summed_apart(self, task: Task, value: Value) -> bool:
         """Whether a sum reads a value from bytes of its own, as many as those of what it sums."""
@@ -220,13 +224,13 @@ class _Finder:
         """Whether what is late is so inside what the task computes."""
         return task.step.fusible and not (task.step.is_transpose and task.value in self.unstored)
 
-    def copy(self, value: Value, reason: Hashable, size: int, task: Task) -> Buffer:
+    def copy(self, value: Value, reason: Hashable, size: int, wait: Wait | None) -> Buffer:
         """A copy of what a task reads, unless there is one already."""
         buffer = (value, reason)
         if buffer not in self.stored:
             after = self.after.get(value, ())
-            if task.wait is not None and reason is task.wait.moment:
-                after = (*after, *self.roots.get((task.wait.moment, False), ()))
+            if wait is not None and reason is wait.moment:
+                after = (*after, *self.roots.get((wait.moment, False), ()))
             self.store(buffer, size, self.roots.get(value, ()), after)
         return buffer
 
@@ -234,8 +238,8 @@ class _Finder:
         """What a task waits for: its own moment, and those of what is computed inside it."""
         for value in task.inputs:
             yield from self.after.get(value, ())
-        if task.wait is not None:
-            yield from self.roots.get((task.wait.moment, False), ())
+        for wait in task.waits:
+            yield from self.roots.get((wait.moment, False), ())
 
 
 @dataclass
@@ -284,9 +288,10 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
         if task.value not in unstored:
             own.kernels = {task.value}
         for value in dict.fromkeys(task.inputs):
-            held = task.wait is not None and value[0] is task.wait.var and not step.fusible
+            wait = task.wait_for(value)
+            held = wait is not None and not step.fusible
             # What is held back is copied, by a kernel that computes it too.
-            copy = _Use(True, False, count=1, kernels={(value, task.wait)}) if held else own
+            copy = _Use(True, False, count=1, kernels={(value, wait)}) if held else own
             uses.setdefault(value, _Use()).add(copy)
     return frozenset(unstored), frozenset(summed)
 

@@ -67,17 +67,15 @@ class Moments:
         gradients of small values come one after the other, each when the one before can be used,
         and there is no room for what is written into before it is written.
         """
-        inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
-        is_less = min(inputs, default=step.size) * _LESS <= step.size
-        if step.pure and is_less and step.var in self.program.gradients:
+        if step.pure and step.var in self.program.gradients and _is_expanded(step):
             return self.latest if self.gradient is None else self.gradient
-        if step.pure and is_less and step.is_written:
+        if step.pure and step.is_written and _is_expanded(step):
             return self.latest
         depth, users = self.program.depth, self.program.users.get(step.var, ())
         if not (step.pointwise and step.pure and users) or step.var in self.program.results:
             return None
         soonest = min(depth[user.var] for user in users)
-        if soonest < depth[step.var] + _EARLY or not (step.is_moved or is_less):
+        if soonest < depth[step.var] + _EARLY or not (step.is_moved or _is_expanded(step)):
             return None
         kernels = self.program.kernel_depth
         if min(kernels[user.var] for user in users) < kernels[step.var] + _EARLY_KERNELS:
@@ -88,6 +86,12 @@ class Moments:
         depth = self.program.depth
         known = [v for v in values if v is not None and depth[v] > reach]
         return max(known, key=depth.__getitem__, default=None)
+
+
+def _is_expanded(step: Step) -> bool:
+    """Whether the smallest tensor that it is computed of is much smaller than it."""
+    inputs = [size_of(var) for var in step.inputs if isinstance(var.ty, TensorType)]
+    return min(inputs, default=step.size) * _LESS <= step.size
 
 
 def has_large_writes(function: Function) -> bool:

@@ -19,8 +19,7 @@ def needed(program: Program, tasks: Iterable[Task]) -> list[Task]:
         if task.value in wanted or not task.step.pure:
             found.append(task)
             wanted.update(task.inputs)
-            if task.wait is not None:
-                wanted.add((task.wait.moment, False))
+            wanted.update((wait.moment, False) for wait in task.waits)
     return found[::-1]
 
 

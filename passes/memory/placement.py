@@ -1,7 +1,7 @@
 """When XLA runs the kernels of a schedule, and the bytes that it stores them in."""
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -15,7 +15,8 @@ class Placement:
     """The temporary bytes that are live at each kernel, in the order in which they run."""
 
     live: tuple[int, ...]
-    lives: tuple[Life, ...]  # of all that takes them
+    order: Sequence[Kernel]
+    lives: Mapping[Buffer, Life]  # of all that takes them
 
     @property
     def peak(self) -> int:
@@ -24,7 +25,7 @@ class Placement:
     @property
     def size(self) -> int:
         """The bytes of the block of memory that they all lie in, with what is between them."""
-        return heap_size(self.lives)
+        return heap_size(self.lives.values())
 
 
 @dataclass(slots=True)
@@ -62,7 +63,7 @@ def placed(kernels: Kernels) -> Placement:
         changes[life.start] += life.size
         changes[life.end + 1] -= life.size
     live = tuple(accumulate(changes[:-1]))
-    return Placement(live, tuple((life.start, life.end, life.size) for life in own.values()))
+    return Placement(live, order, {b: (life.start, life.end, life.size) for b, life in own.items()})
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -89,10 +90,11 @@ def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
 
 def _lives(order: Sequence[Kernel], results: Collection[Buffer]) -> dict[Buffer, _Life]:
     lives: dict[Buffer, _Life] = {}
+    brief = {kernel.buffer for kernel in order if kernel.brief}
     for time, kernel in enumerate(order):
         lives[kernel.buffer] = _Life(time, time, kernel.size)
-        for buffer in kernel.reads:
-            if buffer in lives:
+        for buffer in (*kernel.reads, *kernel.after):
+            if buffer in lives and buffer not in brief:
                 lives[buffer].end = time
     for buffer in results:
         if buffer in lives:

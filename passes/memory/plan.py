@@ -5,10 +5,10 @@ from functools import cached_property, lru_cache
 
 from relaxjax.ir.expr import Var
 
-from .kernels import kernels
+from .kernels import Kernels, kernels
 from .placement import Placement, placed
 from .program import Program
-from .schedule import Task, extra_flops, schedule
+from .schedule import Order, Task, extra_flops, schedule
 
 
 @dataclass(frozen=True)
@@ -18,6 +18,7 @@ class Plan:
     program: Program
     kept: frozenset[Var]
     late: bool = False  # whether all that can wait for the backward part does
+    orders: tuple[Order, ...] = ()  # what waits besides
 
     @property
     def peak(self) -> int:
@@ -32,8 +33,13 @@ class Plan:
     @cached_property
     def placement(self) -> Placement:
         """Where its values are stored."""
+        return placed(self.kernels)
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """What it stores."""
         inside = {var: size_inside(loop) for var, loop in self.program.loops.items()}
-        return placed(kernels(self.program, self.tasks, inside))
+        return kernels(self.program, self.tasks, inside)
 
     @cached_property
     def extra(self) -> int:
@@ -43,13 +49,12 @@ class Plan:
     @property
     def changes(self) -> bool:
         """Whether anything is computed a second time, or waits that did not."""
-        waits = (task.wait is not None and not task.step.waits for task in self.tasks)
-        return any(waits) or any(task.again for task in self.tasks)
+        return any(task.again or task.added for task in self.tasks)
 
     @cached_property
     def tasks(self) -> list[Task]:
         """The steps in their order, those among them that are made again too."""
-        return schedule(self.program, self.kept, self.late)
+        return schedule(self.program, self.kept, self.late, self.orders)
 
 
 @lru_cache(maxsize=64)

@@ -1,16 +1,21 @@
 """Choosing which forward values to keep for the backward part, and which to compute again."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from relaxjax.ir.expr import Var
 
+from .chains import with_short_chains
 from .cuts import boundaries, cheapest_cut
+from .ordering import ordered
 from .plan import Plan
 from .program import Program, Step, size_of
 from .search import Search
 
 POLICIES = ("none", "free", "balanced", "minimal")
+# How many of the candidates for the smallest peak are held against what XLA says of them.
+_TIGHTEST = 2
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
@@ -41,7 +46,7 @@ class Planner:
         self.total = sum(step.flops for step in program.steps)
 
     def by_policy(self, policy: str) -> Plan:
-        """The plan of one of POLICIES."""
+        """The plan of one of POLICIES, whose peak is no higher than that of one before."""
         plan = getattr(self, policy)
         assert isinstance(plan, Plan)
         return plan
@@ -62,7 +67,8 @@ class Planner:
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        plan = self.plan_of(cheapest_cut(self.program, self._is_free))
+        kept = cheapest_cut(self.program, self._is_free)
+        plan = self.plan_of(with_short_chains(self.program, kept))
         most = int(self.total * FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
@@ -70,8 +76,16 @@ class Planner:
 
     @cached_property
     def minimal(self) -> Plan:
-        """The smallest peak that is found."""
-        return min(self.candidates, key=lambda plan: (plan.peak, plan.extra))
+        """The smallest peak that is found of plans that leave no larger gaps between values."""
+        most = min(self.none.size, self.balanced.size)
+        return next((plan for plan in self.smallest if plan.size <= most), self.balanced)
+
+    @cached_property
+    def smallest(self) -> list[Plan]:
+        """Plans of small peaks, the smallest first."""
+        tightest = sorted(self.candidates, key=_by_peak)[:_TIGHTEST]
+        plans = [self.balanced, *tightest, *self.ordered]
+        return sorted(dict.fromkeys(plans), key=_by_peak)
 
     @cached_property
     def balanced(self) -> Plan:
@@ -90,6 +104,8 @@ class Planner:
         if self.none.peak <= budget:
             return self.none
         fitting = [plan for plan in self.candidates if plan.peak <= budget]
+        if all(plan.extra > FREE * self.total for plan in fitting):
+            fitting += [plan for plan in self.ordered if plan.peak <= budget]
         if self._is_small:
             found = self._searched(budget, [*fitting, self.minimal])
             return found if found.peak <= budget else None
@@ -118,6 +134,12 @@ class Planner:
             found.setdefault(plan.kept, plan)
         return [self.none, *found.values()]
 
+    @cached_property
+    def ordered(self) -> list[Plan]:
+        """Plans that compute nothing again, little, and much, with values that wait for others."""
+        plans = [self.waiting, self.free, self.balanced, min(self.candidates, key=_by_peak)]
+        return [ordered(plan) for plan in dict.fromkeys(plans)]
+
     def _least_kept(self, plan: Plan, most_extra: int, wanted: frozenset[Var]) -> Plan:
         """`plan` with the least more of `wanted` kept with which it computes no more again."""
         worth, start = self._worth_keeping(plan, wanted), plan.kept
@@ -140,6 +162,12 @@ class Planner:
         if kept not in self._plans:
             self._plans[kept] = Plan(self.program, kept, late=True)
         return self._plans[kept]
+
+    def _keeping(self, plan: Plan, kept: frozenset[Var]) -> Plan:
+        """The plan with the same orders that keeps these values."""
+        if not plan.orders:
+            return self.plan_of(kept)
+        return replace(plan, kept=self._decided(kept))
 
     def _decided(self, kept: frozenset[Var]) -> frozenset[Var]:
         return (kept | self.must_keep | self._summaries) - self.must_recompute
@@ -190,13 +218,17 @@ class Planner:
         least, most = 0, len(worth)
         while least < most:
             count = (least + most + 1) // 2
-            more = self.plan_of(start | {step.var for step in worth[:count]})
+            more = self._keeping(plan, start | {step.var for step in worth[:count]})
             if fits(more):
                 plan, least = more, count
             else:
                 most = count - 1
         for step in worth[least + 1 : least + 1 + _TRIED_SINGLY]:
-            more = self.plan_of(plan.kept | {step.var})
+            more = self._keeping(plan, plan.kept | {step.var})
             if more.extra < plan.extra and fits(more):
                 plan = more
         return plan
+
+
+def _by_peak(plan: Plan) -> tuple[int, int]:
+    return plan.peak, plan.extra

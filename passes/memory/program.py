@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from relaxjax.ir.dims import Dim
@@ -340,8 +340,13 @@ class Program:
 
 def size_of(var: Var) -> int:
     """The bytes of a variable; those of unknown size are the largest."""
+    return _size_of(var.ty)
+
+
+@lru_cache(maxsize=4096)
+def _size_of(ty: Type | None) -> int:
     try:
-        size = byte_count(var.ty)
+        size = byte_count(ty)
     except UnknownCostError:
         return sys.maxsize
     return size if isinstance(size, int) else sys.maxsize

@@ -37,8 +37,8 @@ class _Writer:
         for var, again in task.inputs:
             if again:
                 names[var] = self.copies[var]
-        if task.wait is not None and not task.step.waits:
-            names[task.wait.var] = self.delayed(task.wait, binding)
+        for wait in task.added:
+            names[wait.value[0]] = self.delayed(wait, binding)
         value = substitute(binding.value, names)
         if task.again:
             copy = self.new(f"{binding.var.name}_again", binding.var)
@@ -49,8 +49,9 @@ class _Writer:
     def delayed(self, wait: Wait, binding: Binding) -> Var:
         """A value under a name for those who must not have it before its moment."""
         if wait not in self.late:
-            late = self.new(f"{wait.var.name}_late", wait.var)
-            call = get_op("relax.grad.delay")(wait.var, wait.moment)
+            var, again = wait.value
+            late = self.new(f"{var.name}_late", var)
+            call = get_op("relax.grad.delay")(self.copies[var] if again else var, wait.moment)
             self.bindings.append(VarBinding(late, call, span=binding.span))
             self.late[wait] = late
         return self.late[wait]

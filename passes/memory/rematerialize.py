@@ -103,12 +103,12 @@ def ledger_of(
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
     caller: Caller | None = None,
-    like: Program | None = None,
+    everything: Planner | None = None,
 ) -> Ledger:
     """What Rematerialize decides with these options, value by value.
 
-    With a `caller`, its memory is what counts, not that of the adjoint alone. What a program `like`
-    it knows of bindings is not found out again.
+    With a `caller`, its memory is what counts, not that of the adjoint alone. `everything` is the
+    planner of the function as it stands, if somebody has it.
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
@@ -121,33 +121,41 @@ def ledger_of(
             return temporary_bytes(whole, name)
         return temporary_bytes(whole, caller.name, donate=caller.donate)
 
-    first = Program.of(function_of(mod, name), mod, name, caller, like)
+    first = everything or planner_of(mod, name, caller)
 
     def chooser(whole: IRModule) -> Chooser:
-        is_first = whole is mod
-        program = (
-            first if is_first else Program.of(function_of(whole, name), whole, name, caller, first)
-        )
-        keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
-        return Chooser(Planner(program, keep, again), figure)
+        planner = first if whole is mod else planner_of(whole, name, caller, first.program)
+        if must_keep or must_recompute:
+            program = planner.program
+            keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
+            planner = Planner(program, keep, again)
+        return Chooser(planner, figure)
 
     def tied() -> IRModule:
         if caller is None:
             return mod
-        return with_reads_first(mod, name, caller.differentiated, first)
+        return with_reads_first(mod, name, caller.differentiated, first.program)
 
     if budget_bytes is None:
         return _by_policy(mod, tied, name, _known(policy or "free"), chooser)
     return _within(mod, tied, name, budget_bytes, chooser)
 
 
-def kept_ledger(mod: IRModule, name: str, caller: Caller) -> Ledger:
+def planner_of(
+    mod: IRModule, name: str, caller: Caller | None = None, like: Program | None = None
+) -> Planner:
+    """Of a function as it stands. What a program `like` it knows is not found out again."""
+    return Planner(Program.of(function_of(mod, name), mod, name, caller, like))
+
+
+def kept_ledger(
+    mod: IRModule, name: str, caller: Caller, everything: Planner | None = None
+) -> Ledger:
     """What keeps everything but what loops would stack in vain, where that is faster."""
     mod = with_open_caller(mod, name, caller)
-    everything = Planner(Program.of(function_of(mod, name), mod, name, caller))
+    everything = everything or planner_of(mod, name, caller)
     for lean in _lean(mod, name, everything.total, 1):
-        like = everything.program
-        one = Planner(Program.of(function_of(lean, name), lean, name, caller, like))
+        one = planner_of(lean, name, caller, everything.program)
         if one.none.peak <= _FASTER * everything.none.peak:
             return Ledger(one, one.none)
     return Ledger(everything, everything.none)

@@ -1,6 +1,6 @@
 """A program in the order in which it is written, with chosen values computed again, or later."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -17,9 +17,9 @@ Value: TypeAlias = tuple[Var, bool]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """That a task has its input `var` only once the value of `moment` is computed."""
+    """That a task has its input `value` only once that of `moment` is computed."""
 
-    var: Var
+    value: Value
     moment: Var
 
 
@@ -30,7 +30,7 @@ class Task:
     step: Step
     inputs: tuple[Value, ...]
     again: bool
-    wait: Wait | None = None
+    waits: tuple[Wait, ...] = ()  # at most one for each of its inputs
 
     @cached_property
     def value(self) -> Value:
@@ -39,10 +39,52 @@ class Task:
     @property
     def is_late(self) -> bool:
         """Whether it waits for something, or reads a copy that does."""
-        return self.wait is not None or any(again for _, again in self.inputs)
+        return bool(self.waits) or any(again for _, again in self.inputs)
+
+    @property
+    def added(self) -> tuple[Wait, ...]:
+        """The waits that its step does not have by itself."""
+        return self.waits[1:] if self.step.waits else self.waits
+
+    def wait_for(self, value: Value) -> Wait | None:
+        """What it waits for before it has one of its inputs."""
+        for wait in self.waits:
+            if wait.value == value:
+                return wait
+        return None
 
 
-def schedule(program: Program, kept: Collection[Var], late: bool = False) -> list[Task]:
+@dataclass(frozen=True, slots=True)
+class Order:
+    """That a value waits for that of `moment`, or only its copies for a `reason`.
+
+    That is the layout in which convolutions read it, the bytes that sums read it from, or what
+    they wait for without the order.
+    """
+
+    value: Value
+    reason: Hashable
+    moment: Var
+
+    def held(self, task: Task) -> Value | None:
+        """What a task has later by it."""
+        if self.reason is None and task.value == self.value:
+            tensors = [v for v in task.inputs if isinstance(v[0].ty, TensorType)]
+            free = [value for value in tensors if task.wait_for(value) is None]
+            return min(free, key=lambda value: size_of(value[0]), default=None)
+        if self.reason is None or self.value not in task.inputs:
+            return None
+        wait, layout = task.wait_for(self.value), task.step.layouts.get(self.value[0])
+        if wait is not None:
+            is_read_so = wait in task.added and wait.moment is self.reason
+        else:
+            is_read_so = task.step.is_sum if layout is None else layout == self.reason
+        return self.value if is_read_so else None
+
+
+def schedule(
+    program: Program, kept: Collection[Var], late: bool = False, orders: Iterable[Order] = ()
+) -> list[Task]:
     """The tasks of a program that keeps the forward values `kept` for its backward part.
 
     Every other one is computed again where it is needed, just before its first use, if that can
@@ -59,7 +101,39 @@ def schedule(program: Program, kept: Collection[Var], late: bool = False) -> lis
             task = _waiting(task, moments.if_early(step) if late else moments.if_alone(step))
         tasks.append(task)
         moments.pass_by(step)
+    for order in orders:
+        tasks = _in_order(tasks, order)
     return tasks
+
+
+def _in_order(tasks: list[Task], order: Order) -> list[Task]:
+    """The tasks with an order kept, if its moment needs nothing of what is to wait for it."""
+    before: list[Task] = []
+    moved: list[Task] = []
+    late: set[Value] = set()
+    for place, own in enumerate(tasks):
+        task = _holding(own, order)
+        needed = [*task.inputs, *((wait.moment, False) for wait in task.waits)]
+        is_moment = task.value == (order.moment, False)
+        if task is own and late.isdisjoint(needed):
+            before.append(task)
+        elif is_moment:
+            return tasks
+        else:
+            late.add(task.value)
+            moved.append(task)
+        if is_moment:
+            return [*before, *moved, *(_holding(task, order) for task in tasks[place + 1 :])]
+    return tasks
+
+
+def _holding(task: Task, order: Order) -> Task:
+    """The task with what it has later by an order."""
+    held = order.held(task)
+    if held is None:
+        return task
+    others = tuple(wait for wait in task.waits if wait.value != held)
+    return replace(task, waits=(*others, Wait(held, order.moment)))
 
 
 def _dropped(program: Program, kept: Collection[Var]) -> frozenset[Var]:
@@ -79,7 +153,7 @@ def _task(step: Step, copied: Collection[Var], again: bool = False) -> Task:
     inputs = tuple((v, v in copied) for v in step.inputs)
     if not (step.waits and len(inputs) == 2):
         return Task(step, inputs, again)
-    return Task(step, inputs[:1], again, Wait(*step.inputs))
+    return Task(step, inputs[:1], again, (Wait(inputs[0], step.inputs[1]),))
 
 
 def extra_flops(tasks: Collection[Task]) -> int:
@@ -97,6 +171,8 @@ class _Copier:
 
     def copies(self, user: Step, moments: Moments) -> Iterator[Task]:
         """The copies that a step needs, in order."""
+        if self.dropped.isdisjoint(user.inputs):
+            return
         steps = list(self._missing(user.inputs))
         moment = moments.before(steps) if steps else None
         if moment is None:
@@ -129,9 +205,9 @@ def _waiting(task: Task, moment: Var | None) -> Task:
 
     Of one that writes into a tensor, it is that: XLA has room for it from when it can be had.
     """
-    tensors = [var for var, _ in task.inputs if isinstance(var.ty, TensorType)]
-    writes = task.step.is_written and task.wait is None and not task.inputs[0][1]
+    tensors = [value for value in task.inputs if isinstance(value[0].ty, TensorType)]
+    writes = task.step.is_written and not task.waits and not task.inputs[0][1]
     if moment is None or not tensors or (task.is_late and not writes):
         return task
-    var = tensors[0] if writes else min(tensors, key=size_of)
-    return replace(task, wait=Wait(var, moment))
+    value = tensors[0] if writes else min(tensors, key=lambda value: size_of(value[0]))
+    return replace(task, waits=(Wait(value, moment),))

@@ -10,7 +10,12 @@ from relaxjax.passes.memory.estimate import most_at_a_time
 from relaxjax.passes.memory.loop_pairs import has_loops
 from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.program import MemoryPlanError
-from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
+from relaxjax.passes.memory.rematerialize import (
+    kept_ledger,
+    ledger_of,
+    planner_of,
+    rematerialized,
+)
 
 from .fuse_train_step import ADJOINT, TRAIN_STEP
 from .simple_adjoint import legalised
@@ -50,10 +55,10 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
         return mod
     opened = with_open_caller(mod, name, caller)
     try:
-        plan = kept_ledger(opened, name, caller).plan
+        everything = planner_of(opened, name, caller)
+        plan = kept_ledger(opened, name, caller, everything).plan
         if plan.peak >= _LARGE:
-            like = plan.program
-            free = ledger_of(opened, name, policy="free", caller=caller, like=like).plan
+            free = ledger_of(opened, name, policy="free", caller=caller, everything=everything).plan
             plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod

@@ -97,8 +97,12 @@ def test_what_takes_no_memory_of_its_own(lines: tuple[str, ...], buffers: int) -
     assert 0.9 * taken <= plan.size <= 1.1 * taken
 
 
-def test_what_loops_need_inside_counts_while_they_run() -> None:
-    """A step of this one takes 64 times what it carries, which is all that the loop gives."""
+@pytest.mark.parametrize("after", ["out[0]", "R.matmul(out[0], w)"], ids=["alone", "as large"])
+def test_what_loops_need_inside_counts_while_they_run(after: str) -> None:
+    """A step of this one takes 64 times what it carries, which is all that the loop gives.
+
+    What comes after it takes the same bytes.
+    """
     mod = parse_functions(
         f"""
         @R.function
@@ -109,7 +113,7 @@ def test_what_loops_need_inside_counts_while_they_run() -> None:
                 b = R.matmul(a, R.permute_dims(w))
                 return (R.tanh(b), ())
             out = R.scan(step, x, (), length=8)
-            loss = R.max(out[0])
+            loss = R.max({after})
             return (loss, (out[0],))
         """
     )
