@@ -2,13 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
+from relaxjax.ir.derivatives import (
+    CUSTOM_GRADIENT,
+    CUSTOM_JVP,
+    carries_gradient,
+    own_derivatives,
+)
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.walk import free_vars, used_vars
 from relaxjax.ops.tangent import has_tangent_rule
+from relaxjax.passes.structure.eta_expand import closure_calling
 
 from .inlining import inline_closures
 
@@ -38,8 +44,17 @@ def active_params(function: Function, args: Sequence[Expr], active: set[Var]) ->
 
 
 def module_functions(mod: IRModule) -> dict[Expr, Function]:
-    """The Relax functions of a module, by the variables that name them."""
-    return {var: f for var, f in mod.functions.items() if isinstance(f, Function)}
+    """The Relax functions of a module, by the variables that name them, for loops to go over.
+
+    Those with a derivative of their own are called, so that it holds there too.
+    """
+    functions: dict[Expr, Function] = {}
+    for var, function in mod.functions.items():
+        if isinstance(function, Function):
+            called = closure_calling(var) if own_derivatives(function) else function
+            assert isinstance(called, Function)
+            functions[var] = called
+    return functions
 
 
 def local_functions(bindings: Sequence[Binding]) -> dict[Expr, Function]:

@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.walk import global_vars
 from relaxjax.lowering import to_jax
 from relaxjax.ops.jax_functions import call_jax
 
@@ -28,10 +29,12 @@ _MONOIDS: Mapping[str, Callable[..., Any]] = {
 def fold_to_differentiate(call: Call, combine: Function) -> Expr | None:
     """`lax.reduce` by `combine` as sums, products and extremes, or as a tree of its calls.
 
-    None where it is not known how many elements are folded.
+    None where it is not known how many elements are folded, and where functions of the module are
+    called for it, which may have derivatives of their own.
     """
     count, axes = len(call.args) // 2, tuple(call.attrs["dimensions"])
-    if not all(_is_known(operand, axes) for operand in call.args[1 : 1 + count]):
+    known = all(_is_known(operand, axes) for operand in call.args[1 : 1 + count])
+    if not known or list(global_vars(combine)):
         return None
     both = to_jax(IRModule({"combine": combine}), "combine")
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping
 
+from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -39,12 +40,20 @@ def with_callers(
 
 
 def called_only(mod: IRModule) -> dict[str, list[Call]]:
-    """The calls of each private function that is never used as a value."""
+    """The calls of each private function that is never used as a value.
+
+    Functions that have derivatives of their own, and these derivatives, are not among them: they
+    take and return what belongs together.
+    """
+    functions = mod.relax_functions()
+    derivatives = {name for function in functions.values() for name in own_derivatives(function)}
     calls: dict[str, list[Call]] = {
-        name: [] for name, f in mod.relax_functions().items() if f.global_symbol is None
+        name: []
+        for name, f in functions.items()
+        if f.global_symbol is None and name not in derivatives and not own_derivatives(f)
     }
     mentions = Counter[str]()
-    for function in mod.relax_functions().values():
+    for function in functions.values():
         for expr in post_order(function):
             if isinstance(expr, GlobalVar):
                 mentions[expr.name] += 1

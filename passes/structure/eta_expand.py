@@ -77,14 +77,14 @@ def EtaExpand(
 def _expanded(expr: Expr, kinds: tuple[type[Expr], ...]) -> Expr:
     """`expr` with functions of some kinds, where they are values, as closures."""
     if isinstance(expr, kinds):
-        return _closure(expr)
+        return closure_calling(expr)
     if isinstance(expr, Call):
         args = kept(expr.args, (_expanded(arg, kinds) for arg in expr.args))
         return replace(expr, args=args)
     return map_children(expr, lambda child: _expanded(child, kinds))
 
 
-def _closure(function: Expr) -> Expr:
+def closure_calling(function: Expr) -> Expr:
     """A closure that calls a function, itself where its parameters are unknown."""
     ty = function.ty
     if not isinstance(ty, FuncType) or ty.params is None:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable
 
+from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.inline import inline_functions, reached
@@ -19,7 +20,8 @@ CostModel = Callable[[Function, int], bool]
 def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule:
     """Put the bodies of functions with the attribute `inline` in the place of their calls.
 
-    Functions that call themselves stay. A private function that nothing calls any more goes.
+    Functions that call themselves stay, and so do those with a derivative of their own, which a
+    body does not have. A private function that nothing calls any more goes.
 
     Args:
         cost_model: says of every other function, and of how often it is called, whether to inline
@@ -56,10 +58,11 @@ def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule
 
 
 @pass_factory(opt_level=0)
-def InlinePrivateFunctions(mod: IRModule) -> IRModule:
+def InlinePrivateFunctions(mod: IRModule, differentiated: bool = False) -> IRModule:
     """Put the bodies of private functions in the place of their calls.
 
-    Functions that call themselves stay.
+    Functions that call themselves stay. So do those with a derivative of their own, which a body
+    does not have, unless the program is `differentiated` and nothing will ask for it.
 
     Before:
 
@@ -83,13 +86,20 @@ def InlinePrivateFunctions(mod: IRModule) -> IRModule:
             return z
     """
     private = [name for name, f in mod.relax_functions().items() if f.global_symbol is None]
-    return inlined(mod, private)
+    return inlined(mod, private, differentiated)
 
 
-def inlined(mod: IRModule, names: list[str]) -> IRModule:
-    """`mod` with some functions inlined, and without those of them that nothing uses any more."""
+def inlined(mod: IRModule, names: list[str], differentiated: bool = False) -> IRModule:
+    """`mod` with some functions inlined, and without those of them that nothing uses any more.
+
+    Those with a derivative of their own are inlined only where all is `differentiated`.
+    """
     functions = mod.relax_functions()
-    candidates = {name: functions[name] for name in names}
+    candidates = {
+        name: functions[name]
+        for name in names
+        if differentiated or not own_derivatives(functions[name])
+    }
     chosen = {n: f for n, f in candidates.items() if n not in reached(n, functions)}
     changed: dict[str, Function] = {}
     for name, function in functions.items():

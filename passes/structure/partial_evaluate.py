@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, Constant, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr, VarBinding
 from relaxjax.ir.inline import inline_functions, open_calls, reached
@@ -22,7 +23,8 @@ def PartialEvaluate(function: Function, mod: IRModule, max_bindings: int = 1000)
     """Open calls, choose branches and fold constants until only what needs the arguments is left.
 
     A function that calls itself is opened as long as it is given constants, so that recursion over
-    a known number unrolls. Constants are folded as FoldConstant does.
+    a known number unrolls. Calls of functions with derivatives of their own stay. Constants are
+    folded as FoldConstant does.
 
     Args:
         max_bindings: calls are opened only as long as the function holds no more bindings.
@@ -69,7 +71,11 @@ def PartialEvaluate(function: Function, mod: IRModule, max_bindings: int = 1000)
     """
     functions = mod.relax_functions()
     types = {var.name: var.ty for var in mod.functions}
-    finite = {name: f for name, f in functions.items() if name not in reached(name, functions)}
+    finite = {
+        name: f
+        for name, f in functions.items()
+        if name not in reached(name, functions) and not own_derivatives(f)
+    }
     if _size(function) <= max_bindings:
         function = inline_functions(function, finite)
     while True:
@@ -108,7 +114,8 @@ def _opened(function: Function, mod: IRModule) -> Function:
             case Var() as var:
                 return closures.get(var)
             case GlobalVar(name=name) if any(isinstance(arg, Constant) for arg in call.args):
-                return functions.get(name)
+                called = functions.get(name)
+                return None if called is None or own_derivatives(called) else called
             case _:
                 return None
 

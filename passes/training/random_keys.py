@@ -1,10 +1,11 @@
 """Random keys for operators that draw numbers in training: one comes in, a new one goes out."""
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from itertools import count
 
 from relaxjax.ir.builder import Names, make_function
+from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr, VarBinding
@@ -28,8 +29,22 @@ def with_keys(mod: IRModule, names: Iterable[str]) -> IRModule:
     """
     named = set(names)
     keyed = {name: _keyed_var(mod, name) for name in _drawing(mod, named)}
+    _check_own_derivatives(mod, keyed)
     changes = {name: _with_key(mod, name, name in named, keyed) for name in keyed}
     return mod.with_functions(changes) if changes else mod
+
+
+def _check_own_derivatives(mod: IRModule, keyed: Container[str]) -> None:
+    """A function and its derivatives take the same, so that none can be given a key."""
+    for name, function in mod.relax_functions().items():
+        derivatives = own_derivatives(function)
+        changed = [one for one in (name, *derivatives) if one in keyed]
+        if derivatives and changed:
+            raise ValueError(
+                f"`{changed[0]}` draws random numbers in training, and `{derivatives[0]}` is a "
+                f"derivative of `{name}`'s own, which knows nothing of a key: draw the numbers "
+                "outside, and let both take them as a parameter"
+            )
 
 
 def draws(function: Function) -> bool:

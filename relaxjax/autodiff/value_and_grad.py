@@ -28,6 +28,7 @@ from relaxjax.passes import (
 from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
+from .rest import Rest
 
 LOSS, ADJOINT = "loss", "loss_adjoint"
 
@@ -61,7 +62,7 @@ class ValueAndGrad:
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums)
-        program = self._program(arguments)
+        program, rest = self._program(arguments)
         arrays = [arguments.leaves[place] for place in arguments.traced]
         adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
@@ -69,24 +70,27 @@ class ValueAndGrad:
         values = map(_promoting, leaves, program.weak)
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)
+        if self.has_aux:
+            value = value[0], rest.together(value[1])
         return value, jax.tree.unflatten(arguments.wanted_tree, found)
 
     def module(self, *args: Any, **kwargs: Any) -> IRModule:
         """The module with the function `loss_adjoint` for arguments like these."""
         arguments = sort_arguments(self.function, args, kwargs, self.argnums)
-        return self._adjoint(self._program(arguments), arguments)
+        return self._adjoint(self._program(arguments)[0], arguments)
 
-    def _program(self, arguments: Arguments) -> JaxProgram:
-        places = arguments.traced
+    def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
+        """The program of the arrays, and what else the function returns beside the loss."""
+        places, rest = arguments.traced, Rest()
 
         def on_arrays(*arrays: Any) -> Any:
             result = arguments.call(self.function, arrays)
             _check_result(result, self.has_aux)
-            return tuple(result) if self.has_aux else result
+            return (result[0], rest.apart(result[1])) if self.has_aux else result
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
-        return traced(on_arrays, arrays, names, name=LOSS)
+        return traced(on_arrays, arrays, names, name=LOSS), rest
 
     def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
         """The backward program: written by Gradient, simplified, legalised, its memory planned.
@@ -105,7 +109,7 @@ class ValueAndGrad:
             ChannelsLast(),
             Gradient(LOSS, wanted, lazy=True),
             DeadCodeElimination([ADJOINT]),
-            InlinePrivateFunctions(),
+            InlinePrivateFunctions(differentiated=True),
             SimplifyGradient(),
             LegalizeOps(),
             CanonicalizeBindings(),

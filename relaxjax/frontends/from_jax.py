@@ -16,7 +16,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.lax import JaxSymbols, aval_of, read_jaxpr, type_of, x64_enabled, x64_for
 
-from .own_rules import OwnRules
+from .own_rules import OwnRules, known_as
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _traced(
         inputs = [*inner.constvars, *inner.invars]
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
-    module = _module(program, labels, symbols, OwnRules(name, once=captures), name)
+    module = _module(program, labels, symbols, OwnRules(name, once=captures), name, captured)
     run = core.jaxpr_as_fun(program)
     weak = tuple(aval.weak_type for aval in closed.out_avals)
     return JaxProgram(module, run, captured, jax.tree.structure(results), weak)
@@ -156,18 +156,26 @@ def _check_array(leaf: Any, name: str) -> None:
 
 
 def _module(
-    program: Any, labels: Sequence[str], symbols: JaxSymbols, rules: OwnRules, name: str
+    program: Any,
+    labels: Sequence[str],
+    symbols: JaxSymbols,
+    rules: OwnRules,
+    name: str,
+    captured: Sequence[Any],
 ) -> IRModule:
-    """The module of a closed jaxpr."""
+    """The module of a closed jaxpr, whose first parameters are the arrays that were captured."""
     unique = Names()
     params = [
         Var(unique.unique(label), type_of(var.aval, symbols))
         for label, var in zip(labels, program.jaxpr.invars, strict=True)
     ]
+    around = known_as(captured, params)
     builder = BlockBuilder()
     with builder.function(name, params):
         with builder.dataflow():
-            read = read_jaxpr(program, params, builder, symbols=symbols, own_rule=rules)
+            read = read_jaxpr(
+                program, params, builder, symbols=symbols, own_rule=rules, around=around
+            )
             results = [builder.emit_output(result) for result in read]
         builder.emit_func_output(results[0] if len(results) == 1 else Tuple(tuple(results)))
     return builder.get().with_functions({name: rules.module[name] for name in rules.module})

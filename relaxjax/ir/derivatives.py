@@ -10,12 +10,16 @@ from .walk import global_vars
 CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
 
 
+def own_derivatives(function: Function) -> list[str]:
+    """The functions of the module that are a function's derivatives, in the place of its body's."""
+    attrs = (CUSTOM_GRADIENT, CUSTOM_JVP)
+    return [function.attrs[attr] for attr in attrs if attr in function.attrs]
+
+
 def named_functions(function: Function) -> Iterator[str]:
     """The functions of the module that a function calls, or has for derivatives."""
     yield from (var.name for var in global_vars(function))
-    for attr in (CUSTOM_GRADIENT, CUSTOM_JVP):
-        if attr in function.attrs:
-            yield function.attrs[attr]
+    yield from own_derivatives(function)
 
 
 def carries_gradient(ty: Type | None) -> bool:

@@ -31,9 +31,9 @@ def legalize(
 ) -> IRModule:
     """`mod` with its calls of `relax.*` operators spelt out as calls of `lax.*`.
 
-    A call stays as it is, and runs all the same, if its operator has effects or no lowering, or
-    places a value on a device, or if JAX cannot trace it from its types alone. Where nothing is to
-    be done, the result is `mod`.
+    A call stays as it is, and runs all the same, if its operator has effects or no lowering, places
+    a value on a device or forbids to differentiate by it, or if JAX cannot trace it from its types
+    alone. Where nothing is to be done, the result is `mod`.
 
     Args:
         mod: the module.
@@ -85,7 +85,7 @@ class _Legalization:
         return None if seq is None else _emitted(seq, builder)
 
     def covers(self, op: Op) -> bool:
-        traceable = op.pure and not {"data_dependent", "placement"} & set(op.facts)
+        traceable = op.pure and not {"data_dependent", "placement", "steers"} & set(op.facts)
         return traceable and not op.name.startswith("lax.") and op.name not in self.skipped
 
     def alone(self, call: Call) -> SeqExpr | None:

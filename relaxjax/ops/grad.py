@@ -1,9 +1,12 @@
 """Operators that only backward programs use, and marks that steer differentiation."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax import lax
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
@@ -11,7 +14,7 @@ from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.types import TensorType, Type
 
 from .cost_rules import MOVES, VIEWS
-from .declare import op
+from .declare import OpError, op
 from .emit import call
 from .index import gather_slices, taken_type
 from .rearranging import LIKE_DATA
@@ -19,8 +22,17 @@ from .shapes import require_adjoint
 from .sugar import sugar
 
 
-def mark(name: str, doc: str, gradient: GradientRule | NoGradient | None) -> Op:
-    """An operator whose value is its argument, of any type."""
+def mark(
+    name: str,
+    doc: str,
+    gradient: GradientRule | NoGradient | None,
+    lower: Callable[[Any], Any] = lambda input: input,
+    stays: bool = False,
+) -> Op:
+    """An operator whose value is its argument, of any type.
+
+    Where `lower` cannot say in `lax` how it is differentiated, it `stays` in legalised programs.
+    """
 
     def infer(input: Expr) -> Type:
         assert input.ty is not None
@@ -30,20 +42,48 @@ def mark(name: str, doc: str, gradient: GradientRule | NoGradient | None) -> Op:
     return op(
         f"relax.grad.{name}",
         layout=LIKE_DATA,
-        lower=lambda input: input,
+        lower=lower,
         gradient=gradient,
         precision="follow",
         fusion="elementwise",
-        facts={"identity": True},
+        facts={"identity": True, "steers": True} if stays else {"identity": True},
         cost=VIEWS,
     )(infer)
 
 
-no_grad = mark("no_grad", "`input`, through which no gradient flows.", ZERO_GRADIENT)
+@jax.custom_jvp
+def _closed_over(array: Any) -> Any:
+    return array
+
+
+@_closed_over.defjvp
+def _refuse(primals: Any, tangents: Any) -> Any:
+    raise OpError(
+        "nothing can be differentiated by an array that a function with a rule of its own has from "
+        "around it: hand it to the function as an argument, so that its rule says what to do"
+    )
+
+
+def _closed_over_arrays(input: Any) -> Any:
+    """`input`, by whose numbers JAX refuses to differentiate too."""
+    return jax.tree.map(lambda leaf: _closed_over(leaf) if _varies(leaf) else leaf, input)
+
+
+def _varies(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and bool(jnp.issubdtype(leaf.dtype, jnp.inexact))
+
+
+def _stopped(input: Any) -> Any:
+    return jax.tree.map(lambda leaf: lax.stop_gradient(leaf) if _varies(leaf) else leaf, input)
+
+
+no_grad = mark("no_grad", "`input`, through which no gradient flows.", ZERO_GRADIENT, _stopped)
 closed_over = mark(
     "closed_over",
     "`input`, by which nothing can be differentiated: a rule for the rest leaves it out.",
     None,
+    _closed_over_arrays,
+    stays=True,
 )
 start_checkpoint = mark(
     "start_checkpoint",

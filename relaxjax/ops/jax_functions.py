@@ -15,6 +15,8 @@ from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
 from .sugar import sugar
 
 _INSTEAD = {
+    "jax.custom_jvp": "Call the function without it, which is its attribute `fun`, in a function "
+    "of the module, and give that one the rule by the pass CustomGradient",
     "jax.custom_vjp": "Call the function without it, which is its attribute `fun`, in a function "
     "of the module, and give that one the rule by the pass CustomGradient",
     "jax.lax.custom_linear_solve": "Solve by jax.scipy.linalg.lu_factor and lu_solve, or read the "
@@ -30,9 +32,9 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
     prints, differentiates and runs like everything else. Its result is a tensor, or tensors in
     tuples and lists.
 
-    A rule by `jax.custom_vjp` would be lost, so it is refused: `CustomGradient` gives one to a
-    function of the module. So would that of `jax.lax.custom_linear_solve`, as `jnp.linalg.solve`
-    has it.
+    A rule of the user's by `jax.custom_vjp` or `jax.custom_jvp` would be lost, so it is refused:
+    `CustomGradient` gives one to a function of the module. So would that of
+    `jax.lax.custom_linear_solve`, as `jnp.linalg.solve` has it.
     """
     name = getattr(function, "__name__", repr(function))
     try:

@@ -50,6 +50,20 @@ def test_something_beside_the_loss() -> None:
     chex.assert_trees_all_close(gradients, (expected[1], expected[0][1]), rtol=1e-5, atol=1e-7)
 
 
+def test_what_is_no_array_beside_the_loss_stays_as_it_is() -> None:
+    mark = object()
+
+    def function(x: Any) -> Any:
+        return jnp.sum(x), {"name": "sum", "count": 3, "mark": mark, "last": x, "none": None}
+
+    ours, theirs = (grad(function, has_aux=True)(X) for grad in (relaxjax.grad, jax.grad))
+    assert ours[1].pop("mark") is theirs[1].pop("mark") is mark
+    assert ours[1].pop("name") == theirs[1].pop("name") == "sum"
+    assert isinstance(ours[1]["count"], int)
+    assert isinstance(theirs[1]["count"], int)
+    chex.assert_trees_all_equal(ours, theirs)
+
+
 def test_what_is_no_array_stays_as_it_is() -> None:
     found = relaxjax.grad(loss)(PARAMS, X, Y, power=3)
     chex.assert_trees_all_close(found, jax.grad(loss)(PARAMS, X, Y, power=3), rtol=1e-5, atol=1e-7)
@@ -326,3 +340,16 @@ def test_images_are_computed_with_their_channels_last() -> None:
         assert "(2, 6, 6, 16)" in ours.module(kernels, x).script()
     with lowering_for("cuda"):
         assert "(2, 6, 6, 16)" not in ours.module(kernels, x).script()
+
+
+def test_a_convolution_with_a_rule_of_its_own_keeps_it() -> None:
+    """Where layouts change, too."""
+    backward = jax.custom_vjp(lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"))
+    backward.defvjp(lambda x, w: (backward(x, w), (x, w)), lambda kept, g: kept)
+
+    def convolved(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jnp.sum(backward(x, w))
+
+    x, w = (np.full(shape, 0.5, "float32") for shape in ((2, 16, 6, 6), (16, 16, 3, 3)))
+    with lowering_for("cpu"):
+        chex.assert_trees_all_equal(relaxjax.grad(convolved, (0, 1))(x, w), (x, w))

@@ -1,6 +1,7 @@
 """Functions written in JAX as modules: their programs, names, nesting, and derivatives."""
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -324,13 +325,84 @@ def test_a_rule_leaves_out_what_its_function_has_from_around_it() -> None:
         relaxjax.grad(by_both, 1)(X, X)
 
 
-def test_a_rule_cannot_use_what_the_function_around_it_computes() -> None:
-    def by_both(x: jax.Array, slope: jax.Array) -> jax.Array:
-        return jnp.sum(_scaled(2.0, slope)(x))
+def _given(x: jax.Array, slope: jax.Array) -> jax.Array:
+    return jnp.sum(_scaled(2.0, slope)(x))
+
+
+def _computed_for_the_rule_alone(x: jax.Array, slope: jax.Array) -> jax.Array:
+    return jnp.sum(_scaled(2.0, jnp.sin(jnp.tanh(slope)))(x))
+
+
+def _twice(x: jax.Array, slope: jax.Array) -> jax.Array:
+    once = _scaled(slope, jnp.sin(slope))(x)
+    return jnp.sum(_scaled(slope, jnp.cos(slope) * jnp.sin(slope))(once))
+
+
+def _in_other_rules(x: jax.Array, slope: jax.Array) -> jax.Array:
+    inner = _scaled(2.0, jnp.sin(slope))
+    outer = jax.custom_vjp(lambda x: inner(x))
+    outer.defvjp(lambda x: (outer(x), x), lambda x, g: jax.vjp(inner, x)[1](g))
+    return jnp.sum(outer(x))
+
+
+def _by_tangents(x: jax.Array, slope: jax.Array) -> jax.Array:
+    steep = jnp.sin(slope)
+    scaled = jax.custom_jvp(lambda x: x * slope)
+    scaled.defjvp(lambda primals, tangents: (primals[0] * slope, tangents[0] * steep))
+    return jnp.sum(scaled(x))
+
+
+def _of_a_gradient(x: jax.Array, factor: jax.Array) -> Any:
+    """JAX takes the factor for an operand when it traces the function for the gradient."""
+    scaled = jax.custom_vjp(lambda x: x * factor)
+    scaled.defvjp(lambda x: (scaled(x), x), lambda x, g: (g * jnp.cos(x),))
+    value, slope = jax.value_and_grad(lambda x: jnp.sum(jax.jit(scaled)(x)))(x)
+    return value + jnp.sum(slope**2)
+
+
+AROUND = [_given, _computed_for_the_rule_alone, _twice, _in_other_rules, _by_tangents]
+
+
+@pytest.mark.parametrize("function", [*AROUND, _of_a_gradient])
+def test_a_rule_uses_what_the_function_around_it_computes(function: Callable[..., Any]) -> None:
+    slope = np.linspace(0.5, 1.5, X.size, dtype="float32").reshape(X.shape)
+    expected = jax.jit(jax.grad(function))(X, slope)
+    chex.assert_trees_all_close(jax.jit(relaxjax.grad(function))(X, slope), expected, rtol=1e-6)
+    mod = Gradient("main", "x")(from_jax(function, X, slope))
+    _, (found,) = to_jax(mod, "main_adjoint")(X, slope)
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)
+    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
+        relaxjax.grad(function, 1)(X, slope)
+
+
+def test_a_rule_uses_what_is_around_all() -> None:
+    @jax.jit
+    def slopes(x: jax.Array, slope: jax.Array) -> Any:
+        steep = jnp.sin(slope)
+        return relaxjax.grad(lambda x: jnp.sum(_scaled(steep, steep)(x)))(x)
+
+    chex.assert_trees_all_close(slopes(X, X), np.sin(X), rtol=1e-6)
+
+
+def test_a_rule_in_a_loop_cannot_use_what_is_computed_before_it() -> None:
+    def looped(x: jax.Array, slope: jax.Array) -> jax.Array:
+        scaled = _scaled(2.0, slope)
+        return jnp.sum(jax.lax.fori_loop(0, 3, lambda _, x: scaled(x), x))
 
     message = r"the rule of `function` uses an array of the function around it, of type float32\[2"
     with pytest.raises(UnsupportedPrimitiveError, match=message):
-        from_jax(by_both, X, X)
+        from_jax(looped, X, X)
+
+
+def test_an_inner_function_cannot_use_what_only_a_loop_around_it_knows() -> None:
+    """JAX counts it among the constants of the inner one."""
+
+    def looped(x: jax.Array, factor: jax.Array) -> jax.Array:
+        return jnp.sum(jax.lax.fori_loop(0, 3, lambda _, x: x + _of_a_gradient(x, factor), x))
+
+    message = "a function inside of the one that is read uses an array from around it"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        from_jax(looped, X, X)
 
 
 def test_gradients_by_jax_of_branches_that_keep_different_values() -> None:

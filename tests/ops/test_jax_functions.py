@@ -113,17 +113,26 @@ straight = jax.custom_vjp(rounded)
 straight.defvjp(lambda x: (jnp.round(x), None), lambda _, g: (g,))
 
 
+forward = jax.custom_jvp(rounded)
+forward.defjvp(lambda primals, tangents: (jnp.round(primals[0]), tangents[0]))
+
+
+@pytest.mark.parametrize("rule", [straight, forward])
 @pytest.mark.parametrize("deep", [False, True])
-def test_a_rule_of_jax_for_going_back_is_not_lost(deep: bool) -> None:
+def test_a_rule_of_the_user_s_is_not_lost(deep: bool, rule: Any) -> None:
     """It is refused, and the pass that gives such rules is named; the function itself is taken."""
     x = Var("x", TensorType((3,), "float32"))
 
     def function(x: jax.Array) -> Any:
-        return jax.lax.map(straight, x) if deep else jax.jit(straight)(x)
+        return jax.lax.map(rule, x) if deep else jax.jit(rule)(x)
 
-    with pytest.raises(OpError, match=r"a rule by jax\.custom_vjp in it would be lost"):
+    kind = type(rule).__name__
+    with pytest.raises(
+        OpError, match=rf"a rule by jax\.{kind} in it would be lost\. Call the func"
+    ):
         call_jax(function, x)
-    assert call_jax(rounded, x).ty == x.ty
+    assert call_jax(rule.fun, x).ty == x.ty
+    assert call_jax(jax.nn.relu, x).ty == x.ty
 
 
 def test_a_linear_system_is_refused_and_not_taken_for_constant() -> None:

@@ -304,6 +304,12 @@ def test_programs_of_several_devices_are_refused() -> None:
         read_function(mapped, X)
 
 
+def test_what_is_put_on_a_device_is_refused() -> None:
+    message = "its parameter `devices` is of type .*Put arrays on devices outside of what is read"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        read_function(lambda x: jax.device_put(x, jax.devices()[0]), X)
+
+
 def test_general_reductions_of_windows_are_refused() -> None:
     """Their computation is a program in a parameter."""
 

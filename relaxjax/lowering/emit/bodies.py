@@ -273,8 +273,8 @@ class Body:
         operands = list(map(self.operand, expr.args))
         if expr.op.name.startswith("lax."):
             return call_text(expr, operands, self.symbol)
-        if "placement" in expr.op.facts:
-            return operands[0].text  # plain JAX runs where its arrays are
+        if {"placement", "steers"} & set(expr.op.facts):
+            return operands[0].text  # plain JAX runs where its arrays are, and is there to be run
         form = RELAX_FORMS.get(expr.op.name)
         writing = Writing(expr.op.name, operands, expr.attrs, expr.ty, self.symbol)
         text = None if form is None else form(writing)

@@ -16,6 +16,7 @@ from .inlining import depends_on_inputs as depends_on_inputs
 from .inlining import has_own_tangent as has_own_tangent
 from .inlining import lost_rule as lost_rule
 from .inlining import standing_for as standing_for
+from .reader import Found as Found
 from .reader import OwnRule as OwnRule
 from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
 from .symbols import JaxSymbols as JaxSymbols

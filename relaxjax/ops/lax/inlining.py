@@ -1,5 +1,6 @@
 """Jaxprs inside jaxprs: which equations only wrap a program, and which a result depends on."""
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -24,9 +25,13 @@ _WRAPPERS = {
 }
 
 _RULES_BESIDE_BODIES = {
+    "custom_jvp_call": "jax.custom_jvp",
     "custom_vjp_call": "jax.custom_vjp",
     "custom_linear_solve": "jax.lax.custom_linear_solve",
 }
+
+
+_JAX = os.path.dirname(jax.__file__)
 
 
 def open_program(closed: Any) -> Program:
@@ -99,15 +104,26 @@ def has_own_tangent(eqn: Any) -> bool:
 
 
 def lost_rule(program: Any) -> str | None:
-    """What in JAX gave a derivative to a body that does not tell it, if any does inside."""
+    """What in JAX gave a derivative to a body that does not tell it, if any does inside.
+
+    The bodies of functions of JAX's own with tangents, such as `jax.nn.relu`, tell them.
+    """
     jaxpr, _ = open_program(program)
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _RULES_BESIDE_BODIES:
+        if eqn.primitive.name in _RULES_BESIDE_BODIES and not _is_of_jax(eqn):
             return _RULES_BESIDE_BODIES[eqn.primitive.name]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
     parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
     inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
     return next((name for name in inside if name), None)
+
+
+def _is_of_jax(eqn: Any) -> bool:
+    """Whether JAX wrote the function, with tangents of its own, that an equation calls."""
+    if eqn.primitive.name != "custom_jvp_call":
+        return False
+    place: str = eqn.params["call_jaxpr"].jaxpr.debug_info.func_src_info
+    return f" at {_JAX}{os.sep}" in place
 
 
 def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[list[Any], set[Any]]:
@@ -116,9 +132,13 @@ def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[lis
     With `whole`, a function with a derivative of its own needs all of its operands: the derivative
     may look at what the function itself does not.
     """
-    live = {
-        atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want and _is_var(atom)
-    }
+    atoms = [atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want]
+    return needed_for(jaxpr, atoms, whole)
+
+
+def needed_for(jaxpr: Any, atoms: Sequence[Any], whole: bool) -> tuple[list[Any], set[Any]]:
+    """The equations that any atoms of a program depend on, as `needed` gives them for results."""
+    live = set(filter(_is_var, atoms))
     kept = []
     for eqn in reversed(jaxpr.eqns):
         outs = [var in live for var in eqn.outvars]

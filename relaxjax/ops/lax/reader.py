@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.core import Tracer
 from jax.extend import core, source_info_util
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -17,19 +18,23 @@ from relaxjax.ir.types import TensorType, TupleType
 
 from . import control
 from .avals import is_key, type_of
-from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed, open_program
+from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for, open_program
 from .lowering import written_params
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .training_forms import place_of
 
 Hint = Callable[[str], str]
-# Given an equation that calls a function with a derivative of its own, and its operands: the call.
-OwnRule = Callable[[Any, list[Expr]], Call]
+# Given an array that JAX traced in a program around this one: what it is here, if that is known.
+Found = Callable[[Any], Expr | None]
+# Given an equation that calls a function with a derivative of its own, its operands, and where to
+# find what else its rule uses: the call.
+OwnRule = Callable[[Any, list[Expr], Found], Call]
 
 
 # What to do about primitives that name devices.
 _INSTEAD = {
+    "device_put": ". Put arrays on devices outside of what is read",
     "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
     "sharding_constraint": ". Constrain arguments and results, outside of what is read",
 }
@@ -69,34 +74,63 @@ class Reader:
         self.spans = spans
         self.own_rule = own_rule
         self.keeps: Keeps | None = None
+        self.scopes: list[Found] = []
+
+    def found(self, array: Any) -> Expr | None:
+        """What an array is here that JAX traced in one of the programs that are being read."""
+        exprs = (scope(array) for scope in reversed(self.scopes))
+        return next((expr for expr in exprs if expr is not None), None)
 
     def read(
         self, program: Program, args: Sequence[Expr], wanted: Sequence[bool]
     ) -> list[Expr | None]:
         """Emit what the wanted results need; one expression for each, None for the others."""
         jaxpr, consts = program
-        equations, live = needed(jaxpr, wanted, whole=self.own_rule is not None)
+        values = dict(zip(jaxpr.constvars, consts, strict=True))
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
-        for var, value in zip(jaxpr.constvars, consts, strict=True):
-            if var in live:
-                env[var] = self.constant(value, var.aval)
 
         def read(atom: Any) -> Any:
             if isinstance(atom, core.Literal):
                 return self.constant(atom.val, atom.aval)
+            if atom not in env and atom in values:
+                env[atom] = self.constant(values[atom], atom.aval)
             return env.get(atom)  # None for what a program inside does not need
 
-        for eqn in equations:
-            outs = [var in live for var in eqn.outvars]
-            span = source_span(eqn) if self.spans else None
-            with located(span), self.builder.origin(span):
-                results = self.equation(eqn, read, outs)
-                if self.keeps is not None and self.keeps(eqn):
-                    results = [self.marked(result, "start_checkpoint") for result in results]
-            env.update(zip(eqn.outvars, results, strict=True))
+        def emit(atoms: Sequence[Any]) -> None:
+            """Emit what some atoms need and is not there yet."""
+            equations, live = needed_for(jaxpr, atoms, whole=self.own_rule is not None)
+            for eqn in equations:
+                outs = [var in live and env.get(var) is None for var in eqn.outvars]
+                if any(outs) or eqn.effects:
+                    found = zip(eqn.outvars, self.spanned(eqn, read, outs), strict=True)
+                    env.update((var, value) for var, value in found if env.get(var) is None)
+
+        def found(array: Any) -> Expr | None:
+            var = getattr(array, "val", None)
+            if not isinstance(var, core.Var):
+                return None
+            emit([var])
+            value: Expr | None = read(var)
+            return value
+
+        self.scopes.append(found)
+        results = [atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want]
+        emit(results)
+        self.scopes.pop()
         return [
             read(atom) if want else None for atom, want in zip(jaxpr.outvars, wanted, strict=True)
         ]
+
+    def spanned(
+        self, eqn: Any, read: Callable[[Any], Any], wanted: Sequence[bool]
+    ) -> Sequence[Any]:
+        """Emit one equation with the place in the user's text that it comes from."""
+        span = source_span(eqn) if self.spans else None
+        with located(span), self.builder.origin(span):
+            results = self.equation(eqn, read, wanted)
+            if self.keeps is not None and self.keeps(eqn):
+                return [self.marked(result, "start_checkpoint") for result in results]
+        return results
 
     def equation(
         self, eqn: Any, read: Callable[[Any], Any], wanted: Sequence[bool]
@@ -104,7 +138,7 @@ class Reader:
         """Emit one equation, in whatever form it takes here."""
         name = eqn.primitive.name
         if self.own_rule is not None and has_own_rule(eqn):
-            call = self.own_rule(eqn, list(map(read, eqn.invars)))
+            call = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
             return self.results(self.emit(call, name), wanted)
         wrapped = inlined(eqn)
         if wrapped is not None:
@@ -178,15 +212,21 @@ class Reader:
             for var in jaxpr.invars
         ]
         keeps, self.keeps = self.keeps, None
+        scopes, self.scopes = self.scopes, []
         with self.builder.scope():
             results = self.read(program, params, [True] * len(jaxpr.outvars))
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
-        self.keeps = keeps
+        self.keeps, self.scopes = keeps, scopes
         return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
 
     def constant(self, value: Any, aval: Any) -> Expr:
-        """A constant of a program. A random key is made of its data: constants are numbers."""
+        """A constant of a program. A random key is made of its data: constants are numbers.
+
+        JAX takes for a constant of an inner program what the one around it computes, too.
+        """
+        if isinstance(value, Tracer):
+            return self.computed(value)
         if not is_key(aval.dtype):
             return Constant(np.asarray(value, np_dtype(str(aval.dtype))))
         data = jax.random.key_data(value)
@@ -195,6 +235,16 @@ class Reader:
         (key,) = self.read(open_program(program), [Constant(np.asarray(data))], [True])
         assert key is not None
         return key
+
+    def computed(self, array: Any) -> Expr:
+        """An array that one of the programs around computes."""
+        expr = self.found(array)
+        if expr is None:
+            raise UnsupportedPrimitiveError(
+                "a function inside of the one that is read uses an array from around it, of type "
+                f"{array.aval.str_short()}, which is not known there: hand it in as an argument"
+            )
+        return expr
 
 
 def source_span(eqn: Any) -> Span | None:

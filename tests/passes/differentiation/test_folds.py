@@ -117,3 +117,14 @@ def test_an_unknown_number_has_no_gradient() -> None:
     module = from_jax(rows, TensorType((SymbolicVar("n"), 3), "float32"))
     with pytest.raises(ValueError, match=r"no gradient is known for:\n.*lax.reduce"):
         Gradient("main")(module)
+
+
+def test_a_fold_by_a_function_with_a_rule_has_no_gradient() -> None:
+    """The rule is one of scalars."""
+
+    def powers(x: Any) -> Any:
+        return lax.reduce(x, np.float32(0.0), jnp.logaddexp, (0, 1, 2))
+
+    chex.assert_trees_all_close(to_jax(from_jax(powers, X), "main")(X), powers(X), rtol=1e-6)
+    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*lax.reduce"):
+        relaxjax.grad(powers)(X)

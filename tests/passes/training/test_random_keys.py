@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
@@ -178,3 +179,39 @@ def _values() -> list[tuple[float, ...]]:
     return [
         (a, b, c, d) for a in (1, 3, 5) for b in (1, 3, 5) for c in (1, 3, 5) for d in (1, 3, 5)
     ]
+
+
+@pytest.mark.parametrize("drawing", ["both", "both_gradient"])
+def test_a_function_with_a_derivative_of_its_own_is_given_no_key(drawing: str) -> None:
+    """Nor is the derivative: they take the same."""
+    given = "R.nn.dropout(x, rate=0.5)[0]"
+    results = {"both": "x", "both_gradient": "R.multiply(g, x)"}
+    module = parse(
+        f"""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        cls = Module
+        y = cls.both(x)
+        return y
+
+    @R.function(private=True)
+    def both(x: R.Tensor((4,), "float32")) -> R.Tensor((4,), "float32"):
+        R.func_attr({{"custom_gradient": "both_gradient"}})
+        y = {given if drawing == "both" else results["both"]}
+        return y
+
+    @R.function(private=True)
+    def both_gradient(
+        x: R.Tensor((4,), "float32"), g: R.Tensor((4,), "float32")
+    ) -> R.Tuple(R.Tensor((4,), "float32")):
+        y = {given if drawing == "both_gradient" else results["both_gradient"]}
+        return (y,)
+"""
+    )
+    message = (
+        f"`{drawing}` draws random numbers in training, and `both_gradient` is a derivative of"
+    )
+    with pytest.raises(ValueError, match=message):
+        DecomposeOpsForTraining()(module)

@@ -1,0 +1,28 @@
+"""What a function returns beside its loss: arrays, and anything else, which no program holds."""
+
+from typing import Any
+
+import jax
+
+
+class Rest:
+    """Takes a nesting apart into arrays and what else there is, and puts it together again."""
+
+    def __init__(self) -> None:
+        self._tree: Any = None
+        self._others: dict[int, Any] = {}
+
+    def apart(self, nesting: Any) -> list[Any]:
+        """The arrays of a nesting; the rest of it is kept."""
+        leaves, self._tree = jax.tree.flatten(nesting)
+        self._others = {
+            place: leaf for place, leaf in enumerate(leaves) if not isinstance(leaf, jax.Array)
+        }
+        return [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
+
+    def together(self, arrays: list[Any]) -> Any:
+        """The nesting that was taken apart last, with these arrays in the place of its own."""
+        given = iter(arrays)
+        places = range(self._tree.num_leaves)
+        leaves = [self._others[p] if p in self._others else next(given) for p in places]
+        return jax.tree.unflatten(self._tree, leaves)

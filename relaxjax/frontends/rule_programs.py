@@ -1,0 +1,164 @@
+"""Functions of JAX with derivatives of their own, and these derivatives, as programs of JAX."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+from jax.extend import core
+
+from relaxjax.ops.lax import has_own_tangent, standing_for
+
+
+@dataclass(frozen=True)
+class RulePrograms:
+    """What an equation computes, and by its rule the adjoints and the tangents.
+
+    All take as first inputs the arrays `around`, which the rule uses without having been given
+    them. These and the first of the operands, in all as many as are `fixed`, the function has from
+    around it: its rule says nothing about derivatives by them.
+    """
+
+    around: tuple[Any, ...]
+    fixed: int
+    value: core.ClosedJaxpr
+    pullback: core.ClosedJaxpr
+    tangent: core.ClosedJaxpr | None
+
+
+def rule_programs(eqn: Any, forward: bool) -> RulePrograms:
+    """The programs of an equation; that of its tangents only if they are wanted, and there."""
+    around: list[Any] = []
+    closed_over, pullback = _traced_pullback(eqn, around)
+    tangent, known = None, len(around)
+    if forward and has_own_tangent(eqn):
+        tangent = _traced_tangent(eqn, closed_over, around)
+    if len(around) > known:
+        _, pullback = _traced_pullback(eqn, around)
+    value = _ignoring(standing_for(eqn), around)
+    return RulePrograms(tuple(around), len(around) + closed_over, value, pullback, tangent)
+
+
+def _traced_pullback(eqn: Any, around: list[Any]) -> tuple[int, core.ClosedJaxpr]:
+    """The program of the adjoints, and how many of the first operands its rule does not know.
+
+    Where JAX traces a function anew, it takes what that has from around it for operands, and what
+    is left of their number is only that the rule refuses them.
+    """
+    operands, results = ([var.aval for var in vars] for vars in (eqn.invars, eqn.outvars))
+    closed_over = eqn.params.get("num_consts", 0)
+    while True:
+        rule = partial(_pullback, eqn, closed_over)
+        try:
+            return closed_over, _traced(rule, lambda ins: [*ins, *results], operands, around)
+        except Exception as error:
+            # JAX has no public name for it.
+            if type(error).__name__ != "CustomVJPException" or closed_over == len(operands):
+                raise
+        closed_over += 1
+
+
+def _traced_tangent(eqn: Any, closed_over: int, around: list[Any]) -> core.ClosedJaxpr:
+    operands = [var.aval for var in eqn.invars]
+    rule = partial(_tangent, eqn, closed_over)
+    return _traced(rule, lambda ins: [*ins, *filter(can_vary, ins)], operands, around)
+
+
+def _traced(
+    rule: Callable[..., Any],
+    inputs: Callable[[Sequence[Any]], Sequence[Any]],
+    operands: Sequence[Any],
+    around: list[Any],
+) -> core.ClosedJaxpr:
+    """The program of a rule; arrays that it uses from around it are added to those known."""
+    while True:
+        avals = inputs([*(value.aval for value in around), *operands])
+        program = jax.make_jaxpr(partial(rule, len(around)))(*avals)
+        used = [value for value in program.consts if isinstance(value, Tracer)]
+        new = [value for value in used if not any(value is known for known in around)]
+        if not new:
+            return _with_inputs_for(program, around)
+        around += new
+
+
+def _with_inputs_for(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJaxpr:
+    """A program that is given, as its first inputs, what it uses from around it."""
+    jaxpr = program.jaxpr
+    pairs = list(zip(jaxpr.constvars, program.consts, strict=True))
+    used = {id(value): var for var, value in pairs if isinstance(value, Tracer)}
+    kept = [(var, value) for var, value in pairs if id(value) not in used]
+    first = [used.get(id(value), var) for var, value in zip(jaxpr.invars, around, strict=False)]
+    inputs = [*first, *jaxpr.invars[len(around) :]]
+    changed = jaxpr.replace(constvars=[var for var, _ in kept], invars=inputs)
+    return core.ClosedJaxpr(changed, [value for _, value in kept])
+
+
+def _ignoring(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJaxpr:
+    """A program that takes further inputs before its own, and makes nothing of them."""
+    blank = jax.make_jaxpr(lambda *values: values)(*(value.aval for value in around)).jaxpr
+    jaxpr = program.jaxpr.replace(invars=[*blank.invars, *program.jaxpr.invars])
+    return core.ClosedJaxpr(jaxpr, program.consts)
+
+
+def _pullback(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[Any, ...]:
+    """From operands and cotangents of an equation to the adjoints of those that can have one."""
+    count = ignored + len(eqn.invars)
+    operands, cotangents = values[ignored:count], values[count:]
+    function, varied = _of_smooth(eqn, operands, closed_over)
+    results, pull = jax.vjp(function, *varied)
+    fixed = filter(can_vary, values[: ignored + closed_over])
+    adjoints = pull(list(map(_cotangent, cotangents, results)))
+    return *map(jnp.zeros_like, fixed), *adjoints
+
+
+def _tangent(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[Any, ...]:
+    """From operands of an equation, and tangents of those that can have one, to both results."""
+    count = ignored + len(eqn.invars)
+    operands, tangents = values[ignored:count], values[count:]
+    function, varied = _of_smooth(eqn, operands, closed_over)
+    results, moved = jax.jvp(function, varied, tangents[len(tangents) - len(varied) :])
+    return *results, *map(_plain, moved, results)
+
+
+def _of_smooth(
+    eqn: Any, operands: Sequence[Any], closed_over: int
+) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    """An equation as a function of those operands that can vary, and their values."""
+    call = core.jaxpr_as_fun(_alone(eqn))
+    inputs = range(closed_over, len(operands))
+    smooth = [index for index in inputs if can_vary(operands[index])]
+
+    def function(*varied: Any) -> Any:
+        given = dict(enumerate(operands)) | dict(zip(smooth, varied, strict=True))
+        return call(*given.values())
+
+    return function, tuple(operands[index] for index in smooth)
+
+
+def _alone(eqn: Any) -> core.ClosedJaxpr:
+    """The program of one equation by itself."""
+    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
+    blank = jax.make_jaxpr(lambda *values: values)(*avals).jaxpr
+    count = len(eqn.invars)
+    ins, outs = blank.invars[:count], blank.invars[count:]
+    equation = eqn.replace(invars=ins, outvars=outs)
+    return core.ClosedJaxpr(blank.replace(invars=ins, outvars=outs, eqns=[equation]), ())
+
+
+def can_vary(aval: Any) -> bool:
+    """Whether an array can have a derivative."""
+    return bool(jnp.issubdtype(aval.dtype, np.inexact))
+
+
+def _cotangent(cotangent: Any, result: Any) -> Any:
+    """The cotangent of a result: one without numbers where it cannot vary."""
+    return cotangent if can_vary(result) else np.zeros(result.shape, jax.dtypes.float0)
+
+
+def _plain(tangent: Any, result: Any) -> Any:
+    """The tangent of a result: zeros of its own dtype where it cannot vary."""
+    return tangent if can_vary(result) else jnp.zeros(result.shape, result.dtype)
