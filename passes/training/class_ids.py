@@ -21,8 +21,11 @@ def class_ids(function: Function) -> list[list[Any]]:
     for expr in post_order(function):
         if not isinstance(expr, Call) or not isinstance(expr.op, Op):
             continue
-        ids, scores = _picked(expr, expr.op), expr.args[0].ty
-        if ids not in function.params or not isinstance(scores, TensorType) or not scores.dims:
+        ids = _picked(expr, expr.op)
+        if ids not in function.params:
+            continue
+        scores = expr.args[0].ty
+        if not isinstance(scores, TensorType) or not scores.dims:
             continue
         count = scores.dims[class_axis(scores)]
         if isinstance(count, int):

@@ -2,12 +2,13 @@
 
 from typing import Any
 
+import jax.numpy as jnp
 import pytest
 from small_models import BATCH, CLASSES, Classifier, trainable
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss
+from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss, from_jax
 from relaxjax.optim import SGD
 from relaxjax.passes.training.class_ids import class_ids
 
@@ -23,6 +24,10 @@ def test_a_trainable_module_says_so(loss: Any) -> None:
     assert mod.attrs["class_ids"] == (("targets", CLASSES, -100),)
 
 
+def weighted_sum(scores: Any) -> Any:
+    return (scores @ jnp.arange(CLASSES, dtype="float32")).sum()
+
+
 CASES: dict[str, tuple[Any, list[Any]]] = {
     "weights": (NLLLoss(ignore_index=1)(SCORES, IDS, WEIGHTS), [["targets", CLASSES, 1]]),
     "pixels": (NLLLoss(reduction="sum")(*IMAGE), [["targets", 5, -100]]),
@@ -31,6 +36,7 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
         [["targets", CLASSES, -100]],
     ),
     "one-hot": (CrossEntropyLoss(ignore_index=2)(SCORES, TensorType(SCORES.dims, "int32")), []),
+    "a call without arguments": (from_jax(weighted_sum)(SCORES), []),
     "numbers": (MSELoss()(SCORES, SCORES), []),
     "no count": (CrossEntropyLoss()(TensorType((BATCH, SymbolicVar("c")), "float32"), IDS), []),
     "no rank": (NLLLoss()(TensorType(None, "float32"), IDS), []),
