@@ -1,6 +1,7 @@
 """Those who follow a training and may end it."""
 
 import json
+import math
 import os
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -71,11 +72,14 @@ class Monitor:
             )
 
     def best(self, reports: Sequence[EpochReport], least_gain: float = 0.0) -> int:
-        """The place of the best report: the last one that beat all before it by enough."""
+        """The place of the best report: the last one that beat all before it by enough.
+
+        Any number beats NaN.
+        """
         gains = [self.gain(report) for report in reports]
         best = 0
         for index, gain in enumerate(gains):
-            if gain > gains[best] + least_gain:
+            if gain > gains[best] + least_gain or (math.isnan(gains[best]) > math.isnan(gain)):
                 best = index
         return best
 

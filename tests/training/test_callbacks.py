@@ -124,6 +124,13 @@ def test_what_is_good() -> None:
     assert Monitor("loss", "highest").best([low, high]) == 1
 
 
+def test_any_number_beats_nan() -> None:
+    first, *later = reports(np.nan, 0.2, np.nan, 0.1)
+    assert Monitor("accuracy").best([first, *later]) == 1
+    assert Monitor("accuracy").best([first, first]) == 0
+    assert not EarlyStopping(patience=2).stops([first, first, later[0]])
+
+
 def test_lines_of_json(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
     found = classifier().fit(DATA, 2, DATA, QUIET, callbacks=[JsonLines(path, every=2)])
