@@ -13,7 +13,14 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import Type
-from relaxjax.ops.lax import JaxSymbols, aval_of, lost_rule, read_jaxpr, x64_for
+from relaxjax.ops.lax import (
+    JaxSymbols,
+    aval_of,
+    lost_rule,
+    read_jaxpr,
+    whole_function,
+    x64_for,
+)
 
 from .base import Loss
 
@@ -82,7 +89,9 @@ class JaxLoss(Loss):
                 f"the JAX function `{self.loss_name}` must give one scalar, but it gives arrays of "
                 f"shapes {', '.join(map(str, shapes)) or 'none'}"
             )
-        return read_jaxpr(traced, list(named.values()), builder, symbols=symbols)[0]
+        arrays = list(named.values())
+        own_rule = whole_function
+        return read_jaxpr(traced, arrays, builder, symbols=symbols, own_rule=own_rule)[0]
 
 
 def from_relax(function: Function, num_backbone_outputs: int = 1) -> RelaxLoss:

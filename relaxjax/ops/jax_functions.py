@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 
 from .declare import OpError
-from .lax import JaxSymbols, lost_rule, read_jaxpr, x64_for
+from .lax import JaxSymbols, lost_rule, read_jaxpr, whole_function, x64_for
 from .lax.tracing import NotTraceableError, abstract_tensors, arranged, filled
 from .sugar import sugar
 
@@ -32,6 +32,7 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
     prints, differentiates and runs like everything else. Its result is a tensor, or tensors in
     tuples and lists.
 
+    Functions of JAX's own, such as `jax.nn.softplus`, have the derivatives that JAX gives them.
     A rule of the user's by `jax.custom_vjp` or `jax.custom_jvp` would be lost, so it is refused:
     `CustomGradient` gives one to a function of the module. So would that of
     `jax.lax.custom_linear_solve`, as `jnp.linalg.solve` has it.
@@ -60,7 +61,8 @@ def call_jax(function: Callable[..., Any], *args: Expr) -> SeqExpr:
         )
     builder = BlockBuilder()
     with builder.scope():
-        leaves = iter(read_jaxpr(jaxpr, tensors, builder, symbols=symbols))
+        read = read_jaxpr(jaxpr, tensors, builder, symbols=symbols, own_rule=whole_function)
+        leaves = iter(read)
         return builder.sequence(_nested(result, leaves, name))
 
 

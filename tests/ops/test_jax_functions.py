@@ -1,5 +1,6 @@
 """JAX functions inside scripts."""
 
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -142,3 +143,55 @@ def test_a_linear_system_is_refused_and_not_taken_for_constant() -> None:
         call_jax(jnp.linalg.inv, x)
     solved = call_jax(lambda a: jax.scipy.linalg.lu_solve(jax.scipy.linalg.lu_factor(a), a), x)
     assert solved.ty == x.ty
+
+
+BODIES_OTHERWISE: dict[str, Callable[..., Any]] = {
+    "relu": jax.nn.relu,
+    "relu6": jax.nn.relu6,
+    "softplus": jax.nn.softplus,
+    "log_sigmoid": jax.nn.log_sigmoid,
+    "logaddexp": lambda x: jnp.logaddexp(x, x[::-1]) + jnp.logaddexp2(2.0, x),
+    "xlogy": lambda x: jax.scipy.special.xlogy(x, 1 + x * x) + jax.scipy.special.xlogy(2.0, 3 + x),
+    "xlog1py": lambda x: jax.scipy.special.xlog1py(x, jnp.abs(x[::-1])),
+    "entr": lambda x: jax.scipy.special.entr(jnp.abs(x) + 0.5),
+    "log1mexp": lambda x: jax.nn.log1mexp(jnp.abs(x) + 0.5),
+    "frexp": lambda x: jnp.frexp(x + 3)[0] ** 2,
+    "det": lambda x: jnp.linalg.det(jnp.ones((4, 4)) + jnp.diag(x.astype(float))),
+}
+
+
+@pytest.mark.parametrize("name", BODIES_OTHERWISE)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_functions_of_jax_with_a_rule_have_its_first_and_second_derivative(
+    name: str, dtype: str
+) -> None:
+    """Where their bodies have another one: in kinks, at ties, and for singular matrices."""
+    function = BODIES_OTHERWISE[name]
+    x = jnp.asarray([0.0, 1.0, -2.0, 0.0], dtype)
+
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.sum(function(x), dtype=jnp.float32)
+
+    builder = BlockBuilder()
+    param = Var("x", TensorType((4,), dtype))
+    with builder.function("main", [param]):
+        builder.emit_func_output(builder.emit(call_jax(loss, param)))
+    adjoint = Gradient("main")(builder.get())
+    close = {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 0.05, "atol": 0.05}
+    _, (gradient,) = to_jax(adjoint, "main_adjoint")(x)
+    chex.assert_trees_all_close(gradient, jax.grad(loss)(x), **close)
+    twice = Gradient("main_adjoint", target_index=1, cotangent=True)(adjoint)
+    direction = jnp.asarray([1.0, 2.0, 3.0, 4.0], dtype)
+    _, (second,) = to_jax(twice, "main_adjoint_adjoint")(x, (direction,))
+    expected = jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) * direction))(x)
+    chex.assert_trees_all_close(second, expected, **close)
+
+
+def test_functions_of_jax_with_a_rule_print_as_operators_that_parse() -> None:
+    x = Var("x", TensorType((3,), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(call_jax(jax.nn.softplus, x)))
+    module = builder.get()
+    assert 'L.logaddexp(x, R.const(0.0, "float32"), dtype="float32")' in module.script()
+    assert_structural_equal(from_source(module.script()), module)

@@ -10,6 +10,7 @@ from .avals import matmul_precision as matmul_precision
 from .avals import type_of as type_of
 from .avals import x64_enabled as x64_enabled
 from .avals import x64_for as x64_for
+from .composites import whole_function as whole_function
 from .dialect import lax_op as lax_op
 from .dialect import read_jaxpr as read_jaxpr
 from .inlining import depends_on_inputs as depends_on_inputs

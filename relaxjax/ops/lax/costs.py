@@ -203,6 +203,8 @@ _RULES: dict[str, CostRule] = {
     **_group(ELEMENTWISE, f"{_ARITHMETIC} psum pmax pmin"),
     **_group(per_element(2), _SHORT),
     **_group(TRANSCENDENTAL, _SMOOTH),
+    **_group(TRANSCENDENTAL, "log1mexp logaddexp logaddexp2 xlog1py xlogx xlogy"),
+    **_group(per_element(2), "frexp relu6"),
     **_group(
         REDUCES,
         "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min "
@@ -243,7 +245,7 @@ _RULES: dict[str, CostRule] = {
     "cholesky_update": per_input(6),
     "symmetric_product": _of_matrices(1),
     "cholesky": _of_matrices(1 / 3),
-    "lu": _of_matrices(2 / 3),
+    **_group(_of_matrices(2 / 3), "det lu"),
     **_group(_of_matrices(4 / 3), "householder_product ormqr qr tridiagonal"),
     "hessenberg": _of_matrices(10 / 3),
     "eigh": _of_matrices(9),

@@ -20,6 +20,7 @@ from relaxjax.ir.walk import type_symbols, value_symbols
 from relaxjax.ops.declare import OpError
 
 from .avals import aval_of, type_of, x64_for
+from .composites import COMPOSITES, composite_lowering
 from .gradient import gradient_of
 from .inlining import open_program
 from .lowering import lowering_of
@@ -82,7 +83,7 @@ def _declared(name: str) -> Op:
     return declare(
         op_name(name).removeprefix("lax."),
         f"The primitive `{name}` of jax.lax.",
-        _infer,
+        infer_by_lowering,
         lowering_of(name),
         ZERO_GRADIENT if name in _FLAT else gradient_of(op_name(name), lax_op),
     )
@@ -94,8 +95,8 @@ def op_name(primitive: str) -> str:
     return f"lax.{name}_" if iskeyword(name) else f"lax.{name}"
 
 
-def _infer(call: Call) -> Type:
-    """The type of a call: the abstract evaluation of its primitive."""
+def infer_by_lowering(call: Call) -> Type:
+    """The type of a call: the abstract evaluation of its lowering, which is mostly a primitive."""
     assert isinstance(call.op, Op)
     types = tuple(arg.ty for arg in call.args)
     for index, ty in enumerate(types):
@@ -154,3 +155,12 @@ def _is_known(ty: TensorType) -> bool:
 for _name in (*public_primitives(), *prototype_names(), "dim_as_value"):
     if _name not in _NOT_OPERATORS and op_name(_name) not in OPS:
         _declared(_name)
+
+for _name in COMPOSITES:
+    declare(
+        _name,
+        f"The function `{_name}` of JAX, on arrays of one dtype, with JAX's own derivative.",
+        infer_by_lowering,
+        composite_lowering(_name),
+        gradient_of(op_name(_name), lax_op),
+    )

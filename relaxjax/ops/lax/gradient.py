@@ -21,6 +21,7 @@ from relaxjax.ir.walk import substitute, uses
 from relaxjax.ops.declare import OpError
 
 from .avals import jax_dtype, matmul_precision, x64_for
+from .composites import whole_function
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -112,7 +113,14 @@ class _Pullback:
         forward = {Call(self.op, tuple(self.tensors), self.attrs): self.out}
         builder = BlockBuilder()
         with builder.scope():
-            reader = Reader(builder, self.op_of, symbols, known=forward, spans=False)
+            reader = Reader(
+                builder,
+                self.op_of,
+                symbols,
+                known=forward,
+                spans=False,
+                own_rule=whole_function,
+            )
             args = [*cotangents, *self.tensors]
             (adjoint,) = reader.read(open_program(program), args, [True])
             assert adjoint is not None

@@ -106,11 +106,11 @@ def has_own_tangent(eqn: Any) -> bool:
 def lost_rule(program: Any) -> str | None:
     """What in JAX gave a derivative to a body that does not tell it, if any does inside.
 
-    The bodies of functions of JAX's own with tangents, such as `jax.nn.relu`, tell them.
+    Functions of JAX's own with tangents are kept whole, or have bodies that tell them.
     """
     jaxpr, _ = open_program(program)
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _RULES_BESIDE_BODIES and not _is_of_jax(eqn):
+        if eqn.primitive.name in _RULES_BESIDE_BODIES and not is_of_jax(eqn):
             return _RULES_BESIDE_BODIES[eqn.primitive.name]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
     parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
@@ -118,7 +118,7 @@ def lost_rule(program: Any) -> str | None:
     return next((name for name in inside if name), None)
 
 
-def _is_of_jax(eqn: Any) -> bool:
+def is_of_jax(eqn: Any) -> bool:
     """Whether JAX wrote the function, with tangents of its own, that an equation calls."""
     if eqn.primitive.name != "custom_jvp_call":
         return False

@@ -28,8 +28,8 @@ Hint = Callable[[str], str]
 # Given an array that JAX traced in a program around this one: what it is here, if that is known.
 Found = Callable[[Any], Expr | None]
 # Given an equation that calls a function with a derivative of its own, its operands, and where to
-# find what else its rule uses: the call.
-OwnRule = Callable[[Any, list[Expr], Found], Call]
+# find what else its rule uses: the call, None for what its body does.
+OwnRule = Callable[[Any, list[Expr], Found], Call | None]
 
 
 # What to do about primitives that name devices.
@@ -139,7 +139,8 @@ class Reader:
         name = eqn.primitive.name
         if self.own_rule is not None and has_own_rule(eqn):
             call = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
-            return self.results(self.emit(call, name), wanted)
+            if call is not None:
+                return self.results(self.emit(call, name), wanted)
         wrapped = inlined(eqn)
         if wrapped is not None:
             program, operands = wrapped

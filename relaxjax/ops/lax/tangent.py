@@ -16,6 +16,7 @@ from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.declare import OpError
 
 from .avals import matmul_precision, x64_for
+from .composites import whole_function
 from .gradient import compact, is_inexact
 from .inlining import open_program
 from .reader import Reader
@@ -53,7 +54,9 @@ def pushforward(
     forward = {Call(op, tuple(tensors), attrs): out}
     builder = BlockBuilder()
     with builder.scope():
-        reader = Reader(builder, op_of, symbols, known=forward, spans=False)
+        reader = Reader(
+            builder, op_of, symbols, known=forward, spans=False, own_rule=whole_function
+        )
         given = [*moving.values(), *tensors]
         leaves = reader.read(open_program(program), given, [True] * len(program.out_avals))
         result = _of_type(out.ty, iter(leaves))
