@@ -188,7 +188,8 @@ def _with_tangent(
 
     def ours(*arrays: Any) -> Any:
         result, gradients = adjoint(*arrays)
-        return list(result) if isinstance(result, tuple) else [result], tuple(gradients)
+        values = result if isinstance(result, tuple) else [result]
+        return program.reported(values), tuple(gradients)
 
     def theirs(*arrays: Any) -> Any:
         def loss(*varied: Any) -> Any:

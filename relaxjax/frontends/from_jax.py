@@ -14,7 +14,15 @@ from relaxjax.ir.builder import BlockBuilder, Names
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lax import JaxSymbols, aval_of, read_jaxpr, type_of, x64_enabled, x64_for
+from relaxjax.ops.lax import (
+    JaxSymbols,
+    Report,
+    aval_of,
+    read_jaxpr,
+    type_of,
+    x64_enabled,
+    x64_for,
+)
 
 from .own_rules import OwnRules, known_as
 
@@ -25,7 +33,7 @@ class JaxProgram:
 
     Before them it takes those that the JAX function `captured` from around it. It gives the leaves
     of the result, whose nesting is `results`; `weak` are those of them that promote like numbers of
-    Python. `run` is the same in JAX.
+    Python. Behind them it gives what the equations `reports` print. `run` is the same in JAX.
     """
 
     module: IRModule
@@ -33,6 +41,14 @@ class JaxProgram:
     captured: tuple[Any, ...]
     results: Any
     weak: tuple[bool, ...]
+    reports: tuple[Any, ...]
+
+    def reported(self, values: Sequence[Any]) -> list[Any]:
+        """The results among what the module's function gave; the others are printed."""
+        results, rest = list(values[: len(self.weak)]), iter(values[len(self.weak) :])
+        for eqn in self.reports:
+            eqn.primitive.bind(*(next(rest) for _ in eqn.invars), **eqn.params)
+        return results
 
 
 def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IRModule:
@@ -97,10 +113,13 @@ def _traced(
         inputs = [*inner.constvars, *inner.invars]
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
-    module = _module(program, labels, symbols, OwnRules(name, once=captures), name, captured)
+    reports: list[Report] | None = [] if captures else None
+    rules = OwnRules(name, once=captures)
+    module = _module(program, labels, symbols, rules, name, captured, reports)
     run = core.jaxpr_as_fun(program)
     weak = tuple(aval.weak_type for aval in closed.out_avals)
-    return JaxProgram(module, run, captured, jax.tree.structure(results), weak)
+    equations = tuple(eqn for eqn, _ in reports or ())
+    return JaxProgram(module, run, captured, jax.tree.structure(results), weak, equations)
 
 
 def leaf_names(
@@ -162,8 +181,12 @@ def _module(
     rules: OwnRules,
     name: str,
     captured: Sequence[Any],
+    reports: list[Report] | None,
 ) -> IRModule:
-    """The module of a closed jaxpr, whose first parameters are the arrays that were captured."""
+    """The module of a closed jaxpr, whose first parameters are the arrays that were captured.
+
+    Its last results are what the `reports` print that are found.
+    """
     unique = Names()
     params = [
         Var(unique.unique(label), type_of(var.aval, symbols))
@@ -174,8 +197,15 @@ def _module(
     with builder.function(name, params):
         with builder.dataflow():
             read = read_jaxpr(
-                program, params, builder, symbols=symbols, own_rule=rules, around=around
+                program,
+                params,
+                builder,
+                symbols=symbols,
+                own_rule=rules,
+                around=around,
+                reports=reports,
             )
-            results = [builder.emit_output(result) for result in read]
+            printed = [operand for _, operands in reports or () for operand in operands]
+            results = [builder.emit_output(result) for result in (*read, *printed)]
         builder.emit_func_output(results[0] if len(results) == 1 else Tuple(tuple(results)))
     return builder.get().with_functions({name: rules.module[name] for name in rules.module})

@@ -19,6 +19,7 @@ from .inlining import lost_rule as lost_rule
 from .inlining import standing_for as standing_for
 from .reader import Found as Found
 from .reader import OwnRule as OwnRule
+from .reader import Report as Report
 from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
 from .symbols import JaxSymbols as JaxSymbols
 from .symbols import evaluate_attrs as evaluate_attrs

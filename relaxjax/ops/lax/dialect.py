@@ -26,7 +26,7 @@ from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
 from .prototypes import learn_primitive, prototype_names, public_primitives
-from .reader import Found, Hint, OwnRule, Reader
+from .reader import Found, Hint, OwnRule, Reader, Report
 from .symbols import JaxSymbols, evaluate_attrs
 
 # Primitives that the reader takes apart, or that hold programs: they are no operators themselves.
@@ -53,6 +53,7 @@ def read_jaxpr(
     spans: bool = True,
     own_rule: OwnRule | None = None,
     around: Found | None = None,
+    reports: list[Report] | None = None,
 ) -> list[Expr]:
     """Emit the equations of a closed jaxpr on `args` into `builder`; its results as expressions.
 
@@ -63,10 +64,12 @@ def read_jaxpr(
     the primitive that computes it, and with a `platform` such as "cpu" or "cuda" whatever differs
     by platform is decided. Bindings get the lines of the user's text that JAX remembers, unless
     `spans` is False. `around` tells arrays of the programs around this one, which rules may use.
+    Equations that print are added to `reports`, with what they print; without it they are refused.
     """
     program = open_program(jaxpr)
     reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans, own_rule)
     reader.scopes += [] if around is None else [around]
+    reader.reports = reports
     results = reader.read(program, args, [True] * len(program[0].outvars))
     return [result for result in results if result is not None]
 

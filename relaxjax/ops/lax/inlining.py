@@ -136,13 +136,18 @@ def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[lis
     return needed_for(jaxpr, atoms, whole)
 
 
-def needed_for(jaxpr: Any, atoms: Sequence[Any], whole: bool) -> tuple[list[Any], set[Any]]:
-    """The equations that any atoms of a program depend on, as `needed` gives them for results."""
+def needed_for(
+    jaxpr: Any, atoms: Sequence[Any], whole: bool, effects: bool = True
+) -> tuple[list[Any], set[Any]]:
+    """The equations that any atoms of a program depend on, as `needed` gives them for results.
+
+    With `effects`, also those that are there for their effects, and what they depend on.
+    """
     live = set(filter(_is_var, atoms))
     kept = []
     for eqn in reversed(jaxpr.eqns):
         outs = [var in live for var in eqn.outvars]
-        if any(outs) or eqn.effects:
+        if any(outs) or (effects and eqn.effects):
             kept.append(eqn)
             live.update(filter(_is_var, _needed_operands(eqn, outs, whole)))
     return kept[::-1], live

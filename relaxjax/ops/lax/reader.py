@@ -30,13 +30,22 @@ Found = Callable[[Any], Expr | None]
 # Given an equation that calls a function with a derivative of its own, its operands, and where to
 # find what else its rule uses: the call, None for what its body does.
 OwnRule = Callable[[Any, list[Expr], Found], Call | None]
+# An equation that prints, or calls back the user's Python, and its operands.
+Report = tuple[Any, list[Expr]]
 
 
-# What to do about primitives that name devices.
+# What jax.debug.print and jax.debug.callback do.
+_REPORTS = ("debug_print", "debug_callback")
+# What to do about primitives that name devices, or print.
 _INSTEAD = {
     "device_put": ". Put arrays on devices outside of what is read",
     "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
     "sharding_constraint": ". Constrain arguments and results, outside of what is read",
+    **dict.fromkeys(
+        _REPORTS,
+        ". relaxjax.value_and_grad prints what stands in a loss outside of loops, of branches and "
+        "of functions with rules: make it a result of these, and print it behind them",
+    ),
 }
 
 
@@ -52,6 +61,7 @@ class Reader:
     depends on the platform is decided here. With `spans`, bindings come from the user's own lines.
     Functions with derivatives of their own become what `own_rule` makes of them; without it they
     are programs like others, and so are checkpoints. Inside of one, `keeps` says what it keeps.
+    What prints is added to `reports`, where they are asked for: loops and branches have none.
     """
 
     def __init__(
@@ -75,6 +85,7 @@ class Reader:
         self.own_rule = own_rule
         self.keeps: Keeps | None = None
         self.scopes: list[Found] = []
+        self.reports: list[Report] | None = None
 
     def found(self, array: Any) -> Expr | None:
         """What an array is here that JAX traced in one of the programs that are being read."""
@@ -88,6 +99,7 @@ class Reader:
         jaxpr, consts = program
         values = dict(zip(jaxpr.constvars, consts, strict=True))
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
+        reported: set[int] = set()
 
         def read(atom: Any) -> Any:
             if isinstance(atom, core.Literal):
@@ -96,26 +108,31 @@ class Reader:
                 env[atom] = self.constant(values[atom], atom.aval)
             return env.get(atom)  # None for what a program inside does not need
 
-        def emit(atoms: Sequence[Any]) -> None:
-            """Emit what some atoms need and is not there yet."""
-            equations, live = needed_for(jaxpr, atoms, whole=self.own_rule is not None)
+        def emit(atoms: Sequence[Any], effects: bool) -> None:
+            """Emit what some atoms need and is not there yet, and with `effects` all that have."""
+            whole = self.own_rule is not None
+            equations, live = needed_for(jaxpr, atoms, whole, effects)
             for eqn in equations:
                 outs = [var in live and env.get(var) is None for var in eqn.outvars]
-                if any(outs) or eqn.effects:
+                if any(outs) or (eqn.effects and id(eqn) not in reported):
+                    known = None if self.reports is None else len(self.reports)
                     found = zip(eqn.outvars, self.spanned(eqn, read, outs), strict=True)
                     env.update((var, value) for var, value in found if env.get(var) is None)
+                    if id(eqn) in reported and self.reports is not None:
+                        del self.reports[known:]
+                    reported.add(id(eqn))
 
         def found(array: Any) -> Expr | None:
             var = getattr(array, "val", None)
             if not isinstance(var, core.Var):
                 return None
-            emit([var])
+            emit([var], effects=False)
             value: Expr | None = read(var)
             return value
 
         self.scopes.append(found)
         results = [atom for atom, want in zip(jaxpr.outvars, wanted, strict=True) if want]
-        emit(results)
+        emit(results, effects=True)
         self.scopes.pop()
         return [
             read(atom) if want else None for atom, want in zip(jaxpr.outvars, wanted, strict=True)
@@ -174,11 +191,15 @@ class Reader:
     def call(self, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Sequence[Expr | None]:
         """Emit an equation as the call of its primitive's operator."""
         name = eqn.primitive.name
+        if name in _REPORTS and self.reports is not None:
+            self.reports.append((eqn, args))
+            return []
         if eqn.effects:
             effects = ", ".join(map(str, eqn.effects))
+            instead = _INSTEAD.get(name, ": take it out of the function")
             raise UnsupportedPrimitiveError(
                 f"the JAX primitive `{name}` has side effects ({effects}), "
-                "which the IR cannot hold: take it out of the function"
+                f"which the IR cannot hold{instead}"
             )
         try:
             attrs = encode_params(written_params(eqn), self.symbols)
@@ -214,11 +235,12 @@ class Reader:
         ]
         keeps, self.keeps = self.keeps, None
         scopes, self.scopes = self.scopes, []
+        reports, self.reports = self.reports, None
         with self.builder.scope():
             results = self.read(program, params, [True] * len(jaxpr.outvars))
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
-        self.keeps, self.scopes = keeps, scopes
+        self.keeps, self.scopes, self.reports = keeps, scopes, reports
         return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
 
     def constant(self, value: Any, aval: Any) -> Expr:
