@@ -3,7 +3,7 @@
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import Type
 from relaxjax.ops.lax import (
     JaxSymbols,
+    OwnRule,
     aval_of,
     lost_rule,
     read_jaxpr,
@@ -51,9 +52,18 @@ class RelaxLoss:
 
 @dataclass(frozen=True)
 class JaxLoss(Loss):
-    """A JAX function of arrays as a loss; it gives a scalar and is traced for each set of types."""
+    """A JAX function of arrays as a loss; it gives a scalar and is traced for each set of types.
+
+    `own_rule` says what becomes of functions with derivatives of their own, as for `read_jaxpr`.
+    Alone, a loss can have them only from JAX; SetupTrainer gives it a place for all.
+    """
 
     function: Callable[..., Any] = field(kw_only=True)
+    own_rule: OwnRule = field(kw_only=True, default=whole_function)
+
+    def with_own_rule(self, own_rule: OwnRule) -> "JaxLoss":
+        """The loss for a module that has a place for what `own_rule` makes of its functions."""
+        return replace(self, own_rule=own_rule)
 
     def signature(self) -> inspect.Signature:
         return inspect.signature(self.function)
@@ -75,13 +85,12 @@ class JaxLoss(Loss):
 
         with x64_for(*(param.ty for param in named.values())):
             traced = jax.make_jaxpr(run)(*avals)
-        lost = lost_rule(traced)
+        lost = lost_rule(traced) if self.own_rule is whole_function else None
         if lost is not None:
             raise TypeError(
-                f"the JAX function `{self.loss_name}`: a rule by {lost} in it would be lost. Use "
-                "a function without it, which for jax.custom_vjp is its attribute `fun`, or "
-                "differentiate the model together with its loss by relaxjax.value_and_grad, which "
-                "keeps it"
+                f"the JAX function `{self.loss_name}`: a rule by {lost} in it would be lost in one "
+                "function. Give the loss itself to SetupTrainer, which keeps it, or use a function "
+                "without it, which for jax.custom_vjp is its attribute `fun`"
             )
         shapes = [var.aval.shape for var in traced.jaxpr.outvars]
         if shapes != [()]:
@@ -90,8 +99,7 @@ class JaxLoss(Loss):
                 f"shapes {', '.join(map(str, shapes)) or 'none'}"
             )
         arrays = list(named.values())
-        own_rule = whole_function
-        return read_jaxpr(traced, arrays, builder, symbols=symbols, own_rule=own_rule)[0]
+        return read_jaxpr(traced, arrays, builder, symbols=symbols, own_rule=self.own_rule)[0]
 
 
 def from_relax(function: Function, num_backbone_outputs: int = 1) -> RelaxLoss:

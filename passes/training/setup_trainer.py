@@ -21,9 +21,10 @@ from relaxjax.passes.memory.budget import Budget
 from .append_loss import AppendLoss
 from .class_ids import CLASS_IDS, class_ids
 from .decompose_ops import DecomposeOpsForInference, for_training
-from .evaluation import with_evaluation
-from .fuse_train_step import FuseTrainStep
+from .evaluation import EVALUATE, with_evaluation
+from .fuse_train_step import ADJOINT, TRAIN_STEP, FuseTrainStep
 from .image_layout import with_channels_last
+from .loss_rules import with_rules_of_loss
 from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
@@ -38,6 +39,7 @@ from .update import Update, tensor_type
 BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
 OPTIMIZER = "optimizer"
+_ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
 
 class Loss(Protocol):
@@ -194,7 +196,8 @@ def SetupTrainer(
     check_loss_scale(loss_scale)
     check_roll_option(roll_blocks)
     counts = _counts(mod)
-    function, outputs = loss(*loss_args), loss.num_backbone_outputs
+    mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
+    outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
     ids = class_ids(mod[BACKBONE_LOSS])
     has_budget = memory_budget is not None or memory_policy is not None

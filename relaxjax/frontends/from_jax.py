@@ -114,7 +114,7 @@ def _traced(
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
     reports: list[Report] | None = [] if captures else None
-    rules = OwnRules(name, once=captures)
+    rules = OwnRules([name], once=captures)
     module = _module(program, labels, symbols, rules, name, captured, reports)
     run = core.jaxpr_as_fun(program)
     weak = tuple(aval.weak_type for aval in closed.out_avals)

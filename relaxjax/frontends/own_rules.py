@@ -36,11 +36,11 @@ class OwnRules:
     Each becomes a private function, whose derivatives are others, as JAX derives them by the rule:
     its pullback, and by `jax.custom_jvp` its tangent too. So does each linear system that JAX
     solves by `jax.lax.custom_linear_solve`, whose derivative is that of the system and not of the
-    way to its solution. The same functions are there once. None gets the name that is `taken`.
+    way to its solution. The same functions are there once. None gets a name that is `taken`.
     Where derivatives are to be differentiated `once`, what their programs call is written out.
     """
 
-    def __init__(self, taken: str, once: bool) -> None:
+    def __init__(self, taken: Sequence[str], once: bool) -> None:
         self.module = IRModule()
         self._taken = taken
         self._once = once
@@ -96,7 +96,7 @@ class OwnRules:
         return name
 
     def _entered(self, hint: str, function: Function) -> str:
-        name = Names([*self.module, self._taken]).unique(hint)
+        name = Names([*self.module, *self._taken]).unique(hint)
         self.module = self.module.with_function(name, function)
         return name
 
