@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type
@@ -67,6 +68,7 @@ class Loss:
         With weights, which broadcast to the losses, "mean" is the weighted mean.
         """
         if weights is not None:
+            check_stretch(self.loss_name, "the losses", losses, "the weights", weights)
             weights = ones_like(losses) * weights
             losses = losses * weights
         match self.reduction:
@@ -100,6 +102,34 @@ def class_axis(scores: Expr) -> int:
     """The axis of the classes: the last of (C,) and (N, C), the second of (N, C, d1, ...)."""
     ndim = scores.ty.ndim if isinstance(scores.ty, TensorType) else -1
     return 1 if ndim > 2 else -1
+
+
+def check_targets(loss: str, predictions: Expr, targets: Expr) -> None:
+    """Raise where targets are not one to an element of the predictions."""
+    check_stretch(loss, "`predictions`", predictions, "`targets`", targets)
+
+
+def check_stretch(loss: str, name: str, values: Expr, other_name: str, others: Expr) -> None:
+    """Raise where broadcasting would repeat the values, so that each met others than its own."""
+    if not isinstance(values.ty, TensorType) or not isinstance(others.ty, TensorType):
+        return
+    dims, other_dims = values.ty.dims, others.ty.dims
+    if dims is None or other_dims is None:
+        return
+    padded = (1,) * (len(other_dims) - len(dims)) + dims
+    aligned = zip(padded[len(padded) - len(other_dims) :], other_dims, strict=True)
+    if any(
+        other not in (1, dim) and (dim == 1 or _is_known(dim) != _is_known(other))
+        for dim, other in aligned
+    ):
+        raise TypeError(
+            f"{loss}: {name} have the shape {values.ty.shape}, and {other_name} the shape "
+            f"{others.ty.shape}, which do not meet element by element: give both the same shape"
+        )
+
+
+def _is_known(dim: Dim) -> bool:
+    return isinstance(dim, int)
 
 
 def in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:

@@ -10,7 +10,7 @@ from relaxjax.ops.emit import dtype_of
 from relaxjax.ops.nn.activation import softplus
 from relaxjax.ops.unary import clip, log
 
-from .base import Loss, in_dtype_of
+from .base import Loss, check_targets, in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ class BCELoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         dtype = np_dtype(dtype_of(predictions))
         least = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # of ml_dtypes
         p = builder.emit(clip(predictions, least, 1 - least))
@@ -56,6 +57,7 @@ class BCEWithLogitsLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         t = in_dtype_of(predictions, targets, builder)
         missed: Expr = softplus(-predictions)  # -log sigmoid(x)
         if self.pos_weight != 1:

@@ -11,7 +11,7 @@ from relaxjax.ops.search import where
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import sqrt
 
-from .base import Loss
+from .base import Loss, check_stretch, check_targets
 
 _EPSILON = 1e-8  # below this length a vector counts as having no direction
 
@@ -30,6 +30,7 @@ class CosineLoss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         return self.reduce(1 - cosine(builder, predictions, targets), weights)
 
 
@@ -53,6 +54,7 @@ class CosineEmbeddingLoss(Loss):
         weights: Expr | None = None,
     ) -> Expr:
         similarity = builder.emit(cosine(builder, first, second))
+        check_stretch(self.loss_name, "the angles", similarity, "`targets`", targets)
         together = builder.emit(greater(targets, scalar(0, targets)))
         losses = where(together, 1 - similarity, relu(similarity - self.margin))
         return self.reduce(losses, weights)

@@ -8,7 +8,7 @@ from relaxjax.ops.binary import minimum
 from relaxjax.ops.emit import scalar
 from relaxjax.ops.unary import abs
 
-from .base import Loss
+from .base import Loss, check_targets
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class HuberLoss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         return self.reduce(self.losses(builder, predictions, targets), weights)
 
     def losses(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:

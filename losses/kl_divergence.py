@@ -11,7 +11,7 @@ from relaxjax.ops.emit import dtype_of, scalar
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import exp, log
 
-from .base import Loss, class_axis
+from .base import Loss, check_targets, class_axis
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class KLDivLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         t, log_t = targets, targets
         if self.log_target:
             t = builder.emit(exp(targets))

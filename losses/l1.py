@@ -6,7 +6,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.unary import abs
 
-from .base import Loss
+from .base import Loss, check_targets
 
 
 @dataclass(frozen=True)
@@ -23,4 +23,5 @@ class L1Loss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         return self.reduce(abs(predictions - targets), weights)

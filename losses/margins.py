@@ -6,7 +6,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ops.nn.activation import relu
 
-from .base import Loss, in_dtype_of
+from .base import Loss, check_targets, in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,7 @@ class HingeLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         side = in_dtype_of(predictions, targets, builder)
         lacking = builder.emit(relu(self.margin - side * predictions))
         return self.reduce(lacking * lacking if self.squared else lacking, weights)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
 
-from .base import Loss
+from .base import Loss, check_targets
 
 
 @dataclass(frozen=True)
@@ -22,5 +22,6 @@ class MSELoss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
+        check_targets(self.loss_name, predictions, targets)
         difference = builder.emit(predictions - targets)
         return self.reduce(difference * difference, weights)

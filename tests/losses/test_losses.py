@@ -122,6 +122,30 @@ def test_weights_broadcast_to_the_losses() -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_targets_that_would_repeat_the_predictions_are_an_error(name: str) -> None:
+    """A column of predictions beside a row of targets would make a loss of each pair of them."""
+    loss, (*outputs, targets), _ = CASES[name]
+    given = [output[:, :1] for output in outputs]
+    shapes = r"have the shape \(6, 1?\), and `targets` the shape \(6, 5\)|\(6,\), and .* \(6, 5\)"
+    with pytest.raises(TypeError, match=f"({shapes}), which do not meet element by element: give"):
+        value(loss(), *given, targets if targets.ndim == 2 else bits)
+
+
+def test_columns_and_rows() -> None:
+    n, column = SymbolicVar("n"), x[:, :1]
+    row = TensorType((n,), "float32")
+    MSELoss()(row, row)
+    MSELoss()(TensorType((1, 1), "float32"), TensorType((1,), "float32"))
+    for values, others in ((column, y[:, 0]), (y[:, 0], column)):
+        with pytest.raises(TypeError, match=r"^mse_loss: `predictions` have the shape"):
+            value(MSELoss(), values, others)
+    with pytest.raises(TypeError, match=r"the shape \(n, 3\), and `targets` the shape \(n,\)"):
+        MSELoss()(TensorType((n, 3), "float32"), row)
+    with pytest.raises(TypeError, match=r"the losses have the shape .*, and the weights the shape"):
+        value(L1Loss(), column, column, weights[:, 0])
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_of_jax(name: str) -> None:
     loss, args, _ = CASES[name]
     if name == "bce":
