@@ -85,9 +85,9 @@ def _arrays(part: Any) -> Sequence[Any]:
 
 
 def _room(size: int, like: Any) -> Array:
-    """Aligned memory for so many arrays."""
+    """Aligned memory for so many arrays; what is not filled is looked at too, so it holds zeros."""
     array = np.asarray(like)
     count = size * array.nbytes
-    memory = np.empty(count + _ALIGNMENT, "uint8")
+    memory = np.zeros(count + _ALIGNMENT, "uint8")
     start = -memory.ctypes.data % _ALIGNMENT
     return memory[start : start + count].view(array.dtype).reshape(size, *array.shape)

@@ -89,3 +89,14 @@ def test_a_trainer_keeps_its_memory_from_one_fit_to_the_next() -> None:
     trainer.fit(data, 3, reporter=quiet)
     assert len(slots) == 2
     assert set(map(id, trainer.stage._slots)) == slots
+
+
+def test_what_is_not_filled_holds_zeros() -> None:
+    """It is brought to the dtype of the program with the rest, so it must not be just anything."""
+    batch = np.ones((64, 64)), np.ones(64)
+    slot = Stage().slot(batch, 4)
+    slot.add(batch)
+    inputs, targets = slot.whole()
+    assert inputs[0].all()
+    assert not inputs[1:].any()
+    assert not targets[1:].any()
