@@ -21,7 +21,7 @@ def class_ids(function: Function) -> list[list[Any]]:
     for expr in post_order(function):
         if not isinstance(expr, Call) or not isinstance(expr.op, Op):
             continue
-        ids = _picked(expr, expr.op)
+        ids = named_by_fact(expr, expr.op, "class_ids")
         if ids not in function.params:
             continue
         scores = expr.args[0].ty
@@ -33,8 +33,8 @@ def class_ids(function: Function) -> list[list[Any]]:
     return [list(one) for one in found]
 
 
-def _picked(expr: Call, op: Op) -> Any:
-    """The argument that picks classes, of a call of an operator that has one."""
-    name = op.facts.get("class_ids")
+def named_by_fact(expr: Call, op: Op, fact: str) -> Any:
+    """The argument that a fact of a call's operator names; None where it has no such fact."""
+    name = op.facts.get(fact)
     names = [param.name for param in op.params if param.is_arg]
     return None if name is None else arguments(expr)[0][names.index(name)]

@@ -29,6 +29,7 @@ from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, 
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
 from .rolled_training import RollOption, check_roll_option, update_of_stacks, with_rolled_blocks
+from .row_ids import ROW_IDS, row_ids
 from .simple_adjoint import legalised, with_simple_adjoint
 from .step_memory import with_fast_step, with_step_memory
 from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_param
@@ -116,7 +117,8 @@ def SetupTrainer(
     array, the row, or -1, and the order of the axes of each, and `stored_optim_states` all but the
     name of each state of the optimizer. A Trainer has all of them as the backbone does. Where
     targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
-    each; a Trainer refuses others.
+    each, and where inputs pick rows by `R.take`, `row_ids` their names and the numbers of rows; a
+    Trainer refuses others.
 
     Before:
 
@@ -199,7 +201,7 @@ def SetupTrainer(
     mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
     outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
-    ids = class_ids(mod[BACKBONE_LOSS])
+    ids = {CLASS_IDS: class_ids(mod[BACKBONE_LOSS]), ROW_IDS: row_ids(mod[BACKBONE_LOSS])}
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     update = _update(optimizer, params, loss_scale, master_weights)
@@ -221,7 +223,7 @@ def SetupTrainer(
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
-    mod = mod.with_attr(CLASS_IDS, ids) if ids else mod
+    mod = mod.with_attrs({name: found for name, found in ids.items() if found})
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if has_budget:

@@ -86,6 +86,7 @@ FACTS = {
     "branches": "one of the functions among the arguments is run",
     "higher_order": "an argument or the result is a function, as a value",
     "class_ids": "the name of the argument that picks classes out of the scores, the first one",
+    "row_ids": "the name of the argument that picks rows out of the first one, along an axis",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 

@@ -59,6 +59,7 @@ def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tup
 
 @op(
     "relax.take",
+    facts={"row_ids": "indices"},
     layout=TAKEN,
     lower=gather_slices,
     gradient=_take_gradient,

@@ -15,9 +15,9 @@ from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 
-from .class_ids import is_on_host
 from .door import device_dtype
 from .group import Arrays
+from .ids import is_on_host
 from .layout import LOSS_SCALE, TRAIN_STEP
 from .numerics import all_finite, with_gradients
 

@@ -9,23 +9,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Constant, Var
+from relaxjax.ir.expr import Constant, Tuple, Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
-from .class_ids import check_class_ids, class_ids_of
+from .class_ids import ClassIds, class_ids_of
 from .compilation_cache import use_compilation_cache
 from .door import all_to_device, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
+from .ids import Ids, check_ids
 from .initializers import xavier_uniform
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
 from .loop import Data, fit
 from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter
+from .row_ids import row_ids_of
 from .staging import Stage
 from .step import TrainState, step_of
 
@@ -60,7 +63,12 @@ class Trainer:
             )
         use_compilation_cache()
         self.layout = Layout.of(train_mod)
-        self._class_ids = class_ids_of(train_mod, self.layout.targets)
+        inputs, targets = self.layout.inputs, self.layout.targets
+        self._input_ids = row_ids_of(train_mod, inputs)
+        self._target_ids: tuple[Ids, ...] = (
+            *class_ids_of(train_mod, targets),
+            *row_ids_of(train_mod, targets),
+        )
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
         self.device = placement(vm.device if device is None else device)
@@ -123,6 +131,21 @@ class Trainer:
         return dims[0] if dims and isinstance(dims[0], int) else None
 
     @property
+    def scores_classes(self) -> bool:
+        """Whether the first output may be scores of classes: several numbers for each sample."""
+        result = self.mod[BACKBONE].body.body
+        first = (result.fields[0] if isinstance(result, Tuple) else result).ty
+        if not isinstance(first, TensorType) or first.ndim == -1:
+            return True
+        return first.ndim > 1 and (first.dims is None or 1 not in (first.dims[1], first.dims[-1]))
+
+    @property
+    def ignored_class(self) -> int | None:
+        """The class id that the loss ignores in its first target; None where there is none."""
+        ids = (one for one in self._target_ids if isinstance(one, ClassIds) and one.place == 0)
+        return next((one.ignored for one in ids), None)
+
+    @property
     def argument_names(self) -> tuple[list[str], list[str]]:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
@@ -132,6 +155,7 @@ class Trainer:
         self._check_initialised()
         with self._step.dtypes():
             given = _given("inputs", "the backbone", self.layout.inputs, inputs)
+            check_ids(self._input_ids, given)
         result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
         if not self._state.states:
             return result
@@ -280,7 +304,8 @@ class Trainer:
         """A batch in the dtypes of the program; with a `count`, so many in front of a stack."""
         given = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = _given("targets", "the loss", self.layout.targets, _listed(targets))
-        check_class_ids(self._class_ids, wanted, count)
+        check_ids(self._input_ids, given, count)
+        check_ids(self._target_ids, wanted, count)
         return given, wanted
 
     def _initialise(self, group: Group, rule: Initializer) -> None:

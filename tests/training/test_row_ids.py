@@ -1,0 +1,73 @@
+"""Ids of rows that a model has not are errors before a step is made."""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+IDS = np.arange(8, dtype="int32").reshape(4, 2)
+LABELS = np.array([0, 1, 2, 0], "int32")
+
+
+MODEL = """
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 1, "state_num": 0})
+
+    @R.function
+    def backbone(ids: R.Tensor((4, 2), "int32"), table: R.Tensor((10, 3), "float32")):
+        with R.dataflow():
+            out = R.mean(R.take(table, ids, axis=0), axis=1)
+            R.output(out)
+        return out
+"""
+
+
+@cache
+def built() -> tuple[IRModule, VirtualMachine]:
+    types = [TensorType((4, 3), "float32"), TensorType((4,), "int32")]
+    mod: Any = from_source(MODEL)
+    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(mod)
+    return mod, VirtualMachine(build(mod))
+
+
+def with_first(*values: int) -> Any:
+    return (
+        np.concatenate([np.array(values), IDS.ravel()[len(values) :]]).astype("int32").reshape(4, 2)
+    )
+
+
+WAYS: dict[str, Callable[[Trainer, Any], Any]] = {
+    "predict": lambda trainer, x: trainer.predict(x),
+    "update": lambda trainer, x: trainer.update(x, LABELS),
+    "on the device": lambda trainer, x: trainer.update(jnp.asarray(x), LABELS),
+    "update_many": lambda trainer, x: trainer.update_many(x[None], LABELS[None]),
+    "evaluate": lambda trainer, x: trainer.evaluate(x, LABELS),
+    "fit": lambda trainer, x: trainer.fit([(IDS, LABELS), (x, LABELS)]),
+    "fit ahead": lambda trainer, x: trainer.fit([(IDS, LABELS), (x, LABELS)], prefetch=2),
+    "evaluation data": lambda trainer, x: trainer.fit([(IDS, LABELS)], 1, [(x, LABELS)]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_id_that_is_no_row_is_an_error(way: Callable[..., Any]) -> None:
+    match = r"one of 10 rows, 0 to 9, by each id in `ids`, but that holds 10: give .* R.take\("
+    with pytest.raises(ValueError, match=match):
+        way(Trainer(*built()), with_first(10))
+
+
+def test_all_that_are_found_lie_between_two() -> None:
+    with pytest.raises(ValueError, match="but that holds -1 to 12: give only ids of rows"):
+        Trainer(*built()).update(with_first(-1, 12), LABELS)
