@@ -35,6 +35,9 @@ class Trainable(Evaluator, Checkable, Protocol):
     @property
     def stage(self) -> Stage: ...
 
+    @property
+    def scores_classes(self) -> bool: ...
+
     def best_steps_per_call(self, batch: Batch) -> int: ...
 
     def update(self, inputs: Any, targets: Any) -> jax.Array: ...
@@ -92,7 +95,7 @@ class _Plan:
 
     trainer: Trainable
     reporter: Reporter
-    metrics: Sequence[MetricLike] = ("accuracy",)
+    metrics: Sequence[MetricLike] | None = None
     callbacks: Sequence[Callback] = ()
     checkpoints: Checkpoints | None = None
     resume: bool = False
@@ -104,7 +107,9 @@ class _Plan:
     interrupts: Interrupts = field(init=False, default_factory=Interrupts)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "chosen", list(map(metric, self.metrics)))
+        default = ["accuracy"] if self.trainer.scores_classes else []
+        chosen = default if self.metrics is None else self.metrics
+        object.__setattr__(self, "chosen", list(map(metric, chosen)))
         object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
 
     def check_monitors(self, evaluates: bool) -> None:

@@ -1,5 +1,6 @@
 """What a model is worth: metrics, measured on batches of evaluation data."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -7,6 +8,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
+
+from .scored_classes import counted_classes
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
@@ -19,6 +22,9 @@ class Predictor(Protocol):
 
     @property
     def batch_size(self) -> int | None: ...
+
+    @property
+    def ignored_class(self) -> int | None: ...
 
     def predict(self, *inputs: Any) -> Any: ...
 
@@ -33,44 +39,50 @@ class Evaluator(Predictor, Protocol):
 class Metric:
     """The mean of a value over all samples: `values(predictions, targets)` gives those of a batch.
 
-    `finish` makes the metric of the mean, as perplexity is the exponential of a mean.
+    `finish` makes the metric of the mean, as perplexity is the exponential of a mean. One that is
+    `of_classes` takes ids of classes for targets, and scores whose last axis is that of the
+    classes; a class that the loss ignores, or a negative one, does not count.
     """
 
     name: str
     values: Callable[[Any, Any], Any]
     finish: Callable[[float], float] = float
+    of_classes: bool = False
 
 
-def accuracy_values(scores: Array, targets: Array) -> Array:
+def accuracy_values(scores: Array, classes: Array) -> Array:
     """Whether the highest score is that of the target's class, for each sample."""
-    right: Array = scores.argmax(-1) == _classes(scores, targets)
+    right: Array = scores.argmax(-1) == classes
     return right
 
 
 def top_k(k: int) -> Metric:
     """The share of samples whose class is among the `k` highest scores."""
 
-    def values(scores: Array, targets: Array) -> Array:
+    def values(scores: Array, classes: Array) -> Array:
         places = np.argsort(-scores, axis=-1, kind="stable")[..., :k]
-        found: Array = (places == _classes(scores, targets)[..., None]).any(-1)
+        found: Array = (places == classes[..., None]).any(-1)
         return found
 
-    return Metric(f"top {k}", values)
+    return Metric(f"top {k}", values, of_classes=True)
 
 
-def log_likelihood_values(scores: Array, targets: Array) -> Array:
+def log_likelihood_values(scores: Array, classes: Array) -> Array:
     """The negative log-likelihood of the targets' classes under the softmax of the scores."""
     wide = scores.astype("float64")
     shifted = wide - wide.max(-1, keepdims=True)
     log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
-    places = _classes(scores, targets)[..., None]
-    picked: Array = -np.take_along_axis(log_p, places, -1)[..., 0]
+    picked: Array = -np.take_along_axis(log_p, classes[..., None], -1)[..., 0]
     return picked
 
 
+def _perplexity(mean: float) -> float:
+    return float(np.exp(mean))
+
+
 METRICS = {
-    "accuracy": Metric("accuracy", accuracy_values),
-    "perplexity": Metric("perplexity", log_likelihood_values, lambda mean: float(np.exp(mean))),
+    "accuracy": Metric("accuracy", accuracy_values, of_classes=True),
+    "perplexity": Metric("perplexity", log_likelihood_values, _perplexity, of_classes=True),
 }
 
 MetricLike: TypeAlias = Metric | str | Callable[[Any, Any], Any]
@@ -107,7 +119,7 @@ def evaluate(
             truth = np.asarray(_listed(targets)[0])
             yield _first(trainer.predict(*filled))[: len(truth)], truth
 
-    return _measured(predicted(), list(map(metric, metrics)))
+    return _measured(predicted(), list(map(metric, metrics)), trainer.ignored_class)
 
 
 def evaluate_with_loss(
@@ -115,7 +127,7 @@ def evaluate_with_loss(
 ) -> dict[str, float]:
     """The loss as `eval_loss`, and metrics, over batches.
 
-    The loss is the mean of the batches' by their numbers of samples; a batch that had to be filled
+    The loss is the mean of the batches' by their numbers of targets; a batch that had to be filled
     up counts for the metrics alone.
     """
     total, samples = 0.0, 0
@@ -123,30 +135,36 @@ def evaluate_with_loss(
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, samples
         for inputs, targets in batches:
-            truth = np.asarray(_listed(targets)[0])
-            given = [_filled(_listed(part), trainer.batch_size) for part in (inputs, targets)]
-            loss, outputs = trainer.evaluate(*given)
-            if loss is not None and trainer.batch_size in (None, len(truth)):
+            given, wanted = _listed(inputs), _listed(targets)
+            truth, size, count = np.asarray(wanted[0]), trainer.batch_size, len(given[0])
+            rows = None if size is None else size * len(truth) // max(1, count)
+            loss, outputs = trainer.evaluate(_filled(given, size), _filled(wanted, rows))
+            if loss is not None and size in (None, count):
                 total, samples = total + float(loss) * len(truth), samples + len(truth)
             yield _first(outputs)[: len(truth)], truth
 
-    found = _measured(predicted(), list(map(metric, metrics)))
+    found = _measured(predicted(), list(map(metric, metrics)), trainer.ignored_class)
     return {EVAL_LOSS: total / samples, **found} if samples else found
 
 
-def _measured(batches: Iterable[tuple[Array, Array]], metrics: list[Metric]) -> dict[str, float]:
+def _measured(
+    batches: Iterable[tuple[Array, Array]], metrics: list[Metric], ignored: int | None
+) -> dict[str, float]:
     """Metrics of predictions and targets, batch by batch."""
     sums, sizes, count = [0.0] * len(metrics), [0] * len(metrics), 0
     for predictions, truth in batches:
         count += 1
         for index, each in enumerate(metrics):
-            values = np.asarray(each.values(predictions, truth))
+            given = (predictions, truth)
+            if each.of_classes:
+                given = counted_classes(each.name, predictions, truth, ignored)
+            values = np.asarray(each.values(*given))
             sums[index] += float(values.sum())
             sizes[index] += values.size
     if not count:
         raise ValueError("there is nothing to measure on: `eval_data` has no batches")
     return {
-        each.name: each.finish(total / max(1, size))
+        each.name: each.finish(total / size if size else math.nan)
         for each, total, size in zip(metrics, sums, sizes, strict=True)
     }
 
@@ -165,12 +183,6 @@ def _listed(part: Any) -> Sequence[Any]:
 
 def _first(result: Any) -> Array:
     return np.asarray(result[0] if isinstance(result, tuple) else result)
-
-
-def _classes(scores: Array, targets: Array) -> Array:
-    """The classes of class ids, or of one-hot vectors in the shape of the scores."""
-    classes: Array = targets.argmax(-1) if targets.ndim == scores.ndim else targets.astype("int64")
-    return classes
 
 
 def _filled(inputs: Sequence[Any], size: int | None) -> list[Any]:

@@ -14,7 +14,8 @@ class FitOptions(TypedDict, total=False):
     """The options of `fit`.
 
     metrics: names such as "accuracy" and "perplexity", `top_k(5)`, or functions of predictions and
-        targets that give a value for each sample; accuracy unless it is given.
+        targets that give a value for each sample; unless it is given, accuracy where a sample has
+        more than one score.
     callbacks: those who follow the training and may end it, such as `EarlyStopping()` and
         `JsonLines("log.jsonl")`.
     checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
@@ -30,7 +31,7 @@ class FitOptions(TypedDict, total=False):
         the first bad binding, and the trainer keeps the state of before that step.
     """
 
-    metrics: Sequence[MetricLike]
+    metrics: Sequence[MetricLike] | None
     callbacks: Sequence[Callback]
     checkpoints: Checkpoints | None
     resume: bool

@@ -1,5 +1,6 @@
 """Metrics: what they measure, on what, and those of one's own."""
 
+import re
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ class Fixed:
     """A stand-in for a trainer of batches of 4, whose scores are its inputs."""
 
     batch_size = 4
+    ignored_class: int | None = None
 
     def predict(self, *inputs: Any) -> Any:
         assert len(inputs[0]) == 4
@@ -53,6 +55,44 @@ def test_targets_may_be_one_hot() -> None:
     one_hot = np.eye(4, dtype="float32")[IDS]
     for metric in ("accuracy", "perplexity", top_k(2)):
         assert measured(metric, (SCORES, one_hot)) == measured(metric)
+
+
+def test_targets_of_a_class_to_ignore_do_not_count() -> None:
+    class Ignoring(Fixed):
+        ignored_class = 0
+
+    for metric in ("accuracy", "perplexity", top_k(2)):
+        without = measured(metric, (SCORES, np.array([-100, -1, 2, 3])))
+        assert without == measured(metric, (SCORES[2:], IDS[2:]))
+        assert [*evaluate(Ignoring(), [(SCORES, IDS)], [metric]).values()] == [without]
+        assert np.isnan(measured(metric, (SCORES, IDS - 9)))
+
+
+def test_classes_may_lie_along_the_second_axis() -> None:
+    """As the scores of pixels do."""
+    pixels = np.stack([SCORES[:, :3]] * 4, axis=-1)
+    truth = np.stack([[0, 1, 2, 2]] * 4, axis=-1)
+    one_hot = np.moveaxis(np.eye(3)[truth], -1, 1)
+    for metric in ("accuracy", "perplexity", top_k(2)):
+        expected = measured(metric, (SCORES[:, :3], truth[:, 0]))
+        assert measured(metric, (pixels, truth)) == pytest.approx(expected)
+        assert measured(metric, (pixels, one_hot)) == pytest.approx(expected)
+        assert measured(metric, (np.moveaxis(pixels, 1, 2), truth)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("scores", "targets"),
+    [((4,), (4,)), ((4, 1), (4, 1)), ((4, 1), (4,)), ((4, 3), (4, 1)), ((4, 3, 3), (4, 3))],
+)
+def test_what_cannot_be_classes_is_an_error(scores: Any, targets: Any) -> None:
+    match = f"{re.escape(str(scores))}, and the targets are of shape {re.escape(str(targets))}: gi"
+    with pytest.raises(ValueError, match=f"^accuracy compares scores of several .*{match}"):
+        measured("accuracy", (np.zeros(scores, "float32"), np.zeros(targets, "float32")))
+
+
+def test_a_class_that_has_no_score_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"perplexity is of 4 classes, 0 to 3, .* targets hold 7"):
+        measured("perplexity", (SCORES, np.array([0, 1, 2, 7])))
 
 
 def test_batches_weigh_by_their_samples_and_filling_does_not_count() -> None:

@@ -1,0 +1,56 @@
+"""What is measured on evaluation data, of models with several targets for each sample."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_models import batch, classifier, trainable
+
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD
+from relaxjax.script import from_source
+from relaxjax.training import Lines, Trainer, evaluate_with_loss
+
+DATA = [batch(0)]
+QUIET = Lines(lambda line: None)
+
+ROWS = """
+@R.function
+def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        out = R.reshape(R.multiply(x, w), R.shape([12]))
+        R.output(out)
+    return out
+"""
+
+
+def rows() -> Trainer:
+    """A trainer of a model that takes 4 samples and gives three numbers for each in a row."""
+    mod: Any = from_source(ROWS)
+    mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
+    numbers = TensorType((12,), "float32")
+    mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
+    return Trainer(mod, VirtualMachine(build(mod)))
+
+
+def test_a_sample_may_have_several_targets() -> None:
+    """Those of a small last batch are filled up as its samples are."""
+    whole = np.ones((4, 3), "float32"), np.full(12, 2, "float32")
+    small = np.ones((3, 3), "float32"), np.full(9, 3, "float32")
+
+    def squares(predictions: Any, targets: Any) -> Any:
+        return (predictions - targets) ** 2
+
+    found = evaluate_with_loss(rows(), [whole, small], [squares])
+    assert found == {"eval_loss": 4, "squares": pytest.approx((12 * 4 + 9 * 9) / 21)}
+
+
+def test_accuracy_is_measured_by_default_where_a_sample_has_several_scores() -> None:
+    data = [(np.ones((4, 3), "float32"), np.ones(12, "float32"))]
+    assert list(rows().fit(data, 1, data, QUIET)[0].metrics) == ["eval_loss"]
+    assert list(classifier().fit(DATA, 1, DATA, QUIET)[0].metrics) == ["eval_loss", "accuracy"]
+    with pytest.raises(ValueError, match="accuracy compares scores of several classes"):
+        rows().fit(data, 1, data, QUIET, metrics=["accuracy"])
