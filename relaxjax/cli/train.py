@@ -26,11 +26,12 @@ from relaxjax.training import (
     Trainer,
     keep_freed_memory,
 )
+from relaxjax.training.row_ids import row_ids_of
 
 from .failure import InputError, bad_input
 from .files import read_module
-from .numbers import positive, share
-from .train_data import FORMS, Examples, check_classes, held_out, read_examples
+from .numbers import count, positive, share
+from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
 from .train_setup import (
     CLASSIFICATION,
     LOSSES,
@@ -62,10 +63,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the model's own batch size, or {DEFAULT_BATCH} where it takes any",
     )  # fmt: skip
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="decides all that is random"
+        "--seed", metavar="N", type=count, default=0, help="decides all that is random"
     )
     parser.add_argument(
-        "--states", metavar="N", type=int, default=0,
+        "--states", metavar="N", type=count, default=0,
         help="how many arguments are states, where the script does not say (0)",
     )  # fmt: skip
     parser.add_argument(
@@ -131,7 +132,7 @@ def _add_results(group: Any) -> None:
         "--keep-memory", action="store_true",
         help="keep freed memory: faster on a CPU where steps need much (glibc)",
     )  # fmt: skip
-    group.add_argument("--tensorboard", metavar="FOLDER", help="events for TensorBoard")
+    group.add_argument("--tensorboard", metavar="FOLDER", type=Path, help="events for TensorBoard")
     group.add_argument(
         "--export", action="store_true",
         help="also write OUT/exported, which runs without relaxjax",
@@ -149,9 +150,12 @@ def run(args: argparse.Namespace) -> int:
         examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
         size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))
         steps = args.epochs * (len(examples.x) // size)
+        _check_accumulation(args, steps)
+        _check_patience(args, examples, wanted.dims[0] if wanted.dims else None)
         trainer = make_trainer(mod, args, examples.y, steps)
         if args.loss in CLASSIFICATION:
             check_classes(args.data, examples, scores_type(mod))
+        check_rows(args.data, examples, row_ids_of(trainer.mod, trainer.layout.inputs))
         if args.init is not None:
             trainer.load(args.init)
     print(
@@ -206,8 +210,9 @@ def _callbacks(args: argparse.Namespace, evaluates: bool, classifies: bool) -> I
 
 def _check_out(args: argparse.Namespace) -> None:
     """Raise before the training what would otherwise be raised after it."""
-    if args.out.exists() and not args.out.is_dir():
-        raise InputError(f"`{args.out}` is a file: give a folder by --out")
+    for option, folder in (("--out", args.out), ("--tensorboard", args.tensorboard)):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise InputError(f"`{folder}` is a file: give a folder by {option}")
     found = Checkpoints(args.out / "checkpoints").paths()
     if found and not args.resume:
         raise InputError(
@@ -228,8 +233,30 @@ def _batch_size(args: argparse.Namespace, own: Any, examples: int) -> int:
     return size
 
 
+def _check_accumulation(args: argparse.Namespace, steps: int) -> None:
+    if steps < args.accumulate:
+        raise InputError(
+            f"the training has {steps} steps, but --accumulate {args.accumulate} makes an update "
+            "after so many: nothing would be trained"
+        )
+
+
+def _check_patience(args: argparse.Namespace, examples: Examples, own: Any) -> None:
+    """Raise where there is no loss to wait for: that of a batch filled up with zeros is none."""
+    goes_by_loss = args.patience is not None and args.loss not in CLASSIFICATION
+    count = len(examples.x if examples.x_test is None else examples.x_test)
+    if goes_by_loss and isinstance(own, int) and count < own:
+        raise InputError(
+            f"--patience goes by the loss of batches of {own}, as the model takes them, but there "
+            f"are {count} examples to evaluate on: hold out more of them by --holdout"
+        )
+
+
 def _loss_scale(text: str) -> Any:
-    return text if text == "dynamic" else positive(float)(text)
+    try:
+        return text if text == "dynamic" else positive(float)(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'must be "dynamic" or a number, found {text}') from None
 
 
 def _listed(names: Any) -> str:

@@ -1,7 +1,7 @@
 """What `relaxjax train` trains on: examples and targets, for training and for evaluation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 
 from relaxjax.datasets import Dataset, digits, fashion_mnist
 from relaxjax.ir.types import TensorType
+from relaxjax.training.row_ids import RowIds
 
 from .failure import InputError
 
@@ -50,10 +51,10 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     else:
         raise InputError(f"`{name}` is no data: give one of\n{FORMS}")
     return Examples(
-        _shaped(name, found.x, wanted),
-        _narrow(found.y),
-        None if found.x_test is None else _shaped(name, found.x_test, wanted),
-        None if found.y_test is None else _narrow(found.y_test),
+        _shaped(name, "x", found.x, wanted),
+        _narrow(name, "y", found.y),
+        None if found.x_test is None else _shaped(name, "x_test", found.x_test, wanted),
+        None if found.y_test is None else _narrow(name, "y_test", found.y_test),
     )
 
 
@@ -83,6 +84,17 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
             )
 
 
+def check_rows(name: str, examples: Examples, ids: Sequence[RowIds]) -> None:
+    """Raise where ids in the examples are none of the rows that the model has."""
+    for key, x in (("x", examples.x), ("x_test", examples.x_test)):
+        for one in ids:
+            if x is not None and np.issubdtype(x.dtype, np.integer):
+                try:
+                    one.check(x)
+                except ValueError as error:
+                    raise InputError(f"`{name}`, `{key}`: {error}") from error
+
+
 def _of_images(read: Callable[[], Dataset]) -> Examples:
     try:
         data = read()
@@ -100,8 +112,12 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
     if (test[0] is None) != (test[1] is None):
         raise InputError(f"`{name}` must hold both `x_test` and `y_test`, or neither")
     for key, array in arrays.items():
-        if key in ("x", "y", "x_test", "y_test") and not array.ndim:
+        if key not in ("x", "y", "x_test", "y_test"):
+            continue
+        if not array.ndim:
             raise InputError(f"`{name}`: `{key}` must hold an entry for each example, not a number")
+        if not len(array):
+            raise InputError(f"`{name}`: `{key}` holds no examples")
     for x, y, suffix in ((arrays["x"], arrays["y"], ""), (*test, "_test")):
         if x is not None and y is not None and len(x) != len(y):
             raise InputError(
@@ -130,25 +146,31 @@ def _safetensors(path: Path) -> dict[str, Array]:
         raise InputError(f"`{path}` cannot be read as a safetensors file: {error}") from error
 
 
-def _shaped(name: str, x: Array, wanted: TensorType) -> Array:
+def _shaped(name: str, key: str, x: Array, wanted: TensorType) -> Array:
     """Examples in the shape of the model's input, flattened or not."""
     dims = (wanted.dims or ())[1:]
     sizes = tuple(int(dim) for dim in dims if isinstance(dim, int))
     is_known = wanted.dims is not None and len(sizes) == len(dims)
     if not is_known or x.shape[1:] == sizes:
-        return _narrow(x)
+        return _narrow(name, key, x)
     if math.prod(x.shape[1:]) != math.prod(sizes):
         raise InputError(
             f"the model takes examples of shape {sizes}, but those of `{name}` are of shape "
             f"{x.shape[1:]}"
         )
-    return _narrow(x.reshape(len(x), *sizes))
+    return _narrow(name, key, x.reshape(len(x), *sizes))
 
 
-def _narrow(array: Array) -> Array:
+def _narrow(name: str, key: str, array: Array) -> Array:
     """64-bit numbers as 32-bit ones, which models are written in."""
+    if array.dtype.kind in "cmMOSU":
+        raise InputError(f"`{name}`: `{key}` must hold real numbers, but it holds {array.dtype}")
     narrow = {"float64": "float32", "int64": "int32", "uint64": "int32"}
-    return array.astype(narrow.get(str(array.dtype), array.dtype))
+    narrowed = array.astype(narrow.get(str(array.dtype), array.dtype))
+    lost = array[narrowed != array] if array.dtype.kind in "iu" else array[:0]
+    if lost.size:
+        raise InputError(f"`{name}`: `{key}` holds {lost.flat[0]}, which is no integer of 32 bits")
+    return narrowed
 
 
 def _side(wanted: TensorType) -> int | None:

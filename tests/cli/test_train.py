@@ -248,6 +248,35 @@ def test_arrays_that_do_not_belong_together(line: Path, capsys: Capture) -> None
     assert "`y` must hold an entry for each example, not a number" in refused(capsys)
 
 
+STRANGE: dict[str, tuple[Any, str]] = {
+    "large": (np.full(20, 2**32 + 3), "`y` holds 4294967299, which is no integer of 32 bits"),
+    "words": (np.full(20, "a"), "`y` must hold real numbers, but it holds <U1"),
+    "complex": (np.full(20, 1j), "`y` must hold real numbers, but it holds complex128"),
+    "nothing": (np.zeros(0), "`y` holds no examples"),
+}
+
+
+@pytest.mark.parametrize(("y", "message"), STRANGE.values(), ids=STRANGE)
+def test_numbers_that_cannot_be_targets(line: Path, capsys: Capture, y: Any, message: str) -> None:
+    data = line.parent / "strange.npz"
+    np.savez(data, x=np.zeros((20, 2)), y=y)
+    assert train(line, data, "--loss", "mse", "--batch", 8) == 2
+    assert refused(capsys) == f"`{data}`: {message}"
+
+
+def test_options_that_would_do_nothing(model: Path, line: Path, capsys: Capture) -> None:
+    assert train(model, "digits", "--epochs", 1, "--accumulate", 91) == 2
+    assert "the training has 90 steps, but --accumulate 91 makes an update" in refused(capsys)
+    line.write_text(LINE.replace('"n"', "8"))
+    data = line.parent / "line.npz"
+    assert train(line, data, "--loss", "mse", "--holdout", 0.1, "--patience", 1) == 2
+    assert "by the loss of batches of 8, as the model takes them, but there are 4" in refused(
+        capsys
+    )
+    assert train(model, "digits", "--tensorboard", model) == 2
+    assert refused(capsys) == f"`{model}` is a file: give a folder by --tensorboard"
+
+
 def test_classes_that_the_model_does_not_score(model: Path, capsys: Capture) -> None:
     data, classes = model.parent / "classes.npz", np.arange(16) % 10
     x = np.zeros((16, 64), "float32")
@@ -258,6 +287,26 @@ def test_classes_that_the_model_does_not_score(model: Path, capsys: Capture) -> 
     assert train(model, data) == 2
     assert "0 to 9, but `y_test` holds -10 to -1" in refused(capsys)
     np.savez(data, x=x, y=np.where(classes == 3, -100, classes))
+    assert train(model, data, "--epochs", 1) == 0
+
+
+def test_rows_that_the_model_has_not(model: Path, capsys: Capture) -> None:
+    model.write_text("""
+@R.function
+def words(x: R.Tensor(("n",), "int32"), table: R.Tensor((10, 3), "float32")):
+    with R.dataflow():
+        out = R.take(table, x, axis=0)
+        R.output(out)
+    return out
+""")
+    data, ids, y = model.parent / "words.npz", np.arange(64) % 10, np.zeros(64, "int32")
+    np.savez(data, x=ids + 1, y=y)
+    assert train(model, data) == 2
+    assert "`x`: the model picks one of 10 rows, 0 to 9, by each id in `x`, " in refused(capsys)
+    np.savez(data, x=ids, y=y, x_test=-ids, y_test=y)
+    assert train(model, data) == 2
+    assert "`x_test`: the model picks one of 10 rows, " in refused(capsys)
+    np.savez(data, x=ids.astype("float32"), y=y)
     assert train(model, data, "--epochs", 1) == 0
 
 
@@ -309,6 +358,9 @@ def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:
         ),
         ("--optim", "adamW", "there is no optimizer `adamW`"),
         ("--lr", "-1", "must be above zero, found -1"),
+        ("--lr", "inf", "must be above zero and finite, found inf"),
+        ("--seed", "-1", "must be at least 0, found -1"),
+        ("--loss-scale", "static", 'must be "dynamic" or a number, found static'),
         ("--holdout", "1", "must be at least 0 and below 1, found 1"),
         ("--loss-scale", "big", "argument --loss-scale"),
         ("--schedule", "sine", "invalid choice: 'sine'"),
