@@ -19,8 +19,9 @@ _TIGHTEST = 2
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
-# By how much larger the input of a reduction is whose result is kept.
-_SUMMED_UP = 64
+# By how much smaller a value is than what it sums up, or than what is computed with it, that is
+# kept anyway.
+_SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
@@ -170,19 +171,25 @@ class Planner:
         return replace(plan, kept=self._decided(kept))
 
     def _decided(self, kept: frozenset[Var]) -> frozenset[Var]:
-        return (kept | self.must_keep | self._summaries) - self.must_recompute
+        return (kept | self.must_keep | self._slight) - self.must_recompute
 
     @cached_property
-    def _summaries(self) -> frozenset[Var]:
-        """What is so small beside what it sums up that reading all that again does not pay."""
+    def _slight(self) -> frozenset[Var]:
+        """What is so small that to keep it costs nothing beside what it is a part of computing.
+
+        To sum it up again would read too much. And each value that is computed again of kept ones
+        alone has to wait for a moment, which is more operations in a kernel: with the factors of a
+        norm at hand, the data does alone.
+        """
         if self._is_small:
             return frozenset()
-        return frozenset(
-            step.var
-            for step in self.program.forward
-            if step.is_reduction
-            and max(map(size_of, step.inputs), default=0) >= _SUMMED_UP * step.size
-        )
+        return frozenset(step.var for step in self.program.forward if self._is_slight(step))
+
+    def _is_slight(self, step: Step) -> bool:
+        users = self.program.users.get(step.var, ())
+        read = map(size_of, step.inputs) if step.is_reduction else ()
+        made = (user.size for user in users)
+        return max((*read, *made), default=0) >= _SMALLER * step.size
 
     def _is_free(self, step: Step) -> bool:
         return step.var not in self.must_keep and (
