@@ -71,10 +71,11 @@ class Expr(Node):
         return get_op("relax.floor_divide")(_operand(other, self), self)
 
     def __mod__(self, other: Any) -> "Expr":
-        return get_op("relax.floor_mod")(self, _operand(other, self))
+        """The remainder with the sign of the left side, as TVM reads `%`; not Python's."""
+        return get_op("relax.mod")(self, _operand(other, self))
 
     def __rmod__(self, other: Any) -> "Expr":
-        return get_op("relax.floor_mod")(_operand(other, self), self)
+        return get_op("relax.mod")(_operand(other, self), self)
 
     def __pow__(self, other: Any) -> "Expr":
         return get_op("relax.power")(self, _operand(other, self))

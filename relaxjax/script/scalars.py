@@ -50,6 +50,11 @@ class ScalarType:
         return float(value) if "float" in self.dtype else int(value)
 
 
+def number(dtype: str, value: Any) -> Any:
+    """A scalar of that dtype, as a node of TVM is made: `T.FloatImm("float32", 0.5)`."""
+    return ScalarType(dtype)(value)
+
+
 def symbolic_var(name: str, dtype: str = "int64") -> SymbolicVar:
     """A symbolic dimension of that name."""
     if dtype != "int64":

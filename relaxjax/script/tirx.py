@@ -2,7 +2,7 @@
 
 n = T.int64()     a symbolic dimension
 T.max(n, 1)       arithmetic on dimensions, beside + - * // %
-T.float64(0.5)    a number
+T.float64(0.5)    a number, or T.FloatImm("float64", 0.5)
 x: T.int64        a parameter that is a number of the host
 T.index_map(lambda n, c: (n, c // 4, c % 4))   a layout, for R.layout_transform
 """
@@ -15,9 +15,13 @@ from relaxjax.ir.index_map import index_map
 
 from .namespace import unknown_member as _unknown_member
 from .scalars import ScalarType as _ScalarType
+from .scalars import number as FloatImm
+from .scalars import number as IntImm
 from .scalars import symbolic_var as Var
 
 __all__ = [
+    "FloatImm",
+    "IntImm",
     "Var",
     "bfloat16",
     "bool",

@@ -219,7 +219,7 @@ SIGNS: list[tuple[Callable[[Any, Any], Any], str]] = [
     (operator.mul, "relax.multiply"),
     (operator.truediv, "relax.divide"),
     (operator.floordiv, "relax.floor_divide"),
-    (operator.mod, "relax.floor_mod"),
+    (operator.mod, "relax.mod"),
     (operator.pow, "relax.power"),
 ]
 COMPARISONS: list[tuple[Callable[[Any, Any], Any], str]] = [

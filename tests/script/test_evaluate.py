@@ -38,7 +38,7 @@ def test_operators() -> None:
         "R.multiply(x, y)",
         "R.divide(x, y)",
         "R.floor_divide(x, y)",
-        "R.floor_mod(x, y)",
+        "R.mod(x, y)",
         "R.power(x, y)",
         "R.negative(x)",
         "R.less(x, y)",

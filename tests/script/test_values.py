@@ -64,6 +64,8 @@ def test_a_constant(text: str, data: Any) -> None:
         ('R.prim_value(T.float64("-inf"))', PrimExpr(float("-inf"))),
         ("T.int32(3)", PrimExpr(3, "int32")),
         ("T.int32(T.int16(3))", PrimExpr(3, "int32")),
+        ('T.IntImm("int32", 3)', PrimExpr(3, "int32")),
+        ('T.FloatImm("float32", 0.5)', PrimExpr(0.5, "float32")),
         ("R.shape(R.shape([2]))", ShapeExpr((2,))),
         ("R.tuple()", Tuple(())),
         ("()", Tuple(())),
