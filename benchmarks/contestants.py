@@ -15,19 +15,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from models import ADJOINT, prepared
+from models.adam import RATE, UPDATE, adam, adam_update
 from models.convnets import ChannelsLast
 from models.stored import Stored, stored
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
 
 import relaxjax
-from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
-from relaxjax.optim import Adam
-from relaxjax.passes import EliminateCommonSubexpr, LegalizeOps
 
-RATE, FIRST_MOMENT = 1e-3, 0.1  # Adam's first mean of a gradient g is 0.1 g
+FIRST_MOMENT = 0.1  # Adam's first mean of a gradient g is 0.1 g
 
 Adjoint = Callable[..., Any]
 
@@ -100,10 +98,8 @@ def optax_adam(params: Any) -> Update:
 
 def our_adam(params: Any) -> Update:
     leaves, tree = jax.tree.flatten(params)
-    adam = Adam(RATE).init([Var(f"p{i}", type_of(leaf)) for i, leaf in enumerate(leaves)])
-    function = adam.get_function().with_attr("global_symbol", "adam")
-    mod = EliminateCommonSubexpr()(LegalizeOps()(IRModule({"adam": function})))
-    run = to_jax(mod, "adam")
+    types = tuple(map(type_of, leaves))
+    run = to_jax(IRModule({UPDATE: adam_update(types)}), UPDATE)
 
     def step(params: Any, state: Any, gradients: Any) -> Any:
         flat = (tuple(jax.tree.leaves(values)) for values in (params, gradients))
@@ -111,7 +107,7 @@ def our_adam(params: Any) -> Update:
         return jax.tree.unflatten(tree, new), state
 
     means = slice(3, 3 + len(leaves))  # the first three count steps
-    return Update(step, adam.state, lambda state: jax.tree.unflatten(tree, state[means]))
+    return Update(step, adam(types).state, lambda state: jax.tree.unflatten(tree, state[means]))
 
 
 _SAVED = jax.checkpoint_policies
@@ -135,6 +131,7 @@ class Training:
     """
 
     def __init__(self, contestant: Contestant, model: WholeModel) -> None:
+        adam_update.cache_clear()  # each contestant writes its own
         began = _now()
         model = stored(model) if contestant.is_stored else model
         took = _now() - began

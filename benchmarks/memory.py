@@ -26,7 +26,6 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering.memory import temporary_bytes
-from relaxjax.optim import Adam
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -123,7 +122,7 @@ def prediction(names: list[str]) -> None:
     rows, near, count = [], 0, 0
     for name in names or MODELS:
         model = stored(MODELS[name]())
-        mod, caller = stepped(prepared(model), ADJOINT, len(model.params), Adam(1e-3))
+        mod, caller = stepped(prepared(model), ADJOINT, len(model.params))
         found: dict[int, list[str]] = {}
         sizes: dict[int, tuple[int, int]] = {}
         for policy in (NO_POLICY, *POLICIES):

@@ -5,13 +5,14 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
-from relaxjax.optim import Adam, Optimizer
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 from relaxjax.passes.training.step_memory import is_worth_a_plan, planned_for_speed
 
-STEP, UPDATE = "step", "update"
+from .adam import UPDATE, adam_update
+
+STEP = "step"
 
 
 def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
@@ -23,7 +24,7 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
     assert isinstance(function, Function)
     if policy == "auto" and not is_worth_a_plan(function):
         return mod
-    whole, caller = stepped(mod, adjoint, params, Adam(1e-3))
+    whole, caller = stepped(mod, adjoint, params)
     if policy == "auto":
         smaller = planned_for_speed(whole, adjoint, caller)
     else:
@@ -32,10 +33,8 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
     return mod.with_functions({adjoint: smaller[adjoint]})
 
 
-def stepped(
-    mod: IRModule, adjoint: str, params: int, optimizer: Optimizer
-) -> tuple[IRModule, Caller]:
-    """The module with a step `(*params, *inputs, state)`, and what is known of that.
+def stepped(mod: IRModule, adjoint: str, params: int) -> tuple[IRModule, Caller]:
+    """The module with a step `(*params, *inputs, state)` by Adam, and what is known of that.
 
     The adjoint's first `params` parameters, tensors or tuples of them, are those to train.
     """
@@ -43,8 +42,7 @@ def stepped(
     assert isinstance(function, Function)
     given = [Var(param.name, param.ty) for param in function.params]
     leaves = [leaf for param in given[:params] for leaf in _leaves(param)]
-    ready = optimizer.init([Var(f"p{i}", leaf.ty) for i, leaf in enumerate(leaves)])
-    update = ready.get_function().with_attr("global_symbol", UPDATE)
+    update = adam_update(tuple(leaf.ty for leaf in leaves))
     builder = BlockBuilder(mod.with_function(UPDATE, update))
     state = Var("state", update.params[2].ty)
     with builder.function(STEP, [*given, state]):
