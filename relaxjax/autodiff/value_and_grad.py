@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, traced
@@ -201,9 +202,28 @@ def _with_tangent(
         both = jax.value_and_grad(loss, places, has_aux=True)(*(arrays[i] for i in wanted))
         return list(both[0][1]), both[1]
 
+    def moved(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        """Only what moves is traced: rules may use what is computed of the rest around them."""
+        still = [isinstance(tangent, SymbolicZero) for tangent in tangents]
+        places = [place for place, is_still in enumerate(still) if not is_still]
+
+        def of_moving(*arrays: Any) -> Any:
+            given = dict(enumerate(map(_traceable, primals))) | dict(
+                zip(places, arrays, strict=True)
+            )
+            return theirs(*given.values())
+
+        moving, by = [primals[i] for i in places], [tangents[i] for i in places]
+        return jax.jvp(of_moving, moving, by)
+
     function = jax.custom_jvp(ours)
-    function.defjvp(lambda primals, tangents: jax.jvp(theirs, primals, tangents))
+    function.defjvp(moved, symbolic_zeros=True)
     return function
+
+
+def _traceable(array: Any) -> Any:
+    """An array as JAX traces it, so that what a loss returns beside its value is one too."""
+    return array if isinstance(array, jax.Array) else jnp.asarray(array)
 
 
 def _check_result(result: Any, has_aux: bool) -> None:

@@ -8,6 +8,7 @@ from keyword import iskeyword
 from typing import Any
 
 import jax
+from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, Names
@@ -116,10 +117,24 @@ def _traced(
     reports: list[Report] | None = [] if captures else None
     rules = OwnRules([name], once=captures)
     module = _module(program, labels, symbols, rules, name, captured, reports)
-    run = core.jaxpr_as_fun(program)
+    run = _again(function, program, captured)
     weak = tuple(aval.weak_type for aval in closed.out_avals)
     equations = tuple(eqn for eqn, _ in reports or ())
     return JaxProgram(module, run, captured, jax.tree.structure(results), weak, equations)
+
+
+def _again(
+    function: Callable[..., Any], program: Any, captured: Sequence[Any]
+) -> Callable[..., Any]:
+    """A function of captured arrays and arguments to the leaves of the results.
+
+    The function itself runs again where it can, because rules in its program know what it computes
+    around them only while it is traced. What another transformation traces must be an argument.
+    """
+    if any(isinstance(array, Tracer) for array in captured):
+        read: Callable[..., Any] = core.jaxpr_as_fun(program)
+        return read
+    return lambda *arrays: jax.tree.leaves(function(*arrays[len(captured) :]))
 
 
 def leaf_names(

@@ -1,7 +1,6 @@
 """Programs of JAX read into IR, which must compute the same, print, and parse back."""
 
 import os
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -291,8 +290,8 @@ def test_parameters_without_a_written_form_are_refused() -> None:
     def function(x: Any) -> Any:
         return jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
 
-    message = "`pure_callback` has no form in the IR: its parameter `callback` is of type"
-    with pytest.raises(UnsupportedPrimitiveError, match=re.escape(message)):
+    message = "`pure_callback` has no form in the IR: its parameter `callback` is of type .* an arg"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
         read_function(function, X)
 
 

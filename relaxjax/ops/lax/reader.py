@@ -41,6 +41,8 @@ _INSTEAD = {
     "device_put": ". Put arrays on devices outside of what is read",
     "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
     "sharding_constraint": ". Constrain arguments and results, outside of what is read",
+    "pure_callback": ". Call it before, and hand in its result as an argument",
+    "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         _REPORTS,
         ". relaxjax.value_and_grad prints what stands in a loss outside of loops, of branches and "
