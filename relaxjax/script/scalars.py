@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from relaxjax.ir.dims import SymbolicExpr, SymbolicVar
+from relaxjax.ir.dims import Dim, SymbolicExpr, SymbolicVar
 from relaxjax.ir.expr import PrimExpr
 from relaxjax.ir.types import PrimType
 
@@ -60,3 +60,8 @@ def symbolic_var(name: str, dtype: str = "int64") -> SymbolicVar:
     if dtype != "int64":
         raise TypeError(f"a symbolic dimension is of dtype int64, but `{dtype}` was given")
     return SymbolicVar(name)
+
+
+def ceildiv(lhs: Dim, rhs: Dim) -> Dim:
+    """The quotient rounded up: `T.ceildiv(n, 4)` is `(n + 3) // 4`."""
+    return (lhs + rhs - 1) // rhs

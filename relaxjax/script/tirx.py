@@ -1,12 +1,14 @@
 """The `T` of a script: symbolic dimensions, and scalars of the host.
 
 n = T.int64()     a symbolic dimension
-T.max(n, 1)       arithmetic on dimensions, beside + - * // %
+T.max(n, 1)       arithmetic on dimensions, beside + - * // %; so T.floordiv, T.floormod, T.ceildiv
 T.float64(0.5)    a number, or T.FloatImm("float64", 0.5)
 x: T.int64        a parameter that is a number of the host
 T.index_map(lambda n, c: (n, c // 4, c % 4))   a layout, for R.layout_transform
 """
 
+from operator import floordiv as floordiv
+from operator import mod as floormod
 from typing import Any as _Any
 
 from relaxjax.ir.dims import dim_max as max
@@ -15,6 +17,7 @@ from relaxjax.ir.index_map import index_map
 
 from .namespace import unknown_member as _unknown_member
 from .scalars import ScalarType as _ScalarType
+from .scalars import ceildiv as ceildiv
 from .scalars import number as FloatImm
 from .scalars import number as IntImm
 from .scalars import symbolic_var as Var
@@ -25,9 +28,12 @@ __all__ = [
     "Var",
     "bfloat16",
     "bool",
+    "ceildiv",
     "float16",
     "float32",
     "float64",
+    "floordiv",
+    "floormod",
     "index_map",
     "int8",
     "int16",

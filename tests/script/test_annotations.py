@@ -101,6 +101,14 @@ def test_arithmetic_on_dimensions() -> None:
     )
 
 
+def test_division_of_dimensions_by_name() -> None:
+    texts = ("T.floordiv(n, 2)", "T.floormod(n, 4)", "T.ceildiv(n, 3)", "T.ceildiv(7, 2)")
+    dims = ", ".join(f'"{dim}"' for dim in texts)
+    ty = type_of(f'R.Tuple(R.Shape(["n"]), R.Shape([{dims}]))')
+    assert isinstance(ty, TupleType)
+    assert str(ty.fields[1]) == "R.Shape([n // 2, n % 4, (n + 2) // 3, 4])"
+
+
 def test_a_declaration_in_the_body_names_the_dimension_of_the_signature() -> None:
     found = function(
         """
