@@ -58,8 +58,10 @@ _ELSEWHERE = {
     "R.vm": _NO_MACHINE,
     "R.ccl": _NO_WORKERS,
     "R.dist": _NO_WORKERS,
+    "R.device_mesh": _NO_WORKERS,
     "R.DTensor": "a tensor is R.Tensor, however it is distributed",
-    "T.prim_func": _NO_TENSOR_IR,
+    "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
+    "which its SetupTrainer ends with, too",
     "I.pyfunc": "R.call_pure_packed calls a Python function",
 }
 
