@@ -1,5 +1,6 @@
 """What comes in from outside: arrays checked against a variable's type, and put on the device."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -68,6 +69,16 @@ def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:
         return False
     static = ((dim, size) for dim, size in zip(ty.dims, shape, strict=True) if isinstance(dim, int))
     return all(dim == size for dim, size in static)
+
+
+def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
+    """Raise where a batch is empty: a mean over it is NaN, and so is all that it would train."""
+    for var, array in zip(inputs, arrays, strict=True):
+        if not array.size and 0 not in (tensor_type(var).dims or ()):
+            raise ValueError(
+                f"input `{var.name}` holds no samples, its shape is {tuple(array.shape)}: leave "
+                "out empty batches"
+            )
 
 
 def static_shape(kind: str, var: Var) -> tuple[int, ...]:

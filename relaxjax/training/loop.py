@@ -275,13 +275,41 @@ def _check_options(options: FitOptions) -> None:
                 f"`fit` has no option `{name}`{did_you_mean(name, known)}: it has "
                 f"{', '.join(known)}"
             )
-    steps_per_call: Any = options.get("steps_per_call", "auto")
-    prefetch = options.get("prefetch", 0)
-    if steps_per_call != "auto" and (isinstance(steps_per_call, str) or steps_per_call < 1):
+    steps_per_call = options.get("steps_per_call", "auto")
+    if steps_per_call != "auto" and not _is_count(steps_per_call, 1):
         raise ValueError(
             f'`steps_per_call` must be at least 1 or "auto", but it is {steps_per_call!r}'
         )
-    if prefetch < 0:
-        raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch}")
+    prefetch = options.get("prefetch", 0)
+    if not _is_count(prefetch, 0):
+        raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch!r}")
+    _check_kinds(options)
     if options.get("resume") and options.get("checkpoints") is None:
         raise ValueError("resume=True needs to know from where: give `checkpoints` too")
+
+
+def _check_kinds(options: FitOptions) -> None:
+    checkpoints, metrics = options.get("checkpoints"), options.get("metrics")
+    if checkpoints is not None and not isinstance(checkpoints, Checkpoints):
+        raise TypeError(f'`checkpoints` must be as Checkpoints("run"), but it is {checkpoints!r}')
+    if metrics is not None and not isinstance(metrics, list | tuple):
+        raise TypeError(f"`metrics` must be a list, but it is {metrics!r}")
+    callbacks: Any = options.get("callbacks", ())
+    strange = [one for one in _listed(callbacks) if not isinstance(one, Callback)]
+    if strange or callbacks is not _listed(callbacks):
+        raise TypeError(
+            "`callbacks` must be a list of callbacks, such as [EarlyStopping()], but "
+            f"{strange[0] if strange else callbacks!r} was given"
+        )
+
+
+def _is_count(value: Any, least: int) -> bool:
+    """Whether it is an integer of at least so much."""
+    try:
+        return operator.index(value) >= least
+    except TypeError:
+        return False
+
+
+def _listed(values: Any) -> Any:
+    return values if isinstance(values, list | tuple) else [values]

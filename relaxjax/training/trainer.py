@@ -18,7 +18,7 @@ from relaxjax.lowering.target import placement
 from . import checkpoint
 from .class_ids import ClassIds, class_ids_of
 from .compilation_cache import use_compilation_cache
-from .door import all_to_device, tensor_type, with_dtype
+from .door import all_to_device, check_samples, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .ids import Ids, check_ids
@@ -304,6 +304,7 @@ class Trainer:
         """A batch in the dtypes of the program; with a `count`, so many in front of a stack."""
         given = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = _given("targets", "the loss", self.layout.targets, _listed(targets))
+        check_samples(self.layout.inputs, given)
         check_ids(self._input_ids, given, count)
         check_ids(self._target_ids, wanted, count)
         return given, wanted

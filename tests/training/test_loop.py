@@ -239,7 +239,10 @@ def test_a_spent_iterator_is_an_error() -> None:
     [
         ({"steps_per_call": 0}, r'`steps_per_call` must be at least 1 or "auto", but it is 0'),
         ({"steps_per_call": "all"}, r"`steps_per_call` must be .* but it is 'all'"),
+        ({"steps_per_call": None}, r"`steps_per_call` must be .* but it is None"),
+        ({"steps_per_call": 2.5}, r"`steps_per_call` must be .* but it is 2.5"),
         ({"prefetch": -1}, "`prefetch` must be at least 0, but it is -1"),
+        ({"prefetch": 1.5}, r"`prefetch` must be at least 0, but it is 1\.5"),
         ({"resume": True}, r"resume=True needs to know from where: give `checkpoints` too"),
     ],
 )
@@ -269,6 +272,26 @@ def test_data_that_cannot_be_iterated_over() -> None:
         fit(classifier(), lambda epoch: none)
     with pytest.raises(TypeError, match=r"data is something to iterate over, .* but 3 was given"):
         fit(classifier(), DATA, 1, three, Told())
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            {"checkpoints": "run"},
+            r"`checkpoints` must be as Checkpoints\(\"run\"\), but it is 'run'",
+        ),
+        ({"metrics": "accuracy"}, "`metrics` must be a list, but it is 'accuracy'"),
+        ({"callbacks": EarlyStopping()}, r"such as \[EarlyStopping\(\)\], but <.*> was given"),
+        (
+            {"callbacks": [EarlyStopping]},
+            r"a list of callbacks, .* but <class .*Stopping'> was given",
+        ),
+    ],
+)
+def test_options_of_another_kind_are_errors(options: Any, match: str) -> None:
+    with pytest.raises(TypeError, match=match):
+        fit(classifier(), DATA, 1, reporter=Told(), **options)
 
 
 def test_an_unknown_option_is_an_error() -> None:

@@ -347,3 +347,12 @@ def test_a_module_of_tvms_takes_the_fused_step_and_has_no_loss_to_evaluate() -> 
 def as_module(mod: Any) -> IRModule:
     assert isinstance(mod, IRModule)
     return mod
+
+
+def test_a_batch_without_samples_is_an_error() -> None:
+    """Its mean would be NaN, and so would all parameters after it."""
+    nothing = np.zeros((0, 2), "float32")
+    with pytest.raises(
+        ValueError, match=r"input `x` holds no samples, its shape is \(0, 2\): leave"
+    ):
+        counting().update(nothing, nothing)
