@@ -127,8 +127,8 @@ def evaluate_with_loss(
 ) -> dict[str, float]:
     """The loss as `eval_loss`, and metrics, over batches.
 
-    The loss is the mean of the batches' by their numbers of targets; a batch that had to be filled
-    up counts for the metrics alone.
+    The loss is the mean of the batches' by their numbers of targets that are not to be ignored; a
+    batch that had to be filled up counts for the metrics alone.
     """
     total, samples = 0.0, 0
 
@@ -140,11 +140,17 @@ def evaluate_with_loss(
             rows = None if size is None else size * len(truth) // max(1, count)
             loss, outputs = trainer.evaluate(_filled(given, size), _filled(wanted, rows))
             if loss is not None and size in (None, count):
-                total, samples = total + float(loss) * len(truth), samples + len(truth)
+                weight = _counted(truth, trainer.ignored_class)
+                total, samples = total + (float(loss) * weight if weight else 0), samples + weight
             yield _first(outputs)[: len(truth)], truth
 
     found = _measured(predicted(), list(map(metric, metrics)), trainer.ignored_class)
     return {EVAL_LOSS: total / samples, **found} if samples else found
+
+
+def _counted(targets: Array, ignored: int | None) -> int:
+    """By how much the loss of a batch counts: it may be NaN where all of it is ignored."""
+    return len(targets) if ignored is None else int(np.count_nonzero(targets != ignored))
 
 
 def _measured(

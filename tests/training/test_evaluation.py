@@ -54,3 +54,13 @@ def test_accuracy_is_measured_by_default_where_a_sample_has_several_scores() -> 
     assert list(classifier().fit(DATA, 1, DATA, QUIET)[0].metrics) == ["eval_loss", "accuracy"]
     with pytest.raises(ValueError, match="accuracy compares scores of several classes"):
         rows().fit(data, 1, data, QUIET, metrics=["accuracy"])
+
+
+def test_the_loss_of_what_is_ignored_does_not_count() -> None:
+    """The mean over no targets at all is NaN."""
+    trainer, (x, labels) = classifier(), DATA[0]
+    trainer.xavier_uniform_init_params(0)
+    some, none = np.where(np.arange(len(labels)) < 3, labels, -100), np.full_like(labels, -100)
+    losses: list[Any] = [trainer.evaluate(x, targets)[0] for targets in (some, labels)]
+    found = evaluate_with_loss(trainer, [(x, some), (x, none), (x, labels)], [])
+    assert found["eval_loss"] == pytest.approx((3 * losses[0] + 8 * losses[1]) / 11)
