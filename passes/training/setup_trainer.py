@@ -195,6 +195,7 @@ def SetupTrainer(
             ):
                 ...
     """
+    _check_kinds(loss, optimizer)
     check_loss_scale(loss_scale)
     check_roll_option(roll_blocks)
     counts = _counts(mod)
@@ -229,6 +230,20 @@ def SetupTrainer(
     if has_budget:
         return with_step_memory(with_simple_adjoint(mod), memory_budget, memory_policy)
     return with_fast_step(legalised(with_simple_adjoint(mod))) if legalize else mod
+
+
+def _check_kinds(loss: Any, optimizer: Any) -> None:
+    """Raise where a class is given for one of its objects, or what optax has for what we have."""
+    if isinstance(loss, type) or not hasattr(loss, "num_backbone_outputs"):
+        raise TypeError(
+            "SetupTrainer: `loss` must be a loss such as MSELoss(), or from_jax(function), but it "
+            f"is {loss!r}"
+        )
+    if isinstance(optimizer, type) or not hasattr(optimizer, "get_function"):
+        raise TypeError(
+            "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
+            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
+        )
 
 
 def _with_storage(

@@ -1,9 +1,12 @@
 """From a backbone to a module that can be trained."""
 
+from typing import Any
+
 import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from relaxjax.ir.check import well_formed
@@ -225,3 +228,17 @@ class Module:
     adjoint = setup(marked)["backbone_loss_adjoint"].script()
     assert adjoint.count("R.grad.delay") == 1
     assert adjoint.count("R.tanh(") == 3
+
+
+@pytest.mark.parametrize(
+    ("loss", "optimizer", "message"),
+    [
+        (CrossEntropyLoss, SGD(0.1), r"`loss` must be a loss such as MSELoss\(\), .* is <class"),
+        (optax.huber_loss, SGD(0.1), r"`loss` must be a loss .* it is <function huber_loss"),
+        (MSELoss(), SGD, r"`optimizer` must be an optimizer such as SGD\(0.1\), .* is <class"),
+        (MSELoss(), optax.adam(0.1), r"or from_optax\(optax.adam\(0.1\)\), but it is Gradient"),
+    ],
+)
+def test_what_is_no_loss_or_optimizer(loss: Any, optimizer: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        SetupTrainer(loss, optimizer, [LOGITS, LABELS])(IRModule())
