@@ -155,9 +155,10 @@ BODIES_OTHERWISE: dict[str, Callable[..., Any]] = {
     "xlog1py": lambda x: jax.scipy.special.xlog1py(x, jnp.abs(x[::-1])),
     "entr": lambda x: jax.scipy.special.entr(jnp.abs(x) + 0.5),
     "log1mexp": lambda x: jax.nn.log1mexp(jnp.abs(x) + 0.5),
-    "frexp": lambda x: jnp.frexp(x + 3)[0] ** 2,
     "det": lambda x: jnp.linalg.det(jnp.ones((4, 4)) + jnp.diag(x.astype(float))),
 }
+if jax.__version_info__ < (0, 11):  # later ones have a primitive, which says nothing of its rule
+    BODIES_OTHERWISE["frexp"] = lambda x: jnp.frexp(x + 3)[0] ** 2
 
 
 @pytest.mark.parametrize("name", BODIES_OTHERWISE)
