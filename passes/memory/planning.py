@@ -19,8 +19,9 @@ _TIGHTEST = 2
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
-# By how much smaller a value is than what it sums up, or than what is computed with it, that is
-# kept anyway.
+# By how much smaller a value is than what it sums up, or what a broadcast one is a factor of, that
+# is kept anyway. Other factors are not: in a transformer, XLA then writes out the maximum of a
+# softmax as large as the scores, and keeps that.
 _SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
@@ -178,15 +179,15 @@ class Planner:
         """What is so small that to keep it costs nothing beside what it is a part of computing.
 
         To sum it up again would read too much. And each value that is computed again of kept ones
-        alone has to wait for a moment, which is more operations in a kernel: with the factors of a
-        norm at hand, the data does alone.
+        alone has to wait for a moment, which is more operations in a kernel: where parameters are
+        at hand in the shape in which they are factors, the data does alone.
         """
         if self._is_small:
             return frozenset()
         return frozenset(step.var for step in self.program.forward if self._is_slight(step))
 
     def _is_slight(self, step: Step) -> bool:
-        users = self.program.users.get(step.var, ())
+        users = self.program.users.get(step.var, ()) if step.is_broadcast else ()
         read = map(size_of, step.inputs) if step.is_reduction else ()
         made = (user.size for user in users)
         return max((*read, *made), default=0) >= _SMALLER * step.size

@@ -145,6 +145,11 @@ class Step:
             if isinstance(arg, Var) and order != tuple(range(len(order)))
         }
 
+    @property
+    def is_broadcast(self) -> bool:
+        """Whether it has the numbers of its input, each once or several times."""
+        return self._name in _BROADCASTS
+
     @cached_property
     def is_reduction(self) -> bool:
         return self.op is not None and self.op.fusion == "reduction"
