@@ -188,8 +188,10 @@ def known_as(arrays: Sequence[Any], exprs: Sequence[Expr]) -> Found:
 
 
 def _place(eqn: Any) -> str:
-    """Where in the user's text the function is written that an equation calls."""
+    """Where in the user's text the function is written that an equation calls, or JAX's name."""
     params = eqn.params
+    if "_prim" in params:
+        return type(params["_prim"]).__qualname__
     program = params["call_jaxpr"] if "call_jaxpr" in params else params["jaxprs"].matvec
     place: str = program.jaxpr.debug_info.func_src_info
     return place

@@ -21,6 +21,7 @@ _INSTEAD = {
     "of the module, and give that one the rule by the pass CustomGradient",
     "jax.lax.custom_linear_solve": "Solve by jax.scipy.linalg.lu_factor and lu_solve, or read the "
     "whole program by relaxjax.from_jax, which keeps it",
+    "JAX itself": "Read the whole program by relaxjax.from_jax, which keeps it",
 }
 
 

@@ -196,6 +196,33 @@ def temporary_bytes(step: Any, *args: Any) -> int:
     return size
 
 
+def cube_root(x: jax.Array) -> Any:
+    """By JAX's root finder, of the sum."""
+
+    def solve(f: Any, start: Any) -> Any:
+        return jax.lax.fori_loop(0, 20, lambda _, y: y - f(y) / (3 * y * y), start)
+
+    return jax.lax.custom_root(
+        lambda y: y**3 - x.sum(), jnp.ones(()), solve, lambda g, y: y / g(jnp.ones(()))
+    )
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: jnp.frexp(x)[0] ** 2, lambda x: jnp.ldexp(x, jnp.arange(3)) ** 3, cube_root],
+    ids=["frexp", "ldexp", "custom_root"],
+)
+def test_what_some_versions_of_jax_have_as_one_primitive_with_a_rule(function: Any) -> None:
+    x = jnp.asarray([0.5, 3.0, -0.7])
+
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.sum(function(x))
+
+    chex.assert_trees_all_close(relaxjax.grad(loss)(x), jax.grad(loss)(x), rtol=1e-5)
+    twice = (jax.jacobian(grad(loss))(x) for grad in (relaxjax.grad, jax.grad))
+    chex.assert_trees_all_close(*twice, rtol=1e-5)
+
+
 def test_memory_is_planned() -> None:
     def deep(w: jax.Array, x: jax.Array) -> jax.Array:
         for _ in range(12):

@@ -15,7 +15,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.registry import get_op
 
 from .avals import jax_dtype
-from .inlining import is_of_jax
+from .inlining import function_of_jax
 from .reader import Found
 
 COMPOSITES: dict[str, Callable[..., Any]] = {
@@ -27,6 +27,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
     "xlog1py": special.xlog1py,
     "xlogx": lambda x: -special.entr(x),
     "frexp": jnp.frexp,
+    "ldexp": lambda x, exponents: jnp.ldexp(x, exponents.astype(jnp.int32)),
     "det": jnp.linalg.det,
 }
 
@@ -36,15 +37,14 @@ def whole_function(eqn: Any, args: list[Expr], found: Found) -> Call | None:
 
     It is for `own_rule` of `read_jaxpr`. What takes arrays of several dtypes promotes them first.
     """
-    dtype = eqn.outvars[0].aval.dtype
-    if not is_of_jax(eqn) or not jnp.issubdtype(dtype, jnp.floating):
+    dtype, name = eqn.outvars[0].aval.dtype, function_of_jax(eqn)
+    if not jnp.issubdtype(dtype, jnp.floating):
         return None
-    name: str = eqn.params["call_jaxpr"].jaxpr.debug_info.func_name
     if name == "relu":
         return Call(get_op("relax.nn.relu"), tuple(args))
-    if name.removeprefix("_") not in COMPOSITES:
+    if name not in COMPOSITES:
         return None
-    call: Call = get_op(f"lax.{name.removeprefix('_')}")(*args, dtype=str(dtype))
+    call: Call = get_op(f"lax.{name}")(*args, dtype=str(dtype))
     return call
 
 

@@ -5,24 +5,28 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 from jax.extend import core
 
 Program: TypeAlias = tuple[Any, Sequence[Any]]  # a jaxpr, and the values of its constvars
 Keeps: TypeAlias = Callable[[Any], bool]  # whether the results of an equation are kept
 
-# Where each primitive that only wraps a program keeps it.
-_WRAPPERS = {
-    "jit": "jaxpr",
-    "pjit": "jaxpr",
-    "closed_call": "call_jaxpr",
-    "core_call": "call_jaxpr",
-    "eval_jaxpr": "jaxpr",
-    "remat": "jaxpr",
-    "remat2": "jaxpr",
-    "checkpoint": "jaxpr",
-    "custom_jvp_call": "call_jaxpr",
-    "custom_vjp_call": "call_jaxpr",
-}
+# The primitives that only wrap a program, and where it may be.
+_WRAPPERS = frozenset(
+    {
+        "jit",
+        "pjit",
+        "closed_call",
+        "core_call",
+        "eval_jaxpr",
+        "remat",
+        "remat2",
+        "checkpoint",
+        "custom_jvp_call",
+        "custom_vjp_call",
+    }
+)
+_PROGRAMS = ("jaxpr", "call_jaxpr")
 
 _RULES_BESIDE_BODIES = {
     "custom_jvp_call": "jax.custom_jvp",
@@ -30,6 +34,13 @@ _RULES_BESIDE_BODIES = {
     "custom_linear_solve": "jax.lax.custom_linear_solve",
 }
 
+# What newer JAX has in the place of some functions with rules: it says what it stands for, and what
+# its derivative is. Some are operators here.
+_COMPOSITE = "call_hi_primitive"
+_RULES_BESIDE_BODIES[_COMPOSITE] = "JAX itself"
+_COMPOSITE_OPERATORS = {"Frexp": "frexp", "Ldexp": "ldexp"}
+# Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
+_UNTOLD = frozenset({"sinc_maclaurin"})
 
 _JAX = os.path.dirname(jax.__file__)
 
@@ -43,13 +54,12 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
     """The program that an equation wraps, and the operands it runs on; None where it wraps none."""
     name = eqn.primitive.name
     if name in _WRAPPERS:
-        return open_program(eqn.params[_WRAPPERS[name]]), eqn.invars
+        program = next(eqn.params[key] for key in _PROGRAMS if key in eqn.params)
+        return open_program(program), eqn.invars
     if name == "custom_linear_solve":
         return _linear_solve(eqn)
-    if name == "call_hi_primitive":
-        # A composite of JAX's own: it says itself what it stands for.
-        avals = [var.aval for var in eqn.invars]
-        return open_program(jax.make_jaxpr(eqn.params["_prim"].expand)(*avals)), eqn.invars
+    if name == _COMPOSITE:
+        return open_program(standing_for(eqn)), eqn.invars
     return None
 
 
@@ -70,12 +80,18 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
     if "call_jaxpr" in eqn.params:
         closed: core.ClosedJaxpr = eqn.params["call_jaxpr"]
         return closed
+    avals = [var.aval for var in eqn.invars]
+    if eqn.primitive.name == _COMPOSITE:
+        composite = eqn.params["_prim"]
+        return jax.make_jaxpr(
+            lambda *flat: composite.expand(*jax.tree.unflatten(composite.in_tree, flat))
+        )(*avals)
     solve = core.jaxpr_as_fun(eqn.params["jaxprs"].solve)
 
     def linear_solve(*operands: Any) -> Any:
         return solve(*_to_solve_with(eqn, operands))
 
-    return jax.make_jaxpr(linear_solve)(*(var.aval for var in eqn.invars))
+    return jax.make_jaxpr(linear_solve)(*avals)
 
 
 def kept_by(eqn: Any) -> Keeps | None:
@@ -95,11 +111,17 @@ def kept_by(eqn: Any) -> Keeps | None:
 
 def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
-    return eqn.primitive.name in ("custom_jvp_call", "custom_vjp_call", "custom_linear_solve")
+    if eqn.primitive.name == _COMPOSITE:
+        return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
+    return eqn.primitive.name in _RULES_BESIDE_BODIES
 
 
 def has_own_tangent(eqn: Any) -> bool:
     """Whether the derivative of an equation's own is one in forward mode, too."""
+    if eqn.primitive.name == _COMPOSITE:
+        kind: Any = type(eqn.params["_prim"])
+        *_, base, _ = kind.__mro__
+        return kind.jvp is not base.jvp
     return has_own_rule(eqn) and eqn.primitive.name != "custom_vjp_call"
 
 
@@ -110,20 +132,28 @@ def lost_rule(program: Any) -> str | None:
     """
     jaxpr, _ = open_program(program)
     for eqn in jaxpr.eqns:
-        if eqn.primitive.name in _RULES_BESIDE_BODIES and not is_of_jax(eqn):
+        if not has_own_rule(eqn):
+            continue
+        function = function_of_jax(eqn)
+        if function is None:
             return _RULES_BESIDE_BODIES[eqn.primitive.name]
+        if function in _UNTOLD:
+            return _RULES_BESIDE_BODIES[_COMPOSITE]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
     parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
     inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
     return next((name for name in inside if name), None)
 
 
-def is_of_jax(eqn: Any) -> bool:
-    """Whether JAX wrote the function, with tangents of its own, that an equation calls."""
+def function_of_jax(eqn: Any) -> str | None:
+    """The name of a function of JAX's own, with tangents of its own, that an equation calls."""
+    if eqn.primitive.name == _COMPOSITE:
+        return _COMPOSITE_OPERATORS.get(type(eqn.params["_prim"]).__name__)
     if eqn.primitive.name != "custom_jvp_call":
-        return False
-    place: str = eqn.params["call_jaxpr"].jaxpr.debug_info.func_src_info
-    return f" at {_JAX}{os.sep}" in place
+        return None
+    info = eqn.params["call_jaxpr"].jaxpr.debug_info
+    name: str = info.func_name
+    return name.removeprefix("_") if f" at {_JAX}{os.sep}" in info.func_src_info else None
 
 
 def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[list[Any], set[Any]]:
