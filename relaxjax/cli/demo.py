@@ -20,7 +20,7 @@ from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
-from relaxjax.training import Trainer
+from relaxjax.training import Trainer, checkpoint
 
 from .columns import side_by_side
 from .failure import InputError, bad_input
@@ -134,6 +134,13 @@ def check_writable(out: Path) -> None:
         raise InputError(
             f"nothing can be written into `{out.parent.resolve()}`: choose another --out"
         )
+    if out.exists():
+        try:
+            checkpoint.notes(out)
+        except checkpoint.CheckpointError:
+            raise InputError(
+                f"`{out}` is there and no saved model: it is not written over, choose another --out"
+            ) from None
 
 
 def trainable(lr: float, legalize: bool = True) -> IRModule:

@@ -81,6 +81,10 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(
     assert "is a folder: give the name of a file by --out" in captured.err
     (tmp_path / "file").touch()
     assert main(["demo", "--out", str(tmp_path / "file" / "model")]) == 2
+    (tmp_path / "script.py").write_text("x = 1\n")
+    assert main(["demo", "--out", str(tmp_path / "script.py")]) == 2
+    assert "is there and no saved model: it is not written over" in capsys.readouterr().err
+    assert (tmp_path / "script.py").read_text() == "x = 1\n"
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     assert main(["demo", "--out", str(tmp_path / "model")]) == 2
     assert "nothing can be written into" in capsys.readouterr().err
