@@ -61,7 +61,7 @@ def test_the_adjoint_comes_after_the_model_where_the_terminal_is_narrow() -> Non
         ("--epochs", "0", "must be above zero, found 0"),
         ("--epochs", "two", "invalid int value: 'two'"),
         ("--lr", "-1", "must be above zero, found -1"),
-        ("--lr", "inf", "must be above zero, found inf"),
+        ("--lr", "inf", "must be above zero and finite, found inf"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(
