@@ -204,7 +204,7 @@ _RULES: dict[str, CostRule] = {
     **_group(per_element(2), _SHORT),
     **_group(TRANSCENDENTAL, _SMOOTH),
     **_group(TRANSCENDENTAL, "log1mexp logaddexp logaddexp2 xlog1py xlogx xlogy"),
-    **_group(per_element(2), "frexp relu6"),
+    **_group(per_element(2), "frexp ldexp relu6"),
     **_group(
         REDUCES,
         "argmax argmin cumlogsumexp cummax cummin cumprod cumsum reduce_and reduce_max reduce_min "
