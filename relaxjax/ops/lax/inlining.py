@@ -28,17 +28,18 @@ _WRAPPERS = frozenset(
 )
 _PROGRAMS = ("jaxpr", "call_jaxpr")
 
+# What newer JAX has in the place of some functions with rules: it says what it stands for, and what
+# its derivative is. Some are operators here.
+_HI_PRIMITIVE = "call_hi_primitive"
+_HI_OPERATORS = {"Frexp": "frexp", "Ldexp": "ldexp"}
+
+# The primitives of functions with a derivative that what they wrap does not tell, and who gave it.
 _RULES_BESIDE_BODIES = {
     "custom_jvp_call": "jax.custom_jvp",
     "custom_vjp_call": "jax.custom_vjp",
     "custom_linear_solve": "jax.lax.custom_linear_solve",
+    _HI_PRIMITIVE: "JAX itself",
 }
-
-# What newer JAX has in the place of some functions with rules: it says what it stands for, and what
-# its derivative is. Some are operators here.
-_COMPOSITE = "call_hi_primitive"
-_RULES_BESIDE_BODIES[_COMPOSITE] = "JAX itself"
-_COMPOSITE_OPERATORS = {"Frexp": "frexp", "Ldexp": "ldexp"}
 # Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
 _UNTOLD = frozenset({"sinc_maclaurin"})
 
@@ -58,7 +59,7 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
         return open_program(program), eqn.invars
     if name == "custom_linear_solve":
         return _linear_solve(eqn)
-    if name == _COMPOSITE:
+    if name == _HI_PRIMITIVE:
         return open_program(standing_for(eqn)), eqn.invars
     return None
 
@@ -81,10 +82,10 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
         closed: core.ClosedJaxpr = eqn.params["call_jaxpr"]
         return closed
     avals = [var.aval for var in eqn.invars]
-    if eqn.primitive.name == _COMPOSITE:
-        composite = eqn.params["_prim"]
+    if eqn.primitive.name == _HI_PRIMITIVE:
+        primitive = eqn.params["_prim"]
         return jax.make_jaxpr(
-            lambda *flat: composite.expand(*jax.tree.unflatten(composite.in_tree, flat))
+            lambda *flat: primitive.expand(*jax.tree.unflatten(primitive.in_tree, flat))
         )(*avals)
     solve = core.jaxpr_as_fun(eqn.params["jaxprs"].solve)
 
@@ -111,16 +112,16 @@ def kept_by(eqn: Any) -> Keeps | None:
 
 def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
-    if eqn.primitive.name == _COMPOSITE:
+    if eqn.primitive.name == _HI_PRIMITIVE:
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
     return eqn.primitive.name in _RULES_BESIDE_BODIES
 
 
 def has_own_tangent(eqn: Any) -> bool:
     """Whether the derivative of an equation's own is one in forward mode, too."""
-    if eqn.primitive.name == _COMPOSITE:
+    if eqn.primitive.name == _HI_PRIMITIVE:
         kind: Any = type(eqn.params["_prim"])
-        *_, base, _ = kind.__mro__
+        *_, base, _ = kind.__mro__  # JAX's class of them all, and `object`
         return kind.jvp is not base.jvp
     return has_own_rule(eqn) and eqn.primitive.name != "custom_vjp_call"
 
@@ -138,7 +139,7 @@ def lost_rule(program: Any) -> str | None:
         if function is None:
             return _RULES_BESIDE_BODIES[eqn.primitive.name]
         if function in _UNTOLD:
-            return _RULES_BESIDE_BODIES[_COMPOSITE]
+            return _RULES_BESIDE_BODIES[_HI_PRIMITIVE]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
     parts = (part for value in params for part in (value if isinstance(value, tuple) else [value]))
     inside = (lost_rule(part) for part in parts if hasattr(open_program(part)[0], "eqns"))
@@ -147,8 +148,8 @@ def lost_rule(program: Any) -> str | None:
 
 def function_of_jax(eqn: Any) -> str | None:
     """The name of a function of JAX's own, with tangents of its own, that an equation calls."""
-    if eqn.primitive.name == _COMPOSITE:
-        return _COMPOSITE_OPERATORS.get(type(eqn.params["_prim"]).__name__)
+    if eqn.primitive.name == _HI_PRIMITIVE:
+        return _HI_OPERATORS.get(type(eqn.params["_prim"]).__name__)
     if eqn.primitive.name != "custom_jvp_call":
         return None
     info = eqn.params["call_jaxpr"].jaxpr.debug_info
