@@ -1,7 +1,7 @@
 """What XLA computes at once, and so the values of a schedule that have bytes of their own."""
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -267,11 +267,11 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
 
     What is cheap is computed in each kernel that needs it, what is not only where that is one.
     """
-    uses: dict[Value, _Use] = {}
+    uses: defaultdict[Value, _Use] = defaultdict(_Use)
     unstored: set[Value] = set()
     summed: set[Value] = set()
     for task in reversed(tasks):
-        step, use = task.step, uses.get(task.value, _Use())
+        step, use = task.step, uses[task.value]
         is_result = step.var in program.results
         is_view = _is_view(step, use)
         is_inside = not is_view and not is_result and _is_inside(step, use)
@@ -292,7 +292,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
             held = wait is not None and not step.fusible
             # What is held back is copied, by a kernel that computes it too.
             copy = _Use(True, False, count=1, kernels={(value, wait)}) if held else own
-            uses.setdefault(value, _Use()).add(copy)
+            uses[value].add(copy)
     return frozenset(unstored), frozenset(summed)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-from relaxjax.ir.expr import Tuple, TupleGetItem
+from relaxjax.ir.expr import Tuple, TupleGetItem, Var
 from relaxjax.ir.walk import used_vars
 
 from .program import Program
@@ -25,17 +25,15 @@ def needed(program: Program, tasks: Iterable[Task]) -> list[Task]:
 
 def _single_parts(tasks: Iterable[Task]) -> list[Task]:
     """The tasks, those that take a part of a tuple with that for their input, if it is written."""
-    tuples: dict[Value, Task] = {}
+    tuples: dict[Value, tuple[Tuple, dict[Var, bool]]] = {}
     found = []
     for task in tasks:
         value = task.step.binding.value
         if isinstance(value, Tuple):
-            tuples[task.value] = task
+            tuples[task.value] = value, dict(task.inputs)
         elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
-            whole = tuples[task.inputs[0]]
-            written = whole.step.binding.value
-            assert isinstance(written, Tuple)
+            written, again = tuples[task.inputs[0]]
             part = used_vars(written.fields[value.index])
-            task = replace(task, inputs=tuple(v for v in whole.inputs if v[0] in part))
+            task = replace(task, inputs=tuple((var, again[var]) for var in part if var in again))
         found.append(task)
     return found

@@ -46,18 +46,18 @@ def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
 
 def canonical_bindings(function: Function) -> Function:
     """`function` without aliases, in branches and closures too."""
-    return replace(function, body=_sequence(function.body, {}))
+    return replace(function, body=_sequence(function.body, {}, {}))
 
 
-def _sequence(seq: SeqExpr, tuples: dict[Var, Tuple]) -> SeqExpr:
+def _sequence(seq: SeqExpr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> SeqExpr:
     """One pass over a sequence: what a name stands for is put in its place from there on."""
-    tuples, names = dict(tuples), dict[Var, Expr]()
+    names, tuples = dict(names), dict(tuples)
     blocks = []
     for block in seq.blocks:
         block = _with_promoted_outputs(block)
         bindings: list[Binding] = []
         for binding in block.bindings:
-            changed = _binding(binding, names, tuples)
+            changed = replace(binding, value=_value(binding.value, names, tuples))
             alias = _alias(changed, tuples)
             if alias is None or (_is_output(changed, block) and _is_hidden(alias)):
                 bindings.append(changed)
@@ -70,16 +70,13 @@ def _sequence(seq: SeqExpr, tuples: dict[Var, Tuple]) -> SeqExpr:
     return replace(seq, blocks=tidy, body=substitute(seq.body, names))
 
 
-def _binding(binding: Binding, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Binding:
-    value = substitute(binding.value, names)
-    return replace(binding, value=_nested(value, tuples))
-
-
-def _nested(value: Expr, tuples: dict[Var, Tuple]) -> Expr:
-    """`value` with the sequences inside it canonical too."""
+def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Expr:
+    """`value` with what names stand for in their place, the sequences inside it canonical too."""
+    if isinstance(value, Var):
+        return names.get(value, value)
     if isinstance(value, SeqExpr):
-        return _sequence(value, tuples)
-    return map_children(value, lambda child: _nested(child, tuples))
+        return _sequence(value, names, tuples)
+    return map_children(value, lambda child: _value(child, names, tuples))
 
 
 def _alias(binding: Binding, tuples: dict[Var, Tuple]) -> Expr | None:

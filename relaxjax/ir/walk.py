@@ -8,6 +8,7 @@ from .attrs import Attrs
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import (
     Call,
+    Constant,
     Expr,
     GlobalVar,
     PrimExpr,
@@ -18,6 +19,7 @@ from .expr import (
 )
 from .function import Binding, BindingBlock, Function, If, SeqExpr
 from .node import replace, unchanged
+from .op import Op
 from .types import FuncType, ShapeType, TensorType, TupleType, Type
 
 Rule = Callable[[Expr], Expr]
@@ -26,7 +28,7 @@ Rule = Callable[[Expr], Expr]
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside `expr`, in the order in which they are evaluated."""
     match expr:
-        case Var():
+        case Var() | Op() | Constant():  # most are of these
             return ()
         case Call():
             return (expr.op, *expr.args)
@@ -128,7 +130,11 @@ def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:
     """`expr` with variables replaced at their uses."""
     if not mapping:
         return expr
-    return rewrite(expr, lambda e: mapping.get(e, e) if isinstance(e, Var) else e)
+
+    def visit(expr: Expr) -> Expr:
+        return mapping.get(expr, expr) if isinstance(expr, Var) else map_children(expr, visit)
+
+    return visit(expr)
 
 
 def substitute_type(ty: Type, mapping: Mapping[SymbolicVar, Dim]) -> Type:
@@ -224,6 +230,8 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
 def map_children(expr: Expr, visit: Rule) -> Expr:
     """`expr` with `visit` applied to the expressions directly inside it."""
     match expr:
+        case Var() | Op() | Constant():
+            return expr
         case Call(op=op, args=args):
             return _retyped(expr, op=visit(op), args=kept(args, map(visit, args)))
         case Tuple(fields=items):
