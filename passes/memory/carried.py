@@ -85,7 +85,7 @@ def _between(
     needed = {result} - sources
     for step in reversed(program.forward):
         if step.var in needed:
-            if not again(step):
+            if step.is_closure or not again(step):
                 return None
             needed |= set(step.inputs) - sources
     if needed & set(program.function.params):

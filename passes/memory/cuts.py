@@ -18,15 +18,18 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
 
     Only steps that `again` allows are computed again. A value is two nodes with an edge between
     them as wide as its bytes: the cheapest cut between what must be computed in the forward part
-    and what the backward part needs goes through the values to keep.
+    and what the backward part needs goes through the values to keep. A closure that may be written
+    again is none of those: what it reads is.
     """
     places = {step.var: index for index, step in enumerate(program.forward)}
     source, sink = 2 * len(places), 2 * len(places) + 1
     edges: dict[tuple[int, int], int] = {}
     for var, index in places.items():
         step = program.step_of[var]
-        edges[2 * index, 2 * index + 1] = max(1, -(-step.size // _UNIT))
-        if not (again(step) and step.pure):
+        is_free = again(step) and (step.pure or step.is_closure)
+        is_code = is_free and step.is_closure
+        edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // _UNIT))
+        if not is_free:
             edges[source, 2 * index] = _UNBOUNDED
             continue
         for place in (places[v] for v in step.inputs if v in places):

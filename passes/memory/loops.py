@@ -99,7 +99,8 @@ class _Lean:
         own = {carry, *(s.var for s in self.program.forward if s.op is None and carry in s.inputs)}
 
         def can_be_again(step: Step) -> bool:
-            is_allowed = step.is_view if step.op is None else again(step)
+            is_plain = step.is_view or step.is_closure
+            is_allowed = is_plain if step.op is None else again(step)
             is_pure = isinstance(step.binding, VarBinding)
             return is_pure and is_allowed and step.var not in own | self.outside
 
@@ -255,7 +256,8 @@ def _program(step: Function, saved: Sequence[Var], mod: IRModule, name: str) -> 
     """
     carry = step.params[0]
     first = read_step(VarBinding(carry, Tuple(())), mod, name)
-    bindings = [read_step(binding, mod, name) for binding in step.body.bindings()]
+    closures = {b.var: b.value for b in step.body.bindings() if isinstance(b.value, Function)}
+    bindings = [read_step(binding, mod, name, closures) for binding in step.body.bindings()]
     needs = Var("needs", TupleType(()))
     last = read_step(VarBinding(needs, Tuple(tuple(saved))), mod, name)
     return Program(step, (first, *bindings, last), len(bindings) + 1)

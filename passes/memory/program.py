@@ -61,6 +61,11 @@ class Step:
             return (self.op.cost is VIEWS and not self.waits) or self._moves_no_number
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
+    @property
+    def is_closure(self) -> bool:
+        """Whether it is a function: no bytes that a loop could stack."""
+        return isinstance(self.binding.value, Function)
+
     @cached_property
     def _moves_no_number(self) -> bool:
         """Whether it is a transpose that leaves the order of all axes but those of length 1."""

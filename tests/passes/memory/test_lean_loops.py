@@ -7,9 +7,11 @@ import chex
 import jax
 import numpy as np
 import pytest
+from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
@@ -24,6 +26,7 @@ from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import MemoryPlanError, Program
+from relaxjax.script import from_source
 
 ADJOINT = "main_adjoint"
 LAYERS, ROWS, WIDTH = 16, 40, 32
@@ -276,3 +279,33 @@ def test_a_loop_that_may_end_early() -> None:
     lean = with_lean_loops(mod, ADJOINT, lambda step: True, 1e9)
     assert lean is not mod
     chex.assert_trees_all_close(to_jax(lean, ADJOINT)(x), expected, rtol=1e-6)
+
+
+def test_a_loop_inside_a_step_is_computed_again_with_its_own_steps() -> None:
+    """What they are is code, which is written into the way back: no stack could hold it."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), ws: R.Tensor((4, 3, 3), "float32")):
+            @R.function
+            def step(carry: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+                a = R.matmul(carry, w)
+                @R.function
+                def inner(c: R.Tensor((2, 3), "float32"), u: R.Tensor((3,), "float32")):
+                    d = R.tanh(R.add(R.multiply(c, u), a))
+                    return (d, d)
+                found = R.scan(inner, a, w)
+                return (R.tanh(found[0]), ())
+            out = R.scan(step, x, ws)
+            loss = R.sum(R.multiply(out[0], out[0]))
+            return loss
+        """
+    )
+    mod = simple_adjoint(mod)
+    lean = with_lean_loops(mod, ADJOINT, lambda step: step.pure, 1e18)
+    assert "found_kept_again = R.scan(" in lean.script(show_all_types=False)
+    assert_structural_equal(from_source(lean.script()), lean)
+    random = np.random.default_rng(0)
+    args = [random.normal(size=shape).astype("float32") for shape in ((2, 3), (4, 3, 3))]
+    found, expected = (run(to_jax(m, ADJOINT), *args) for m in (lean, mod))
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
