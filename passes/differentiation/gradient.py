@@ -88,11 +88,11 @@ def Gradient(
     with in_function(name, function):
         refuse_own_rule(name, function, CUSTOM_GRADIENT)
         required = _required_vars(name, function, require_grads)
-        flat = is_flat(function)
-        copy, renewed = renew(function, visible=not flat)
+        whole = inline_closures(function)
+        flat = is_flat(whole)
+        copy, renewed = renew(whole, visible=not flat)
         targets = [_target(name, copy, index, cotangent) for index in _indices(target_index)]
         wanted = [renewed[var] for var in required]
-        copy = inline_closures(copy)
         problems = obstacles(mod, Tuple(tuple(targets)), tuple(copy.body.bindings()), wanted)
         if problems:
             raise GradientError("\n".join(["no gradient is known for:", *problems]))

@@ -35,7 +35,7 @@ def inline_closures(function: Function) -> Function:
     are joined.
     """
     values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
-    if not any(isinstance(value, Function) or _form(value, {}) for value in values):
+    if not any(isinstance(value, Function) or _form(value, {}) is not None for value in values):
         return function
     return replace(function, body=_sequence(function.body, {}))
 

@@ -39,8 +39,9 @@ class Pusher:
 
     def function(self, function: Function, places: tuple[int, ...]) -> Function:
         """`function` of its parameters and of tangents of those at `places`."""
-        flat = is_flat(function)
-        copy, _ = renew(inline_closures(remove_all_unused(function)), visible=not flat)
+        whole = inline_closures(remove_all_unused(function))
+        flat = is_flat(whole)
+        copy, _ = renew(whole, visible=not flat)
         names = Names([var.name for var in all_vars(copy)])
         moving = [copy.params[place] for place in places]
         tangents = [Var(names.unique(f"{var.name}_tangent"), var.ty) for var in moving]

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
+from relaxjax.frontends import from_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
+from relaxjax.passes import Jvp, LambdaLift
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
 
@@ -287,3 +289,25 @@ def test_a_step_brought_into_another_has_dimensions_of_its_own() -> None:
     )
     adjoint = Gradient("main")(mod)
     assert_structural_equal(from_source(adjoint.script()), adjoint)
+
+
+@pytest.mark.parametrize("taken", [-1.0, 1.0])
+def test_loops_and_choices_of_jax_whose_functions_are_of_the_module(taken: float) -> None:
+    """They are spelt out, choices among them: so the adjoint is no dataflow block."""
+
+    def loss(w: jax.Array, xs: jax.Array) -> jax.Array:
+        def step(c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            d = jnp.tanh(c * w + x)
+            return d, jnp.sin(d)
+
+        c, ys = jax.lax.scan(step, w, xs)
+        z = jax.lax.cond(jnp.sum(xs) > 0, lambda a: a * w, jnp.exp, c)
+        return jnp.sum(z) + jnp.sum(ys)
+
+    w, xs = array(3), taken * jnp.abs(array(4, 3, seed=1))
+    module = LambdaLift()(from_jax(loss, w, xs))
+    assert "@R.function" not in module["main"].script().split("def main")[1]
+    check(module, w, xs)
+    tangents = to_jax(Jvp("main")(module), "main_jvp")(w, xs, jnp.cos(w), jnp.cos(xs))
+    expected = jax.jvp(loss, (w, xs), (jnp.cos(w), jnp.cos(xs)))
+    chex.assert_trees_all_close(tangents, expected, rtol=1e-4, atol=1e-6)
