@@ -92,6 +92,11 @@ def with_vars(expr: E, mapping: Mapping[Var, Var]) -> E:
         return expr
     renewal = Renewal({})
     renewal.renewed.update(mapping)
+    for old, new in mapping.items():
+        # The type of one may name a shape that is another.
+        ty = renewal.type(new.ty)
+        if ty is not new.ty:
+            renewal.renewed[old] = type(new)(new.name, ty, span=new.span)
     changed = renewal.expr(expr)
     assert isinstance(changed, type(expr))
     return changed

@@ -4,6 +4,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import DataflowVar, Var
 from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import ShapeType, TensorType, TupleType
@@ -68,3 +69,21 @@ def test_variables_that_hold_shapes_are_renewed_in_types_too() -> None:
     assert copy.ret_ty == TupleType((TensorType(renewed[shape], "float32"),))
     assert renewed[held].ty == TensorType(renewed[shape], "float32")
     assert_structural_equal(copy, function)
+
+
+def test_a_hidden_shape_is_hidden_in_types_too() -> None:
+    """What has the shape that a variable holds is of the type that names this very variable."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((N, 4), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            shape = builder.emit_output(get_op("relax.shape_of")(x), "shape")
+            ones = builder.emit_output(get_op("relax.ones")(shape, "float32"), "ones")
+            total = builder.emit_output(get_op("relax.sum")(ones), "total")
+        builder.emit_func_output(total)
+    function = builder.get()["main"]
+    assert isinstance(function, Function)
+    held = {var.name: var for var in bound_vars(hide_unused_outputs(function))}
+    assert isinstance(held["shape"], DataflowVar)
+    assert isinstance(held["ones"].ty, TensorType)
+    assert held["ones"].ty.shape is held["shape"]
