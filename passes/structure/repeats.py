@@ -75,6 +75,8 @@ def find_repeats(
     order = _Order.of(bindings, used_after)
     runs = sorted(_runs(labels, min_repeats), key=_saved_bindings, reverse=True)
     for run in runs:
+        if not any(isinstance(b.value, Call) for b in bindings[run.start :][: run.period]):
+            continue  # the parts of tuples are at hand
         for start, count in order.cuts(run, min_repeats):
             found = order.repeats(start, run.period, count)
             if found is not None:

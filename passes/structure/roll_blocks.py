@@ -9,6 +9,7 @@ from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function,
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
+from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import all_vars, rewrite, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
@@ -160,7 +161,16 @@ class _Rolling:
 
     def _stack(self, column: tuple[Var, ...]) -> Expr:
         known = column_of(column, self.numbers)
-        return get_op("relax.stack")(list(column), axis=0) if known is None else known
+        return _stack_of(column) if known is None else known
+
+
+def _stack_of(values: Sequence[Expr]) -> Expr:
+    """Values of one type stacked; tuples are a tuple of stacks."""
+    ty = values[0].ty
+    if not isinstance(ty, TupleType):
+        return get_op("relax.stack")(list(values), axis=0)
+    places = range(len(ty.fields))
+    return Tuple(tuple(_stack_of([TupleGetItem(v, place) for v in values]) for place in places))
 
 
 def _stacks(repeats: Repeats) -> list[tuple[Var, ...]]:
@@ -234,10 +244,20 @@ def _results(
         var = bindings[last + local].var
         yield VarBinding(var, TupleGetItem(after, index) if many else after, span=var.span)
     for index, local in enumerate(repeats.outputs):
-        stacked = builder.emit(TupleGetItem(TupleGetItem(looped, 1), index), "stacked")
-        parts = builder.emit(get_op("relax.split")(stacked, repeats.count, axis=0), "parts")
+        stacked = TupleGetItem(TupleGetItem(looped, 1), index)
+        rows = _rows_of(builder, stacked, repeats.count)
         skipped = local in repeats.carried  # the last of them is among the carried
         for k in range(repeats.count - skipped):
             var = bindings[repeats.start + k * repeats.period + local].var
-            value = get_op("relax.squeeze")(TupleGetItem(parts, k), [0])
-            yield VarBinding(var, value, span=var.span)
+            yield VarBinding(var, rows[k], span=var.span)
+
+
+def _rows_of(builder: BlockBuilder, stack: Expr, count: int) -> list[Expr]:
+    """What lies in a stack, or in a tuple of stacks."""
+    stacked = builder.emit(stack, "stacked")
+    if isinstance(stacked.ty, TupleType):
+        places = range(len(stacked.ty.fields))
+        fields = [_rows_of(builder, TupleGetItem(stacked, place), count) for place in places]
+        return [Tuple(tuple(field[k] for field in fields)) for k in range(count)]
+    parts = builder.emit(get_op("relax.split")(stacked, count, axis=0), "parts")
+    return [get_op("relax.squeeze")(TupleGetItem(parts, k), [0]) for k in range(count)]

@@ -14,6 +14,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, RollBlocks
@@ -40,7 +41,13 @@ class Module:
 
 def arguments(mod: IRModule) -> list[Any]:
     rng = np.random.default_rng(0)
-    return [rng.uniform(-1, 1, p.ty.shape).astype("float32") for p in mod["main"].params]
+
+    def drawn(ty: Any) -> Any:
+        if isinstance(ty, TupleType):
+            return tuple(map(drawn, ty.fields))
+        return rng.uniform(-1, 1, ty.shape).astype("float32")
+
+    return [drawn(param.ty) for param in mod["main"].params]
 
 
 def loops(mod: IRModule, name: str = "main") -> list[int]:
@@ -101,7 +108,20 @@ def norms(layers: int) -> IRModule:
     return module([f"x: {MATRIX}", *params], [*lines, f"y = R.sum(h{layers})"], results)
 
 
-@pytest.mark.parametrize("model", [perceptron, transformer, norms])
+def packed(layers: int) -> IRModule:
+    """Layers with their weights in a tuple each, of which each gives a tuple of halves."""
+    params = [f"p{i}: R.Tuple({MATRIX}, R.Tuple({VECTOR}, R.Tuple()))" for i in range(layers)]
+    lines = ["h0 = R.exp(x)"]
+    for i in range(layers):
+        lines += [
+            f"h{i + 1} = R.tanh(R.add(R.matmul(h{i}, p{i}[0]), p{i}[1][0]))",
+            f"t{i} = R.split(h{i + 1}, 2)",
+        ]
+    results = ", ".join(["y", *(f"t{i}" for i in range(layers))])
+    return module([f"x: {MATRIX}", *params], [*lines, f"y = R.sum(h{layers})"], results)
+
+
+@pytest.mark.parametrize("model", [perceptron, transformer, norms, packed])
 def test_results_and_gradients_stay(model: Callable[[int], IRModule]) -> None:
     mod = model(5)
     rolled = RollBlocks("main")(mod)
