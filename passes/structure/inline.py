@@ -108,8 +108,10 @@ def inlined(mod: IRModule, names: list[str], differentiated: bool = False) -> IR
     result = mod.with_functions(changed)
     used = {var.name for f in result.relax_functions().values() for var in global_vars(f)}
     called = {var.name for f in functions.values() for var in global_vars(f)}
-    gone = [n for n, f in chosen.items() if not f.global_symbol and n in called - used]
-    return result.without_functions(*gone)
+    gone = {n for n, f in chosen.items() if not f.global_symbol and n in called - used}
+    staying = (function for name, function in functions.items() if name not in gone)
+    derivatives = {name for function in staying for name in own_derivatives(function)}
+    return result.without_functions(*(gone - derivatives))
 
 
 def _calls(mod: IRModule) -> Counter[str]:

@@ -1,12 +1,14 @@
 """Inline, InlinePrivateFunctions and `Function.inline_functions`."""
 
+import numpy as np
 import pytest
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes import Inline, InlinePrivateFunctions
+from relaxjax.lowering import to_jax
+from relaxjax.passes import Gradient, Inline, InlinePrivateFunctions
 
 HELPER = """
 @R.function(private=True)
@@ -194,3 +196,41 @@ def captured(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")) -> R.Ob
     return x
 """,
     )
+
+
+DERIVED = """
+@R.function(private=True)
+def helper(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    R.func_attr({"custom_gradient": "helper_gradient"})
+    y: R.Tensor((3,), "float32") = R.exp(x)
+    return y
+
+@R.function(private=True)
+def helper_gradient(
+    x: R.Tensor((3,), "float32"), g: R.Tensor((3,), "float32")
+) -> R.Tuple(R.Tensor((3,), "float32")):
+    z: R.Tensor((3,), "float32") = R.multiply(g, x)
+    return (z,)
+
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        y: R.Tensor((3,), "float32") = Module.helper(x)
+        loss: R.Tensor((), "float32") = R.sum(y)
+        R.output(loss)
+    return loss
+"""
+
+
+def test_a_derivative_stays_as_long_as_what_it_is_of() -> None:
+    """In the adjoint it is called as other functions are, and inlined."""
+    adjoint = Gradient("main")(parse_functions(DERIVED))
+    inlined = InlinePrivateFunctions()(adjoint)
+    assert "helper_gradient(" not in inlined["main_adjoint"].script()
+    assert set(inlined.relax_functions()) == set(adjoint.relax_functions())
+    assert_structural_equal(inlined["helper_gradient"], adjoint["helper_gradient"])
+    x = np.arange(3, dtype="float32")
+    _, (gradient,) = to_jax(inlined, "main_adjoint")(x)
+    np.testing.assert_allclose(gradient, x)
+    whole = InlinePrivateFunctions(differentiated=True)(adjoint)
+    assert set(whole.relax_functions()) == {"main", "main_adjoint"}
