@@ -157,6 +157,12 @@ def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     return TensorType((*places, *data.dims[len(types) :]), data.dtype, vdevice=data.vdevice)
 
 
+def _number_type(value: PrimExpr, name: str) -> PrimType:
+    if not isinstance(value.ty, PrimType):
+        raise OpError(f"`{name}` must be a number or R.prim_value of one, found {value.ty}")
+    return value.ty
+
+
 def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int) -> Any:
     dtype = _host_dtype(on_value)
     ndim = indices.ndim + 1
@@ -193,8 +199,8 @@ def one_hot(
     a narrower one.
     """
     require_integers(indices, "indices")
-    on, off = on_value.ty, off_value.ty
-    if not isinstance(on, PrimType) or not isinstance(off, PrimType) or on.dtype != off.dtype:
+    on, off = _number_type(on_value, "on_value"), _number_type(off_value, "off_value")
+    if on.dtype != off.dtype:
         raise OpError(f"`on_value` and `off_value` must have the same dtype, found {on} and {off}")
     if depth < 1:
         raise OpError(f"`depth` must be positive, found {depth}")

@@ -311,6 +311,10 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             "relax.one_hot: `on_value` and `off_value` must have the same dtype",
         ),
         (
+            lambda: call("one_hot", i(2), 1.0, t(), 3),
+            "relax.one_hot: `off_value` must be a number or R.prim_value of one, found R.Tensor",
+        ),
+        (
             lambda: call("one_hot", i(2), 1, 0, 0),
             "relax.one_hot: `depth` must be positive, found 0",
         ),
