@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ class Predictor(Protocol):
     """What measuring asks of a trainer."""
 
     @property
-    def batch_size(self) -> int | None: ...
+    def batch_sizes(self) -> tuple[list[int | None], list[int | None]]: ...
 
     @property
     def ignored_class(self) -> int | None: ...
@@ -115,7 +116,7 @@ def evaluate(
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         for inputs, targets in batches:
-            filled = _filled(_listed(inputs), trainer.batch_size)
+            filled = _filled(_listed(inputs), trainer.batch_sizes[0], _share(trainer, inputs))
             truth = np.asarray(_listed(targets)[0])
             yield _first(trainer.predict(*filled))[: len(truth)], truth
 
@@ -135,11 +136,13 @@ def evaluate_with_loss(
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, samples
         for inputs, targets in batches:
-            given, wanted = _listed(inputs), _listed(targets)
-            truth, size, count = np.asarray(wanted[0]), trainer.batch_size, len(given[0])
-            rows = None if size is None else size * len(truth) // max(1, count)
-            loss, outputs = trainer.evaluate(_filled(given, size), _filled(wanted, rows))
-            if loss is not None and size in (None, count):
+            truth, share = np.asarray(_listed(targets)[0]), _share(trainer, inputs)
+            filled = (
+                _filled(_listed(part), sizes, share)
+                for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
+            )
+            loss, outputs = trainer.evaluate(*filled)
+            if loss is not None and share == 1:
                 weight = _counted(truth, trainer.ignored_class)
                 total, samples = total + (float(loss) * weight if weight else 0), samples + weight
             yield _first(outputs)[: len(truth)], truth
@@ -191,9 +194,24 @@ def _first(result: Any) -> Array:
     return np.asarray(result[0] if isinstance(result, tuple) else result)
 
 
-def _filled(inputs: Sequence[Any], size: int | None) -> list[Any]:
-    """The inputs with zeros after their last sample, up to the batch size of the model."""
-    if size is None or len(inputs[0]) >= size:
-        return list(inputs)
-    arrays = map(np.asarray, inputs)
-    return [np.pad(x, [(0, size - len(x)), *[(0, 0)] * (x.ndim - 1)]) for x in arrays]
+def _share(trainer: Predictor, inputs: Any) -> Fraction:
+    """How much of a batch of the model there is; 1 where it takes any number of samples."""
+    size = trainer.batch_sizes[0][0]
+    return Fraction(len(_listed(inputs)[0]), size) if size else Fraction(1)
+
+
+def _filled(arrays: Sequence[Any], sizes: list[int | None], share: Fraction) -> list[Any]:
+    """The arrays with zeros after their last sample, up to the sizes that the model takes.
+
+    What is as long as the model takes it, such as the weights of classes, stays as it is.
+    """
+    if share >= 1 or len(arrays) != len(sizes):  # of which the model tells
+        return list(arrays)
+    return [
+        _padded(x, size) if size and len(x) == share * size else x
+        for x, size in zip(arrays, sizes, strict=True)
+    ]
+
+
+def _padded(array: Any, size: int) -> Array:
+    return np.pad(np.asarray(array), [(0, size - len(array)), *[(0, 0)] * (np.ndim(array) - 1)])

@@ -127,8 +127,12 @@ class Trainer:
     @property
     def batch_size(self) -> int | None:
         """The number of samples that the model takes at once; None where it takes any number."""
-        dims = tensor_type(self.layout.inputs[0]).dims if self.layout.inputs else None
-        return dims[0] if dims and isinstance(dims[0], int) else None
+        return self.batch_sizes[0][0] if self.layout.inputs else None
+
+    @property
+    def batch_sizes(self) -> tuple[list[int | None], list[int | None]]:
+        """The first dimension of each input and of each target; None where it may be any."""
+        return list(map(_first_dim, self.layout.inputs)), list(map(_first_dim, self.layout.targets))
 
     @property
     def scores_classes(self) -> bool:
@@ -337,6 +341,11 @@ class Trainer:
             self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
             self._is_initialised = True  # and no step changes that
+
+
+def _first_dim(var: Var) -> int | None:
+    dims = tensor_type(var).dims
+    return dims[0] if dims and isinstance(dims[0], int) else None
 
 
 def _listed(values: Any) -> Sequence[Any]:

@@ -4,15 +4,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import batch, classifier, trainable
+from small_models import CLASSES, batch, classifier, trainable
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import MSELoss
+from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
-from relaxjax.training import Lines, Trainer, evaluate_with_loss
+from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
 
 DATA = [batch(0)]
 QUIET = Lines(lambda line: None)
@@ -22,6 +22,18 @@ ROWS = """
 def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
     with R.dataflow():
         out = R.reshape(R.multiply(x, w), R.shape([12]))
+        R.output(out)
+    return out
+"""
+
+SHIFTED = """
+@R.function
+def backbone(
+    x: R.Tensor((8, 5), "float32"), shift: R.Tensor((5,), "float32"),
+    w: R.Tensor((5, 3), "float32"),
+):
+    with R.dataflow():
+        out = R.matmul(R.add(x, shift), w)
         R.output(out)
     return out
 """
@@ -46,6 +58,22 @@ def test_a_sample_may_have_several_targets() -> None:
 
     found = evaluate_with_loss(rows(), [whole, small], [squares])
     assert found == {"eval_loss": 4, "squares": pytest.approx((12 * 4 + 9 * 9) / 21)}
+
+
+def test_only_samples_are_filled_up_in_a_small_batch() -> None:
+    """Weights of classes, and a second input of which there is one for all samples, are no such."""
+    mod: Any = IRModule({"backbone": from_source(SHIFTED)}, attrs={"param_num": 1, "state_num": 0})
+    sizes = ((8, CLASSES), "float32"), ((8,), "int32"), ((CLASSES,), "float32")
+    mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *(TensorType(*size) for size in sizes))
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.xavier_uniform_init_params(0)
+    x, labels = DATA[0]
+    shift, weights = np.ones(5, "float32"), np.array([1, 2, 3], "float32")
+    whole = evaluate_with_loss(trainer, [([x, shift], [labels, weights])], ["accuracy"])
+    parts = [([x[i : i + 5], shift], [labels[i : i + 5], weights]) for i in (0, 5)]
+    found = evaluate_with_loss(trainer, parts, ["accuracy"])
+    assert found == {"accuracy": whole["accuracy"]}
+    assert evaluate(trainer, parts, ["accuracy"]) == found
 
 
 def test_accuracy_is_measured_by_default_where_a_sample_has_several_scores() -> None:

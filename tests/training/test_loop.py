@@ -49,7 +49,7 @@ class Told:
 class Fixed:
     """A stand-in for a trainer of batches of 4, whose scores are its inputs."""
 
-    batch_size = 4
+    batch_sizes: Any = ([4], [4])
     ignored_class = None
 
     def update(self, inputs: Any, targets: Any) -> Any:
