@@ -17,7 +17,15 @@ from .checkpoints import Checkpoints, Position
 from .feeding import Call, ahead, calls, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
-from .metrics import EVAL_LOSS, Evaluator, Metric, MetricLike, evaluate_with_loss, metric
+from .metrics import (
+    EVAL_LOSS,
+    REPORTED,
+    Evaluator,
+    Metric,
+    MetricLike,
+    evaluate_with_loss,
+    metrics_of,
+)
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .staging import Batch, Stage
@@ -109,7 +117,7 @@ class _Plan:
     def __post_init__(self) -> None:
         default = ["accuracy"] if self.trainer.scores_classes else []
         chosen = default if self.metrics is None else self.metrics
-        object.__setattr__(self, "chosen", list(map(metric, chosen)))
+        object.__setattr__(self, "chosen", metrics_of(chosen, REPORTED))
         object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
 
     def check_monitors(self, evaluates: bool) -> None:

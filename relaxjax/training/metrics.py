@@ -16,6 +16,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
 
 EVAL_LOSS = "eval_loss"
+REPORTED = ("epoch", "loss", EVAL_LOSS, "steps", "seconds")
 
 
 class Predictor(Protocol):
@@ -105,6 +106,20 @@ def metric(given: MetricLike) -> Metric:
     return Metric(getattr(given, "__name__", "metric"), given)
 
 
+def metrics_of(given: Sequence[MetricLike], taken: Sequence[str] = ()) -> list[Metric]:
+    """Metrics whose names tell them apart, from each other and from names that are taken."""
+    found = list(map(metric, given))
+    names = [*taken, *(each.name for each in found)]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        other = "a number that is reported anyway" if twice in taken else "another one"
+        raise ValueError(
+            f"a metric is called `{twice}` as {other}: give it a name of its own by "
+            'Metric("name", function)'
+        )
+    return found
+
+
 def evaluate(
     trainer: Predictor, batches: Iterable[Batch], metrics: Sequence[MetricLike]
 ) -> dict[str, float]:
@@ -120,7 +135,7 @@ def evaluate(
             truth = np.asarray(_listed(targets)[0])
             yield _first(trainer.predict(*filled))[: len(truth)], truth
 
-    return _measured(predicted(), list(map(metric, metrics)), trainer.ignored_class)
+    return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
 
 
 def evaluate_with_loss(
@@ -147,7 +162,7 @@ def evaluate_with_loss(
                 total, samples = total + (float(loss) * weight if weight else 0), samples + weight
             yield _first(outputs)[: len(truth)], truth
 
-    found = _measured(predicted(), list(map(metric, metrics)), trainer.ignored_class)
+    found = _measured(predicted(), metrics_of(metrics, [EVAL_LOSS]), trainer.ignored_class)
     return {EVAL_LOSS: total / samples, **found} if samples else found
 
 
@@ -173,7 +188,7 @@ def _measured(
     if not count:
         raise ValueError("there is nothing to measure on: `eval_data` has no batches")
     return {
-        each.name: each.finish(total / size if size else math.nan)
+        each.name: float(each.finish(total / size if size else math.nan))
         for each, total, size in zip(metrics, sums, sizes, strict=True)
     }
 

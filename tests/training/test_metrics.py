@@ -1,13 +1,14 @@
 """Metrics: what they measure, on what, and those of one's own."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from small_models import BATCH, batch, classifier
 
-from relaxjax.training import Metric, evaluate, top_k
+from relaxjax.training import Checkpoints, Metric, evaluate, top_k
 
 SCORES = np.array([[3, 1, 0, 0], [2, 3, 1, 0], [0, 2, 1, 3], [0, 1, 2, 1]], "float32")
 IDS = np.array([0, 0, 2, 3])
@@ -125,3 +126,25 @@ def test_an_unknown_metric_is_an_error() -> None:
 def test_a_metric_must_be_something_to_call() -> None:
     with pytest.raises(TypeError, match="a metric is a Metric, a name or a function, but `3` was"):
         measured(3)
+
+
+def test_metrics_must_have_names_of_their_own() -> None:
+    """Else one would be reported in place of the other."""
+    match = "a metric is called `<lambda>` as another one: give it a name of its own by Metric"
+    with pytest.raises(ValueError, match=match):
+        evaluate(Fixed(), [(SCORES, IDS)], [lambda p, t: p, lambda p, t: -p])
+    trainer, data = classifier(), [batch(0)]
+    for name in ("loss", "eval_loss", "epoch"):
+        match = f"a metric is called `{name}` as a number that is reported anyway: give it a name"
+        with pytest.raises(ValueError, match=match):
+            trainer.fit(data, 1, data, metrics=[Metric(name, lambda p, t: p)])
+
+
+def test_a_metric_is_a_number_of_python_that_a_checkpoint_can_hold(tmp_path: Path) -> None:
+    def halved(mean: float) -> Any:
+        return np.float32(mean / 2)
+
+    half = Metric("half", lambda predictions, targets: targets == 0, halved)
+    run = Checkpoints(tmp_path)
+    (report,) = classifier().fit([batch(0)], 1, [batch(0)], metrics=[half], checkpoints=run)
+    assert type(report.metrics["half"]) is float
