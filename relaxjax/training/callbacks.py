@@ -58,10 +58,14 @@ class Monitor:
 
     def gain(self, report: EpochReport) -> float:
         """The number, turned so that more is better."""
-        numbers = {"loss": report.loss, **report.metrics}
+        numbers = _numbers(report)
         self.check(numbers)
         low = self.direction == "lowest" or (self.direction == "auto" and self.name in _LOW_IS_GOOD)
         return -numbers[self.name] if low else numbers[self.name]
+
+    def holding(self, reports: Sequence[EpochReport]) -> list[EpochReport]:
+        """The reports that hold the number: before a training was resumed, it may have had none."""
+        return [report for report in reports if self.name in _numbers(report)]
 
     def check(self, names: Collection[str]) -> None:
         """Raise where the number is none of those that the reports hold."""
@@ -101,8 +105,14 @@ class EarlyStopping(Callback):
         self.least_gain = least_gain
 
     def stops(self, reports: Sequence[EpochReport]) -> bool:
-        best = self.monitor.best(reports, self.least_gain)
-        return len(reports) - 1 - best >= self.patience
+        found = self.monitor.holding(reports)
+        return bool(found) and (
+            len(found) - 1 - self.monitor.best(found, self.least_gain) >= self.patience
+        )
+
+
+def _numbers(report: EpochReport) -> dict[str, float]:
+    return {"loss": report.loss, **report.metrics}
 
 
 class JsonLines(Callback):

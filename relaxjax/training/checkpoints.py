@@ -4,7 +4,7 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -88,12 +88,21 @@ class Checkpoints:
             old.unlink(missing_ok=True)
 
     def write_epoch(self, trainer: Saved, position: Position) -> None:
-        """Save the trainer after an epoch, and once more if it was the best one."""
-        self.write(trainer, position)
-        if self.monitor is None:
-            return
-        if self.monitor.best(position.reports) == len(position.reports) - 1:
+        """Save the trainer after an epoch, and once more if it was the best one.
+
+        The best one comes first: a training that is killed in between makes its epoch again.
+        """
+        if self._ends_best(position.reports):
+            Path(self.folder).mkdir(parents=True, exist_ok=True)
             trainer.save(self.best_path, {"position": position.to_json()})
+        self.write(trainer, position)
+
+    def _ends_best(self, reports: Sequence[EpochReport]) -> bool:
+        """Whether the last report is the best of those that hold what it goes by."""
+        found = self.monitor.holding(reports) if self.monitor is not None else []
+        if self.monitor is None or not found or found[-1] is not reports[-1]:
+            return False
+        return self.monitor.best(found) == len(found) - 1
 
     def resume(self, trainer: Saved) -> Position:
         """Load the last checkpoint into the trainer; without one, the training begins."""

@@ -49,7 +49,7 @@ def calls(
     """
     stage = stage or Stage()
     slot: Slot | None = None
-    sized = _UpToError(_sized(islice(batches, skip, None), size))
+    sized = _UpToError(_sized(_after(batches, skip), size))
     for step, (batch, kind) in enumerate(sized, start=skip + 1):
         if slot is not None and slot.kind != kind:
             yield _call(slot)
@@ -65,6 +65,18 @@ def calls(
     if slot is not None:
         yield _call(slot)
     sized.end()
+
+
+def _after(batches: Iterable[Batch], skip: int) -> Iterator[Batch]:
+    """The batches after those on which steps were made before the training broke off."""
+    rest = iter(batches)
+    found = sum(1 for _ in islice(rest, skip))
+    if found < skip:
+        raise ValueError(
+            f"the checkpoint was written after {skip} steps of an epoch for which `data` has only "
+            f"{found} batches now: go on with the data that the training began with"
+        )
+    yield from rest
 
 
 def _sized(

@@ -2,7 +2,7 @@
 
 import operator
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, Unpack
@@ -82,7 +82,7 @@ def fit(
     _check_options(options)
     _check_epochs(epochs)
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
-    plan.check_monitors(eval_data is not None)
+    plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
     reports = list(position.reports)
     try:
@@ -120,13 +120,17 @@ class _Plan:
         object.__setattr__(self, "chosen", metrics_of(chosen, REPORTED))
         object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
 
-    def check_monitors(self, evaluates: bool) -> None:
-        """Raise before the training what could be found only after an epoch else."""
-        measured = [EVAL_LOSS, *(each.name for each in self.chosen)] if evaluates else []
+    @property
+    def measured(self) -> list[str]:
+        """The names of what evaluation data tells."""
+        return [EVAL_LOSS, *(each.name for each in self.chosen)]
+
+    def check_monitors(self, names: Collection[str]) -> None:
+        """Raise where somebody goes by a number that is none of those reported."""
         for one in (self.checkpoints, *self.callbacks):
             monitor = getattr(one, "monitor", None)
             if isinstance(monitor, Monitor):
-                monitor.check(["loss", *measured])
+                monitor.check(names)
 
     def start(self) -> Position:
         """Where the training begins: at its first step, or where the last checkpoint left it."""
@@ -240,6 +244,7 @@ class _Plan:
         self.reporter.end(position.reports[-1])
         if self.checkpoints is not None:
             self.checkpoints.write_epoch(self.trainer, position)
+        self.check_monitors(["loss", *position.reports[-1].metrics])
         for callback in self.callbacks:
             callback.epoch(position.reports)
 

@@ -11,7 +11,14 @@ import pytest
 from small_models import batch, classifier
 
 from relaxjax.optim import Adam, from_optax
-from relaxjax.training import CheckpointError, Checkpoints, EpochReport, Lines, Trainer
+from relaxjax.training import (
+    CheckpointError,
+    Checkpoints,
+    EarlyStopping,
+    EpochReport,
+    Lines,
+    Trainer,
+)
 from relaxjax.training.checkpoints import Position
 
 QUIET = Lines(lambda line: None)
@@ -92,6 +99,44 @@ def test_the_best_epoch_may_be_that_of_the_lowest_loss_on_evaluation_data(tmp_pa
     best = fresh()
     best.load(run.best_path)
     assert float(np.asarray(best.evaluate(*batch(0))[0])) == pytest.approx(min(losses))
+
+
+def test_the_best_epoch_is_there_before_its_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is killed between the two makes the epoch again, and so its best one."""
+    run, write = Checkpoints(tmp_path, best="loss"), Checkpoints.write
+
+    def killed(self: Checkpoints, trainer: Any, position: Position) -> None:
+        write(self, trainer, position)
+        raise BrokenOffError
+
+    monkeypatch.setattr(Checkpoints, "write", killed)
+    with pytest.raises(BrokenOffError):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=run)
+    assert names(tmp_path) == ["best", "step-000000005"]
+
+
+def test_a_resumed_training_may_go_by_what_was_not_measured_before(tmp_path: Path) -> None:
+    fresh().fit(data, 3, reporter=QUIET, checkpoints=Checkpoints(tmp_path))
+    run, trainer = Checkpoints(tmp_path, best="accuracy"), fresh()
+    stopping: Any = [EarlyStopping("accuracy", patience=1)]
+    reports = trainer.fit(
+        data, 9, [batch(0)], QUIET, checkpoints=run, resume=True, callbacks=stopping
+    )
+    found = [report.accuracy for report in reports]
+    assert found[:3] == [None] * 3
+    assert 5 <= len(found) < 9
+    assert "best" in names(tmp_path)
+
+
+def test_a_resumed_training_whose_data_became_less_is_an_error(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path, every=2)
+    with pytest.raises(BrokenOffError):
+        fresh().fit(interrupted_at(9), 3, reporter=QUIET, checkpoints=run)
+    match = "written after 3 steps of an epoch for which `data` has only 2 batches now: go on with"
+    with pytest.raises(ValueError, match=match):
+        fresh().fit(lambda epoch: data(epoch)[:2], 3, reporter=QUIET, checkpoints=run, resume=True)
 
 
 @pytest.mark.parametrize("step", [1, 5, 7, 14])
