@@ -39,6 +39,13 @@ class Optimizer:
         """
         return False
 
+    def state_names(self, params: tuple[Var, ...]) -> list[str]:
+        """Names of the states, where those of other optimizers may have the same types.
+
+        A checkpoint holds them, and is not taken for one of such an optimizer.
+        """
+        return []
+
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)
@@ -87,6 +94,11 @@ class BoundOptimizer:
     def name(self) -> str:
         """The name of the function that the optimizer writes."""
         return self.optimizer.name
+
+    @property
+    def state_names(self) -> list[str]:
+        """Names of the states, where those of other optimizers may have the same types."""
+        return self.optimizer.state_names(self.param_list)
 
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """The same optimizer for other parameters."""

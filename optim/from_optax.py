@@ -44,6 +44,12 @@ class OptaxOptimizer(Optimizer):
             started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []
         return (*state, *started)
 
+    def state_names(self, params: tuple[Var, ...]) -> list[str]:
+        with _dtypes(params):
+            return _labels(
+                self._start({param.name: zeros_like(param, self.name) for param in params}), False
+            )
+
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
         zeros = {param.name: zeros_like(param, self.name) for param in step.param_list}
         with _dtypes(step.param_list):

@@ -67,7 +67,7 @@ def with_loss_scale(
                 builder.emit_output([*scale_new, *states_new], "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), (*own, *update.state))
+    return Update(function_of(builder, "optimizer"), (*own, *update.state), update.names)
 
 
 def unscaled_type(ty: TensorType) -> TensorType:

@@ -57,7 +57,7 @@ def with_master_weights(
                 builder.emit_output([*kept, *new_states], "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), (*zeros, *update.state))
+    return Update(function_of(builder, "optimizer"), (*zeros, *update.state), update.names)
 
 
 def _current(builder: BlockBuilder, param: Expr, stored: Iterator[Expr]) -> Expr:

@@ -85,7 +85,7 @@ def update_of_stacks(update: Update, params: Sequence[Var], stacking: Stacking) 
                 builder.emit_output(new_states, "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), update.state)
+    return Update(function_of(builder, "optimizer"), update.state, update.names)
 
 
 def _stacked_types(types: Sequence[TensorType], stacking: Stacking) -> TupleType:

@@ -40,6 +40,8 @@ from .update import Update, tensor_type
 BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
 OPTIMIZER = "optimizer"
+OPTIM_STATE_NAMES = "optim_state_names"  # the attribute by which a checkpoint knows its optimizer
+_FACTS = {CLASS_IDS: class_ids, ROW_IDS: row_ids}
 _ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
 
@@ -118,7 +120,8 @@ def SetupTrainer(
     name of each state of the optimizer. A Trainer has all of them as the backbone does. Where
     targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
     each, and where inputs pick rows by `R.take`, `row_ids` their names and the numbers of rows; a
-    Trainer refuses others.
+    Trainer refuses others. For an optimizer of optax, `optim_state_names` lists what its states
+    are, by which a Trainer refuses checkpoints of another.
 
     Before:
 
@@ -202,10 +205,11 @@ def SetupTrainer(
     mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
     outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
-    ids = {CLASS_IDS: class_ids(mod[BACKBONE_LOSS]), ROW_IDS: row_ids(mod[BACKBONE_LOSS])}
+    facts: dict[str, Any] = {name: find(mod[BACKBONE_LOSS]) for name, find in _FACTS.items()}
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     update = _update(optimizer, params, loss_scale, master_weights)
+    facts[OPTIM_STATE_NAMES] = update.names
     is_elementwise = getattr(optimizer, "is_elementwise", False)
     is_by_number = is_elementwise and are_by_param(update.state, params)
     option = False if roll_blocks == "auto" and not is_elementwise else roll_blocks
@@ -224,7 +228,7 @@ def SetupTrainer(
     state = tuple(Constant(np.asarray(array)) for array in update.state)
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attrs({"input_num": counts.inputs, "optim_state": state})
-    mod = mod.with_attrs({name: found for name, found in ids.items() if found})
+    mod = mod.with_attrs({name: found for name, found in facts.items() if found})
     mod = FuseTrainStep()(mod.with_attr(LOSS_SCALE, loss_scale) if loss_scale is not None else mod)
     mod = with_evaluation(mod, BACKBONE, function, outputs)
     if has_budget:
@@ -270,7 +274,8 @@ def _update(
     """The optimizer's function and first state, with what half precision asks for around it."""
     has_masters = master_weights and needs_masters(params)
     ready = optimizer.init(masters(params) if has_masters else params)
-    update = Update(ready.get_function(), tuple(ready.state))
+    names = tuple(getattr(ready, "state_names", ()))
+    update = Update(ready.get_function(), tuple(ready.state), names)
     types = [tensor_type(param) for param in params]
     if has_masters:
         unscaled = types if loss_scale is None else list(map(unscaled_type, types))

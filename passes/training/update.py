@@ -18,10 +18,14 @@ WIDE = "float32"
 
 @dataclass(frozen=True)
 class Update:
-    """A function `(params, gradients, optim_states) -> (new params, new optim_states)`."""
+    """A function `(params, gradients, optim_states) -> (new params, new optim_states)`.
+
+    `names` tell the optimizer's own states from those of others, where their types do not.
+    """
 
     function: Function
     state: tuple[Any, ...]
+    names: tuple[str, ...] = ()
 
     @property
     def param_types(self) -> tuple[TensorType, ...]:

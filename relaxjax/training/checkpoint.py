@@ -17,6 +17,7 @@ from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"
 _NOTES = "notes/"
+_MARKS = "marks/"
 
 Host: TypeAlias = np.ndarray[Any, Any]
 
@@ -42,14 +43,16 @@ def save(
         for var, array in zip(group.vars, values, strict=True)
     }
     texts = {f"{_NOTES}{name}": _as_bytes(text) for name, text in (notes or {}).items()}
+    texts |= {_marks_name(group): _as_bytes(_marks_text(group)) for group in groups if group.marks}
     write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
 
 
 def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> tuple[Arrays, ...]:
     """The arrays of the groups on the device; an error lists everything that does not fit."""
     found = read_tensors(path, _CHECKPOINT)
-    tensors = {name: array for name, array in found.items() if not name.startswith(_NOTES)}
-    faults = list(_faults(groups, tensors))
+    texts = (_NOTES, _MARKS)
+    tensors = {name: array for name, array in found.items() if not name.startswith(texts)}
+    faults = [*_faults(groups, tensors), *_foreign(groups, found)]
     if faults:
         raise CheckpointError(
             "\n".join([f"`{path}` was not written for this model and optimizer:", *faults])
@@ -69,9 +72,7 @@ def notes(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes that were saved beside the arrays."""
     found = read_tensors(path, _CHECKPOINT)
     texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
-    return {
-        name.removeprefix(_NOTES): array.tobytes().decode(errors="replace") for name, array in texts
-    }
+    return {name.removeprefix(_NOTES): _text(array) for name, array in texts}
 
 
 def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:
@@ -85,6 +86,28 @@ def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[st
         elif not _fits(var, found):
             yield f"{needs}, the file {found.dtype} of shape {found.shape}"
     yield from (f"  `{key}`: the program has no such array" for key in tensors if key not in wanted)
+
+
+def _foreign(groups: Sequence[Group], found: Mapping[str, Host]) -> Iterator[str]:
+    """What of the file is something else than in the program, of the same types."""
+    for group in groups:
+        marks = found.get(_marks_name(group))
+        if marks is None or not group.marks or _text(marks) == _marks_text(group):
+            continue
+        ours, theirs = (text.splitlines() for text in (_marks_text(group), _text(marks)))
+        first = next(
+            (pair for pair in zip(ours, theirs, strict=False) if pair[0] != pair[1]),
+            (f"{len(ours)} of them", f"{len(theirs)}"),
+        )
+        yield f"  {group.kind}s: the program has {first[0]}, the file {first[1]}"
+
+
+def _marks_name(group: Group) -> str:
+    return f"{_MARKS}{group.name}"
+
+
+def _marks_text(group: Group) -> str:
+    return "\n".join(group.marks)
 
 
 def _fits(var: Var, found: Host) -> bool:
@@ -120,3 +143,7 @@ def _dtype(var: Var) -> np.dtype[Any]:
 
 def _as_bytes(text: str) -> Host:
     return np.frombuffer(text.encode(), np.uint8)
+
+
+def _text(array: Host) -> str:
+    return array.tobytes().decode(errors="replace")

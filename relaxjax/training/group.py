@@ -18,11 +18,15 @@ Values: TypeAlias = Sequence[Any] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The variables of a group; `name` is its field in `TrainState`, `kind` what one of them is."""
+    """The variables of a group; `name` is its field in `TrainState`, `kind` what one of them is.
+
+    `marks` tell them from others that have the same names and types.
+    """
 
     name: str
     kind: str
     vars: tuple[Var, ...]
+    marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         names = [var.name for var in self.vars]

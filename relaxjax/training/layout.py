@@ -17,6 +17,7 @@ OPTIMIZER = "optimizer"
 TRAIN_STEP = "train_step"
 EVALUATE = "evaluate"
 LOSS_SCALE = "loss_scale"  # the attribute of a module whose adjoint takes the scale of the loss
+OPTIM_STATE_NAMES = "optim_state_names"  # the attribute that says what the optimizer's states are
 
 _MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
 
@@ -55,12 +56,13 @@ class Layout:
         targets = adjoint.params[last : -1 if mod.attrs.get(LOSS_SCALE) is not None else None]
         own, places = params_of(mod, adjoint.params[first : first + params])
         own_states, state_places = states_of(mod, _fields(optimizer.params[-1]))
+        marks = mod.attrs.get(OPTIM_STATE_NAMES, ())
         return Layout(
             inputs=adjoint.params[:first],
             params=Group("params", "parameter", own),
             states=Group("states", "model state", adjoint.params[first + params : last]),
             targets=targets,
-            optimizer=Group("optimizer", "optimizer state", own_states),
+            optimizer=Group("optimizer", "optimizer state", own_states, tuple(marks)),
             storage={"params": places, "optimizer": state_places},
         )
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import chex
 import numpy as np
+import optax
 import pytest
 import safetensors.numpy
 from small_models import batch, classifier, counting
 
-from relaxjax.optim import SGD, Adam
+from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.training import CheckpointError, Trainer, checkpoint
 
 
@@ -136,3 +137,16 @@ def test_a_file_of_another_optimizer_is_refused(tmp_path: Path) -> None:
     trained(SGD(0.1)).save(tmp_path / "model")
     with pytest.raises(CheckpointError, match=r"optimizer state `1`: .* the file lacks it"):
         classifier(Adam(0.1)).load(tmp_path / "model")
+
+
+def test_states_of_another_optimizer_are_refused_though_they_have_its_types(tmp_path: Path) -> None:
+    """A momentum may be negative, a mean of squares not; hyperparameters may change."""
+    momentum, squares = optax.trace(0.9), optax.scale_by_rms(0.9)
+    rates = [optax.scale(-rate) for rate in (0.1, 0.2)]
+    first = classifier(from_optax(optax.chain(momentum, rates[0])))
+    first.save(tmp_path / "model")
+    classifier(from_optax(optax.chain(momentum, rates[1]), "slow")).load(tmp_path / "model")
+    other = classifier(from_optax(optax.chain(squares, rates[0])))
+    match = r"and optimizer:\n  optimizer states: the program has nu_b0, the file trace_b0$"
+    with pytest.raises(CheckpointError, match=match):
+        other.load(tmp_path / "model")

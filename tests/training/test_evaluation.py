@@ -62,7 +62,8 @@ def test_a_sample_may_have_several_targets() -> None:
 
 def test_only_samples_are_filled_up_in_a_small_batch() -> None:
     """Weights of classes, and a second input of which there is one for all samples, are no such."""
-    mod: Any = IRModule({"backbone": from_source(SHIFTED)}, attrs={"param_num": 1, "state_num": 0})
+    shifted: Any = from_source(SHIFTED)
+    mod: Any = IRModule({"backbone": shifted}, attrs={"param_num": 1, "state_num": 0})
     sizes = ((8, CLASSES), "float32"), ((8,), "int32"), ((CLASSES,), "float32")
     mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *(TensorType(*size) for size in sizes))
     trainer = Trainer(mod, VirtualMachine(build(mod)))
