@@ -12,16 +12,21 @@ that was stopped goes on by the same command with --resume.
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+import jax.numpy as jnp
 
 from relaxjax.datasets import batches
 from relaxjax.training import (
     Callback,
     Checkpoints,
     EarlyStopping,
+    EpochReport,
     JsonLines,
+    NumericsError,
     TensorBoard,
     Trainer,
     keep_freed_memory,
@@ -179,7 +184,7 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
         args.epochs,
         evaluated,
         metrics=["accuracy"] if classifies else [],
-        callbacks=list(_callbacks(args, evaluated is not None, classifies)),
+        callbacks=[*_callbacks(args, evaluated is not None, classifies), _Soundness(trainer)],
         checkpoints=Checkpoints(args.out / "checkpoints", args.every),
         resume=args.resume,
         check_numerics=args.check_numerics,
@@ -188,6 +193,21 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     if args.export:
         trainer.export(args.out / "exported")
     print(f"the model is saved in {(args.out / 'model.safetensors').resolve()}")
+
+
+class _Soundness(Callback):
+    """Ends a training in an error once its parameters are not finite: they never will be again."""
+
+    def __init__(self, trainer: Trainer) -> None:
+        self.trainer = trainer
+
+    def epoch(self, reports: Sequence[EpochReport]) -> None:
+        for name, array in self.trainer.export_params().items():
+            if not jnp.isfinite(array).all():
+                raise NumericsError(
+                    f"after epoch {reports[-1].epoch} the parameter `{name}` is not finite: make "
+                    "--lr smaller, or find where that comes from by --check-numerics"
+                )
 
 
 def _epochs(examples: Examples, size: int, seed: int) -> Callable[[int], Any]:
@@ -211,8 +231,8 @@ def _callbacks(args: argparse.Namespace, evaluates: bool, classifies: bool) -> I
 def _check_out(args: argparse.Namespace) -> None:
     """Raise before the training what would otherwise be raised after it."""
     for option, folder in (("--out", args.out), ("--tensorboard", args.tensorboard)):
-        if folder is not None and folder.exists() and not folder.is_dir():
-            raise InputError(f"`{folder}` is a file: give a folder by {option}")
+        if folder is not None:
+            _check_folder(option, folder)
     found = Checkpoints(args.out / "checkpoints").paths()
     if found and not args.resume:
         raise InputError(
@@ -221,6 +241,16 @@ def _check_out(args: argparse.Namespace) -> None:
         )
     if args.resume and not found:
         raise InputError(f"there is no training in `{args.out}` to resume")
+
+
+def _check_folder(option: str, folder: Path) -> None:
+    place = next(path for path in (folder, *folder.parents) if path.exists())
+    if not place.is_dir():
+        raise InputError(f"`{place}` is a file: give a folder by {option}")
+    if not os.access(place, os.W_OK):
+        raise InputError(
+            f"nothing can be written into `{place.resolve()}`: choose another {option}"
+        )
 
 
 def _batch_size(args: argparse.Namespace, own: Any, examples: int) -> int:

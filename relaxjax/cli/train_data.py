@@ -166,7 +166,15 @@ def _narrow(name: str, key: str, array: Array) -> Array:
     if array.dtype.kind in "cmMOSU":
         raise InputError(f"`{name}`: `{key}` must hold real numbers, but it holds {array.dtype}")
     narrow = {"float64": "float32", "int64": "int32", "uint64": "int32"}
-    narrowed = array.astype(narrow.get(str(array.dtype), array.dtype))
+    with np.errstate(over="ignore"):  # what is too large is refused below
+        narrowed = array.astype(narrow.get(str(array.dtype), array.dtype))
+    sound = np.isfinite(narrowed)
+    if not sound.all():
+        row = int(np.argwhere(~sound)[0, 0])
+        raise InputError(
+            f"`{name}`: `{key}[{row}]` holds {array[~sound][0]}, which is not finite in "
+            f"{narrowed.dtype}"
+        )
     lost = array[narrowed != array] if array.dtype.kind in "iu" else array[:0]
     if lost.size:
         raise InputError(f"`{name}`: `{key}` holds {lost.flat[0]}, which is no integer of 32 bits")

@@ -253,6 +253,11 @@ STRANGE: dict[str, tuple[Any, str]] = {
     "words": (np.full(20, "a"), "`y` must hold real numbers, but it holds <U1"),
     "complex": (np.full(20, 1j), "`y` must hold real numbers, but it holds complex128"),
     "nothing": (np.zeros(0), "`y` holds no examples"),
+    "missing": (
+        np.where(np.arange(20) == 7, np.nan, 0),
+        "`y[7]` holds nan, which is not finite in float32",
+    ),
+    "huge": (np.full((20, 1), 1e300), "`y[0]` holds 1e+300, which is not finite in float32"),
 }
 
 
@@ -339,8 +344,30 @@ def test_folders_that_are_in_the_way(model: Path, line: Path, capsys: Capture) -
     capsys.readouterr()
     assert train(line, data, *options) == 2
     assert "holds a training already: go on with it by --resume, or give" in capsys.readouterr().err
-    assert main(["train", str(line), "--data", str(data), "--out", str(line)]) == 2
-    assert "is a file: give a folder by --out" in capsys.readouterr().err
+    for place in (line, line / "run"):
+        assert main(["train", str(line), "--data", str(data), "--out", str(place)]) == 2
+        assert f"`{line}` is a file: give a folder by --out" in capsys.readouterr().err
+
+
+def test_a_folder_that_may_not_be_written(
+    model: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    assert train(model, "digits") == 2
+    assert refused(capsys) == (
+        f"nothing can be written into `{model.parent}`: choose another --out"
+    )
+
+
+def test_a_training_that_comes_to_nothing(line: Path, capsys: Capture) -> None:
+    """It saves no model, and says that it failed."""
+    options = ["--loss", "mse", "--batch", "8", "--optim", "sgd", "--lr", "1e30"]
+    assert train(line, line.parent / "line.npz", *options) == 1
+    assert refused(capsys) == (
+        "after epoch 1 the parameter `w` is not finite: make --lr smaller, or find where that "
+        "comes from by --check-numerics"
+    )
+    assert not (line.parent / "run" / "model.safetensors").exists()
 
 
 def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:
