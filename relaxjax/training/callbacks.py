@@ -135,5 +135,6 @@ class JsonLines(Callback):
 
     def _write(self, record: dict[str, Any]) -> None:
         """Append a line; closing the file each time leaves it whole if the training dies."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record) + "\n")

@@ -81,9 +81,9 @@ class Checkpoints:
 
     def write(self, trainer: Saved, position: Position) -> None:
         """Save the trainer here, and remove what is older than the last few."""
-        Path(self.folder).mkdir(parents=True, exist_ok=True)
-        path = Path(self.folder) / f"step-{position.total_steps:09}.safetensors"
-        trainer.save(path, {"position": position.to_json()})
+        self._save(
+            trainer, Path(self.folder) / f"step-{position.total_steps:09}.safetensors", position
+        )
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)
 
@@ -93,9 +93,12 @@ class Checkpoints:
         The best one comes first: a training that is killed in between makes its epoch again.
         """
         if self._ends_best(position.reports):
-            Path(self.folder).mkdir(parents=True, exist_ok=True)
-            trainer.save(self.best_path, {"position": position.to_json()})
+            self._save(trainer, self.best_path, position)
         self.write(trainer, position)
+
+    def _save(self, trainer: Saved, path: Path, position: Position) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trainer.save(path, {"position": position.to_json()})
 
     def _ends_best(self, reports: Sequence[EpochReport]) -> bool:
         """Whether the last report is the best of those that hold what it goes by."""
@@ -120,10 +123,16 @@ class Checkpoints:
         """What the best epoch goes by."""
         return None if self.best is None else Monitor(self.best, self.direction)
 
+    def make_folder(self) -> None:
+        """Make the folder, as long as nothing is lost where that cannot be."""
+        folder = Path(self.folder)
+        place = next(path for path in (folder, *folder.parents) if path.exists())
+        if not place.is_dir():
+            raise FileExistsError(f"`{place}` is a file: give a folder of its own")
+        folder.mkdir(parents=True, exist_ok=True)
+
     def check_empty(self) -> None:
         """An old training in the folder is not to be mixed with a new one."""
-        if Path(self.folder).is_file():
-            raise FileExistsError(f"`{Path(self.folder)}` is a file: give a folder of its own")
         paths = self.paths()
         if paths:
             raise FileExistsError(

@@ -136,6 +136,7 @@ class _Plan:
         """Where the training begins: at its first step, or where the last checkpoint left it."""
         if self.checkpoints is None:
             return Position()
+        self.checkpoints.make_folder()
         if self.resume:
             return self.checkpoints.resume(self.trainer)
         self.checkpoints.check_empty()

@@ -145,8 +145,9 @@ def test_lines_of_json(tmp_path: Path) -> None:
 
 
 def test_lines_of_epochs_alone(tmp_path: Path) -> None:
-    classifier().fit(DATA, 2, reporter=QUIET, callbacks=[JsonLines(tmp_path / "log")])
-    assert len((tmp_path / "log").read_text().splitlines()) == 2
+    path = tmp_path / "run" / "log"
+    classifier().fit(DATA, 2, reporter=QUIET, callbacks=[JsonLines(path)])
+    assert len(path.read_text().splitlines()) == 2
 
 
 # What they refuse

@@ -265,8 +265,10 @@ def test_a_position_that_cannot_be_read_is_an_error(tmp_path: Path, position: st
 
 def test_a_folder_that_is_a_file_and_a_file_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(FileExistsError, match="file` is a file: give a folder of its own"):
-        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path / "file"))
+    for folder in (tmp_path / "file", tmp_path / "file" / "run"):
+        for resume in (False, True):
+            with pytest.raises(FileExistsError, match="file` is a file: give a folder of its own"):
+                fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(folder), resume=resume)
     with pytest.raises(CheckpointError, match=r"` is a folder: give a .* that lies in it"):
         fresh().load(tmp_path)
 
