@@ -5,6 +5,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
+import jax
+import numpy as np
+
 from .staging import Batch, Slot, Stage, signature
 
 T = TypeVar("T")
@@ -93,6 +96,23 @@ def _sized(
 
 def _call(slot: Slot) -> Call:
     return Call(slot.count, slot.whole(), is_stacked=True)
+
+
+def kept(call: Call) -> Call:
+    """A call that keeps its numbers while the device reads them, whatever becomes of the batch.
+
+    A loader may write the next batch over the last one. What is stacked is a copy already.
+    """
+    if call.is_stacked:
+        return call
+    inputs, targets = map(_copied, call.batch)
+    return call._replace(batch=(inputs, targets))
+
+
+def _copied(part: Any) -> Any:
+    if isinstance(part, list | tuple):
+        return [_copied(array) for array in part]
+    return part if isinstance(part, jax.Array) else np.array(part)
 
 
 def ahead(

@@ -14,7 +14,7 @@ from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
-from .feeding import Call, ahead, calls, paired
+from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
 from .metrics import (
@@ -190,6 +190,8 @@ class _Plan:
             pairs, self.size_of_calls, position.steps, stage, lambda step: self.pauses(first + step)
         )
         made = position.total_steps
+        if not self.prefetch and not isinstance(batches, list | tuple):
+            planned = map(kept, planned)  # `place` copies, too, and a list holds all at once
         for call in ahead(planned, self.prefetch, self.trainer.place):
             self.interrupts.hold()
             try:
