@@ -46,6 +46,11 @@ class Loss:
 
         A variable stands for its type, and gives its name to the parameter.
         """
+        if not hasattr(self, "loss_name"):
+            raise TypeError(
+                f"{type(self).__name__} has no name yet: its `__init__` must call "
+                'super().__init__("name_of_the_loss")'
+            )
         params = self._params(args, named)
         builder = BlockBuilder()
         with builder.function(self.loss_name, list(params.values())):

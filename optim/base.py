@@ -10,6 +10,7 @@ import numpy as np
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ir.function import Function
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import TensorType, TupleType, dtype_name, is_float
 
 _CALL_INIT = "Please call init() for the optimizer before"
@@ -50,7 +51,7 @@ class Optimizer:
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)
         dtype = _common_dtype(listed)
-        state = self.initial_state(listed, dtype)
+        state = _arrays(self.name, self.initial_state(listed, dtype))
         state_type = TupleType(tuple(_array_type(array) for array in state))
         return BoundOptimizer(self, listed, dtype, state_type, state)
 
@@ -114,11 +115,15 @@ class BoundOptimizer:
         step = Step(builder, self.param_list, params, gradients, states)
         with builder.function(self.name, [params, gradients, states]):
             with builder.dataflow():
-                new_params, new_states = self.optimizer.update(step)
+                new_params, new_states = _pair(self.name, self.optimizer.update(step))
                 results = (
                     builder.emit_output(new_params, "params_new"),
                     builder.emit_output(new_states, "optim_states_new"),
                 )
+                names = [f"parameter `{param.name}`" for param in self.param_list]
+                _check_types(self.name, "parameters", params, results[0], names)
+                numbers = [f"state {index}" for index in range(len(self.state_type.fields))]
+                _check_types(self.name, "states", states, results[1], numbers)
             builder.emit_func_output(results)
         function = builder.get()[self.name]
         assert isinstance(function, Function)
@@ -176,6 +181,41 @@ def zeros_like(param: Var, optimizer: str) -> np.ndarray[Any, Any]:
 def complement(value: float) -> float:
     """`1 - value` in decimal, so that the complement of 0.9 is 0.1 and not 0.09999999999999998."""
     return float(Decimal(1) - Decimal(str(value)))
+
+
+def _pair(optimizer: str, updated: Any) -> Sequence[Any]:
+    if isinstance(updated, tuple) and len(updated) == 2:
+        return updated
+    raise TypeError(
+        f"`update` of {optimizer} must return a pair, the list of the new parameters and that of "
+        f"the new states, but it returned {updated!r}"
+    )
+
+
+def _check_types(optimizer: str, what: str, old: Var, new: Var, names: Sequence[str]) -> None:
+    """Raise where what a step gives could not be what the next one takes."""
+    assert isinstance(old.ty, TupleType)
+    fields = new.ty.fields if isinstance(new.ty, TupleType) else ()
+    if len(fields) != len(names):
+        raise ValueError(
+            f"`update` of {optimizer} must give as many {what} as there are, {len(names)}, but it "
+            f"gives {len(fields)}"
+        )
+    for name, before, after in zip(names, old.ty.fields, fields, strict=True):
+        if fits(after, before) is Fit.NEVER:
+            raise ValueError(
+                f"`update` of {optimizer} takes {name} as {before} and gives it back as {after}: a "
+                "step must leave types as they are, and its results in the order of what it takes"
+            )
+
+
+def _arrays(optimizer: str, state: Any) -> States:
+    if isinstance(state, tuple | list):
+        return tuple(np.asarray(array) for array in state)
+    raise TypeError(
+        f"`initial_state` of {optimizer} must return a tuple of arrays, but it returned a "
+        f"{type(state).__name__}"
+    )
 
 
 def _common_dtype(params: tuple[Var, ...]) -> str:

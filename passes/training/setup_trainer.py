@@ -14,8 +14,11 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.layout import Order
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
+from relaxjax.ir.walk import used_vars
 from relaxjax.passes.base import pass_factory
+from relaxjax.passes.differentiation.activity import active_vars
 from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes.differentiation.inlining import inline_closures
 from relaxjax.passes.memory.budget import Budget
 
 from .append_loss import AppendLoss
@@ -208,6 +211,7 @@ def SetupTrainer(
     facts: dict[str, Any] = {name: find(mod[BACKBONE_LOSS]) for name, find in _FACTS.items()}
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
+    _check_trains(mod[BACKBONE_LOSS], params)
     update = _update(optimizer, params, loss_scale, master_weights)
     facts[OPTIM_STATE_NAMES] = update.names
     is_elementwise = getattr(optimizer, "is_elementwise", False)
@@ -247,6 +251,18 @@ def _check_kinds(loss: Any, optimizer: Any) -> None:
         raise TypeError(
             "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
             f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
+        )
+
+
+def _check_trains(function: Function, params: Sequence[Var]) -> None:
+    """Raise where all gradients would be zero, as those of the number of right answers are."""
+    body = inline_closures(function).body
+    targets = set(used_vars(body.body))
+    if params and not active_vars(tuple(body.bindings()), targets, params) & targets:
+        raise ValueError(
+            "SetupTrainer: the loss has no derivative by any of the parameters, so that nothing "
+            "would be trained: it must be computed from the outputs of the model, without steps "
+            "such as R.argmax or a comparison in between"
         )
 
 

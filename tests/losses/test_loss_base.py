@@ -123,3 +123,13 @@ def test_a_loss_must_define_its_body() -> None:
 
     with pytest.raises(NotImplementedError, match=r"Idle must define `build\(builder, predictions"):
         Idle("idle")()
+
+
+def test_a_loss_must_have_a_name() -> None:
+    class Nameless(Loss):
+        def __init__(self) -> None:
+            self.delta = 1.0
+
+    match = r"Nameless has no name yet: its `__init__` must call super\(\).__init__\("
+    with pytest.raises(TypeError, match=match):
+        Nameless()(TensorType((2,), "float32"))

@@ -1,12 +1,14 @@
 """What every optimizer shares: binding to parameters, its checks, and optimizers of one's own."""
 
 from dataclasses import FrozenInstanceError, dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.optim import SGD, Adam, BoundOptimizer, MomentumSGD, Optimizer, Step
 from relaxjax.optim.base import complement
@@ -152,3 +154,48 @@ def test_an_optimizer_of_ones_own() -> None:
     assert [binding.var.name for binding in function.body.bindings()] == [
         "y", "y_grad", "y_new", "params_new", "optim_states_new",
     ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Mistaken(Optimizer):
+    """Gives whatever it is told to, of a parameter `y` and a state of three numbers."""
+
+    start: Any = (np.zeros(3, "float32"),)
+    result: Any = None
+
+    def initial_state(self, params: tuple[Var, ...], dtype: str) -> Any:
+        return self.start
+
+    def update(self, step: Step) -> Any:
+        return self.result(step.params[0], step.states[0])
+
+
+@pytest.mark.parametrize(
+    ("result", "match"),
+    [
+        (lambda p, s: [p], r"must return a pair, the list of the new .* but it returned \["),
+        (
+            lambda p, s: ([p, p], [s]),
+            "must give as many parameters as there are, 1, but it gives 2",
+        ),
+        (lambda p, s: ([p], []), "must give as many states as there are, 1, but it gives 0"),
+        (lambda p, s: ([s], [s, s]), "must give as many states as there are, 1, but it gives 2"),
+        (
+            lambda p, s: ([get_op("relax.sum")(p)], [s]),
+            r"takes parameter `y` as .*3.* and gives it back as R.Tensor\(\(\), .* leave types as",
+        ),
+        (
+            lambda p, s: ([p], [get_op("relax.astype")(s, "float16")]),
+            "takes state 0 as .*float32.* and gives it back as .*float16.*: a step must leave",
+        ),
+    ],
+)
+def test_what_a_step_gives_must_be_what_the_next_one_takes(result: Any, match: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=f"`update` of Mistaken {match}"):
+        Mistaken(result=result).init(y).get_function()
+
+
+def test_an_initial_state_must_be_a_tuple_of_arrays() -> None:
+    match = "`initial_state` of Mistaken must return a tuple of arrays, but it returned a ndarray"
+    with pytest.raises(TypeError, match=match):
+        Mistaken(np.zeros(3)).init(y)

@@ -15,7 +15,7 @@ from relaxjax.ir.fault import WellFormedError
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import CrossEntropyLoss, MSELoss
+from relaxjax.losses import CrossEntropyLoss, MSELoss, from_jax
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
@@ -242,3 +242,17 @@ class Module:
 def test_what_is_no_loss_or_optimizer(loss: Any, optimizer: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         SetupTrainer(loss, optimizer, [LOGITS, LABELS])(IRModule())
+
+
+def test_a_loss_without_any_derivative_is_an_error() -> None:
+    """Else every gradient is zero, and nothing is trained."""
+
+    def share(scores: Any, labels: Any) -> Any:
+        return jnp.mean(scores.argmax(1) == labels)
+
+    def unrelated(scores: Any, labels: Any) -> Any:
+        return jnp.mean(labels.astype("float32"))
+
+    for function in (share, unrelated):
+        with pytest.raises(ValueError, match="the loss has no derivative by any of the parameters"):
+            SetupTrainer(from_jax(function), SGD(0.1), [LOGITS, LABELS])(backbone())
