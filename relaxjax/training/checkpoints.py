@@ -63,8 +63,10 @@ class Checkpoints:
     def __post_init__(self) -> None:
         for name in ("every", "keep"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"`{name}` of Checkpoints must be at least 1, but it is {value}")
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ValueError(
+                    f"`{name}` of Checkpoints must be an integer of at least 1, but it is {value!r}"
+                )
 
     @property
     def best_path(self) -> Path:

@@ -2,7 +2,16 @@
 
 import operator
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import (
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Sized,
+)
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, Unpack
@@ -85,6 +94,7 @@ def fit(
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
     reports = list(position.reports)
+    _check_lasts(eval_data, epochs - len(reports))
     try:
         with plan.interrupts:
             while len(reports) < epochs and not plan.stops(reports):
@@ -281,6 +291,15 @@ def _check_epochs(epochs: Any) -> None:
         raise TypeError(f"`epochs` must be an integer, but it is {epochs!r}") from None
     if count < 0:
         raise ValueError(f"`epochs` must be at least 0, but it is {count}")
+
+
+def _check_lasts(eval_data: Data | None, epochs: int) -> None:
+    """Raise before the training where evaluation data would be there for its first epoch alone."""
+    if epochs > 1 and isinstance(eval_data, Generator | map | zip):
+        raise ValueError(
+            f"`eval_data` is a {type(eval_data).__name__}, which is used up after one epoch: give "
+            "a list, a loader, or a function from the epoch to its batches"
+        )
 
 
 def _check_options(options: FitOptions) -> None:

@@ -274,6 +274,8 @@ def test_a_folder_that_is_a_file_and_a_file_that_is_a_folder(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("option", ["every", "keep"])
-def test_counts_are_at_least_one(option: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=f"`{option}` of Checkpoints must be at least 1, but it i"):
-        Checkpoints(tmp_path, **{option: 0})  # type: ignore[arg-type]  # counts both
+@pytest.mark.parametrize("value", [0, 2.5])
+def test_counts_are_at_least_one(option: str, value: Any, tmp_path: Path) -> None:
+    match = f"`{option}` of Checkpoints must be an integer of at least 1, but it is {value}"
+    with pytest.raises(ValueError, match=match):
+        Checkpoints(tmp_path, **{option: value})

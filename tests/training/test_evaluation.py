@@ -93,3 +93,10 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
     losses: list[Any] = [trainer.evaluate(x, targets)[0] for targets in (some, labels)]
     found = evaluate_with_loss(trainer, [(x, some), (x, none), (x, labels)], [])
     assert found["eval_loss"] == pytest.approx((3 * losses[0] + 8 * losses[1]) / 11)
+
+
+def test_evaluation_data_must_last_for_all_epochs() -> None:
+    match = "`eval_data` is a generator, which is used up after one epoch: give a list, a loader"
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(DATA, 2, (pair for pair in DATA), QUIET)
+    classifier().fit(DATA, 1, (pair for pair in DATA), QUIET)

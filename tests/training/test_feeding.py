@@ -4,8 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from small_models import batch, classifier
 
+from relaxjax.training import Lines
 from relaxjax.training.feeding import Call, ahead, calls
+
+QUIET = Lines(lambda line: None)
 
 
 def batches(*sizes: int) -> list[Any]:
@@ -103,3 +107,28 @@ def test_calls_are_placed_ahead_in_their_order(depth: int) -> None:
     assert uses == ["use a", "use b", "use c"]
     before_first = events[: events.index("use a")]
     assert len(before_first) == min(3, depth + 1 if depth else 0)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"steps_per_call": 1}, {"steps_per_call": 1, "check_numerics": True}, {"prefetch": 2}],
+)
+def test_a_loader_may_write_a_batch_over_the_last_one(options: dict[str, Any]) -> None:
+    """Though the device may still be reading it."""
+    plain, other = classifier(), classifier()
+    pairs = [batch(seed) for seed in range(30)]
+    buffers = tuple(map(np.empty_like, pairs[0]))
+    for trainer in (plain, other):
+        trainer.xavier_uniform_init_params(seed=4)
+
+    def reused(epoch: int) -> Any:
+        for pair in pairs:
+            for buffer, array in zip(buffers, pair, strict=True):
+                buffer[:] = array
+            yield buffers
+
+    plain.fit(pairs, 1, reporter=QUIET, steps_per_call=1)
+    other.fit(reused, 1, reporter=QUIET, **options)
+    np.testing.assert_allclose(
+        other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-4, atol=1e-6
+    )

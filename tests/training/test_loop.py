@@ -91,28 +91,6 @@ def test_calls_of_several_steps_and_prefetching_train_the_same(options: dict[str
     )
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, {"steps_per_call": 1}, {"steps_per_call": 1, "check_numerics": True}, {"prefetch": 2}],
-)
-def test_a_loader_may_write_a_batch_over_the_last_one(options: dict[str, Any]) -> None:
-    """Though the device may still be reading it."""
-    plain, other, pairs = started(), started(), DATA * 10
-    buffers = tuple(map(np.empty_like, DATA[0]))
-
-    def reused(epoch: int) -> Any:
-        for pair in pairs:
-            for buffer, array in zip(buffers, pair, strict=True):
-                buffer[:] = array
-            yield buffers
-
-    plain.fit(pairs, 1, reporter=Told(), steps_per_call=1)
-    other.fit(reused, 1, reporter=Lines(lambda line: None), **options)
-    np.testing.assert_allclose(
-        other.export_params()["w1"], plain.export_params()["w1"], rtol=1e-4, atol=1e-6
-    )
-
-
 def test_small_steps_share_calls_where_that_is_left_to_the_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
