@@ -13,6 +13,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import kept, map_children, substitute, used_vars
 from relaxjax.passes.base import pass_factory
 
@@ -80,7 +81,12 @@ def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Exp
 
 
 def _alias(binding: Binding, tuples: dict[Var, Tuple]) -> Expr | None:
-    """What the variable of a binding is another name for, None where it is a value of its own."""
+    """What the variable of a binding is another name for, None where it is a value of its own.
+
+    Shapes keep all their names: types may be written with them.
+    """
+    if isinstance(binding.var.ty, ShapeType):
+        return None
     if isinstance(binding, MatchCast):
         same = binding.ty == binding.value.ty
         return binding.value if same and isinstance(binding.value, Var) else None
@@ -108,7 +114,11 @@ def _with_promoted_outputs(block: BindingBlock) -> BindingBlock:
     """A dataflow block whose outputs bind their values themselves, not by a hidden variable."""
     if not isinstance(block, DataflowBlock):
         return block
-    hidden = {b.var for b in block.bindings if isinstance(b.var, DataflowVar)}
+    hidden = {
+        b.var
+        for b in block.bindings
+        if isinstance(b.var, DataflowVar) and not isinstance(b.var.ty, ShapeType)
+    }
     outputs: dict[Var, Expr] = {}
     for binding in block.bindings:
         source = binding.value

@@ -25,7 +25,16 @@ from .node import replace
 from .registry import function_method
 from .renew import renew, substitute_symbols
 from .types import FuncType, Type
-from .walk import free_vars, global_vars, rewrite, substitute, type_symbols, uses
+from .walk import (
+    bound_vars,
+    free_vars,
+    global_vars,
+    rewrite,
+    substitute,
+    type_symbols,
+    type_vars,
+    uses,
+)
 
 Functions = Mapping[str, Function]
 
@@ -59,7 +68,8 @@ def reached(name: str, functions: Functions) -> set[str]:
 def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
     """The body of a function in terms of the arguments of one call.
 
-    An argument of which only its value tells whether it is of the parameter's type is cast to that.
+    An argument of which only its value tells whether it is of the parameter's type is cast to that,
+    and a shape that types name keeps that name.
     """
     copy, _ = renew(function)
     symbols: dict[SymbolicVar, Dim] = {}
@@ -76,9 +86,12 @@ def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
         for param, arg in zip(copy_of_call.params, args, strict=True)
         if param.ty is not None and _only_value_tells(arg, param.ty)
     )
+    named = {var for bound in bound_vars(copy_of_call.body) for var in type_vars(bound.ty)}
+    shapes = tuple(VarBinding(param, given.pop(param)) for param in list(given) if param in named)
     body = substitute(copy_of_call.body, given)
     assert isinstance(body, SeqExpr)
-    return replace(body, blocks=(BindingBlock(casts), *body.blocks)) if casts else body
+    first: tuple[Binding, ...] = (*casts, *shapes)
+    return replace(body, blocks=(BindingBlock(first), *body.blocks)) if first else body
 
 
 def _only_value_tells(arg: Expr, ty: Type) -> bool:

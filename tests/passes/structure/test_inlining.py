@@ -8,7 +8,14 @@ from rewriting import check_kept, check_rewrite
 from relaxjax.ir.function import Function
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
-from relaxjax.passes import Gradient, Inline, InlinePrivateFunctions
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    Gradient,
+    Inline,
+    InlinePrivateFunctions,
+    Pass,
+)
+from relaxjax.script import from_source
 
 HELPER = """
 @R.function(private=True)
@@ -234,3 +241,32 @@ def test_a_derivative_stays_as_long_as_what_it_is_of() -> None:
     np.testing.assert_allclose(gradient, x)
     whole = InlinePrivateFunctions(differentiated=True)(adjoint)
     assert set(whole.relax_functions()) == {"main", "main_adjoint"}
+
+
+SHAPED = """
+@R.function(private=True)
+def doubled(x: R.Tensor(("n", 3), "float32"), s: R.Shape(["n", 3])):
+    n = T.int64()
+    two = R.full(s, R.const(2.0, "float32"), dtype="float32")
+    y = R.multiply(x, two)
+    return y
+
+@R.function
+def main(x: R.Tensor(("n", 3), "float32")):
+    n = T.int64()
+    s = R.shape_of(x)
+    same = s
+    ones = R.ones(same, dtype="float32")
+    y = Module.doubled(R.add(x, ones), same)
+    return y
+"""
+
+
+@pytest.mark.parametrize("passes", [[], [CanonicalizeBindings()]], ids=["alone", "canonical"])
+def test_shapes_that_types_name_keep_their_names(passes: list[Pass]) -> None:
+    mod = InlinePrivateFunctions()(parse_functions(SHAPED))
+    for one in passes:
+        mod = one(mod)
+    assert_structural_equal(from_source(mod.script()), mod)
+    x = np.ones((2, 3), "float32")
+    np.testing.assert_allclose(to_jax(mod, "main")(x), 4 * x)
