@@ -124,7 +124,10 @@ class Differentiator:
 
     def _loop(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         assert isinstance(binding.value, Call)
-        body = self.functions[binding.value.args[0]]
+        step = binding.value.args[0]
+        body = self.functions[step]
+        if isinstance(step, GlobalVar):
+            body = inline_closures(body)
         return emit_loop(builder, binding, body, active, self.halves)
 
     def _choice(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:

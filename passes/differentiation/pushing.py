@@ -145,7 +145,10 @@ class Pusher:
         """The same loop over pairs: the carry and its tangent, each x and its tangent."""
         assert isinstance(call.op, Op)
         body, init, xs = call.args
-        step = builder.emit(self.step(self.functions[body], tangents), f"{binding.var.name}_step")
+        function = self.functions[body]
+        if isinstance(body, GlobalVar):
+            function = inline_closures(function)
+        step = builder.emit(self.step(function, tangents), f"{binding.var.name}_step")
         start, stacks = (
             builder.normalize_leaf(Tuple((arg, _whole(arg, tangents)))) for arg in (init, xs)
         )

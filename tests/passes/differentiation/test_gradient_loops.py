@@ -311,3 +311,45 @@ def test_loops_and_choices_of_jax_whose_functions_are_of_the_module(taken: float
     tangents = to_jax(Jvp("main")(module), "main_jvp")(w, xs, jnp.cos(w), jnp.cos(xs))
     expected = jax.jvp(loss, (w, xs), (jnp.cos(w), jnp.cos(xs)))
     chex.assert_trees_all_close(tangents, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
+    module = parse(
+        f"""
+    @R.function(private=True)
+    def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
+        @R.function
+        def small(s: {V}) -> R.Tensor((), "bool"):
+            r = R.less(R.sum(s), R.const(30.0, "float32"))
+            return r
+        @R.function
+        def grown(s: {V}) -> {V}:
+            r = R.add(s, R.sin(R.multiply(s, x)))
+            return r
+        out = R.while_loop(small, grown, c, max_iter=2)
+        return (out, out)
+
+    @R.function
+    def main(c: {V}, xs: R.Tensor((4, 3), "float32")) -> R.Tensor((), "float32"):
+        cls = Module
+        out = R.scan(cls.step, c, xs)
+        loss = R.sum(out[1])
+        return loss
+"""
+    )
+    args = array(3), array(4, 3, seed=1)
+
+    def unrolled(c: jax.Array, xs: jax.Array) -> jax.Array:
+        total = jnp.zeros(())
+        for x in xs:
+            for _ in range(2):
+                c = c + jnp.sin(c * x)
+            total += c.sum()
+        return total
+
+    found = to_jax(Gradient("main")(module), "main_adjoint")(*args)
+    expected = jax.value_and_grad(unrolled, argnums=(0, 1))(*args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
+    moved = to_jax(Jvp("main")(module), "main_jvp")(*args, *map(jnp.cos, args))
+    pushed = jax.jvp(unrolled, args, tuple(map(jnp.cos, args)))
+    chex.assert_trees_all_close(moved, pushed, rtol=1e-4, atol=1e-6)
