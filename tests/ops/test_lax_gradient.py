@@ -24,7 +24,7 @@ from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op
 from relaxjax.ops.lax.gradient import gradient_of
 from relaxjax.ops.lax.operator import declare
-from relaxjax.passes import Gradient
+from relaxjax.passes import BindSymbolicVars, Gradient
 
 X = np.random.default_rng(0).uniform(0.5, 2.0, size=(4, 3)).astype("float32")
 W = np.random.default_rng(1).normal(size=(3, 5)).astype("float32")
@@ -160,6 +160,41 @@ def test_symbolic_dimensions() -> None:
     for size in (2, 4):
         expected = jax.value_and_grad(loss, argnums=(0, 1))(X[:size], W)
         chex.assert_trees_all_close(run(X[:size], W), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        # JAX does not know that (n - 3) // 2 + 1 is (n - 1) // 2, as the IR writes it.
+        lambda x: jnp.sum(lax.reduce_window(x, 0.0, lax.add, (3, 1), (2, 1), "VALID") ** 2),
+        lambda x: jnp.sum(lax.top_k(x, 2)[0] ** 2),  # beside places, which have no derivative
+    ],
+    ids=["windows", "the largest"],
+)
+def test_results_of_symbolic_sizes(loss: Callable[..., Any]) -> None:
+    (b,) = export.symbolic_shape("b", constraints=["b >= 3"])
+    run = to_jax(Gradient("main")(read_module(loss, *abstract((b, 3)))), "main_adjoint")
+    for size in (3, 4):
+        expected = jax.value_and_grad(loss, argnums=(0,))(X[:size])
+        chex.assert_trees_all_close(run(X[:size]), expected, rtol=1e-6)
+
+
+def test_gradients_that_jax_has_for_known_sizes_only() -> None:
+    (b,) = export.symbolic_shape("b")
+
+    def loss(x: Any) -> Any:
+        return jnp.sum(jnp.prod(x, 0))
+
+    module = read_module(loss, *abstract((b, 3)))
+    message = (
+        r"lax.reduce_prod: JAX has its gradient for known sizes only \(.*\): give the symbolic "
+        r'dimensions their values before, as by BindSymbolicVars\({"b": 8}\)'
+    )
+    with pytest.raises(OpError, match=message):
+        Gradient("main")(module)
+    known = Gradient("main")(BindSymbolicVars({"b": 4})(module))
+    expected = jax.value_and_grad(loss, argnums=(0,))(X)
+    chex.assert_trees_all_close(to_jax(known, "main_adjoint")(X), expected, rtol=1e-6)
 
 
 def test_the_adjoint_of_one_call_alone() -> None:

@@ -1,6 +1,6 @@
 """The gradient of an operator of the dialect: the primitive's own pullback, traced into IR."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -17,7 +17,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import GradientRule, Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import substitute, uses
+from relaxjax.ir.walk import substitute, type_symbols, uses
 from relaxjax.ops.declare import OpError
 
 from .avals import jax_dtype, matmul_precision, x64_for
@@ -103,9 +103,8 @@ class _Pullback:
         """The adjoint of one tensor, as an expression of `g`; None where it is always zero."""
         cotangents = _fields(self.g)
         types = tuple(tensor.ty for tensor in self.tensors)
-        given = tuple(g.ty for g in cotangents)
         program, symbols = _traced(
-            self.op, self.template, types, self.attrs, given, index, matmul_precision()
+            self.op, self.template, types, self.attrs, index, matmul_precision()
         )
         if _is_zero(program):
             return None
@@ -133,13 +132,12 @@ def _traced(
     template: tuple[Template, ...],
     types: tuple[Type | None, ...],
     attrs: Attrs,
-    cotangents: tuple[Type | None, ...],
     index: int,
     precision: Any,
 ) -> tuple[Any, JaxSymbols]:
     """The pullback by one tensor, as a program of the cotangents and the tensors."""
     symbols = JaxSymbols()
-    avals = abstract_tensors((*cotangents, *types), symbols)
+    tensors = abstract_tensors(types, symbols)
     params = evaluate_attrs(attrs, symbols.to_jax)
     lower = op.lower
     assert lower is not None
@@ -147,20 +145,36 @@ def _traced(
     together = op.name in _BY_ALL_ARGUMENTS
     chosen = list(range(len(types))) if together else [index]
 
-    def pullback(*values: Any) -> Any:
-        gs, arrays = values[: len(cotangents)], list(values[len(cotangents) :])
+    def results(*arrays: Any) -> list[Any]:
+        return jax.tree.leaves(lower(*filled(template, arrays, symbols), **params))
 
-        def function(*xs: Any) -> Any:
+    def pullback(gs: Sequence[Any], arrays: Sequence[Any]) -> Any:
+        def function(*xs: Any) -> list[Any]:
             given = dict(enumerate(arrays)) | dict(zip(chosen, xs, strict=True))
-            return lower(*filled(template, list(given.values()), symbols), **params)
+            return _smooth(results(*given.values()))
 
-        result, vjp = jax.vjp(function, *(arrays[place] for place in chosen))
-        leaves, tree = jax.tree.flatten(result)
-        adjoints = vjp(jax.tree.unflatten(tree, list(map(_cotangent, gs, leaves))))
-        return adjoints[chosen.index(index)]
+        _, vjp = jax.vjp(function, *(arrays[place] for place in chosen))
+        return vjp(_smooth(gs))[chosen.index(index)]
 
     with x64_for(*types, attrs), jax.default_matmul_precision(precision):
-        return jax.make_jaxpr(pullback)(*avals), symbols
+        gs = jax.eval_shape(results, *tensors)  # with symbolic sizes as JAX writes them
+        try:
+            return jax.make_jaxpr(pullback)(gs, tensors), symbols
+        except Exception as error:
+            sizes = dict.fromkeys(str(symbol) for ty in types for symbol in type_symbols(ty))
+            if not sizes:
+                raise
+            raise OpError(_needs_sizes(op.name, sizes, error)) from error
+
+
+def _needs_sizes(name: str, symbols: Iterable[str], error: Exception) -> str:
+    """What to do where JAX's derivatives want numbers for dimensions."""
+    values = ", ".join(f'"{symbol}": 8' for symbol in symbols)
+    (first, *_) = str(error).splitlines() or [type(error).__name__]
+    return (
+        f"{name}: JAX has its gradient for known sizes only ({first}): give the symbolic "
+        f"dimensions their values before, as by BindSymbolicVars({{{values}}})"
+    )
 
 
 def _is_zero(program: core.ClosedJaxpr) -> bool:
@@ -178,11 +192,9 @@ def _is_zero(program: core.ClosedJaxpr) -> bool:
     return isinstance(value, core.Literal) and not np.any(value.val)
 
 
-def _cotangent(g: Any, result: Any) -> Any:
-    """`g`, or the only cotangent that a result without derivative has."""
-    if jax.numpy.issubdtype(result.dtype, np.inexact):
-        return g
-    return np.zeros(result.shape, jax.dtypes.float0)
+def _smooth(values: Sequence[Any]) -> list[Any]:
+    """Those of some arrays that can have a derivative."""
+    return [value for value in values if jax.numpy.issubdtype(value.dtype, np.inexact)]
 
 
 def _fields(g: Expr) -> list[Expr]:
