@@ -402,6 +402,5 @@ def _known(count: object, binding: Binding, name: str) -> int:
 def _unknown(binding: Binding, name: str) -> MemoryPlanError:
     return MemoryPlanError(
         f"in `{name}`, the size of `{binding.var.name}` of type {binding.var.ty} is not known: "
-        "memory is planned for one shape, so give symbolic dimensions their values before, by "
-        "BindSymbolicVars"
+        "memory is planned for values of known sizes only"
     )

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import chain
 
 from relaxjax.ir.expr import GlobalVar, Var
+from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
@@ -145,7 +147,22 @@ def planner_of(
     mod: IRModule, name: str, caller: Caller | None = None, like: Program | None = None
 ) -> Planner:
     """Of a function as it stands. What a program `like` it knows is not found out again."""
-    return Planner(Program.of(function_of(mod, name), mod, name, caller, like))
+    function = function_of(mod, name)
+    _check_sizes(function, name)
+    return Planner(Program.of(function, mod, name, caller, like))
+
+
+def _check_sizes(function: Function, name: str) -> None:
+    """Raise where the arguments of an adjoint may be of several sizes."""
+    for param in function.params:
+        symbols = dict.fromkeys(str(symbol) for symbol in type_symbols(param.ty))
+        if symbols:
+            values = ", ".join(f'"{symbol}": 32' for symbol in symbols)
+            raise MemoryPlanError(
+                f"memory is planned for one size of arguments, but `{name}` takes `{param.name}` "
+                f"of type {param.ty}: give symbolic dimensions their values in the module before, "
+                f"as by BindSymbolicVars({{{values}}})"
+            )
 
 
 def kept_ledger(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -16,18 +17,19 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
+from relaxjax.passes.memory.program import MemoryPlanError
 from relaxjax.passes.training.step_memory import is_worth_a_plan
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer
 
 LAYERS, ROWS, WIDTH = 6, 256, 32
-VALUES = TensorType((ROWS, WIDTH), "float32")
 
 
-def trainable(**options: Any) -> IRModule:
+def trainable(rows: Dim = ROWS, **options: Any) -> IRModule:
     builder = BlockBuilder()
-    x = Var("x", VALUES)
+    values = TensorType((rows, WIDTH), "float32")
+    x = Var("x", values)
     weights = [Var(f"w{i}", TensorType((WIDTH, WIDTH), "float32")) for i in range(LAYERS)]
     with builder.function("backbone", [x, *weights]):
         with builder.dataflow():
@@ -37,7 +39,7 @@ def trainable(**options: Any) -> IRModule:
             out = builder.emit_output(y)
         builder.emit_func_output(out)
     backbone = builder.get().with_attrs({"param_num": LAYERS, "state_num": 0})
-    setup = SetupTrainer(MSELoss(), MomentumSGD(0.1, 0.9), [VALUES, VALUES], **options)
+    setup = SetupTrainer(MSELoss(), MomentumSGD(0.1, 0.9), [values, values], **options)
     return setup(backbone)
 
 
@@ -80,6 +82,16 @@ def test_bytes_are_those_of_the_step(everything_kept: tuple[int, dict[str, Any]]
         trainable(memory_budget=1000)
 
 
+def test_batches_of_any_size_keep_everything_or_are_given_one() -> None:
+    kept = trained(trainable(SymbolicVar("n"), memory_policy="none"))[1]
+    chex.assert_trees_all_close(kept, trained(trainable(memory_policy="none"))[1], rtol=1e-5)
+    message = r'takes `x` of type R.Tensor\(\(n, 32\).*by BindSymbolicVars\({"n": 32}\)'
+    with pytest.raises(MemoryPlanError, match=message):
+        trainable(SymbolicVar("n"), memory_budget="50%")
+    with pytest.raises(MemoryPlanError, match=message):
+        trainable(SymbolicVar("n"), memory_policy="balanced")
+
+
 def test_one_wish_at_a_time() -> None:
     with pytest.raises(ValueError, match="give `budget_bytes` or `policy`, not both"):
         trainable(memory_budget=0.5, memory_policy="free")
@@ -90,10 +102,8 @@ def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> 
     # A GELU is more beside such small products than beside usual ones, and so are six layers less.
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.FREE", 0.1)
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize._FASTER", 0.75)
-    kept, lean = (
-        trained(trainable(roll_blocks=True, **options))
-        for options in ({"memory_policy": "none"}, {})
-    )
+    kept = trained(trainable(roll_blocks=True, memory_policy="none"))
+    lean = trained(trainable(roll_blocks=True))
     assert lean[0] <= 0.65 * kept[0]
     chex.assert_trees_all_close(lean[1], kept[1], rtol=1e-5, atol=1e-7)
 
