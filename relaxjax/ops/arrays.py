@@ -74,6 +74,13 @@ def widened(x: Any) -> Any:
     return x.astype(jax.numpy.float32) if x.dtype.itemsize < 4 else x
 
 
+def added_up(x: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The sum in the dtype of `x`: floats are added up as `widened`, or XLA rounds in between."""
+    if not jax.numpy.issubdtype(x.dtype, np.inexact):
+        return jax.numpy.sum(x, axis, x.dtype, keepdims=keepdims)
+    return jax.numpy.sum(widened(x), axis, keepdims=keepdims).astype(x.dtype)
+
+
 def finite_range(dtype: Any) -> tuple[float, float]:
     """The smallest and the largest finite number of a dtype."""
     target = np_dtype(dtype)

@@ -3,9 +3,9 @@
 from typing import Any
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, const
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, const, np_dtype
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_float
 
 from .declare import OpError
 
@@ -68,6 +68,19 @@ def number(value: Dim, like: Expr) -> Expr:
         return scalar(value, like)
     tensor = call("shape_to_tensor", ShapeExpr((value,)))
     return call("astype", call("reshape", tensor, ShapeExpr(())), dtype_of(like))
+
+
+def wide(x: Expr) -> Expr:
+    """A tensor in float32 where its floats are narrower: there squares and counts are finite."""
+    dtype = dtype_of(x)
+    is_narrow = is_float(dtype) and np_dtype(dtype).itemsize < 4
+    return call("astype", x, "float32") if is_narrow else x
+
+
+def narrow(x: Expr, like: Expr) -> Expr:
+    """What was computed of `wide` tensors, in the dtype of one of them as it was."""
+    dtype = dtype_of(like)
+    return x if dtype_of(x) == dtype else call("astype", x, dtype)
 
 
 def host_scalar(value: Expr, like: Expr) -> Expr:

@@ -10,6 +10,7 @@ from relaxjax.ir.dims import Dim, can_prove_different, floordiv
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.types import TensorType
 
+from .arrays import added_up
 from .axis_layouts import EXPANDED, SQUEEZED
 from .cost_rules import MOVES, REDUCES, VIEWS
 from .creation import shaped
@@ -191,7 +192,7 @@ def _collapse(data: Any, shape: Any) -> Any:
     repeated = [
         a for a in range(data.ndim) if a < extra or (shape[a - extra] == 1 != data.shape[a])
     ]
-    return lax.reshape(jnp.sum(data, repeated, data.dtype), shape) if repeated else data
+    return lax.reshape(added_up(data, repeated), shape) if repeated else data
 
 
 @op(

@@ -11,11 +11,21 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 
-from .arrays import jax_dtype
+from .arrays import added_up, jax_dtype, widened
 from .axis_layouts import REDUCED
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
 from .declare import Axes, op
-from .emit import call, dims_of, dtype_of, ndim_of, number, scalar, shape_of
+from .emit import (
+    call,
+    dims_of,
+    dtype_of,
+    narrow,
+    ndim_of,
+    number,
+    scalar,
+    shape_of,
+    wide,
+)
 from .shapes import (
     element_count,
     normalize_axes,
@@ -90,13 +100,15 @@ def _sum(x: Any, axis: Any, keepdims: bool) -> Any:
     """The sum in the dtype of `x`; of bools, whether one of them is true."""
     if x.dtype == bool:
         return jnp.any(x, axis, keepdims=keepdims)
-    return jnp.sum(x, axis, x.dtype, keepdims=keepdims)
+    return added_up(x, axis, keepdims)
 
 
 def _prod(x: Any, axis: Any, keepdims: bool) -> Any:
     if x.dtype == bool:
         return jnp.all(x, axis, keepdims=keepdims)
-    return jnp.prod(x, axis, x.dtype, keepdims=keepdims)
+    if not jnp.issubdtype(x.dtype, jnp.inexact):
+        return jnp.prod(x, axis, x.dtype, keepdims=keepdims)
+    return jnp.prod(widened(x), axis, keepdims=keepdims).astype(x.dtype)
 
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
@@ -134,11 +146,14 @@ def _sum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
 
 
 def _mean_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
-    return _sum_gradient(g / number(reduced_count(x, axis), g), y, x, axis, keepdims)
+    whole = wide(g)
+    share = narrow(whole / number(reduced_count(x, axis), whole), g)
+    return _sum_gradient(share, y, x, axis, keepdims)
 
 
 def _variance_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
     """2/N * (x - mean(x)), with the mean spelt out: 2/N * x - 2/N**2 * sum(x)."""
+    like, g, x = x, wide(g), wide(x)
     count = reduced_count(x, axis)
     total = call("sum", x, axis, keepdims=True)
     if isinstance(count, int):
@@ -146,20 +161,23 @@ def _variance_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> 
     else:
         factor = scalar(2, x) / number(count, x)
         direction = factor * x - factor / number(count, x) * total
-    return with_reduced_axes(g, axis, keepdims) * direction
+    return narrow(with_reduced_axes(g, axis, keepdims) * direction, like)
 
 
 def _std_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    like, g, y, x = x, wide(g), wide(y), wide(x)
     scale = g / (y * number(reduced_count(x, axis), x))
-    return with_reduced_axes(scale, axis, keepdims) * (x - call("mean", x, axis, keepdims=True))
+    centred = x - call("mean", x, axis, keepdims=True)
+    return narrow(with_reduced_axes(scale, axis, keepdims) * centred, like)
 
 
 def _extremum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
     """Elements that tie for the extremum share its adjoint."""
     hit = call("equal", x, with_reduced_axes(y, axis, keepdims))
-    share = call("astype", hit, dtype_of(x))
+    whole = wide(g)
+    share = call("astype", hit, dtype_of(whole))
     count = call("sum", share, axis, keepdims=True)
-    return with_reduced_axes(g, axis, keepdims) * (share / count)
+    return narrow(with_reduced_axes(whole, axis, keepdims) * (share / count), g)
 
 
 def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:

@@ -11,7 +11,7 @@ from relaxjax.ops.arrays import widened
 from relaxjax.ops.axis_layouts import axis_rule
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
-from relaxjax.ops.emit import call, ndim_of, scalar
+from relaxjax.ops.emit import call, narrow, ndim_of, scalar, wide
 from relaxjax.ops.shapes import normalize_axis, with_dtype
 
 from .normalization import NEVER_HALF, require_parameters
@@ -87,13 +87,25 @@ def _training_form(
 
 
 def _gradient(
+    g: Expr, y: Expr, *given: Expr, momentum: float, training: bool, **options: Any
+) -> tuple[Expr | None, ...]:
+    wider = tuple(map(wide, given))
+    if wider[0] is not given[0]:
+        g = Tuple(tuple(wide(g[field]) for field in range(3)))
+    found = _wide_gradient(g, *wider, momentum=momentum, training=training, **options)
+    return tuple(
+        None if x is None else narrow(x, like) for x, like in zip(found, given, strict=True)
+    )
+
+
+def _wide_gradient(
     g: Expr,
-    y: Expr,
     data: Expr,
     gamma: Expr,
     beta: Expr,
     moving_mean: Expr,
     moving_var: Expr,
+    *,
     momentum: float,
     training: bool,
     **options: Any,

@@ -10,9 +10,10 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.arrays import widened
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import OpError, op
-from relaxjax.ops.emit import call, dims_of, ndim_of, number, scalar, where
+from relaxjax.ops.emit import call, dims_of, narrow, ndim_of, number, scalar, where, wide
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import (
@@ -27,16 +28,17 @@ _REDUCTIONS = ("none", "mean", "sum")
 
 
 def _cross_entropy(predictions: Any, labels: Any) -> Any:
-    total = -jnp.sum(predictions * labels)
-    if predictions.ndim < 2:
-        return total
-    return total / jnp.asarray(predictions.shape[0]).astype(total.dtype)
+    total = -jnp.sum(widened(predictions) * widened(labels))
+    if predictions.ndim > 1:
+        total = total / jnp.asarray(predictions.shape[0]).astype(total.dtype)
+    return total.astype(predictions.dtype)
 
 
 def _cross_entropy_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    g = wide(g)
     if ndim_of(x) > 1:
         g = g / number(dims_of(x)[0], g)
-    return -g * y, -g * x
+    return narrow(-g * wide(y), x), narrow(-g * wide(x), x)
 
 
 @op(
@@ -77,20 +79,22 @@ def sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) ->
     counted = targets != jnp.asarray(ignore_index, targets.dtype)
     if weights is None:
         return counted.astype(dtype)
-    return jnp.where(counted, jnp.take(weights, targets, mode="clip"), jnp.zeros((), dtype))
+    taken = jnp.take(weights, targets, mode="clip").astype(dtype)
+    return jnp.where(counted, taken, jnp.zeros((), dtype))
 
 
 def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
     axis = class_axis(predictions)
-    weight = sample_weights(targets, weights, ignore_index, predictions.dtype)
     places = jnp.expand_dims(targets, axis)
-    picked = jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis)
+    picked = widened(jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis))
+    weight = sample_weights(targets, weights, ignore_index, picked.dtype)
     losses = jnp.where(weight == 0, jnp.zeros_like(picked), -picked * weight)
-    if reduction == "none":
-        return losses
-    return jnp.sum(losses) / jnp.sum(weight) if reduction == "mean" else jnp.sum(losses)
+    if reduction != "none":
+        losses = jnp.sum(losses)
+    mean = losses / jnp.sum(weight) if reduction == "mean" else losses
+    return mean.astype(predictions.dtype)
 
 
 def _nll_loss_gradient(
@@ -222,11 +226,12 @@ def _nll_loss_backward(
     ignore_index: int,
 ) -> Any:
     """By comparison with each class, which fuses, where a scatter would not."""
-    axis = class_axis(predictions)
-    weight = sample_weights(targets, weights, ignore_index, predictions.dtype)
-    scale = -weight * output_grad
+    axis, g = class_axis(predictions), widened(output_grad)
+    weight = sample_weights(targets, weights, ignore_index, g.dtype)
+    scale = -weight * g
     if reduction == "mean":
         scale = scale / jnp.sum(weight)
+    scale = scale.astype(predictions.dtype)
     classes = lax.broadcasted_iota(targets.dtype, predictions.shape, axis)
     hit = classes == jnp.expand_dims(targets, axis)
     return jnp.where(hit, jnp.expand_dims(scale, axis), jnp.zeros_like(predictions))

@@ -13,7 +13,7 @@ from jax import lax
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.arrays import widened
-from relaxjax.ops.emit import call, ndim_of, scalar
+from relaxjax.ops.emit import call, narrow, ndim_of, scalar, wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,9 @@ class Norm:
 
     def spelt_out(self, data: Expr, gamma: Expr, beta: Expr | None = None) -> Expr:
         """The norm in simpler operators."""
-        centred, variance = self._centred(data)
-        return self.finish(centred, variance, gamma, beta)
+        centred, variance = self._centred(wide(data))
+        shift = None if beta is None else wide(beta)
+        return narrow(self.finish(centred, variance, wide(gamma), shift), data)
 
     def finish(self, centred: Expr, variance: Expr, gamma: Expr, beta: Expr | None) -> Expr:
         """As `finished`."""
@@ -72,12 +73,14 @@ class Norm:
         self, g: Expr, data: Expr, gamma: Expr, beta: Expr | None = None
     ) -> tuple[Expr | None, ...]:
         """Those of the arguments from that of the result."""
-        centred, variance = self._centred(data)
+        whole = wide(g)
+        centred, variance = self._centred(wide(data))
         inverse = self.inverse(variance)
         values = centred * inverse
-        to_data = self.to_data(self.scaled(g, gamma), values, inverse)
-        to_gamma, to_beta = self.to_parameters(g, values)
-        return (to_data, to_gamma) if beta is None else (to_data, to_gamma, to_beta)
+        to_data = self.to_data(self.scaled(whole, wide(gamma)), values, inverse)
+        found = (to_data, *self.to_parameters(whole, values))
+        adjoints = tuple(None if x is None else narrow(x, data) for x in found)
+        return adjoints if beta is not None else adjoints[:2]
 
     def to_data(self, h: Expr, values: Expr, inverse: Expr) -> Expr:
         """The adjoint of the data from that of the values: `h` without its mean and its slope."""
