@@ -13,7 +13,7 @@ that was stopped goes on by the same command with --resume.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +24,13 @@ from relaxjax.training import (
     Callback,
     Checkpoints,
     EarlyStopping,
-    EpochReport,
     JsonLines,
     NumericsError,
     TensorBoard,
     Trainer,
     keep_freed_memory,
 )
+from relaxjax.training.checkpoints import Position, Saved
 from relaxjax.training.row_ids import row_ids_of
 
 from .failure import InputError, bad_input
@@ -184,8 +184,8 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
         args.epochs,
         evaluated,
         metrics=["accuracy"] if classifies else [],
-        callbacks=[*_callbacks(args, evaluated is not None, classifies), _Soundness(trainer)],
-        checkpoints=Checkpoints(args.out / "checkpoints", args.every),
+        callbacks=list(_callbacks(args, evaluated is not None, classifies)),
+        checkpoints=_SoundCheckpoints(args.out / "checkpoints", args.every),
         resume=args.resume,
         check_numerics=args.check_numerics,
     )
@@ -195,19 +195,18 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     print(f"the model is saved in {(args.out / 'model.safetensors').resolve()}")
 
 
-class _Soundness(Callback):
-    """Ends a training in an error once its parameters are not finite: they never will be again."""
+class _SoundCheckpoints(Checkpoints):
+    """They end a training rather than hold parameters that are not finite, and never will be."""
 
-    def __init__(self, trainer: Trainer) -> None:
-        self.trainer = trainer
-
-    def epoch(self, reports: Sequence[EpochReport]) -> None:
-        for name, array in self.trainer.export_params().items():
+    def write(self, trainer: Saved, position: Position) -> None:
+        assert isinstance(trainer, Trainer)
+        for name, array in trainer.export_params().items():
             if not jnp.isfinite(array).all():
                 raise NumericsError(
-                    f"after epoch {reports[-1].epoch} the parameter `{name}` is not finite: make "
+                    f"after step {position.total_steps} the parameter `{name}` is not finite: make "
                     "--lr smaller, or find where that comes from by --check-numerics"
                 )
+        super().write(trainer, position)
 
 
 def _epochs(examples: Examples, size: int, seed: int) -> Callable[[int], Any]:

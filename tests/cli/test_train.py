@@ -360,13 +360,14 @@ def test_a_folder_that_may_not_be_written(
 
 
 def test_a_training_that_comes_to_nothing(line: Path, capsys: Capture) -> None:
-    """It saves no model, and says that it failed."""
+    """It saves no model, and says that it failed; no checkpoint holds what it came to."""
     options = ["--loss", "mse", "--batch", "8", "--optim", "sgd", "--lr", "1e30"]
     assert train(line, line.parent / "line.npz", *options) == 1
     assert refused(capsys) == (
-        "after epoch 1 the parameter `w` is not finite: make --lr smaller, or find where that "
+        "after step 5 the parameter `w` is not finite: make --lr smaller, or find where that "
         "comes from by --check-numerics"
     )
+    assert list((line.parent / "run" / "checkpoints").glob("*")) == []
     assert not (line.parent / "run" / "model.safetensors").exists()
 
 
