@@ -34,8 +34,8 @@ from .kinds import Pass as Pass
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.channels_last import ChannelsLast as ChannelsLast
 from .layout.convert_layout import ConvertLayout as ConvertLayout
-from .memory.program import MemoryPlanError as MemoryPlanError
 from .memory.rematerialize import Rematerialize as Rematerialize
+from .memory.step import MemoryPlanError as MemoryPlanError
 from .notes import in_function as in_function
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .operators.backward_fold_scale_axis import (

@@ -13,7 +13,8 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 
-from .program import Program, Step
+from .program import Program
+from .step import Step
 
 
 @dataclass(frozen=True)

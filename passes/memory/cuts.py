@@ -6,7 +6,8 @@ import numpy as np
 
 from relaxjax.ir.expr import Var
 
-from .program import Program, Step
+from .program import Program
+from .step import Step
 
 # Flows are counted in these, because scipy's are 32 bits wide.
 _UNIT = 1024

@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.walk import used_vars
 
-from .program import size_of
+from .step import size_of
 
 
 def most_at_a_time(function: Function) -> int:

@@ -14,7 +14,8 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import hide_unused_outputs
 
 from .moments import has_number
-from .program import Program, Step, size_of
+from .program import Program
+from .step import Step, size_of
 
 # By how much smaller than the largest value a parameter is that may well be copied.
 _SMALLER = 1024

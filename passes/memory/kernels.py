@@ -7,15 +7,15 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.cost_rules import elements
 
 from .caller import Place, tensors_in
 from .needed import needed
-from .program import Program, Step, size_of
+from .program import Program
 from .schedule import Task, Value, Wait
+from .step import Step, size_of
 
 # Bytes of their own: those of a value, or of its copy for a reason, such as another layout.
 Buffer: TypeAlias = tuple[Value, Hashable]
@@ -303,7 +303,7 @@ def _is_view(step: Step, use: _Use) -> bool:
 
 def _is_name(step: Step) -> bool:
     """Whether it is a view, or a function, which reads what it needs where it is run."""
-    return step.is_view or isinstance(step.binding.value, Function)
+    return step.is_view or step.is_closure
 
 
 def _is_inside(step: Step, use: _Use) -> bool:

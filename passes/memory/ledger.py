@@ -9,7 +9,8 @@ from relaxjax.ir.span import Span
 
 from .plan import Plan
 from .planning import Planner
-from .program import Program, Step
+from .program import Program
+from .step import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,8 @@ from .carried import Carried, carries_that_follow, emit_carried
 from .cuts import cheapest_cut
 from .loop_pairs import LoopPair, Path, function_in, goes, halves, loop_pairs
 from .overwriting import Overwriting, replaced
-from .program import Program, Step, read_step, size_of
+from .program import Program
+from .step import Step, read_step, size_of
 
 Again = Callable[[Step], bool]
 

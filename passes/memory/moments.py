@@ -6,7 +6,8 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type, is_float
 
-from .program import Program, Step, size_of
+from .program import Program
+from .step import Step, size_of
 from .writes import is_write
 
 # By how many steps something can be early without mattering.

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from .kernels import Buffer, Kernel, Kernels
-from .program import size_of
+from .step import size_of
 
 
 def with_parameter_copies(kernels: Kernels) -> Sequence[Kernel]:

@@ -10,8 +10,9 @@ from .chains import with_short_chains
 from .cuts import boundaries, cheapest_cut
 from .ordering import ordered
 from .plan import Plan
-from .program import Program, Step, size_of
+from .program import Program
 from .search import Search
+from .step import Step, size_of
 
 POLICIES = ("none", "free", "balanced", "minimal")
 # How many of the candidates for the smallest peak are held against what XLA says of them.

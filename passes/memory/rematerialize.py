@@ -21,8 +21,9 @@ from .ledger import Ledger
 from .loops import with_lean_loops
 from .plan import Plan
 from .planning import BALANCED, FREE, POLICIES, Planner
-from .program import MemoryPlanError, Program, Step
+from .program import Program
 from .recompute import recomputed
+from .step import MemoryPlanError, Step
 
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
 # save less is not worth the operations, and may be an error of the prediction.

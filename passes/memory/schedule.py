@@ -9,7 +9,8 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 
 from .moments import Moments
-from .program import Program, Step, size_of
+from .program import Program
+from .step import Step, size_of
 
 # A value of a schedule: its variable, and whether it is the copy that is computed again.
 Value: TypeAlias = tuple[Var, bool]

@@ -11,6 +11,7 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import ShapeType
@@ -83,9 +84,12 @@ def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Exp
 def _alias(binding: Binding, tuples: dict[Var, Tuple]) -> Expr | None:
     """What the variable of a binding is another name for, None where it is a value of its own.
 
-    Shapes keep all their names: types may be written with them.
+    Shapes keep all their names: types may be written with them. So do values whose own type does
+    not prove the declared one, which is checked where the program runs.
     """
     if isinstance(binding.var.ty, ShapeType):
+        return None
+    if isinstance(binding, VarBinding) and fits(binding.value.ty, binding.var.ty) is Fit.MAYBE:
         return None
     if isinstance(binding, MatchCast):
         same = binding.ty == binding.value.ty

@@ -9,13 +9,13 @@ from relaxjax.passes.memory.caller import Caller, with_open_caller
 from relaxjax.passes.memory.estimate import most_at_a_time
 from relaxjax.passes.memory.loop_pairs import has_loops
 from relaxjax.passes.memory.moments import has_large_writes
-from relaxjax.passes.memory.program import MemoryPlanError
 from relaxjax.passes.memory.rematerialize import (
     kept_ledger,
     ledger_of,
     planner_of,
     rematerialized,
 )
+from relaxjax.passes.memory.step import MemoryPlanError
 
 from .fuse_train_step import ADJOINT, TRAIN_STEP
 from .simple_adjoint import legalised

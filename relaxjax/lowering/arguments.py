@@ -85,6 +85,11 @@ def match_cast(value: Any, ty: Type, symbols: Symbols, name: str) -> None:
     _verify(value, ty, symbols, f"`{name}`", "match_cast: ")
 
 
+def declared(value: Any, ty: Type | None, symbols: Symbols, name: str) -> None:
+    """Check a value against the type that the variable `name` is declared to have."""
+    _verify(value, ty, symbols, f"`{name}`", "declared type: ")
+
+
 def check_count(params: Sequence[Var], args: Sequence[Any], name: str) -> None:
     if len(params) != len(args):
         listed = ", ".join(f"`{param.name}`" for param in params)

@@ -28,6 +28,7 @@ from relaxjax.ir.expr import (
     Var,
 )
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.printer import variable_names
@@ -37,7 +38,7 @@ from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
 from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.packed import packed_function
 
-from .arguments import Symbols, bind, check_width, match_cast
+from .arguments import Symbols, bind, check_width, declared, match_cast
 from .own_rules import with_own_rules
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
@@ -126,6 +127,8 @@ class Interpreter:
             value = self.value(binding.value, frame)
         if isinstance(binding, MatchCast):
             match_cast(value, binding.ty, frame.symbols, binding.var.name)
+        elif fits(binding.value.ty, binding.var.ty) is Fit.MAYBE:
+            declared(value, binding.var.ty, frame.symbols, binding.var.name)
         return value
 
     def value(self, expr: Expr, frame: Frame) -> Any:

@@ -17,6 +17,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import ArgumentError, LoweringError, to_jax
 from relaxjax.ops.packed import PACKED, register_packed
+from relaxjax.passes import CanonicalizeBindings, Gradient
 
 X = np.arange(6, dtype="float32").reshape(2, 3) + 1
 
@@ -62,6 +63,12 @@ def cast(x: R.Tensor(dtype="float32", ndim=2)):
     y = R.match_cast(x, R.Tensor((n, 3), "float32"))
     z = R.broadcast_to(R.const(1.0, "float32"), R.shape([n]))
     return (y, z)
+
+@R.function
+def declared(x: R.Tensor(("n", 3), "float32")):
+    n = T.int64()
+    y: R.Tensor((3, n), "float32") = x
+    return R.mean(y, axis=0)
 
 @R.function
 def branches(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32")):
@@ -180,6 +187,20 @@ def test_match_cast_checks_what_it_can() -> None:
         run("cast", X.T)
     with pytest.raises(ArgumentError, match=message):
         jax.jit(to_jax(MODULE, "cast"))(X.T)
+
+
+def test_a_declared_type_that_the_value_s_own_does_not_prove_is_checked() -> None:
+    """By the gradient, too, which goes by the declared sizes, and where aliases have gone."""
+    square = np.eye(3, dtype="float32")
+    chex.assert_trees_all_close(run("declared", square), np.full(3, 1 / 3, "float32"))
+    mod = Gradient("declared", cotangent=True)(MODULE)
+    for tried in (mod, CanonicalizeBindings()(mod)):
+        function = to_jax(tried, "declared_adjoint")
+        _, (gradient,) = function(square, np.ones(3, "float32"))
+        chex.assert_trees_all_close(gradient, np.full((3, 3), 1 / 3, "float32"))
+        message = "declared type: dimension 0 of `y` must be 3, found 2"
+        with pytest.raises(ArgumentError, match=message):
+            function(X, np.ones(2, "float32"))
 
 
 @pytest.mark.parametrize("under", [lambda f: f, jax.jit], ids=["eagerly", "under jit"])

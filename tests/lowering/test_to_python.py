@@ -409,6 +409,20 @@ def test_casts_read_symbols_and_check_the_rest() -> None:
         main(X.astype("int32"), (3, 4))
 
 
+def test_declared_types_are_checked_where_the_value_s_own_does_not_prove_them() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor("float32", ndim=2)):
+        y: R.Tensor((2, 3), "float32") = x
+        z: R.Tensor((2, 3), "float32") = R.exp(y)
+        return z
+    """)
+    assert text_of(mod).count("expect(") == 2
+    check(mod, X[:2, :3])
+    with pytest.raises(TypeError, match=r"the shape of `y` must be \(2, 3\), found \(1, 3\)"):
+        written(mod)["main"](X[:1, :3])
+
+
 def test_casts_of_tuples() -> None:
     mod = parse_functions("""
     @R.function

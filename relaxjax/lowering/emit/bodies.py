@@ -22,6 +22,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.identifiers import Identifiers
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.literals import string_text
 from relaxjax.ir.op import Op
 from relaxjax.ir.script_exprs import ScriptExprs
@@ -153,7 +154,9 @@ class Body:
         value = self.value(binding.value)
         lines = broken(f"{self.var(binding.var)} = {value}", indent)
         if isinstance(binding, MatchCast):
-            lines += self.cast(binding, indent)
+            lines += self.cast(binding.var, binding.ty, indent)
+        elif fits(binding.value.ty, binding.var.ty) is Fit.MAYBE:
+            lines += self.cast(binding.var, binding.var.ty, indent)
         return lines
 
     def closure(self, name: str, function: Function, indent: str) -> list[str]:
@@ -182,20 +185,20 @@ class Body:
         self.known = outer
         return _spaced(lines)
 
-    def cast(self, binding: MatchCast, indent: str) -> list[str]:
-        """Read the symbols that a cast defines, and check the rest of the type."""
-        name = self.var(binding.var)
+    def cast(self, var: Var, ty: Type | None, indent: str) -> list[str]:
+        """Read the symbols that a variable's type defines, and check the rest of it."""
+        name = self.var(var)
         lines = []
-        for symbol, place in symbol_places(binding.ty, name):
+        for symbol, place in symbol_places(ty, name):
             if symbol not in self.known:
                 self.known.add(symbol)
                 lines.append(f"{indent}{self.symbol(symbol)} = {place}")
-        for part, found, expected in self.expectations(binding.ty, name):
+        for part, found, expected in self.expectations(ty, name):
             text = call("expect", string_text(part), found, expected)
             lines += broken(text, indent)
         return lines
 
-    def expectations(self, ty: Type, name: str) -> Iterator[tuple[str, str, str]]:
+    def expectations(self, ty: Type | None, name: str) -> Iterator[tuple[str, str, str]]:
         """What a type says about a value: a part of it, the part's text, and what it must be."""
         match ty:
             case TensorType():

@@ -7,7 +7,8 @@ from parsing import parse_functions
 
 from relaxjax.ir.expr import Var
 from relaxjax.passes.memory.cuts import boundaries, cheapest_cut
-from relaxjax.passes.memory.program import Program, Step
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.step import Step
 
 MOD = parse_functions(
     """

@@ -25,7 +25,8 @@ from relaxjax.passes import (
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.loops import with_lean_loops
 from relaxjax.passes.memory.planning import Planner
-from relaxjax.passes.memory.program import MemoryPlanError, Program
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import from_source
 
 ADJOINT = "main_adjoint"

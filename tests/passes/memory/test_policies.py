@@ -22,8 +22,8 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.memory.planning import POLICIES, Planner
-from relaxjax.passes.memory.program import MemoryPlanError
 from relaxjax.passes.memory.rematerialize import ledger_of
+from relaxjax.passes.memory.step import MemoryPlanError
 
 ADJOINT = "main_adjoint"
 

@@ -32,7 +32,8 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.memory.planning import Planner
-from relaxjax.passes.memory.program import MemoryPlanError, Program
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import relax as R
 
 ADJOINT = "main_adjoint"

@@ -95,6 +95,14 @@ def test_what_is_canonical_stays_the_same_module(body: str) -> None:
     assert CanonicalizeBindings()(module) is module
 
 
+def test_a_declared_type_that_says_more_stays() -> None:
+    module = parse(
+        "y: R.Tensor((3,), 'float32') = x\nz = R.exp(y)\nreturn z",
+        'x: R.Tensor(ndim=1, dtype="float32")',
+    )
+    assert CanonicalizeBindings()(module) is module
+
+
 def test_a_cast_that_says_more_stays() -> None:
     module = parse(
         "m = T.int64()\ny = R.match_cast(x, R.Tensor((m,), 'float32'))\nz = R.exp(y)\nreturn z",

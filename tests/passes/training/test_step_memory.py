@@ -17,7 +17,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.passes.memory.program import MemoryPlanError
+from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.passes.training.step_memory import is_worth_a_plan
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
