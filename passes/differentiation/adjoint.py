@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import located
@@ -67,8 +68,16 @@ class Adjoint:
             self.call(binding.var, binding.value, adjoint)
 
     def pass_on(self, value: Expr, var: Var) -> None:
-        """Hand the adjoint of `var` on to `value`, which it is another name for."""
-        self.distribute(value, self.adjoints[var])
+        """Hand the adjoint of `var` on to `value`, which it is another name for, or a cast of."""
+        self.distribute(value, self.cast_back(self.adjoints[var], value))
+
+    def cast_back(self, adjoint: Expr, value: Expr) -> Expr:
+        """The adjoint of a cast of `value` as one of that."""
+        if not isinstance(value, Var) or value.ty is None:
+            return adjoint
+        if fits(adjoint.ty, value.ty) is not Fit.MAYBE:
+            return adjoint
+        return self.builder.match_cast(adjoint, value.ty, f"{value.name}_adjoint")
 
     def call(self, var: Var, call: Call, adjoint: Var) -> None:
         """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""

@@ -29,7 +29,8 @@ class LazyAdjoint(Adjoint):
         return var in self.known
 
     def pass_on(self, value: Expr, var: Var) -> None:
-        self.spread(value, self.known[var])
+        known = self.known[var]
+        self.spread(value, known if isinstance(known, dict) else self.cast_back(known, value))
 
     def distribute(self, value: Expr, adjoint: Expr) -> None:
         self.spread(value, adjoint)

@@ -35,9 +35,12 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
     What counts is what XLA says of the whole step, update included, as the Trainer compiles it.
     """
     mod = legalised(mod)
-    if policy == "none" and budget is None:
-        return mod  # which is for any size of batches
-    ledger = ledger_of(mod, ADJOINT, budget, policy, caller=_caller(mod))
+    try:
+        ledger = ledger_of(mod, ADJOINT, budget, policy, caller=_caller(mod))
+    except MemoryPlanError:
+        if policy == "none":
+            return mod  # which is for any size of batches
+        raise
     return rematerialized(mod, ADJOINT, ledger.plan)
 
 

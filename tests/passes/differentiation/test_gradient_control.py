@@ -236,6 +236,26 @@ def test_effects_stay_in_place_and_run_once() -> None:
     assert check(module, array(3))["main_adjoint"].script().count("R.print") == 1
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_adjoints_of_casts_have_the_types_of_what_was_cast(lazy: bool) -> None:
+    """So all that is made of them is known, down to what an optimizer takes."""
+    module = parse(
+        """
+    @R.function
+    def main(x: R.Tensor((2,), "float32")) -> R.Tensor((), "float32"):
+        k = T.int64()
+        free = R.match_cast(x, R.Tensor((k,), "float32"))
+        y = R.match_cast(R.tanh(free), R.Tensor((2,), "float32"))
+        loss = R.sum(R.multiply(y, y))
+        return loss
+"""
+    )
+    text = Gradient("main", lazy=lazy)(module)["main_adjoint"].script()
+    assert "x_adjoint_out: R.Tensor((2,), dtype=" in text
+    assert "collapse_sum" not in text
+    check(module, array(2))
+
+
 def test_match_cast_passes_the_gradient_on() -> None:
     module = parse(
         """
