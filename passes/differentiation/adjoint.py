@@ -72,7 +72,7 @@ class Adjoint:
         self.distribute(value, self.cast_back(self.adjoints[var], value))
 
     def cast_back(self, adjoint: Expr, value: Expr) -> Expr:
-        """The adjoint of a cast of `value` as one of that."""
+        """The adjoint of another name of `value`, or of a cast, in the type that `value` has."""
         if not isinstance(value, Var) or value.ty is None:
             return adjoint
         if fits(adjoint.ty, value.ty) is not Fit.MAYBE:

@@ -126,7 +126,7 @@ class Differentiator:
         assert isinstance(binding.value, Call)
         step = binding.value.args[0]
         body = self.functions[step]
-        if isinstance(step, GlobalVar):
+        if isinstance(step, GlobalVar):  # a closure was inlined with the function around it
             body = inline_closures(body)
         return emit_loop(builder, binding, body, active, self.halves)
 

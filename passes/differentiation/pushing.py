@@ -146,7 +146,7 @@ class Pusher:
         assert isinstance(call.op, Op)
         body, init, xs = call.args
         function = self.functions[body]
-        if isinstance(body, GlobalVar):
+        if isinstance(body, GlobalVar):  # a closure was inlined with the function around it
             function = inline_closures(function)
         step = builder.emit(self.step(function, tangents), f"{binding.var.name}_step")
         start, stacks = (
