@@ -72,12 +72,24 @@ def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:
 
 
 def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
-    """Raise where a batch is empty: a mean over it is NaN, and so is all that it would train."""
+    """Raise where a batch, or each of several stacked ones, has fewer samples than it must have.
+
+    A mean over none is NaN, and so is all that it would train.
+    """
     for var, array in zip(inputs, arrays, strict=True):
-        if not array.size and 0 not in (tensor_type(var).dims or ()):
+        ty = tensor_type(var)
+        if not array.size and 0 not in (ty.dims or ()):
             raise ValueError(
                 f"input `{var.name}` holds no samples, its shape is {tuple(array.shape)}: leave "
                 "out empty batches"
+            )
+        size = ty.dims[0] if ty.dims else None
+        found = tuple(array.shape)[-ty.ndim :]
+        if isinstance(size, int) and found[0] < size and fits_shape(var, (size, *found[1:])):
+            raise ValueError(
+                f"input `{var.name}` holds {found[0]} samples, but the model takes {size} at once: "
+                "leave out a last batch that is smaller, by drop_last=True of the loader, or let "
+                f'the model take any number, with a dimension such as "n" for the {size}'
             )
 
 

@@ -356,3 +356,20 @@ def test_a_batch_without_samples_is_an_error() -> None:
         ValueError, match=r"input `x` holds no samples, its shape is \(0, 2\): leave"
     ):
         counting().update(nothing, nothing)
+
+
+@pytest.mark.parametrize("options", [{}, {"steps_per_call": 1}, {"steps_per_call": 2}])
+def test_a_last_batch_that_is_too_small_for_the_model_is_an_error(options: Any) -> None:
+    """What to do about it stands in the message, which comes at the end of an epoch."""
+    inputs, targets = batch(0)
+    small = (inputs[:3], targets[:3])
+    match = (
+        rf"input `x` holds 3 samples, but the model takes {len(inputs)} at once: "
+        "leave out a last batch that is smaller, by drop_last=True of the loader, or let "
+        f'the model take any number, with a dimension such as "n" for the {len(inputs)}'
+    )
+    trainer = classifier()
+    with pytest.raises(ValueError, match=match):
+        trainer.fit([batch(0), small], reporter=Lines(lambda line: None), **options)
+    with pytest.raises(TypeError, match="dimension 1 of `x` must be"):
+        trainer.update(inputs[:, :1], targets)
