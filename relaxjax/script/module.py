@@ -21,6 +21,11 @@ from .scope import Scope
 from .signature import function_form
 from .source import Source
 
+NO_PYTHON_MODULE = (
+    "Of a BasePyModule of TVM write the Relax functions alone, in a class without a base; "
+    "R.call_pure_packed calls a Python function."
+)
+
 
 class ModuleReader:
     """Reads one class. Signatures come first; a body is read early where its type is needed."""
@@ -44,10 +49,13 @@ class ModuleReader:
 
     def read(self) -> IRModule:
         if self.node.bases or self.node.keywords:
+            base = (*self.node.bases, *self.node.keywords)[0]
+            mend = (
+                f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.'
+            )
+            is_python = ast.unparse(base).rpartition(".")[2] == "BasePyModule"
             raise self.evaluator.refusal(
-                (*self.node.bases, *self.node.keywords)[0],
-                "a module has no base class",
-                f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.',
+                base, "a module has no base class", NO_PYTHON_MODULE if is_python else mend
             )
         statements = docless(self.node.body)
         for name, statement in ((n, s) for s in statements for n in bound_names(s)):

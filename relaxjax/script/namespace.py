@@ -62,6 +62,8 @@ _ELSEWHERE = {
     "R.DTensor": "a tensor is R.Tensor, however it is distributed",
     "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
     "which its SetupTrainer ends with, too",
+    "T.truncdiv": "T.floordiv is the same where nothing is negative",
+    "T.truncmod": "T.floormod is the same where nothing is negative",
     "I.pyfunc": "R.call_pure_packed calls a Python function",
 }
 

@@ -18,10 +18,11 @@ from .errors import ScriptError
 from .evaluate import SAFE_BUILTINS, Evaluator
 from .forms import FunctionForm, Macro, MacroForm, ModuleForm
 from .function import read_function
-from .module import ModuleReader
+from .module import NO_PYTHON_MODULE, ModuleReader
 from .namespace import Vocabulary
 from .scope import Scope
 from .source import Source, parse_text, text_source
+from .values import DEVICES
 
 _HEADER = re.compile(r"^# *from (?P<module>[\w.]+) import (?P<names>\w+.*)$", re.MULTILINE)
 
@@ -59,6 +60,7 @@ _DIALECTS = {
 _TVM = {
     "script": Vocabulary("tvm.script", {**_DIALECTS, "parser": Vocabulary("parser", _DIALECTS)}),
     "ir": Vocabulary("tvm.ir", {"load_json": read_constants}),
+    **DEVICES,
 }
 _MODULES = Vocabulary(
     "what a text can import",
@@ -138,10 +140,11 @@ class _TextReader:
             try:
                 value = value.member(name)
             except AttributeError:
+                mend = "Pass other values in `extra_vars`."
                 raise self.evaluator.refusal(
                     node,
                     f"`{path}` cannot be imported: a text imports from relaxjax.script only",
-                    "Pass other values in `extra_vars`.",
+                    NO_PYTHON_MODULE if path.endswith(".BasePyModule") else mend,
                 ) from None
         return value
 

@@ -1,5 +1,6 @@
 """The values of a script that are no operators: `R.const`, `R.shape`, `R.tuple`, calls by name."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,12 +78,19 @@ def dtype(value: Any) -> DataTypeImm:
     return DataTypeImm(name if name.startswith("key<") else str(np_dtype(name)))
 
 
+_DEVICE_KINDS = {1: "cpu", 2: "cuda", 10: "rocm"}  # their numbers in DLPack
+
+
 def device(device_type: int, index: int = 0) -> str:
     """A device by the number of its kind, as TVM prints it: `device(2, 0)` is "cuda:0"."""
     if device_type not in _DEVICE_KINDS:
         known = ", ".join(f"{number} ({kind})" for number, kind in _DEVICE_KINDS.items())
         raise ValueError(f"`device_type` must be one of {known}, found {device_type!r}")
     return f"{_DEVICE_KINDS[device_type]}:{index}"
+
+
+# The same by their names, as `tvm.cpu(0)`.
+DEVICES = {kind: partial(device, number) for number, kind in _DEVICE_KINDS.items()}
 
 
 def prim_value(value: Any, dtype: str = "") -> Expr:
@@ -146,7 +154,6 @@ def _invoke(name: str, closure: Expr, args: Any, ty_args: Any, named: dict[str, 
     return replace(call, ty_args=_types(ty_args), ty=None)
 
 
-_DEVICE_KINDS = {1: "cpu", 2: "cuda", 10: "rocm"}  # their numbers in DLPack
 _TYPE_ARGUMENTS = ("sinfo_args", "out_ty", "out_sinfo")  # what `ty_args` was or is called elsewhere
 
 

@@ -31,7 +31,7 @@ class Module:
     def main(x: R.Tensor((3,), "float32", "llvm:0")) -> R.Tensor((), "float32"):
         with R.dataflow():
             there = R.to_vdevice(x, "cuda:1")
-            hinted = R.hint_on_device(there, R.device(2, 1))
+            hinted = R.hint_on_device(there, tvm.cuda(1))
             square = R.multiply(hinted, hinted)
             back = R.to_vdevice(square, I.vdevice("llvm"))
             total = R.sum(back)
