@@ -59,6 +59,7 @@ class Checkpoints:
     keep: int = 3
     best: str | None = None
     direction: Direction = field(default="auto", kw_only=True)
+    _own: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("every", "keep"):
@@ -100,7 +101,18 @@ class Checkpoints:
 
     def _save(self, trainer: Saved, path: Path, position: Position) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
+        self._check_own()
         trainer.save(path, {"position": position.to_json()})
+        self._own.add(path)
+
+    def _check_own(self) -> None:
+        """Raise where another training began in the folder before either had a checkpoint."""
+        foreign = [path for path in self.paths() if path not in self._own]
+        if foreign:
+            raise FileExistsError(
+                f"another training has written `{foreign[-1]}` since this one began: give each a "
+                "folder of its own; the trainer still holds what it has learned, for `save`"
+            )
 
     def _ends_best(self, reports: Sequence[EpochReport]) -> bool:
         """Whether the last report is the best of those that hold what it goes by."""
@@ -114,6 +126,7 @@ class Checkpoints:
         for part in Path(self.folder).glob(".*.safetensors.*.part"):
             part.unlink(missing_ok=True)  # of a training that was killed while it wrote
         paths = self.paths()
+        self._own.update(paths)
         if not paths:
             return Position()
         position = _position(paths[-1])

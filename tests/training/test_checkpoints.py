@@ -224,6 +224,29 @@ def test_a_new_training_does_not_mix_with_an_old_one(tmp_path: Path) -> None:
         fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
 
 
+@pytest.mark.parametrize("resume", [False, True])
+def test_trainings_that_began_in_one_folder_do_not_mix(tmp_path: Path, resume: bool) -> None:
+    """Neither had a checkpoint in it, or both go on from one: the first to write another stays."""
+    if resume:
+        fresh().fit(data, 1, reporter=QUIET, checkpoints=Checkpoints(tmp_path))
+    begun, other = fresh(), fresh()
+
+    def with_another(epoch: int) -> Any:
+        run = Checkpoints(tmp_path, best="loss")
+        other.fit(data, 2, reporter=QUIET, checkpoints=run, resume=resume)
+        return data(epoch)
+
+    match = (
+        r"another training has written `.*step-000000010.safetensors` since this one began: give"
+    )
+    run = Checkpoints(tmp_path, best="loss")
+    with pytest.raises(FileExistsError, match=match):
+        begun.fit(with_another, 2, reporter=QUIET, checkpoints=run, resume=resume)
+    resumed = fresh()
+    resumed.load(run.best_path)
+    chex.assert_trees_all_equal(resumed.export_params(), other.export_params())
+
+
 def test_resuming_needs_checkpoints() -> None:
     with pytest.raises(
         ValueError, match="resume=True needs to know from where: give `checkpoints`"
