@@ -85,9 +85,9 @@ def match_cast(value: Any, ty: Type, symbols: Symbols, name: str) -> None:
     _verify(value, ty, symbols, f"`{name}`", "match_cast: ")
 
 
-def declared(value: Any, ty: Type | None, symbols: Symbols, name: str) -> None:
-    """Check a value against the type that the variable `name` is declared to have."""
-    _verify(value, ty, symbols, f"`{name}`", "declared type: ")
+def declared(value: Any, ty: Type | None, symbols: Symbols, subject: str) -> None:
+    """Check a value against the type that what it is bound to, or returned by, is declared with."""
+    _verify(value, ty, symbols, subject, "declared type: ")
 
 
 def check_count(params: Sequence[Var], args: Sequence[Any], name: str) -> None:

@@ -103,7 +103,10 @@ class Interpreter:
             frame = Frame(name, _printed_names(function), calls=entered)
         bind(function.params, args, frame.symbols, f"`{name}`")
         frame.env.update(zip(function.params, args, strict=True))
-        return self.sequence(function.body, frame)
+        value = self.sequence(function.body, frame)
+        if fits(function.body.body.ty, function.ret_ty) is Fit.MAYBE:
+            declared(value, function.ret_ty, frame.symbols, f"the result of `{name}`")
+        return value
 
     def refuse_endless(self, called: object, name: str, calls: Calls) -> None:
         """Raise an error where tracing a call would never end."""
@@ -128,7 +131,7 @@ class Interpreter:
         if isinstance(binding, MatchCast):
             match_cast(value, binding.ty, frame.symbols, binding.var.name)
         elif fits(binding.value.ty, binding.var.ty) is Fit.MAYBE:
-            declared(value, binding.var.ty, frame.symbols, binding.var.name)
+            declared(value, binding.var.ty, frame.symbols, f"`{binding.var.name}`")
         return value
 
     def value(self, expr: Expr, frame: Frame) -> Any:

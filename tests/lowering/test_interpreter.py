@@ -71,6 +71,16 @@ def declared(x: R.Tensor(("n", 3), "float32")):
     return R.mean(y, axis=0)
 
 @R.function
+def returned(x: R.Tensor(("n", 3), "float32")) -> R.Tensor((3, "n"), "float32"):
+    return x
+
+@R.function
+def caller(x: R.Tensor(("n", 3), "float32")):
+    cls = Module
+    y = cls.returned(x)
+    return R.mean(y, axis=0)
+
+@R.function
 def branches(c: R.Tensor((), "bool"), x: R.Tensor((2, 3), "float32")):
     if c:
         a = R.multiply(x, x)
@@ -201,6 +211,18 @@ def test_a_declared_type_that_the_value_s_own_does_not_prove_is_checked() -> Non
         message = "declared type: dimension 0 of `y` must be 3, found 2"
         with pytest.raises(ArgumentError, match=message):
             function(X, np.ones(2, "float32"))
+
+
+@pytest.mark.parametrize("name", ["returned", "caller"])
+def test_a_declared_result_that_the_value_s_own_type_does_not_prove_is_checked(name: str) -> None:
+    """In a function that is called, too: its caller goes by what is declared."""
+    square = np.eye(3, dtype="float32")
+    chex.assert_trees_all_equal(run("returned", square), square)
+    chex.assert_trees_all_close(run("caller", square), np.full(3, 1 / 3, "float32"))
+    message = "declared type: dimension 0 of the result of `returned` must be 3, found 2"
+    for under in (lambda f: f, jax.jit):
+        with pytest.raises(ArgumentError, match=message):
+            under(to_jax(MODULE, name))(X)
 
 
 @pytest.mark.parametrize("under", [lambda f: f, jax.jit], ids=["eagerly", "under jit"])

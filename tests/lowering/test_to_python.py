@@ -423,6 +423,18 @@ def test_declared_types_are_checked_where_the_value_s_own_does_not_prove_them() 
         written(mod)["main"](X[:1, :3])
 
 
+def test_declared_results_are_checked_where_the_value_s_own_type_does_not_prove_them() -> None:
+    mod = parse_functions("""
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")) -> R.Tensor((3, "n"), "float32"):
+        return x
+    """)
+    assert text_of(mod).count("expect(") == 2
+    check(mod, np.eye(3, dtype="float32"))
+    with pytest.raises(TypeError, match=r"the shape of `result` must be \(3, 1\), found \(1, 3\)"):
+        written(mod)["main"](X[:1, :3])
+
+
 def test_casts_of_tuples() -> None:
     mod = parse_functions("""
     @R.function

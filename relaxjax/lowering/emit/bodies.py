@@ -85,10 +85,19 @@ class Body:
         self.known, self.used = self.known | set(own), set()
         lines = self.checks(function.params, indent) if checked else []
         lines += self.sequence(function.body, indent)
-        lines += broken(f"return {self.value(function.body.body)}", indent)
+        lines += self.returned(function, indent)
         read = [f"{indent}{self.symbols[s]} = {own[s]}" for s in own if s in self.used]
         self.known, self.used = outer_known, outer_used | (self.used - set(own))
         return _spaced([*read, *lines])
+
+    def returned(self, function: Function, indent: str) -> list[str]:
+        """The statements that return a function's result, as it is declared."""
+        result = self.value(function.body.body)
+        if fits(function.body.body.ty, function.ret_ty) is not Fit.MAYBE:
+            return broken(f"return {result}", indent)
+        name = self.names.unique("result")
+        lines = broken(f"{name} = {result}", indent)
+        return [*lines, *self.cast(name, function.ret_ty, indent), f"{indent}return {name}"]
 
     def checks(self, params: Sequence[Var], indent: str) -> list[str]:
         """The statement that compares the shapes of the arguments with the types of parameters."""
@@ -154,9 +163,9 @@ class Body:
         value = self.value(binding.value)
         lines = broken(f"{self.var(binding.var)} = {value}", indent)
         if isinstance(binding, MatchCast):
-            lines += self.cast(binding.var, binding.ty, indent)
+            lines += self.cast(self.var(binding.var), binding.ty, indent)
         elif fits(binding.value.ty, binding.var.ty) is Fit.MAYBE:
-            lines += self.cast(binding.var, binding.var.ty, indent)
+            lines += self.cast(self.var(binding.var), binding.var.ty, indent)
         return lines
 
     def closure(self, name: str, function: Function, indent: str) -> list[str]:
@@ -185,9 +194,8 @@ class Body:
         self.known = outer
         return _spaced(lines)
 
-    def cast(self, var: Var, ty: Type | None, indent: str) -> list[str]:
-        """Read the symbols that a variable's type defines, and check the rest of it."""
-        name = self.var(var)
+    def cast(self, name: str, ty: Type | None, indent: str) -> list[str]:
+        """Read the symbols that the type of a variable defines, and check the rest of it."""
         lines = []
         for symbol, place in symbol_places(ty, name):
             if symbol not in self.known:
