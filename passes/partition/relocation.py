@@ -192,11 +192,12 @@ class _Agreement:
         if not isinstance(call, Call) or not isinstance(call.op, GlobalVar):
             return None
         callee = self.mod.get_global_var(call.op.name)
-        if not isinstance(callee.ty, FuncType) or callee.ty == call.op.ty:
+        if not isinstance(callee.ty, FuncType):
             return None
-        pairs = zip(call.args, callee.ty.params or (), strict=True)
-        args = tuple(self.moved(arg, wanted) for arg, wanted in pairs)
+        args = kept(call.args, map(self.moved, call.args, callee.ty.params or ()))
         result = infer(replace(call, op=callee, args=args, ty=None))
+        if args is call.args and result.ty == call.ty and callee.ty == call.op.ty:
+            return None
         return self.moved(result, binding.var.ty)
 
     def moved(self, value: Expr, wanted: Type | None) -> Expr:

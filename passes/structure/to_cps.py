@@ -169,7 +169,8 @@ class _Conversion:
         """The call of a function, which is handed a closure of all that follows."""
         then = continuation
         if rest or result is not binding.var or isinstance(binding, MatchCast):
-            then = self.var("then", _continuation_type(call.ty or ObjectType()))
+            given = call.ty if isinstance(binding, MatchCast) else binding.var.ty
+            then = self.var("then", _continuation_type(given or ObjectType()))
             done.append(VarBinding(then, self.following(call, binding, rest, result, continuation)))
         answer = self.var("answer", ObjectType())
         whole = replace(call, args=(*call.args, then), ty=ObjectType())

@@ -11,10 +11,12 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import (
     Gradient,
     GroupByVDevice,
+    Pass,
     RealizeVDevice,
     RewriteAnnotatedOps,
     UpdateVDevice,
 )
+from relaxjax.script import from_source
 
 LISTED = 'I.module_global_infos({"vdevice": [I.vdevice("cuda"), I.vdevice("llvm")]})\n'
 
@@ -167,6 +169,36 @@ def main(x: R.Tensor((2,), "float32")):
 """
     )
     well_formed(RealizeVDevice()(before))
+
+
+STAYS = parse_functions(
+    LISTED
+    + """
+@R.function
+def inner(x: R.Tensor((2,), "float32", "cuda")):
+    return R.exp(x)
+
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    cls = Module
+    a = R.hint_on_device(x, "cpu")
+    b: R.Tensor((2,), "float32") = cls.inner(a)
+    c = R.exp(b)
+    return R.add(a, c)
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "device_pass",
+    [RealizeVDevice(), RewriteAnnotatedOps("llvm"), RewriteAnnotatedOps("cuda")],
+    ids=["realized", "on llvm", "on cuda"],
+)
+def test_values_are_brought_to_functions_that_stay_where_they_were(device_pass: Pass) -> None:
+    after = device_pass(STAYS)
+    assert after["inner"] is STAYS["inner"]
+    well_formed(after)
+    assert_structural_equal(from_source(after.script()), after)
 
 
 def test_values_that_cannot_be_in_two_places() -> None:

@@ -20,6 +20,7 @@ from relaxjax.passes import (
     to_cps,
     un_cps,
 )
+from relaxjax.script import from_source
 
 T3 = 'R.Tensor((3,), "float32")'
 SHARED = f"""
@@ -149,6 +150,23 @@ def test_a_function_without_a_continuation_cannot_be_converted_back() -> None:
     module = parse_functions(CALLS)
     with pytest.raises(ValueError, match="not in continuation-passing style: its last parameter"):
         un_cps(module["main"])
+
+
+def test_a_continuation_takes_what_the_result_of_a_call_is_declared_to_be() -> None:
+    mod = ToCPS()(
+        parse_functions(f"""
+@R.function
+def callee(x: {T3}) -> {T3}:
+    return x
+
+@R.function
+def main(x: {T3}):
+    y: R.Tensor("float32", ndim=1) = Module.callee(x)
+    return R.exp(y)
+""")
+    )
+    well_formed(mod)
+    assert_structural_equal(from_source(mod.script()), mod)
 
 
 @settings(
