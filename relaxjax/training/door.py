@@ -20,9 +20,10 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
     if is_key(var):
         return as_key(kind, var, value)
     wanted = device_dtype(var)
-    if getattr(value, "dtype", None) == wanted:
+    if isinstance(value, jax.Array | np.ndarray) and value.dtype == wanted:
+        check_mask(f"{kind} `{var.name}`", value)
         return value
-    array = np.asarray(value)
+    array = _numbers(f"{kind} `{var.name}`", value, wanted)
     with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
         converted = array.astype(wanted)
     if array.dtype == wanted or np.array_equal(
@@ -32,6 +33,27 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
     raise TypeError(
         f"{kind} `{var.name}` is of dtype {wanted}, but the values given are of dtype "
         f'{array.dtype} and would change: convert them by .astype("{wanted}")'
+    )
+
+
+def check_mask(subject: str, value: Any) -> None:
+    """Raise where what a mask hides would be trained on."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(
+            f"{subject} is a masked array, whose mask would be lost: give what is to stand in the "
+            "masked places by .filled(...), such as the class that the loss ignores"
+        )
+
+
+def _numbers(subject: str, value: Any, wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """An array of the numbers given, whatever gives them."""
+    check_mask(subject, value)
+    array = np.asarray(value)
+    if array.dtype.kind not in "OSUT":
+        return array
+    raise TypeError(
+        f"{subject} is of dtype {wanted}, but the values given are no numbers of one dtype: an "
+        f'array of them has dtype {array.dtype}; make them numbers, as by .astype("{wanted}")'
     )
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from .staging import Batch, Slot, Stage, signature
+from .door import check_mask
+from .staging import Batch, Slot, Stage, arrays_of, signature
 
 T = TypeVar("T")
 
@@ -26,14 +27,16 @@ def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterat
     for batch in batches:
         if isinstance(batch, Mapping):
             inputs, targets = (_columns(batch, part) for part in names)
-            yield inputs, targets
         elif isinstance(batch, list | tuple) and len(batch) == 2:
-            yield batch[0], batch[1]
+            inputs, targets = batch
         else:
             raise TypeError(
                 "a batch is a pair (inputs, targets), or a mapping from their names to arrays, but "
-                f"{_described(batch)} was given"
+                f"{_described(batch)} was given; relaxjax.datasets.batches cuts arrays into batches"
             )
+        for array in (*arrays_of(inputs), *arrays_of(targets)):
+            check_mask("an array of a batch", array)
+        yield inputs, targets
 
 
 def calls(

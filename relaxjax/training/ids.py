@@ -25,7 +25,8 @@ def check_ids(ids: Sequence[Ids], arrays: Sequence[Any], count: int | None = Non
     for one in ids:
         array = arrays[one.place]
         if is_on_host(array):
-            one.check(np.asarray(array)[:count])
+            held = np.asarray(array)
+            one.check(held if count is None else held[:count])
 
 
 def are_below(array: Any, count: int) -> bool:

@@ -94,7 +94,8 @@ def fit(
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
     reports = list(position.reports)
-    _check_lasts(eval_data, epochs - len(reports))
+    _check_lasts("data", data, epochs - len(reports))
+    _check_lasts("eval_data", eval_data, epochs - len(reports))
     try:
         with plan.interrupts:
             while len(reports) < epochs and not plan.stops(reports):
@@ -163,13 +164,13 @@ class _Plan:
         started = time.perf_counter()
         batches = _batches(data, number)
         last_time = position.reports[-1].steps if position.reports else None
-        known = len(batches) if isinstance(batches, Sized) else last_time
-        self.reporter.start(number + 1, epochs, known)
+        self.reporter.start(number + 1, epochs, _length(batches, last_time))
         position = self.steps(batches, position)
         if not position.steps:
             raise ValueError(
                 f"epoch {number + 1} had no batches: give `data` as a list, a loader, or a "
-                "function from the epoch to its batches; an iterator is used up after one epoch"
+                "function from the epoch to its batches; an iterator is used up after one epoch, "
+                "and with drop_last=True there are none where the samples do not fill one"
             )
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
@@ -264,12 +265,25 @@ class _Plan:
 
 def _batches(data: Data, epoch: int) -> Given:
     found = data(epoch) if callable(data) else data
+    if isinstance(found, Mapping):
+        raise TypeError(
+            f"data is batches, but a mapping of {', '.join(f'`{name}`' for name in found)} "
+            "was given: relaxjax.datasets.batches cuts arrays into batches"
+        )
     if not any(hasattr(found, name) for name in ("__iter__", "__getitem__")):
         raise TypeError(
             "data is something to iterate over, or a function from the epoch to that, but "
             f"{f'it gave {found!r}' if callable(data) else f'{found!r} was given'}"
         )
     return found
+
+
+def _length(batches: Given, default: int | None) -> int | None:
+    """How many batches there are, the default where they do not know."""
+    try:
+        return len(batches) if isinstance(batches, Sized) else default
+    except TypeError:  # as torch's DataLoader of a stream says it
+        return default
 
 
 def _on_host(arrays: Sequence[Any]) -> list[Any]:
@@ -293,11 +307,11 @@ def _check_epochs(epochs: Any) -> None:
         raise ValueError(f"`epochs` must be at least 0, but it is {count}")
 
 
-def _check_lasts(eval_data: Data | None, epochs: int) -> None:
-    """Raise before the training where evaluation data would be there for its first epoch alone."""
-    if epochs > 1 and isinstance(eval_data, Generator | map | zip):
+def _check_lasts(name: str, data: Data | None, epochs: int) -> None:
+    """Raise before the training where data would be there for its first epoch alone."""
+    if epochs > 1 and isinstance(data, Generator | map | zip):
         raise ValueError(
-            f"`eval_data` is a {type(eval_data).__name__}, which is used up after one epoch: give "
+            f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
             "a list, a loader, or a function from the epoch to its batches"
         )
 

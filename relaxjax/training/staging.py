@@ -22,12 +22,12 @@ class Slot:
         self.count = 0
         self.readers: list[Any] = []
         self._listed = [isinstance(part, list | tuple) for part in batch]
-        self._parts = [[_room(size, array) for array in _arrays(part)] for part in batch]
+        self._parts = [[_room(size, array) for array in arrays_of(part)] for part in batch]
 
     def add(self, batch: Batch) -> None:
         """Copy a batch to its place."""
         for rooms, part in zip(self._parts, batch, strict=True):
-            for room, array in zip(rooms, _arrays(part), strict=True):
+            for room, array in zip(rooms, arrays_of(part), strict=True):
                 room[self.count] = array
         self.count += 1
 
@@ -72,16 +72,17 @@ class Stage:
 
 def signature(batch: Batch) -> tuple[Any, ...]:
     """The shapes and dtypes of a batch."""
-    return tuple(tuple(map(_kind, _arrays(part))) for part in batch)
+    return tuple(tuple(map(_kind, arrays_of(part))) for part in batch)
+
+
+def arrays_of(part: Any) -> Sequence[Any]:
+    """The arrays of the inputs or the targets of a batch."""
+    return part if isinstance(part, list | tuple) else (part,)
 
 
 def _kind(array: Any) -> tuple[Any, Any]:
     known = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
     return known.shape, known.dtype
-
-
-def _arrays(part: Any) -> Sequence[Any]:
-    return part if isinstance(part, list | tuple) else (part,)
 
 
 def _room(size: int, like: Any) -> Array:

@@ -32,6 +32,8 @@ from .row_ids import row_ids_of
 from .staging import Stage
 from .step import TrainState, step_of
 
+_SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"
+
 
 class Trainer:
     """Trains a module that `SetupTrainer` made.
@@ -365,7 +367,7 @@ def _given(what: str, taker: str, wanted: tuple[Var, ...], values: Sequence[Any]
         names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
         raise ValueError(
             f"The length of the {what} does not match {taker}: it takes {names}, "
-            f"but {len(values)} were given"
+            f"but {len(values)} were given{_SAMPLES if len(values) > len(wanted) else ''}"
         )
     return tuple(
         with_dtype(what[:-1], var, value) for var, value in zip(wanted, values, strict=True)

@@ -221,12 +221,54 @@ def test_batches_may_be_mappings_by_name() -> None:
             TypeError,
             r"a pair \(inputs, targets\), or a mapping .* a tuple of 3 was given",
         ),
-        (np.zeros(2), TypeError, "but a ndarray was given"),
+        (np.zeros(2), TypeError, "but a ndarray was given; relaxjax.datasets.batches cuts"),
+        (
+            (np.ma.masked_array(np.zeros((8, 4)), True), np.zeros(8)),
+            TypeError,
+            "an array of a batch is a masked array, whose mask would be lost",
+        ),
     ],
 )
 def test_other_batches_are_errors(batch: Any, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         classifier().fit([batch], 1, reporter=Told())
+
+
+@pytest.mark.parametrize("options", [{"steps_per_call": 1}, {"steps_per_call": 2}, {"prefetch": 1}])
+def test_what_a_mask_hides_is_not_trained_on(options: Any) -> None:
+    x, labels = DATA[0]
+    masked = np.ma.masked_array(labels, labels > 0)
+    with pytest.raises(TypeError, match="is a masked array"):
+        classifier().fit([(x, masked)], reporter=Told(), **options)
+
+
+def test_a_loader_of_a_stream_has_no_length_to_tell() -> None:
+    class Stream:
+        """As torch's DataLoader over an IterableDataset."""
+
+        def __iter__(self) -> Any:
+            return iter(DATA)
+
+        def __len__(self) -> int:
+            raise TypeError("object of type 'Stream' has no len()")
+
+    told = Told()
+    classifier().fit(Stream(), epochs=2, reporter=told)
+    assert told.started == [(1, 2, None), (2, 2, 3)]
+
+
+def test_arrays_by_name_are_no_batches() -> None:
+    match = "data is batches, but a mapping of `x`, `targets` was given: relaxjax.datasets.batches"
+    with pytest.raises(TypeError, match=match):
+        classifier().fit({"x": DATA[0][0], "targets": DATA[0][1]}, reporter=Told())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("data", [(pair for pair in DATA), map(tuple, DATA)])
+def test_data_for_one_epoch_only_is_an_error_before_several(data: Any) -> None:
+    match = f"`data` is a {type(data).__name__}, which is used up after one epoch: give a list"
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(data, epochs=2, reporter=Told())
+    classifier().fit(data, epochs=1, reporter=Told())
 
 
 def test_a_spent_iterator_is_an_error() -> None:

@@ -373,3 +373,29 @@ def test_a_last_batch_that_is_too_small_for_the_model_is_an_error(options: Any) 
         trainer.fit([batch(0), small], reporter=Lines(lambda line: None), **options)
     with pytest.raises(TypeError, match="dimension 1 of `x` must be"):
         trainer.update(inputs[:, :1], targets)
+    with pytest.raises(TypeError, match="`x` must have 2 dimensions, found 1"):
+        trainer.update(inputs[0], targets[0])
+
+
+@pytest.mark.parametrize(
+    ("value", "match"),
+    [
+        (np.ma.masked_array(np.ones((4, 2), "float32"), True), "is a masked array, whose mask"),
+        (
+            np.ma.masked_array(np.ones((4, 2)), True),
+            r"be lost: give .* by \.filled\(\.\.\.\), such",
+        ),
+        (np.full((4, 2), "1"), r"of dtype float32, but .* no numbers of one dtype: .* dtype <U1; "),
+        (np.array([[None, 1]]), r'has dtype object; make them numbers, as by .astype\("float32"\)'),
+    ],
+)
+def test_what_holds_no_plain_numbers_is_an_error(value: Any, match: str) -> None:
+    with pytest.raises(TypeError, match=f"input `x` .*{match}"):
+        classifier().predict(value)
+
+
+def test_a_list_of_samples_is_an_error_that_says_what_lists_are() -> None:
+    x, labels = batch(0)
+    match = f"but {len(x)} were given; a list is one of several arrays, so make a list of samples"
+    with pytest.raises(ValueError, match=match):
+        classifier().update(list(x), labels)
