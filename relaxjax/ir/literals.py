@@ -42,16 +42,28 @@ def _character(char: str) -> str:
 
 def _numbers(data: np.ndarray[Any, Any]) -> Any:
     """The elements as nested lists of Python numbers; a NaN loses whatever bits it carries."""
-    if data.dtype.isbuiltin == 1:
-        return _plain(data.tolist())
-    whole = "int" in str(data.dtype)
-    return _plain(data.astype(np.int64 if whole else np.float64).tolist())
+    if data.dtype.isbuiltin == 1 and data.dtype.kind != "f":
+        return data.tolist()
+    if "int" in str(data.dtype):
+        return data.astype(np.int64).tolist()
+    return _nested([_short(number) for number in data.flat], data.shape)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, list):
-        return list(map(_plain, value))
-    return math.nan if value != value else value
+def _nested(numbers: list[float], shape: tuple[int, ...]) -> Any:
+    """Numbers in the shape of their tensor: `reshape` makes lists of an object array as they are."""
+    return np.array(numbers, object).reshape(shape).tolist()
+
+
+def _short(number: Any) -> float:
+    """The Python number of the fewest digits that becomes `number` in its own dtype."""
+    exact = float(number)
+    if math.isnan(exact):
+        return math.nan
+    if exact.is_integer() and abs(exact) < 1e16:
+        return exact
+    with np.errstate(over="ignore"):
+        tries = (float(f"{exact:.{digits}g}") for digits in range(1, 10))
+        return next((short for short in tries if type(number)(short) == number), exact)
 
 
 def _reads_back(data: np.ndarray[Any, Any]) -> bool:

@@ -70,7 +70,22 @@ def test_what_is_written_as_lists_reads_back_bit_by_bit(data: Array) -> None:
 
 def test_numbers_that_have_no_literal() -> None:
     data = np.array([-math.inf, math.inf, -0.0, 0.1], np.float32)
-    assert array_text(data) == '[float("-inf"), float("inf"), -0.0, 0.10000000149011612]'
+    assert array_text(data) == '[float("-inf"), float("inf"), -0.0, 0.1]'
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wanted"),
+    [
+        ("float16", "[0.1, 1e-05, 0.3333, 65504.0]"),
+        ("float32", "[0.1, 1e-05, 0.33333334, 65504.0]"),
+        ("float64", "[0.1, 1e-05, 0.3333333333333333, 65504.0]"),
+        ("bfloat16", "[0.1, 1e-05, 0.334, 65536.0]"),
+    ],
+)
+def test_numbers_have_no_more_digits_than_their_dtype_can_tell_apart(
+    dtype: str, wanted: str
+) -> None:
+    assert array_text(np.array([0.1, 1e-5, 1 / 3, 65504.0]).astype(np_dtype(dtype))) == wanted
 
 
 def test_a_big_tensor_has_no_literal() -> None:

@@ -172,7 +172,7 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [
             'h = L.mul(R.const(0.5, "float32"), x)',
             "n = L.neg(x)",
-            'm = L.mul(n, R.const(0.7071067690849304, "float32"))',
+            'm = L.mul(n, R.const(0.70710677, "float32"))',
             "e = L.erfc(m)",
             "y = L.mul(h, e)",
         ],
