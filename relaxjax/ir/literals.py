@@ -50,7 +50,7 @@ def _numbers(data: np.ndarray[Any, Any]) -> Any:
 
 
 def _nested(numbers: list[float], shape: tuple[int, ...]) -> Any:
-    """Numbers in the shape of their tensor: `reshape` makes lists of an object array as they are."""
+    """Numbers as lists in the shape of their tensor; as objects they stay what they are."""
     return np.array(numbers, object).reshape(shape).tolist()
 
 

@@ -20,6 +20,7 @@ from . import control
 from .avals import is_key, type_of
 from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for, open_program
 from .lowering import written_params
+from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .training_forms import place_of
@@ -60,7 +61,8 @@ class Reader:
 
     `op_of` gives the operator of a primitive, `hint` a name for what a primitive computes. `known`
     are calls whose value there is already: they are not emitted again. With a `platform`, what
-    depends on the platform is decided here. With `spans`, bindings come from the user's own lines.
+    depends on the platform is decided here. With `spans`, bindings come from the user's own lines,
+    and bear the names of the variables there.
     Functions with derivatives of their own become what `own_rule` makes of them; without it they
     are programs like others, and so are checkpoints. Inside of one, `keeps` says what it keeps.
     What prints is added to `reports`, where they are asked for: loops and branches have none.
@@ -85,6 +87,7 @@ class Reader:
         self.platform = platform
         self.spans = spans
         self.own_rule = own_rule
+        self.names: Sequence[str | None] = ()
         self.keeps: Keeps | None = None
         self.scopes: list[Found] = []
         self.reports: list[Report] | None = None
@@ -99,6 +102,7 @@ class Reader:
     ) -> list[Expr | None]:
         """Emit what the wanted results need; one expression for each, None for the others."""
         jaxpr, consts = program
+        names = assigned_names(jaxpr, self.names) if self.spans else {}
         values = dict(zip(jaxpr.constvars, consts, strict=True))
         env: dict[Any, Any] = dict(zip(jaxpr.invars, args, strict=True))
         reported: set[int] = set()
@@ -120,7 +124,9 @@ class Reader:
                 outs = [var in live and env.get(var) is None for var in eqn.outvars]
                 if any(outs) or (eqn.effects and id(eqn) not in reported):
                     known = None if self.reports is None else len(self.reports)
+                    outer, self.names = self.names, [names.get(var) for var in eqn.outvars]
                     found = zip(eqn.outvars, self.spanned(eqn, read, outs), strict=True)
+                    self.names = outer
                     env.update((var, value) for var, value in found if env.get(var) is None)
                     if id(eqn) in reported and self.reports is not None:
                         del self.reports[known:]
@@ -219,15 +225,23 @@ class Reader:
     def emit(self, call: Call, name: str) -> Expr:
         """The value of a call: one that is known, or a new variable."""
         known = self.known.get(call) if self.known else None
-        return self.builder.emit(call, self.hint(name)) if known is None else known
+        return self.builder.emit(call, self.name(call, name)) if known is None else known
+
+    def name(self, call: Call, primitive: str) -> str:
+        """What the user calls the value of a call, or a name for what its primitive computes."""
+        single = len(self.names) == 1 and not isinstance(call.ty, TupleType)
+        return (self.names[0] if single else None) or self.hint(primitive)
 
     def results(self, value: Expr, wanted: Sequence[bool]) -> Sequence[Expr | None]:
         """The results of an equation, taken out of a tuple where they are in one."""
         if not isinstance(value.ty, TupleType):
             return [value]
+        names = self.names if len(self.names) == len(wanted) else [None] * len(wanted)
         return [
-            self.builder.emit(TupleGetItem(value, index), self.hint("field")) if want else None
-            for index, want in enumerate(wanted)
+            self.builder.emit(TupleGetItem(value, index), name or self.hint("field"))
+            if want
+            else None
+            for index, (want, name) in enumerate(zip(wanted, names, strict=True))
         ]
 
     def function(self, program: Program, name: str, scalar: bool = False) -> Var:
@@ -240,11 +254,12 @@ class Reader:
         keeps, self.keeps = self.keeps, None
         scopes, self.scopes = self.scopes, []
         reports, self.reports = self.reports, None
+        names, self.names = self.names, ()
         with self.builder.scope():
             results = self.read(program, params, [True] * len(jaxpr.outvars))
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
-        self.keeps, self.scopes, self.reports = keeps, scopes, reports
+        self.keeps, self.scopes, self.reports, self.names = keeps, scopes, reports, names
         return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
 
     def constant(self, value: Any, aval: Any) -> Expr:

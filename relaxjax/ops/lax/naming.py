@@ -1,0 +1,102 @@
+"""What the user's own text calls the values that a JAX program computes."""
+
+import ast
+import linecache
+import os
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType
+from typing import Any, TypeAlias
+
+import jax
+
+# A stretch of a file: its first and its last line, its first and its last column.
+Place: TypeAlias = tuple[int | None, int | None, int | None, int | None]
+# The variables that a statement gives its value to, None for those without a name to keep.
+Targets: TypeAlias = tuple[str | None, ...]
+Frame: TypeAlias = tuple[CodeType, int]
+
+# Where functions lie that are no user's: JAX's, and those here.
+_LIBRARIES = (os.path.dirname(jax.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep)
+_RETURNED: Targets = ()  # of what a function returns, its callers say where it goes
+
+
+def assigned_names(jaxpr: Any, results: Sequence[str | None] = ()) -> dict[Any, str]:
+    """Names of the values in a program that the text it was traced from assigns to variables.
+
+    Where a line computes a value in several steps, the last of them has the name. `results` are
+    names for what the program gives, where the text does not tell others.
+    """
+    found = {var: name for var, name in zip(jaxpr.outvars, results, strict=False) if name}
+    function = str(getattr(jaxpr.debug_info, "func_src_info", "")).rpartition(" at ")[2]
+    frames = [_inside(function, eqn.source_info.traceback) for eqn in jaxpr.eqns]
+    for eqn, here, after in zip(jaxpr.eqns, frames, [*frames, None][1:], strict=True):
+        names = _targets(here) if here != after else ()
+        count = len(eqn.outvars)
+        if len(names) >= count and not any(names[count:]):  # a `_` may stand for no value at all
+            found.update((var, name) for var, name in zip(eqn.outvars, names, strict=False) if name)
+    return found
+
+
+def _inside(function: str, traceback: Any) -> tuple[Frame, ...]:
+    """The user's calls that an equation was traced in, from inside out.
+
+    None of them is outside of the `function` that was traced, by its file and line: a program that
+    JAX runs again bears the places of the first time, and a rule those of what it is the rule of.
+    """
+    if traceback is None:
+        return ()
+    frames: list[Frame] = list(zip(*traceback.raw_frames(), strict=True))
+    places = (f"{code.co_filename}:{code.co_firstlineno}" for code, _ in frames)
+    end = next((index for index, place in enumerate(places) if place == function), -1)
+    return tuple(f for f in frames[: end + 1] if not f[0].co_filename.startswith(_LIBRARIES))
+
+
+def _targets(frames: Sequence[Frame]) -> Targets:
+    """What the innermost statement assigns its value to that does not return it to its caller."""
+    for code, offset in frames:
+        targets = _statements(code.co_filename).get(_place(code, offset))
+        if targets != _RETURNED:
+            return targets or ()
+    return ()
+
+
+@lru_cache(maxsize=10_000)
+def _place(code: CodeType, offset: int) -> Place:
+    """Where in its file a function's instruction stands."""
+    return list(code.co_positions())[offset // 2]
+
+
+@lru_cache(maxsize=1_000)
+def _statements(file: str) -> Mapping[Place, Targets]:
+    """The targets of a file's assignments by the places of their values."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(file)))
+    except SyntaxError:  # a cell with magic in it, say
+        return {}
+    found: dict[Place, Targets] = {}
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Assign(targets=[target], value=value)
+                | ast.AnnAssign(target=target, value=ast.expr() as value)
+            ):
+                found[_around(value)] = _names(target)
+            case ast.AugAssign(target=target):
+                found[_around(node)] = _names(target)
+            case ast.NamedExpr(target=target, value=value):
+                found[_around(value)] = _names(target)
+            case ast.Return(value=ast.expr() as value) | ast.Lambda(body=value):
+                found[_around(value)] = _RETURNED
+    return found
+
+
+def _names(target: ast.expr) -> Targets:
+    if isinstance(target, ast.Tuple | ast.List):
+        return tuple(name for part in target.elts for name in _names(part))
+    return (target.id if isinstance(target, ast.Name) and target.id.strip("_") else None,)
+
+
+def _around(node: ast.expr | ast.AugAssign) -> Place:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
