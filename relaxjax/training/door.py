@@ -20,7 +20,7 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
     if is_key(var):
         return as_key(kind, var, value)
     wanted = device_dtype(var)
-    if isinstance(value, jax.Array | np.ndarray) and value.dtype == wanted:
+    if isinstance(value, (np.ndarray, jax.Array)) and value.dtype == wanted:
         check_mask(f"{kind} `{var.name}`", value)
         return value
     array = _numbers(f"{kind} `{var.name}`", value, wanted)
@@ -99,17 +99,18 @@ def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
     A mean over none is NaN, and so is all that it would train.
     """
     for var, array in zip(inputs, arrays, strict=True):
-        ty = tensor_type(var)
-        if not array.size and 0 not in (ty.dims or ()):
+        dims = tensor_type(var).dims or ()
+        if not array.size and 0 not in dims:
             raise ValueError(
                 f"input `{var.name}` holds no samples, its shape is {tuple(array.shape)}: leave "
                 "out empty batches"
             )
-        size = ty.dims[0] if ty.dims else None
-        found = tuple(array.shape)[-ty.ndim :]
-        if isinstance(size, int) and found[0] < size and fits_shape(var, (size, *found[1:])):
+        if not dims or not array.ndim or not isinstance(dims[0], int):
+            continue
+        size, (count, *rest) = dims[0], array.shape[-len(dims) :]
+        if count < size and fits_shape(var, (size, *rest)):
             raise ValueError(
-                f"input `{var.name}` holds {found[0]} samples, but the model takes {size} at once: "
+                f"input `{var.name}` holds {count} samples, but the model takes {size} at once: "
                 "leave out a last batch that is smaller, by drop_last=True of the loader, or let "
                 f'the model take any number, with a dimension such as "n" for the {size}'
             )

@@ -42,6 +42,8 @@ from .staging import Batch, Stage
 Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
 Data: TypeAlias = Given | Callable[[int], Given]
 
+MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
+
 
 class Trainable(Evaluator, Checkable, Protocol):
     """What the loop asks of a trainer."""
@@ -187,6 +189,8 @@ class _Plan:
             unread.append((count, losses))
             self.tell(position.total_steps, count, losses)
             position = Position(position.reports, position.steps + count, position.loss_sum)
+            if len(unread) == MOST_UNREAD:
+                position, unread = self.read(position, unread), []
             if self.checkpoints is not None and self.checkpoints.is_due(position.total_steps):
                 position, unread = self.read(position, unread), []
                 self.checkpoints.write(self.trainer, position)

@@ -22,6 +22,7 @@ from relaxjax.training import (
     accuracy,
     evaluate_with_loss,
     fit,
+    loop,
 )
 from relaxjax.training.progress import Bars, reporter_for_output
 
@@ -194,6 +195,25 @@ def test_data_may_be_a_function_of_the_epoch() -> None:
     assert asked == [0, 1, 2]
     assert [report.steps for report in reports] == [1, 2, 3]
     assert reports[0].accuracy is None
+
+
+def test_no_more_losses_are_left_on_the_device_than_so_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An epoch may have any number of steps; where losses are read changes nothing."""
+    (expected,) = started().fit(DATA * 3, reporter=Told(), steps_per_call=1)
+    monkeypatch.setattr(loop, "MOST_UNREAD", 2)
+    asked: list[int] = []
+    on_host = loop._on_host
+
+    def counted(losses: Any) -> Any:
+        asked.append(len(losses))
+        return on_host(losses)
+
+    monkeypatch.setattr(loop, "_on_host", counted)
+    (report,) = started().fit(DATA * 3, reporter=Told(), steps_per_call=1)
+    assert asked == [2, 2, 2, 2, 1]
+    assert report.loss == expected.loss
 
 
 def test_the_reporter_expects_as_many_steps_as_last_time_where_nobody_knows() -> None:

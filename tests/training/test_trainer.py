@@ -375,6 +375,8 @@ def test_a_last_batch_that_is_too_small_for_the_model_is_an_error(options: Any) 
         trainer.update(inputs[:, :1], targets)
     with pytest.raises(TypeError, match="`x` must have 2 dimensions, found 1"):
         trainer.update(inputs[0], targets[0])
+    with pytest.raises(TypeError, match="`x` must have 2 dimensions, found 0"):
+        trainer.update(1, targets)
 
 
 @pytest.mark.parametrize(
