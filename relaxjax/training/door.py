@@ -10,6 +10,7 @@ from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering.target import devices_of
 from relaxjax.ops.lax import x64_enabled
 
 from .random_state import as_key, is_key
@@ -114,6 +115,32 @@ def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
                 "leave out a last batch that is smaller, by drop_last=True of the loader, or let "
                 f'the model take any number, with a dimension such as "n" for the {size}'
             )
+
+
+def check_place(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding) -> None:
+    """Raise where arrays of a batch were put on other devices than the trainer."""
+    found = elsewhere(arrays, place)
+    if found:
+        raise ValueError(
+            f"the batch lies on {_named(found)}, the trainer on {_named(set(devices_of(place)))}: "
+            "move the batch there by jax.device_put, or give the trainer its place by "
+            "Trainer(..., device=...)"
+        )
+
+
+def elsewhere(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding) -> set[jax.Device]:
+    """The devices of the first array that was put on others than these; none where all are here."""
+    for array in arrays:
+        if isinstance(array, np.ndarray) or not array.committed:
+            continue
+        found: set[jax.Device] = array.sharding.device_set
+        if found != set(devices_of(place)):
+            return found
+    return set()
+
+
+def _named(devices: set[jax.Device]) -> str:
+    return ", ".join(sorted(map(str, devices)))
 
 
 def static_shape(kind: str, var: Var) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ from relaxjax.lowering.target import placement
 from . import checkpoint
 from .class_ids import ClassIds, class_ids_of
 from .compilation_cache import use_compilation_cache
-from .door import all_to_device, check_samples, tensor_type, with_dtype
+from .door import all_to_device, check_place, check_samples, elsewhere, tensor_type, with_dtype
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .ids import Ids, check_ids
@@ -247,7 +247,10 @@ class Trainer:
         It goes by the program and not by the clock, so the same training repeats itself.
         """
         with self._step.dtypes():
-            return self._step.best_count(self._state, *self._batch(*batch))
+            inputs, targets = self._admitted(*batch)
+            if elsewhere((*inputs, *targets), self.device):
+                return 1
+            return self._step.best_count(self._state, inputs, targets)
 
     def temporary_bytes(self, inputs: Any, targets: Any) -> int | None:
         """What a step on such a batch needs beside its arguments and results, as XLA counts it.
@@ -260,7 +263,7 @@ class Trainer:
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
-            inputs, targets = self._batch(*batch, count)
+            inputs, targets = self._admitted(*batch, count)
             placed = all_to_device((*inputs, *targets), self.device)
             return placed[: len(inputs)], placed[len(inputs) :]
 
@@ -307,7 +310,15 @@ class Trainer:
         export(self.mod, self.layout, folder, self.save, platforms)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
-        """A batch in the dtypes of the program; with a `count`, so many in front of a stack."""
+        """A batch as a step takes it; with a `count`, so many in front of a stack."""
+        batch = self._admitted(inputs, targets, count)
+        check_place((*batch[0], *batch[1]), self.device)
+        return batch
+
+    def _admitted(
+        self, inputs: Any, targets: Any, count: int | None = None
+    ) -> tuple[Arrays, Arrays]:
+        """A batch in the dtypes of the program, wherever it lies."""
         given = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = _given("targets", "the loss", self.layout.targets, _listed(targets))
         check_samples(self.layout.inputs, given)
