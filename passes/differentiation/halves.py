@@ -6,10 +6,11 @@ original stood, and what it saved is handed to the backward half, so that nothin
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, LINEARIZED, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
@@ -28,6 +29,7 @@ from .activity import (
 from .adjoint import Adjoint, Reverse, zeros
 from .checkpoints import Part, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts
+from .linearized import linearized
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
 from .recursion import is_recursive, pullback_of, pullback_type
@@ -67,17 +69,23 @@ class Differentiator:
         default_factory=dict
     )
     pullbacks: dict[tuple[str, tuple[int, ...]], GlobalVar] = field(default_factory=dict)
+    rules: dict[str, tuple[GlobalVar | None, GlobalVar]] = field(default_factory=dict)
     functions: dict[Expr, Function] = field(init=False)
 
     def __post_init__(self) -> None:
         self.functions = module_functions(self.module)
 
-    def emit_forward(self, builder: BlockBuilder, unmarked: Unmarked, active: set[Var]) -> Forward:
-        """Emit the forward bindings, and find how to go back through them."""
+    def emit_forward(
+        self, builder: BlockBuilder, unmarked: Unmarked, active: set[Var], nested: bool = False
+    ) -> Forward:
+        """Emit the forward bindings, and find how to go back through them.
+
+        Of those that are `nested` in a loop, a branch or a function, no others are at hand then.
+        """
         forward = Forward(unmarked, active)
         self.functions |= local_functions(unmarked.bindings)
         for binding in unmarked.bindings:
-            part = self._part(binding) if binding.var in active else None
+            part = self._part(binding, nested) if binding.var in active else None
             with builder.origin(binding.span):
                 if part is None:
                     builder.emit_binding(binding)
@@ -88,12 +96,12 @@ class Differentiator:
                     forward.reverses[binding.var] = part(builder, binding, active)
         return forward
 
-    def _part(self, binding: Binding) -> Part | None:
+    def _part(self, binding: Binding, nested: bool) -> Part | None:
         match binding.value:
             case If():
                 return self._choice
             case Call(op=GlobalVar()):
-                return self._call
+                return partial(self._call, nested=nested)
             case Call(op=Op() as op) if op.facts.get("loop"):
                 return self._loop
             case _:
@@ -108,7 +116,7 @@ class Differentiator:
         cotangent = Var("cotangent", result.ty)
         builder = BlockBuilder()
         with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
-            way = self.emit_forward(builder, unmarked, active)
+            way = self.emit_forward(builder, unmarked, active, nested=True)
             forward = builder.sequence(result)
         with builder.scope():
             adjoint = way.way_back(builder)
@@ -160,7 +168,9 @@ class Differentiator:
 
         return reverse
 
-    def _call(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
+    def _call(
+        self, builder: BlockBuilder, binding: Binding, active: set[Var], nested: bool
+    ) -> Reverse:
         """Call the forward half of a function; the reverse calls its backward half."""
         call = binding.value
         assert isinstance(call, Call)
@@ -169,8 +179,10 @@ class Differentiator:
         places = active_params(function, call.args, active)
         if CUSTOM_GRADIENT in function.attrs:
             able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
-            own = self.module.get_global_var(function.attrs[CUSTOM_GRADIENT])
-            return _by_pullback(builder, binding, call, own, places, able)
+            own = function.attrs[CUSTOM_GRADIENT]
+            whole = None, self.module.get_global_var(own)
+            ready, rest = self._linearized(own) if nested else whole
+            return _by_pullback(builder, binding, call, rest, places, able, ready)
         if is_recursive(self.module, call.op.name):
             pullback = self._pullback(call.op.name, tuple(places))
             return _by_pullback(builder, binding, call, pullback, places, places)
@@ -217,6 +229,21 @@ class Differentiator:
             )
         return self.calls[key]
 
+    def _linearized(self, name: str) -> tuple[GlobalVar | None, GlobalVar]:
+        """The function that gives what a rule needs of the arguments, if any, and what is left."""
+        if name not in self.rules:
+            rule = self.module[name]
+            parts = linearized(rule) if rule.attrs.get(LINEARIZED) else None
+            self.rules[name] = (
+                (None, self.module.get_global_var(name))
+                if parts is None
+                else (
+                    self._added(f"{name}_ready", parts.ready),
+                    self._added(f"{name}_rest", parts.rest),
+                )
+            )
+        return self.rules[name]
+
     def _added(self, name: str, function: Function) -> GlobalVar:
         unique = Names([*self.module]).unique(name)
         self.module = self.module.with_function(unique, function)
@@ -230,12 +257,18 @@ def _by_pullback(
     pullback: GlobalVar,
     places: Sequence[int],
     able: Sequence[int],
+    ready: GlobalVar | None = None,
 ) -> Reverse:
-    """The call as it is; the reverse calls a function that gives the gradients at `able`."""
+    """The call as it is; the reverse calls a function that gives the gradients at `able`.
+
+    What a function `ready` gives of the arguments, that one is given beside them.
+    """
     builder.emit_binding(binding)
+    name = f"{binding.var.name}_ready"
+    saved = () if ready is None else (builder.emit(Call(ready, call.args), name),)
 
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-        back = Call(pullback, (*call.args, cotangent))
+        back = Call(pullback, (*call.args, *saved, cotangent))
         result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
         for place in places:
             adjoint.distribute(call.args[place], TupleGetItem(result, able.index(place)))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, Names
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, LINEARIZED
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -16,6 +16,7 @@ from relaxjax.ops.lax import (
     JaxSymbols,
     OwnRule,
     UnsupportedPrimitiveError,
+    has_own_tangent,
     read_jaxpr,
     standing_for,
     type_of,
@@ -112,6 +113,8 @@ class OwnRules:
         own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
         pullback = self._function(programs.pullback, inputs, Tuple, own_rule, programs.around)
+        if has_own_tangent(eqn):
+            pullback = pullback.with_attr(LINEARIZED, True)
         rules = {CUSTOM_GRADIENT: pullback}
         if programs.tangent is not None:
             rules[CUSTOM_JVP] = self._function(

@@ -8,6 +8,9 @@ from .walk import global_vars
 
 # The attributes of a function that name the functions of the module that are its derivatives.
 CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
+# The attribute of such a gradient that is one by tangents: what of it needs no adjoint is computed
+# on the way forth.
+LINEARIZED = "linearized"
 
 
 def own_derivatives(function: Function) -> list[str]:
