@@ -8,7 +8,7 @@ from .builder import BlockBuilder
 from .dataflow import without_dataflow
 from .dims import Dim, SymbolicVar
 from .expand import expand_bindings
-from .expr import Call, Expr, GlobalVar, Var
+from .expr import Call, DataflowVar, Expr, GlobalVar, Var
 from .function import (
     Binding,
     BindingBlock,
@@ -134,7 +134,8 @@ def open_calls(function: Function, callee: Callable[[Call], Function | None]) ->
         if body is None:
             return None
         assert isinstance(binding.value, Call)
-        return _ending_in_value(opened(body, binding.value.args))
+        seq = opened(body, binding.value.args)
+        return _ending_in_value(seq, builder.current_block_is_dataflow())
 
     inlined = rewrite(expand_bindings(without_dataflow(function, too_narrow), rule), _tidy)
     assert isinstance(inlined, Function)
@@ -152,13 +153,18 @@ def _fits_dataflow(seq: SeqExpr) -> bool:
     return not any(isinstance(value, If) for value in values) and all(map(is_pure_call, calls))
 
 
-def _ending_in_value(seq: SeqExpr) -> SeqExpr:
-    """A sequence whose result is the value of its last variable, where nothing else uses that."""
+def _ending_in_value(seq: SeqExpr, in_dataflow: bool) -> SeqExpr:
+    """A sequence whose result is the value of its last variable, where nothing else uses that.
+
+    What only a dataflow block sees is no value outside of one.
+    """
     if not seq.blocks or not seq.blocks[-1].bindings or not isinstance(seq.body, Var):
         return seq
     *others, last = seq.blocks
     *bindings, result = last.bindings
     if result.var is not seq.body or not isinstance(result, VarBinding) or uses(seq)[seq.body] > 1:
+        return seq
+    if not in_dataflow and any(isinstance(var, DataflowVar) for var in free_vars(result.value)):
         return seq
     blocks = (*others, replace(last, bindings=tuple(bindings))) if bindings else tuple(others)
     return replace(seq, blocks=blocks, body=result.value, ty=None)

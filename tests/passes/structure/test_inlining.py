@@ -107,6 +107,36 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
     )
 
 
+def test_a_dataflow_block_stays_whole_where_its_call_stands_in_none() -> None:
+    check_rewrite(
+        InlinePrivateFunctions(),
+        """
+@R.function(private=True)
+def helper(x: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        a = R.exp(x)
+        b = R.multiply(a, a)
+        R.output(b)
+    return b
+
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    y = Module.helper(x)
+    return R.sin(y)
+""",
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        a = R.exp(x)
+        b = R.multiply(a, a)
+        R.output(b)
+    y = b
+    return R.sin(y)
+""",
+    )
+
+
 def test_recursion_stays() -> None:
     text = """
 @R.function(private=True)
