@@ -56,20 +56,45 @@ def _sequence(seq: SeqExpr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) ->
     names, tuples = dict(names), dict(tuples)
     blocks = []
     for block in seq.blocks:
-        block = _with_promoted_outputs(block)
-        bindings: list[Binding] = []
-        for binding in block.bindings:
-            changed = replace(binding, value=_value(binding.value, names, tuples))
-            alias = _alias(changed, tuples)
-            if alias is None or (_is_output(changed, block) and _is_hidden(alias)):
-                bindings.append(changed)
-                if isinstance(changed.value, Tuple):
-                    tuples[changed.var] = changed.value
-            else:
-                names[changed.var] = alias
-        blocks.append(replace(block, bindings=kept(block.bindings, bindings)))
+        plain = _without_aliases(block, names, tuples)
+        while (promoted := _with_promoted_outputs(plain)) is not plain:
+            plain = _without_aliases(promoted, names, tuples)
+        tuples |= {b.var: _visible(b) for b in plain.bindings if isinstance(b.value, Tuple)}
+        blocks.append(plain)
     tidy = kept(seq.blocks, tidy_blocks(tuple(blocks)))
     return replace(seq, blocks=tidy, body=substitute(seq.body, names))
+
+
+def _without_aliases(
+    block: BindingBlock, names: dict[Var, Expr], tuples: dict[Var, Tuple]
+) -> BindingBlock:
+    """A block with `names` put in their places, and those that it gives itself; tuples are known.
+
+    An output that is another name of what only the block sees stays.
+    """
+    bindings: list[Binding] = []
+    for binding in block.bindings:
+        changed = replace(binding, value=_value(binding.value, names, tuples))
+        alias = _alias(changed, tuples)
+        if alias is not None and not (_is_output(changed, block) and _is_hidden(alias)):
+            names[changed.var] = alias
+            continue
+        if alias is not None and isinstance(changed, VarBinding):
+            changed = replace(changed, value=alias)
+        bindings.append(changed)
+        if isinstance(changed.value, Tuple):
+            tuples[changed.var] = changed.value
+    return replace(block, bindings=kept(block.bindings, bindings))
+
+
+def _visible(binding: Binding) -> Tuple:
+    """A tuple as what comes after its block knows it: fields that are hidden are taken from it."""
+    assert isinstance(binding.value, Tuple)
+    fields = tuple(
+        TupleGetItem(binding.var, index) if _is_hidden(field) else field
+        for index, field in enumerate(binding.value.fields)
+    )
+    return Tuple(fields)
 
 
 def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Expr:

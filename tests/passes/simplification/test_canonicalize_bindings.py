@@ -44,6 +44,28 @@ CASES = {
         ),
         "with R.dataflow():\n    p = R.exp(x)\n    R.output(p)\nreturn (p, p)",
     ),
+    "an output takes the place of what it takes from a tuple": (
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    t = (a, x)\n    b = t[0]\n    out = b\n"
+            "    u = R.sin(out)\n    R.output(out, u)\n"
+            "return (out, u)"
+        ),
+        (
+            "with R.dataflow():\n    out = R.exp(x)\n    t = (out, x)\n    u = R.sin(out)\n"
+            "    R.output(out, u)\n"
+            "return (out, u)"
+        ),
+    ),
+    "what only a block sees is taken from the tuple that it is in": (
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    t = (a, x)\n    R.output(t)\n"
+            "b = t[0]\nc = R.add(b, t[1])\nreturn c"
+        ),
+        (
+            "with R.dataflow():\n    a = R.exp(x)\n    t = (a, x)\n    R.output(t)\n"
+            "b = t[0]\nc = R.add(b, x)\nreturn c"
+        ),
+    ),
     "an output that names a parameter goes": (
         "with R.dataflow():\n    out = x\n    R.output(out)\nreturn out",
         "return x",
