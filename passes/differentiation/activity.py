@@ -106,6 +106,12 @@ class _Obstacles:
                 return
             case Call(op=GlobalVar() as callee) as call:
                 self.call(binding, callee, call, active)
+            case Call(op=Var() as callee):
+                self.report(
+                    binding,
+                    f"the call of `{callee}`, which is known only where the program runs: "
+                    "differentiate before LambdaLift, or call a function of the module",
+                )
             case Call(op=callee):
                 self.report(binding, f"the call of `{callee}`")
             case If() as choice:

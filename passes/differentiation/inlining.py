@@ -30,9 +30,9 @@ Closures = dict[Var, Function]
 def inline_closures(function: Function) -> Function:
     """`function` with what its closures do in the place of their calls, in branches too.
 
-    A closure that calls itself is left alone. Loops, branches that are operators, and folds by a
-    closure take the form in which they are differentiated. The blocks of a function that changes
-    are joined.
+    A closure that calls itself is left alone. Loops, branches and closures that are operators, and
+    folds by a closure take the form in which they are differentiated. The blocks of a function that
+    changes are joined.
     """
     values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
     if not any(isinstance(value, Function) or _form(value, {}) is not None for value in values):
@@ -65,6 +65,9 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
             body = opened(closures[value.op], value.args)
             yield from _bindings(body, closures)
             yield VarBinding(binding.var, body.body, span=binding.span)
+        elif isinstance(form, Function):
+            closures[binding.var] = form
+            yield binding
         elif form is not None:
             yield from _bindings(_spelt_out(binding, form), closures)
         else:
@@ -89,14 +92,15 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
 
 
 def _form(value: Expr, closures: Closures) -> Expr | None:
-    """The form in which a loop, a choice or a fold is differentiated, if not as it is."""
+    """The form in which an operator of functions is differentiated, if not as it is."""
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return None
     facts = value.op.facts
     folded = value.args[0] if facts.get("fold") else None
     if isinstance(folded, Var) and folded in closures:
         return fold_to_differentiate(value, closures[folded])
-    if not (facts.get("loop") or facts.get("branches")) or value.op.training_form is None:
+    spelt = any(facts.get(fact) for fact in ("loop", "branches", "higher_order"))
+    if not spelt or value.op.training_form is None:
         return None
     return value.op.training_form(*value.args, **value.attrs)
 

@@ -39,7 +39,7 @@ class Pusher:
 
     def function(self, function: Function, places: tuple[int, ...]) -> Function:
         """`function` of its parameters and of tangents of those at `places`."""
-        whole = inline_closures(remove_all_unused(function))
+        whole = remove_all_unused(inline_closures(function))
         flat = is_flat(whole)
         copy, _ = renew(whole, visible=not flat)
         names = Names([var.name for var in all_vars(copy)])
@@ -147,7 +147,7 @@ class Pusher:
         body, init, xs = call.args
         function = self.functions[body]
         if isinstance(body, GlobalVar):  # a closure was inlined with the function around it
-            function = inline_closures(function)
+            function = remove_all_unused(inline_closures(function))
         step = builder.emit(self.step(function, tangents), f"{binding.var.name}_step")
         start, stacks = (
             builder.normalize_leaf(Tuple((arg, _whole(arg, tangents)))) for arg in (init, xs)

@@ -208,9 +208,14 @@ def for_training(mod: IRModule, names: Sequence[str]) -> IRModule:
 def has_training_form(function: Function) -> bool:
     """Whether a function calls operators that behave differently in training."""
     return any(
-        isinstance(expr, Call) and isinstance(expr.op, Op) and expr.op.training_form is not None
+        isinstance(expr, Call) and isinstance(expr.op, Op) and _is_mutated(expr.op)
         for expr in post_order(function)
     )
+
+
+def _is_mutated(op: Op) -> bool:
+    """Whether an operator has another form in training; closures have one for Gradient only."""
+    return op.training_form is not None and not op.facts.get("higher_order")
 
 
 def _mutated(mod: IRModule, names: Sequence[str]) -> IRModule:
@@ -223,8 +228,9 @@ def _decomposed(mod: IRModule, names: Sequence[str]) -> IRModule:
 
 
 def _training_form(call: Call) -> Expr | None:
-    if not isinstance(call.op, Op) or call.op.training_form is None or takes_key(call):
+    if not isinstance(call.op, Op) or not _is_mutated(call.op) or takes_key(call):
         return None
+    assert call.op.training_form is not None
     args, attrs = arguments(call)
     return call.op.training_form(*args, **attrs)
 

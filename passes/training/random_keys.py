@@ -30,6 +30,7 @@ def with_keys(mod: IRModule, names: Iterable[str]) -> IRModule:
     named = set(names)
     keyed = {name: _keyed_var(mod, name) for name in _drawing(mod, named)}
     _check_own_derivatives(mod, keyed)
+    _check_calls(mod, keyed)
     changes = {name: _with_key(mod, name, name in named, keyed) for name in keyed}
     return mod.with_functions(changes) if changes else mod
 
@@ -45,6 +46,19 @@ def _check_own_derivatives(mod: IRModule, keyed: Container[str]) -> None:
                 f"derivative of `{name}`'s own, which knows nothing of a key: draw the numbers "
                 "outside, and let both take them as a parameter"
             )
+
+
+def _check_calls(mod: IRModule, keyed: Container[str]) -> None:
+    """A function that is a value, as what LambdaLift makes of closures, is handed no key."""
+    for function in mod.relax_functions().values():
+        for call in (expr for expr in post_order(function) if isinstance(expr, Call)):
+            passed = [v.name for v in call.args if isinstance(v, GlobalVar) and v.name in keyed]
+            if passed:
+                raise ValueError(
+                    f"`{passed[0]}` draws random numbers in training, and is handed to {call.op} "
+                    "as a value, which gives it no key: apply LambdaLift after the passes for "
+                    "training, or let a closure call it"
+                )
 
 
 def draws(function: Function) -> bool:

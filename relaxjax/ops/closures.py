@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from typing import Any
 
-from relaxjax.ir.expr import Expr, GlobalVar
+from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
+from relaxjax.ir.infer import unify
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType, ObjectType, TupleType, Type
+from relaxjax.ir.walk import definable_symbols, substitute_type
 
 from .cost_rules import UNKNOWN, VIEWS
 from .declare import OpError, op
@@ -22,7 +26,51 @@ def _make_closure(func: Any, args: Any) -> Callable[..., Any]:
     return lambda *first: func(*first, *args)
 
 
-@op("relax.make_closure", layout=OPAQUE, lower=_make_closure, **_RULES, cost=VIEWS)
+def _as_function(func: Expr, args: Expr) -> Expr | None:
+    """The closure written out, as it is differentiated: a function that calls `func`."""
+    ty = func.ty
+    if not isinstance(ty, FuncType) or ty.params is None or not isinstance(args.ty, TupleType):
+        return None
+    first = len(ty.params) - len(args.ty.fields)
+    known: dict[SymbolicVar, Dim] = {
+        symbol: SymbolicVar(symbol.name)
+        for param in ty.params[:first]
+        for symbol in definable_symbols(param)
+    }
+    for param, given in zip(ty.params[first:], args.ty.fields, strict=True):
+        own: dict[SymbolicVar, Dim] = {}
+        unify(param, given, own)
+        known |= own
+    params = [
+        Var(f"arg{index}", substitute_type(param, known))
+        for index, param in enumerate(ty.params[:first])
+    ]
+    builder = BlockBuilder()
+    with builder.scope(taken=[param.name for param in params]):
+        body = builder.sequence(builder.emit(Call(func, (*params, *_fields(args))), "result"))
+    return make_function(params, body, pure=ty.pure)
+
+
+def _fields(args: Expr) -> tuple[Expr, ...]:
+    assert isinstance(args.ty, TupleType)
+    if isinstance(args, Tuple):
+        return args.fields
+    return tuple(TupleGetItem(args, index) for index in range(len(args.ty.fields)))
+
+
+def _as_call(closure: Expr, args: Expr) -> Expr | None:
+    """The call of a closure that is written out."""
+    return Call(closure, _fields(args)) if isinstance(closure, Var) else None
+
+
+@op(
+    "relax.make_closure",
+    layout=OPAQUE,
+    lower=_make_closure,
+    training_form=_as_function,
+    **_RULES,
+    cost=VIEWS,
+)
 def make_closure(func: Expr, args: TupleType) -> ObjectType:
     """`func` with its last arguments given: calling it later takes the others."""
     if not isinstance(func, GlobalVar) and not isinstance(func.ty, FuncType | ObjectType):
@@ -44,6 +92,7 @@ def _invoke(name: str, pure: bool) -> Op:
         name,
         layout=OPAQUE,
         lower=lambda closure, args: closure(*args),
+        training_form=_as_call,
         pure=pure,
         cost=UNKNOWN,
         **_RULES,

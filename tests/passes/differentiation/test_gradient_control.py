@@ -10,6 +10,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
+from relaxjax.passes import Jvp, LambdaLift
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
 
@@ -441,6 +442,57 @@ def test_a_target_with_a_cotangent_must_be_of_floats() -> None:
     )
     with pytest.raises(GradientError, match="a target with a cotangent must be a tensor of float"):
         Gradient("main", cotangent=True)(module)
+
+
+LIFTED = parse(
+    """
+    @R.function
+    def main(
+        x: R.Tensor(("n",), "float32"),
+        w: R.Tensor(("n",), "float32"),
+        k: R.Tensor(("m",), "float32"),
+    ):
+        n, m = T.int64(), T.int64()
+        around = (w, k)
+        @R.function
+        def scale(y: R.Tensor((n,), "float32"), z: R.Tensor(("j",), "float32")):
+            j = T.int64()
+            a = R.multiply(R.multiply(y, around[0]), R.sum(around[1]))
+            return (a, R.exp(z))
+        a = scale(x, k)
+        if R.greater(R.sum(x), R.const(4.0, "float32")):
+            b = scale(a[0], x)
+            c = R.multiply(b[0], b[1])
+        else:
+            c = R.add(w, a[0])
+        return R.sum(c)
+"""
+)
+
+
+@pytest.mark.parametrize("offset", [0, 3])
+def test_closures_have_gradients_once_they_are_lifted(offset: int) -> None:
+    args = array(3, seed=1) + offset, array(3, seed=2), array(2, seed=3)
+    lifted = LambdaLift()(LIFTED)
+    assert "R.make_closure" in str(lifted["main"])
+    check(lifted, *args)
+    expected = to_jax(Jvp("main")(LIFTED), "main_jvp")(*args, *args)
+    found = to_jax(Jvp("main")(lifted), "main_jvp")(*args, *args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)
+
+
+def test_a_lifted_closure_that_only_its_caller_knows_is_an_obstacle() -> None:
+    lifted = parse(
+        """
+    @R.function
+    def main(x: R.Tensor((3,), "float32"), f: R.Object):
+        y = R.invoke_pure_closure(f, (x,), ty_args=(R.Tensor((3,), "float32"),))
+        return R.sum(y)
+"""
+    )
+    match = "`y`: the call of `f`, which is known only where the program runs: differentiate before"
+    with pytest.raises(GradientError, match=match):
+        Gradient("main")(lifted)
 
 
 def test_a_closure_may_use_a_variable_of_the_symbolic_shape_of_its_parameter() -> None:

@@ -12,7 +12,12 @@ from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.optim import SGD
-from relaxjax.passes import DecomposeOpsForTraining, MutateOpsForTraining, SetupTrainer
+from relaxjax.passes import (
+    DecomposeOpsForTraining,
+    LambdaLift,
+    MutateOpsForTraining,
+    SetupTrainer,
+)
 from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
@@ -215,3 +220,20 @@ class Module:
     )
     with pytest.raises(ValueError, match=message):
         DecomposeOpsForTraining()(module)
+
+
+def test_a_function_that_is_a_value_is_given_no_key() -> None:
+    mod = parse("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((4,), "float32")):
+        @R.function
+        def thinned(y: R.Tensor((4,), "float32")):
+            return R.multiply(R.nn.dropout(y, rate=0.5)[0], x)
+        return thinned(x)
+""")
+    assert len(MutateOpsForTraining()(mod)["main"].params) == 2
+    match = "`main_thinned` draws random numbers in training, and is handed to relax.make_closure"
+    with pytest.raises(ValueError, match=match):
+        MutateOpsForTraining()(LambdaLift()(mod))
