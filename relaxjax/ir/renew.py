@@ -34,11 +34,13 @@ def substitute_symbols(expr: Expr, mapping: Mapping[SymbolicVar, Dim]) -> Expr:
 def renew(function: Function, visible: bool = False) -> tuple[Function, dict[Var, Var]]:
     """A copy of `function` that shares no variable with it; the new variable for each old one.
 
-    Where `visible` is set, its dataflow variables become ordinary ones.
+    Variables from outside stay, whatever their types call dimensions of their own. Where `visible`
+    is set, its dataflow variables become ordinary ones.
     """
     defined = bound_vars(function)
     fresh = {symbol: SymbolicVar(symbol.name) for symbol in _own_symbols(function)}
     renewal = Renewal(fresh, frozenset(defined), visible)
+    renewal.renewed.update({var: var for var in free_vars(function)})
     copy = renewal.expr(function)
     assert isinstance(copy, Function)
     return copy, {var: renewal.var(var) for var in defined}

@@ -189,6 +189,24 @@ def test_random_programs_give_the_same_in_the_other_style(program: Program) -> N
     np.testing.assert_equal(found, expected)
 
 
+def test_continuations_of_a_symbolic_shape_are_evaluated() -> None:
+    """A closure's own copy leaves the function alone that it has from around it."""
+    mod = parse_functions("""
+@R.function(private=True)
+def helper(x: R.Tensor(("n", 3), "float32")):
+    return R.exp(x)
+
+@R.function
+def main(x: R.Tensor(("n", 3), "float32")):
+    y = Module.helper(x)
+    return R.sin(y)
+""")
+    mod = PartialEvaluate()(ToCPS()(mod))
+    well_formed(mod)
+    text = str(mod["main_cps"].script(show_all_types=False))
+    assert "gv_1 = R.sin(gv)\n    answer1 = k(gv_1)" in text
+
+
 def test_closures_and_known_choices_are_evaluated() -> None:
     check_rewrite(
         PartialEvaluate(),
