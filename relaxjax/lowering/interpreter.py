@@ -39,6 +39,7 @@ from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.packed import packed_function
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
+from .open_sizes import check_sizes
 from .own_rules import with_own_rules
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
@@ -171,6 +172,8 @@ class Interpreter:
         is_primitive = op.name.startswith("lax.")
         value = self.operand if is_primitive else self.value
         args = [None if arg is None else value(arg, frame) for arg in given]
+        if not is_primitive:
+            check_sizes(call, given, args)
         scope = nullcontext() if is_primitive else jax.named_scope(op.name)
         with scope, _dtypes_of(call, args):
             return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))

@@ -73,7 +73,7 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(3)),
-            "`targets` must have shape (2) beside `predictions` of shape (2, 3), found (3)",
+            "(2) beside `predictions` of shape (2, 3), whose classes are along axis 1, found (3)",
         ),
         (
             lambda: nn("nll_loss", t(2, 3), i(2), t(3, 1)),

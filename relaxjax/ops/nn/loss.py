@@ -197,7 +197,8 @@ def _losses_dims(predictions: TensorType, targets: TensorType) -> Sequence[Dim] 
     if targets.dims is not None and any(map(can_prove_different, samples, targets.dims)):
         raise OpError(
             f"`targets` must have shape {dims_text(samples)} beside `predictions` of shape "
-            f"{dims_text(predictions.dims)}, found {dims_text(targets.dims)}"
+            f"{dims_text(predictions.dims)}, whose classes are along axis "
+            f"{class_axis(predictions)}, found {dims_text(targets.dims)}"
         )
     return samples
 

@@ -1,0 +1,69 @@
+"""What types leave open of an operator's arguments is checked where it is computed."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from parsing import parse_functions
+
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.ops import OpError
+from relaxjax.passes import Gradient, LegalizeOps
+
+X = np.ones((4, 3), "float32")
+ONE, LABELS = np.zeros(1, "int32"), np.ones((1, 3), "float32")
+IMAGES, GRID = np.ones((2, 3, 4, 5), "float32"), np.zeros((2, 4, 2, 3), "float32")
+
+
+def program(value: str, x: str, y: str) -> IRModule:
+    return parse_functions(f"""
+        @R.function
+        def main(x: {x}, y: {y}):
+            with R.dataflow():
+                loss = {value}
+                R.output(loss)
+            return loss
+    """)
+
+
+TARGETS = r"`targets` must have shape \(4\) beside `predictions` of shape \(4, 3\), .* found \(1\)"
+LOSSES = {
+    "R.nn.nll_loss(x, y)": (ONE, TARGETS),
+    "R.nn.softmax_nll_loss(x, y)": (ONE, TARGETS),
+    "R.nn.cross_entropy_with_logits(x, y)": (LABELS, r"found \(4, 3\) and \(1, 3\)"),
+}
+
+
+@pytest.mark.parametrize("sizes", ['("m",)', "ndim=1"])
+@pytest.mark.parametrize("function", ["main", "main_adjoint"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_target_is_not_repeated_for_every_sample(loss: str, function: str, sizes: str) -> None:
+    """JAX would, and its weight would count once."""
+    targets, message = LOSSES[loss]
+    if targets is LABELS:
+        sizes = sizes.replace('("m",)', '("m", 3)').replace("1", "2")
+    y = f'R.Tensor({sizes}, dtype="{targets.dtype}")'
+    mod = program(loss, 'R.Tensor(("n", 3), "float32")', y)
+    adjoint = Gradient("main", ["x"])(mod)
+    for given in (adjoint, LegalizeOps()(adjoint)):
+        with pytest.raises(OpError, match=message):
+            to_jax(given, function)(X, targets)
+
+
+def test_what_is_too_long_is_not_passed_over() -> None:
+    mod = program(
+        'R.sum(R.image.grid_sample(x, y, layout="NCHW"))',
+        'R.Tensor((2, 3, 4, 5), "float32")',
+        'R.Tensor((2, "m", 2, 3), "float32")',
+    )
+    assert to_jax(mod, "main")(IMAGES, GRID[:, :2]).shape == ()
+    with pytest.raises(OpError, match=r"`grid` must have shape .*, found 4 for its second dim"):
+        to_jax(mod, "main")(IMAGES, GRID)
+
+
+def test_what_fits_is_computed_whatever_its_type_leaves_open() -> None:
+    value = 'R.sum(R.nn.nll_loss(x, y, reduction="none"))'
+    mod = program(value, 'R.Tensor(ndim=2, dtype="float32")', 'R.Tensor(dtype="int32")')
+    found: Any = to_jax(mod, "main")(X, np.zeros(4, "int32"))
+    assert float(found) == -4.0
