@@ -331,7 +331,11 @@ def _counts(mod: IRModule) -> _Counts:
     """How many inputs and parameters the backbone has; a module must say so."""
     well_formed(mod)
     if BACKBONE not in mod:
-        raise ValueError(f"SetupTrainer: the module has no function `{BACKBONE}`")
+        there = ", ".join(f"`{name}`" for name in mod.relax_functions())
+        raise ValueError(
+            f"SetupTrainer: the module has no function `{BACKBONE}`, but {there or 'none'}. Name "
+            'the model so: IRModule({"backbone": model.with_attr("global_symbol", "backbone")})'
+        )
     params, states = _count(mod, "param_num"), _count(mod, "state_num")
     backbone = mod[BACKBONE]
     given = len(backbone.params)

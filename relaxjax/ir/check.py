@@ -77,7 +77,8 @@ class _Checker(Visibility):
         self.coming = frozenset(bound_vars(function))
         symbol = function.global_symbol
         if self.module is not None and symbol not in (None, name):
-            self.fault(2, f"the function `{name}` has the `global_symbol` {symbol!r}")
+            mend = f'give the module its `with_attr("global_symbol", "{name}")`'
+            self.fault(2, f"the function `{name}` has the `global_symbol` {symbol!r}: {mend}")
         self.function(function)
 
     def function(self, function: Function) -> None:

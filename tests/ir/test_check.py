@@ -141,7 +141,12 @@ def test_a_function_that_is_called_must_be_in_the_module() -> None:
 
 def test_a_public_function_is_known_by_its_name() -> None:
     named = function(attrs={"global_symbol": "g"})
-    assert found(IRModule({"f": named})) == [(2, "the function `f` has the `global_symbol` 'g'")]
+    message = (
+        "the function `f` has the `global_symbol` 'g': "
+        'give the module its `with_attr("global_symbol", "f")`'
+    )
+    assert found(IRModule({"f": named})) == [(2, message)]
+    assert faults(IRModule({"f": named.with_attr("global_symbol", "f")})) == []
     assert faults(IRModule({"g": named})) == []
     assert faults(named) == []
 

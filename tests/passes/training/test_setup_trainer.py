@@ -168,7 +168,11 @@ class Module:
     [
         (
             IRModule(attrs={"param_num": 0, "state_num": 0}),
-            "SetupTrainer: the module has no function `backbone`",
+            "SetupTrainer: the module has no function `backbone`, but none. Name the model so",
+        ),
+        (
+            IRModule({"forward": backbone()["backbone"].with_attr("global_symbol", "forward")}),
+            r"no function `backbone`, but `forward`. .*with_attr\(.global_symbol., .backbone.\)",
         ),
         (backbone('{"state_num": 0}'), "must state `param_num` as an attribute.*found None"),
         (backbone('{"param_num": 2}'), "must state `state_num` as an attribute.*found None"),
