@@ -39,7 +39,14 @@ from .product_laws import (
     sum_of_stacked_products,
     transposed_product,
 )
-from .shape_laws import broadcast_away, permuted, reshaped, sum_of_broadcast, sum_of_repeats
+from .shape_laws import (
+    broadcast_away,
+    permuted,
+    reshaped,
+    reshaped_as_in_jax,
+    sum_of_broadcast,
+    sum_of_repeats,
+)
 from .sum_laws import factor_of_sum
 
 # Those on tensors that one number fills.
@@ -66,6 +73,7 @@ LAWS: Sequence[Law] = (
     numbers_together,
     permuted,
     reshaped,
+    reshaped_as_in_jax,
     broadcast_away,
     sum_of_repeats,
     sum_of_filled,

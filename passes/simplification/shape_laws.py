@@ -42,6 +42,27 @@ def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
+def reshaped_as_in_jax(call: Call, op: Op, known: Definitions) -> Expr | None:
+    """The same of JAX's reshape; and to sum over axes of length 1 is to reshape.
+
+    So the gradient of what is added to each row, such as a bias, is one sum and no more.
+    """
+    if op.name not in ("lax.reshape", "lax.reduce_sum") or not isinstance(call.ty, TensorType):
+        return None
+    x, dims = call.args[0], call.ty.dims
+    if not isinstance(x.ty, TensorType) or x.ty.dims is None or dims is None:
+        return None
+    if op.name == "lax.reduce_sum" and any(x.ty.dims[axis] != 1 for axis in call.attrs["axes"]):
+        return None
+    inner = known.call(x, "lax.reshape")
+    source = x if inner is None else inner.args[0]
+    if same_type(source, call):
+        return source
+    if op.name == "lax.reshape" and inner is None:
+        return None
+    return get_op("lax.reshape")(source, new_sizes=list(dims))
+
+
 def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
     """Nothing is broadcast or summed to the shape that it has; one broadcast serves for two."""
     if op.name not in ("relax.broadcast_to", "relax.collapse_sum_to", "relax.collapse_sum_like"):

@@ -98,6 +98,18 @@ CASES = {
         ("R.reshape(R.reshape(x, (6,)), (3, 2))", "R.reshape(x, (3, 2))"),
         ("R.squeeze(R.expand_dims(x, 0), 0)", "x"),
     ],
+    "reshaped_as_in_jax": [
+        ("L.reshape(x, new_sizes=[2, 3])", "x"),
+        (
+            "L.reshape(L.reshape(x, new_sizes=[6]), new_sizes=[3, 2])",
+            "L.reshape(x, new_sizes=[3, 2])",
+        ),
+        ("L.reduce_sum(L.reshape(v, new_sizes=[1, 3]), axes=[0])", "v"),
+        (
+            "L.reduce_sum(L.reshape(x, new_sizes=[1, 3, 1, 2]), axes=[0, 2])",
+            "L.reshape(x, new_sizes=[3, 2])",
+        ),
+    ],
     "broadcast_away": [
         ("R.broadcast_to(x, (2, 3))", "x"),
         ("R.collapse_sum_to(x, (2, 3))", "x"),
@@ -288,6 +300,7 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.add(v, R.zeros((2, 3), 'float32'))",
         "R.multiply(v, x)",
         "R.reshape(R.permute_dims(x), (6,))",
+        "L.reduce_sum(L.reshape(x, new_sizes=[3, 1, 2]), axes=[0, 1])",
         "R.astype(x, 'float16')",
         "R.exp(R.log(x))",
         "R.matmul(x, R.eye(3, k=1))",
