@@ -23,7 +23,7 @@ def MutateOpsForTraining(mod: IRModule) -> IRModule:
 
     A function that calls an operator which draws random numbers in training, such as dropout, takes
     a random key as a last parameter more, and returns a new one as its last result; so does every
-    function that calls it.
+    function that calls it. Each call draws other numbers, and each step of a loop by R.scan.
 
     Before:
 

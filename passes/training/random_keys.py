@@ -6,15 +6,15 @@ from itertools import count
 
 from relaxjax.ir.builder import Names, make_function
 from relaxjax.ir.derivatives import own_derivatives
-from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import FuncType, ObjectType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, global_vars, post_order
+
+from .drawing import folded, with_keys_of_calls
 
 KEY = TensorType((), "key<fry>")
 
@@ -24,8 +24,8 @@ def with_keys(mod: IRModule, names: Iterable[str]) -> IRModule:
 
     Such a function takes a random key more, as its last parameter, and returns a new one after its
     results, unless it is private; whoever calls it does so too, and hands on a key. Each call draws
-    with a key of its own, made of that one and the number of the call. Where nothing draws, the
-    result is the very module.
+    with a key of its own, made of that one and the number of the call, and of a loop's step. Where
+    nothing draws, the result is the very module.
     """
     named = set(names)
     keyed = {name: _keyed_var(mod, name) for name in _drawing(mod, named)}
@@ -94,20 +94,22 @@ def _with_key(mod: IRModule, name: str, is_named: bool, keyed: dict[str, GlobalV
     function = mod[name]
     key, numbers = _key_for(function), count()
 
-    def expansion(call: Call) -> Expr | None:
-        if isinstance(call.op, GlobalVar) and call.op.name in keyed:
-            return _called(mod, call, keyed[call.op.name], _folded(key, next(numbers)))
-        if not is_named or not takes_key(call):
-            return None
+    def draws(call: Call) -> bool:
+        calls_keyed = isinstance(call.op, GlobalVar) and call.op.name in keyed
+        return calls_keyed or (is_named and takes_key(call))
+
+    def drawn(call: Call, own: Expr) -> Expr | None:
+        if isinstance(call.op, GlobalVar):
+            return _called(mod, call, keyed[call.op.name], own)
         assert isinstance(call.op, Op)
         assert call.op.training_form is not None
         args, attrs = arguments(call)
-        return call.op.training_form(*args, **attrs, key=_folded(key, next(numbers)))
+        return call.op.training_form(*args, **attrs, key=own)
 
-    drawing = expand_calls(function, expansion)
+    drawing = with_keys_of_calls(function, key, numbers, draws, drawn)
     if _is_private(function):
         return replace(drawing, params=(*drawing.params, key))
-    return _returning(drawing, key, _folded(key, next(numbers)))
+    return _returning(drawing, key, folded(key, next(numbers)))
 
 
 def _called(mod: IRModule, call: Call, callee: GlobalVar, key: Expr) -> Expr:
@@ -135,10 +137,6 @@ def takes_key(call: Call) -> bool:
 def _key_for(function: Function) -> Var:
     taken = [var.name for var in (*all_vars(function), *function.params)]
     return Var(Names(taken).unique("key"), KEY)
-
-
-def _folded(key: Var, number: int) -> Expr:
-    return get_op("relax.random.fold_in")(key, number)
 
 
 def _returning(function: Function, key: Var, new_key: Expr) -> Function:
