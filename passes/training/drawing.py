@@ -1,4 +1,4 @@
-"""Keys for what draws random numbers: others for each call of a closure, and each step of a loop."""
+"""Keys for what draws random numbers: others for each call of a closure and each step of a loop."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
