@@ -16,8 +16,10 @@ if not BENCHMARKS.exists():
     pytest.skip("there is no checkout around these tests", allow_module_level=True)
 sys.path.append(str(BENCHMARKS))
 
+import drop_in  # noqa: E402  # found by the path above
 import suite  # noqa: E402  # found by the path above
 from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # found by the path above
+from jax_losses import LOSSES, Draws  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast, large_resnet  # noqa: E402  # found by the path above
 from suite_report import (  # noqa: E402  # found by the path above
@@ -72,6 +74,13 @@ def assert_close(model: WholeModel, loss: Any, gradients: Any, is_plain: bool = 
 def test_our_gradients_of_a_model_are_those_of_plain_jax(name: str) -> None:
     model = TINY[name]()
     assert_close(model, *computed(by_us()(model), (*model.params, *model.inputs)))
+
+
+@pytest.mark.parametrize("name", ["normalizing flow", "policy by PPO", "speech by CTC"])
+def test_losses_in_jax_are_measured_by_gradients_of_which_both_say_the_same(name: str) -> None:
+    found = drop_in.ratios(LOSSES[name](Draws()), rounds=1)
+    assert len(found) == 4
+    assert all(np.isfinite(ratio) and ratio > 0 for ratio in found)
 
 
 @pytest.mark.parametrize("name", ["U-Net", "GPT of 8 layers"])
