@@ -80,7 +80,8 @@ class Differentiator:
     ) -> Forward:
         """Emit the forward bindings, and find how to go back through them.
 
-        Of those that are `nested` in a loop, a branch or a function, no others are at hand then.
+        What `nested` ones compute, in a loop, a branch or a function, is then at hand only if it
+        is kept.
         """
         forward = Forward(unmarked, active)
         self.functions |= local_functions(unmarked.bindings)
@@ -180,8 +181,8 @@ class Differentiator:
         if CUSTOM_GRADIENT in function.attrs:
             able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
             own = function.attrs[CUSTOM_GRADIENT]
-            whole = None, self.module.get_global_var(own)
-            ready, rest = self._linearized(own) if nested else whole
+            whole = self.module.get_global_var(own)
+            ready, rest = self._linearized(own) if nested else (None, whole)
             return _by_pullback(builder, binding, call, rest, places, able, ready)
         if is_recursive(self.module, call.op.name):
             pullback = self._pullback(call.op.name, tuple(places))
@@ -234,14 +235,11 @@ class Differentiator:
         if name not in self.rules:
             rule = self.module[name]
             parts = linearized(rule) if rule.attrs.get(LINEARIZED) else None
-            self.rules[name] = (
-                (None, self.module.get_global_var(name))
-                if parts is None
-                else (
-                    self._added(f"{name}_ready", parts.ready),
-                    self._added(f"{name}_rest", parts.rest),
-                )
-            )
+            if parts is None:
+                self.rules[name] = None, self.module.get_global_var(name)
+            else:
+                ready = self._added(f"{name}_ready", parts.ready)
+                self.rules[name] = ready, self._added(f"{name}_rest", parts.rest)
         return self.rules[name]
 
     def _added(self, name: str, function: Function) -> GlobalVar:
