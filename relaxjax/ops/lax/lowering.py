@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 from jax.dtypes import canonicalize_dtype
+from jax.sharding import AxisType
 
 from .avals import jax_dtype
 from .parameters import decode_attrs
@@ -82,9 +83,16 @@ def written_params(eqn: Any) -> Mapping[str, Any]:
 
 
 def _says_nothing(value: Any) -> bool:
-    """Whether a parameter is None, or a sharding over no devices, which JAX's transposes write."""
+    return value is None or leaves_places_to_xla(value)
+
+
+def leaves_places_to_xla(value: Any) -> bool:
+    """Whether a value is a sharding over a mesh of which no axis is explicit.
+
+    JAX writes such shardings where operands lie on several devices, or in a mapped function.
+    """
     mesh = getattr(value, "mesh", None)
-    return value is None or (mesh is not None and bool(mesh.empty))
+    return mesh is not None and AxisType.Explicit not in mesh.axis_types
 
 
 def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from relaxjax.ir.types import TensorType, TupleType
 from . import control
 from .avals import is_key, type_of
 from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for, open_program
-from .lowering import written_params
+from .lowering import leaves_places_to_xla, written_params
 from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
@@ -380,9 +380,10 @@ _CONTROL: dict[str, Callable[[Reader, Any, list[Any], Sequence[bool]], Any]] = {
     "empty2": _nothing,
 }
 
-# Equations that change nothing which the IR knows of: weak types, copies, the default device.
+# Equations that change nothing which the IR knows of: weak types, copies, places by default.
 _ALIASES: dict[str, Callable[[Any], bool]] = {
     "convert_element_type": lambda eqn: eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype,
     "copy": lambda eqn: True,
     "device_put": lambda eqn: not any(eqn.params["devices"]),
+    "reshard": lambda eqn: leaves_places_to_xla(eqn.params["dst_sharding"]),
 }
