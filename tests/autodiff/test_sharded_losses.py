@@ -59,6 +59,17 @@ expected = check(lambda grad: jax.jit(grad(loss)), parts, *batch)
 planned = jax.jit(relaxjax.value_and_grad(loss, memory_policy="minimal"))(parts, *batch)
 chex.assert_trees_all_close(planned, expected, rtol=1e-5, atol=1e-6)
 """,
+    "constraints in the loss": """
+def constrained(params, x, y):
+    def layer(x, _):
+        hidden = jax.lax.with_sharding_constraint(jnp.tanh(x @ params["w0"]), place("rows"))
+        return jax.lax.with_sharding_constraint(hidden @ params["w0"].T, place(None, "rows")), None
+
+    return loss(params, jax.lax.scan(layer, x, None, length=3)[0], y)
+
+batch = jax.device_put((x, y), place("rows"))
+check(lambda grad: jax.jit(grad(constrained)), jax.device_put(params, place("rows")), *batch)
+""",
     "a mapped function": """
 def mean(grad):
     def step(params, x, y):

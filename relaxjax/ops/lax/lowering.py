@@ -6,13 +6,13 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 from jax.dtypes import canonicalize_dtype
-from jax.sharding import AxisType
 
 from .avals import jax_dtype
 from .parameters import decode_attrs
 from .prototypes import find_primitive, optional_params
+from .shardings import leaves_places_to_xla
 
-# Primitives that hold a program as a parameter, which JAX's public function makes anew.
+# Primitives with parameters that JAX's public function makes anew: programs, mostly.
 _REBUILT: dict[str, Callable[..., Any]] = {
     "scatter": lax.scatter,
     "scatter-add": lax.scatter_add,
@@ -20,10 +20,12 @@ _REBUILT: dict[str, Callable[..., Any]] = {
     "scatter-mul": lax.scatter_mul,
     "scatter-min": lax.scatter_min,
     "scatter-max": lax.scatter_max,
+    "sharding_constraint": lambda x, sharding: lax.with_sharding_constraint(x, sharding),
 }
-# Parameters that are no attributes: those programs, and weak types, which the IR does not have.
+# Parameters that are no attributes: those, and weak types, which the IR does not have.
 _LEFT_OUT: dict[str, frozenset[str]] = {
     **dict.fromkeys(_REBUILT, frozenset({"update_jaxpr", "update_consts"})),
+    "sharding_constraint": frozenset({"context_mesh", "unconstrained_dims"}),
     "convert_element_type": frozenset({"weak_type"}),
 }
 _FIXED: dict[str, dict[str, Any]] = {"convert_element_type": {"weak_type": False}}
@@ -84,15 +86,6 @@ def written_params(eqn: Any) -> Mapping[str, Any]:
 
 def _says_nothing(value: Any) -> bool:
     return value is None or leaves_places_to_xla(value)
-
-
-def leaves_places_to_xla(value: Any) -> bool:
-    """Whether a value is a sharding over a mesh of which no axis is explicit.
-
-    JAX writes such shardings where operands lie on several devices, or in a mapped function.
-    """
-    mesh = getattr(value, "mesh", None)
-    return mesh is not None and AxisType.Explicit not in mesh.axis_types
 
 
 def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:

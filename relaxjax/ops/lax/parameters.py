@@ -17,11 +17,13 @@ import jax
 import numpy as np
 from jax import export, lax
 from jax.extend import core
+from jax.sharding import NamedSharding
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.types import dtype_name
 
 from .avals import is_key, jax_dtype, key_dtypes
+from .shardings import can_be_written, read_sharding, written_sharding
 from .symbols import JaxSymbols
 
 Primitives = Callable[[str], core.Primitive]
@@ -80,6 +82,8 @@ def _encoded(value: Any, symbols: JaxSymbols) -> Any:
             return tuple(_encoded(item, symbols) for item in value)
         case core.Primitive():
             return {"Primitive": value.name}
+        case NamedSharding() if can_be_written(value):
+            return {"NamedSharding": written_sharding(value)}
     if export.is_symbolic_dim(value):
         return symbols.from_jax(value)
     if _is_dtype(value):
@@ -106,6 +110,8 @@ def _decoded(value: Any, primitives: Primitives) -> Any:
             return jax_dtype(inner)
         case "PRNGImpl":
             return key_implementation(inner)
+        case "NamedSharding":
+            return read_sharding(inner)
     kind = _public_type(tag)
     if issubclass(kind, enum.Enum):
         return kind[inner]

@@ -56,6 +56,10 @@ def _of_one(name: str) -> Any:
     return getattr(lax, name)(_ONE)
 
 
+def _one_device() -> Any:
+    return jax.sharding.SingleDeviceSharding(jax.devices()[0])
+
+
 def _branch(x: Any) -> Any:
     return x
 
@@ -94,6 +98,7 @@ _PROGRAMS: dict[str, Callable[[], Any]] = {
     "reduce_or": lambda: lax.reduce_or(_vector() > 0, (0,)),
     "reshape": lambda: lax.reshape(_vector(), (2, 2)),
     "rng_bit_generator": lambda: lax.rng_bit_generator(lax.full((4,), 0, jnp.uint32), (2,)),
+    "sharding_constraint": lambda: lax.with_sharding_constraint(_vector(), _one_device()),
     "slice": lambda: lax.slice(_vector(), (0,), (2,)),
     "ragged_dot_general": _ragged,
     "svd": lambda: lax.linalg.svd(_matrix()),

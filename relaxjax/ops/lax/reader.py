@@ -19,9 +19,10 @@ from relaxjax.ir.types import TensorType, TupleType
 from . import control
 from .avals import is_key, type_of
 from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for, open_program
-from .lowering import leaves_places_to_xla, written_params
+from .lowering import written_params
 from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
+from .shardings import leaves_places_to_xla
 from .symbols import JaxSymbols
 from .training_forms import place_of
 
@@ -41,7 +42,8 @@ _REPORTS = ("debug_print", "debug_callback")
 _INSTEAD = {
     "device_put": ". Put arrays on devices outside of what is read",
     "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
-    "sharding_constraint": ". Constrain arguments and results, outside of what is read",
+    "sharding_constraint": ". Constrain by a jax.sharding.NamedSharding that has no explicit axes "
+    "and names no memory",
     "pure_callback": ". Call it before, and hand in its result as an argument",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
