@@ -285,27 +285,28 @@ def test_an_executable_is_what_build_gives() -> None:
 
 @pytest.mark.parametrize("name", ["direct", "through_another"])
 def test_the_sizes_of_a_call_decide_on_the_forms_of_operators(name: str) -> None:
-    """A convolution in three dimensions is a product on a CPU, where its sizes are known."""
+    """A kernel larger than the image is multiplied on a CPU, where their sizes are known."""
     mod = parse_functions("""
     @R.function
     def direct(
-        x: R.Tensor(("n", 2, "d", 5, 5), "float32"), w: R.Tensor((3, 2, 3, 3, 3), "float32")
+        x: R.Tensor(("n", 2, "h", 5), "float32"), w: R.Tensor((3, 2, 7, 7), "float32")
     ):
-        return R.nn.conv3d(x, w)
+        return R.nn.conv2d(x, w, padding=3)
 
     @R.function
     def through_another(
-        x: R.Tensor(("n", 2, "d", 5, 5), "float32"), w: R.Tensor((3, 2, 3, 3, 3), "float32")
+        x: R.Tensor(("n", 2, "h", 5), "float32"), w: R.Tensor((3, 2, 7, 7), "float32")
     ):
         return R.nn.relu(Module.direct(x, w))
     """)
     executable = build(mod)
     assert "L.conv_general_dilated" in executable.mod.script()
-    w = np.ones((3, 2, 3, 3, 3), "float32")
-    for depth in (4, 5):
-        x = np.ones((1, 2, depth, 5, 5), "float32")
+    w = np.ones((3, 2, 7, 7), "float32")
+    for height in (3, 4):
+        x = np.ones((1, 2, height, 5), "float32")
         text = executable[name].lowered([x, w]).as_text()
         assert "stablehlo.dot_general" in text
         assert "stablehlo.convolution" not in text
-        expected = np.full((1, 3, depth - 2, 3, 3), 54, "float32")
+        inside = 2 * height * np.asarray([4, 5, 5, 5, 4], "float32")  # of the image, along a row
+        expected = np.broadcast_to(inside, (1, 3, height, 5))
         chex.assert_trees_all_equal(executable[name](x, w), expected)

@@ -160,31 +160,31 @@ def test_a_training_step_runs_where_there_is_no_relaxjax(tmp_path: Path) -> None
         chex.assert_trees_all_close(found["single"], np.asarray(expected), rtol=1e-5, atol=1e-6)
 
 
-DEEP = parse_functions("""
+POINTWISE = parse_functions("""
 @R.function
-def main(x: R.Tensor(("n", 2, 5, 5, 5), "float32"), w: R.Tensor((3, 2, 3, 3, 3), "float32")):
+def main(x: R.Tensor(("n", 2, 5, 5), "float32"), w: R.Tensor((3, 2, 1, 1), "float32")):
     with R.dataflow():
-        y = R.nn.conv3d(x, w)
+        y = R.nn.conv2d(x, w)
         R.output(y)
     return y
 """)
 
 
 def test_an_artifact_holds_the_form_of_each_platform() -> None:
-    """A convolution in three dimensions is a product of matrices on a CPU, and XLA's elsewhere."""
+    """A kernel of one element is a product of matrices on a CPU, and XLA's elsewhere."""
     form = {"cpu": "stablehlo.dot_general", "cuda": "stablehlo.convolution"}
     for platform, own in form.items():
         texts = (
-            exported_function(DEEP, "main", [platform]).mlir_module(),
-            to_mlir(DEEP, target=platform),
+            exported_function(POINTWISE, "main", [platform]).mlir_module(),
+            to_mlir(POINTWISE, target=platform),
         )
         for text in texts:
             assert [name for name in form.values() if name in text] == [own]
-    both = exported_function(DEEP, "main")
+    both = exported_function(POINTWISE, "main")
     assert all(name in both.mlir_module() for name in form.values())
-    x, w = np.ones((4, 2, 5, 5, 5), "float32"), np.ones((3, 2, 3, 3, 3), "float32")
+    x, w = np.ones((4, 2, 5, 5), "float32"), np.ones((3, 2, 1, 1), "float32")
     for found in (both.call(x, w), jax_export.deserialize(both.serialize()).call(x, w)):
-        chex.assert_trees_all_equal(found, np.full((4, 3, 3, 3, 3), 54, "float32"))
+        chex.assert_trees_all_equal(found, np.full((4, 3, 5, 5), 2, "float32"))
 
 
 def test_names_of_platforms() -> None:

@@ -88,20 +88,6 @@ PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
         {"padding": 1},
         1,
     ),
-    "strides in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"strides": 2}, 1),
-    "three dimensions": ("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)], {}, 1),
-    "put back, three dimensions": (
-        "relax.nn.conv3d_transpose",
-        [(1, 2, 3, 3, 3), (2, 3, 2, 2, 2)],
-        {"strides": 2},
-        1,
-    ),
-    "put back, strides in one dimension": (
-        "relax.nn.conv1d_transpose",
-        [(2, 3, 16), (3, 8, 4)],
-        {"strides": 2},
-        1,
-    ),
     "put back, few channels": (
         "relax.nn.conv2d_transpose",
         [(2, 8, 6, 6), (8, 3, 3, 3)],
@@ -133,8 +119,6 @@ def with_adjoints(name: str, shapes: list[Any], attrs: dict[str, Any]) -> IRModu
     [
         "one element",
         "a kernel larger than the data",
-        "strides in one dimension",
-        "put back, strides in one dimension",
         "put back, few channels",
     ],
 )
@@ -287,6 +271,16 @@ LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "usual": ("relax.nn.conv2d", [(2, 8, 8, 8), (8, 8, 3, 3)], {"padding": 1}),
     "many rows": ("relax.nn.conv2d", [(16, 8, 4, 4), (8, 8, 3, 3)], {"padding": 1, "strides": 2}),
     "in one dimension": ("relax.nn.conv1d", [(2, 3, 64), (4, 3, 5)], {"padding": 2}),
+    "strides and dilation in one dimension": (
+        "relax.nn.conv1d",
+        [(2, 3, 64), (4, 3, 5)],
+        {"strides": 2, "dilation": 3},
+    ),
+    "put back, strides in one dimension": (
+        "relax.nn.conv1d_transpose",
+        [(2, 3, 16), (3, 8, 4)],
+        {"strides": 2},
+    ),
     "many outputs of one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (64, 1, 3, 3)], {}),
     "a large kernel": ("relax.nn.conv2d", [(2, 1, 16, 16), (6, 1, 7, 7)], {}),
     "groups": ("relax.nn.conv2d", [(2, 8, 5, 5), (8, 4, 3, 3)], {"groups": 2}),

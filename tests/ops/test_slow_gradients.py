@@ -56,11 +56,6 @@ def test_the_weight_of_a_transposed_convolution_meets_no_zeros() -> None:
     assert sorted(conv["lhs_dilation"] for conv in found) == [(1, 1), (1, 1), (2, 2)]
 
 
-def test_in_three_dimensions_the_data_s_gradient_is_products() -> None:
-    value = "R.nn.conv3d(x, w, strides=2, padding=1)"
-    assert convolutions(value, (1, 2, 5, 5, 5), (3, 2, 3, 3, 3)) == []
-
-
 def test_strides_of_one_place_take_the_same_slice_forward_and_backward() -> None:
     """Of the data as it is: what is common to both is computed once then."""
     value = "R.nn.conv2d(x, w, strides=2, data_layout='NHWC', kernel_layout='HWIO')"

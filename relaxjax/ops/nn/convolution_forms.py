@@ -1,9 +1,9 @@
 """How convolutions are computed: by XLA's own, or on a CPU by a faster exact form.
 
 XLA's own is the right one on a GPU, whose library it calls. On a CPU some convolutions are products
-of matrices: those of one element, those of few windows, and all in three dimensions. A kernel for
-each input channel by itself is a sum of shifted tensors. `benchmarks/operators.py` compares them,
-and `docs/performance.md` says which form is taken where.
+of matrices: those of one element, and those of few windows. A kernel for each input channel by
+itself is a sum of shifted tensors, and volumes are taken as their planes. `benchmarks/operators.py`
+compares them, and `docs/performance.md` says which form is taken where.
 """
 
 import functools
@@ -15,6 +15,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
+from . import planes
 from .kernel_matrices import KernelMatrix
 from .layouts import SPATIAL, by_letter, permutation, relabelled, window_span
 from .windows import Windows
@@ -91,6 +92,8 @@ class Convolution:
             return self._side_by_side(data, weight, windows, dtype, work)
         if work.is_patches:
             return self._patches(data, weight, windows, dtype, work)
+        if self.is_volume:
+            return planes.convolved(self, data, weight, dtype)
         return self.by_xla(data, weight, dtype)
 
     def is_pointwise(self, weight: Any) -> bool:
@@ -99,11 +102,9 @@ class Convolution:
         return self.groups == 1 and all(sizes[letter] == 1 for letter in self.spatial)
 
     @property
-    def is_slow_in_xla(self) -> bool:
-        """Whether XLA's CPU backend computes such windows without products of matrices."""
-        if len(self.strides) == 1:
-            return any(step != 1 for step in (*self.strides, *self.dilation))
-        return len(self.strides) == 3
+    def is_volume(self) -> bool:
+        """Whether windows are in three dimensions, where XLA's CPU backend has no products."""
+        return self.groups == 1 and len(self.strides) == 3
 
     def is_sum_of_shifts(self, weight: Any) -> bool:
         """Whether each kernel is for one channel, of few elements, and windows can be counted."""
@@ -319,11 +320,7 @@ class Work:
         if self.form.groups > 1:
             single = self.batch == 1 and self.outputs <= self.form.groups * FEW
             return self.results < self.places and self.results <= (MANY_PLACES if single else 1)
-        if self.results == 1 < self.places:
-            return True
-        if self.form.is_slow_in_xla and self.results < self.places:
-            return self.results <= MANY_PLACES
-        return False
+        return self.results == 1 < self.places
 
     @property
     def is_side_by_side(self) -> bool:
@@ -340,7 +337,7 @@ class Work:
         small = self.results < self.places and self.batch * self.results <= self.outputs
         # XLA takes such a kernel for the data, and has then only its slowest program.
         larger = self.places > self.elements
-        return small or larger or self.is_small_image or self.form.is_slow_in_xla
+        return small or larger or self.is_small_image
 
     @property
     def is_small_image(self) -> bool:

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from . import planes
 from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, known, usual
 from .kernel_matrices import KernelMatrix
 from .layouts import by_letter, permutation, relabelled, window_span
@@ -64,6 +65,9 @@ class TransposedConvolution:
             last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
             return last._added_up(last._by_product(rows, weight, dtype), weight)
+        known_lengths = known((*(data.shape[axis] for axis in self.of.axes), *weight.shape))
+        if self.of.is_volume and known_lengths and 0 not in (*data.shape, *weight.shape):
+            return planes.put_back(self, data, weight, dtype)
         return self.by_xla(data, weight, dtype)
 
     def _is_one_by_one(self, data: Any) -> bool:
@@ -83,11 +87,13 @@ class TransposedConvolution:
         places, elements = math.prod(window), math.prod(lengths)
         if places > MANY_PLACES or 0 in data.shape:
             return False
-        if self.of.is_slow_in_xla or places > elements or self._is_small_image(data, sizes):
+        if places > elements or self._is_small_image(data, sizes):
             return True
+        if len(window) == 3:
+            return False
         if any(stride != 1 for stride in self.of.strides):
             return bool(len(window) == 2 and sizes["I"] <= FEW and places < _LARGE)
-        results = math.prod(self._lengths(lengths, weight))
+        results = math.prod(self.lengths(lengths, weight))
         outside = places >= _LARGE and 2 * results >= 3 * elements
         return bool(sizes["I"] <= FEW or outside)
 
@@ -105,7 +111,7 @@ class TransposedConvolution:
             for letter, dilation in zip(self.of.spatial, self.of.dilation, strict=True)
         ]
 
-    def _lengths(self, lengths: Any, weight: Any) -> list[Any]:
+    def lengths(self, lengths: Any, weight: Any) -> list[Any]:
         """The spatial lengths of the result, without what `padding` cuts off."""
         return [
             (length - 1) * stride + span + extra
@@ -146,7 +152,7 @@ class TransposedConvolution:
 
     def _by_phases(self, data: Any, weight: Any, dtype: Any) -> Any:
         """The same where a group has one channel of the data too, as sums of slices of it."""
-        of, windows = self.of, self._windows(data, weight)
+        of, windows = self.of, self.windows(data, weight)
         lengths = self._results(windows, weight)
         out = put_back_by_phases(data.astype(dtype), of.vectors(weight, dtype), windows, lengths)
         return jnp.transpose(out, permutation(of.data_layout, of.out_layout))
@@ -173,7 +179,7 @@ class TransposedConvolution:
 
     def _added_up(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
         """The same as `_put_back` of tensors whose channels are last."""
-        windows = self._windows(next(iter(parts.values())), weight)
+        windows = self.windows(next(iter(parts.values())), weight)
         lengths = self._results(windows, weight)
         if not known((*windows.counts, *lengths)) or not can_be_put_back(windows, lengths):
             return self._put_back(parts, weight)
@@ -182,20 +188,20 @@ class TransposedConvolution:
 
     def _results(self, windows: Windows, weight: Any) -> list[Any]:
         """The spatial lengths of the result."""
-        lengths = self._lengths(windows.counts, weight)
+        lengths = self.lengths(windows.counts, weight)
         return [n - low - high for n, (low, high) in zip(lengths, windows.pads, strict=True)]
 
     def _put_back(self, parts: Mapping[tuple[int, ...], Any], weight: Any) -> Any:
         """The sum of tensors, each spread by the strides and moved to a place of the windows."""
         of, one = self.of, next(iter(parts.values()))
-        windows, shape = self._windows(one, weight), list(one.shape)
-        for axis, length in zip(of.axes, self._lengths(windows.counts, weight), strict=True):
+        windows, shape = self.windows(one, weight), list(one.shape)
+        for axis, length in zip(of.axes, self.lengths(windows.counts, weight), strict=True):
             shape[axis] = length
         moved = (windows.back(part, place, shape) for place, part in parts.items())
         out = windows.unpadded(functools.reduce(jnp.add, moved))
         return jnp.transpose(out, permutation(of.data_layout, of.out_layout))
 
-    def _windows(self, data: Any, weight: Any) -> Windows:
+    def windows(self, data: Any, weight: Any) -> Windows:
         """The windows of the convolution that this is the transpose of: one for each element."""
         of, sizes = self.of, by_letter(weight.shape, self.of.kernel_layout)
         size = tuple(sizes[letter] for letter in of.spatial)

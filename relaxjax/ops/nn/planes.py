@@ -1,0 +1,93 @@
+"""Convolutions of volumes as convolutions of images: of their planes.
+
+XLA's CPU backend multiplies matrices for windows in two dimensions, and not for those in three. The
+planes that a window covers are put side by side here, and one convolution of images does the rest:
+it adds up all that a result is made of, and nothing is copied for the places within a plane.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .layouts import permutation
+from .windows import Windows
+
+if TYPE_CHECKING:
+    from .convolution_forms import Convolution
+    from .transposed_forms import TransposedConvolution
+
+# Orders of data, kernel and result, with the two axes that become one: the depth D and another.
+# Usually results are images of the batch, and the planes that each covers are its channels; where
+# they are few, as in the gradient of a kernel, all planes of the data are.
+_USUAL = ("(ND)HWC", "HW(DI)O", "(ND)HWC")
+_FEW = ("(CD)HWN", "(ID)HWO", "HW(DN)C")
+
+
+def convolved(form: "Convolution", data: Any, weight: Any, dtype: Any) -> Any:
+    """The result of a convolution of volumes, added up in `dtype`."""
+    windows = _along_depth(form.windows(data.shape, weight))
+    count = windows.counts[0]
+    few = count < windows.size[0]
+    of_data, of_kernel, of_out = orders = _FEW if few else _USUAL
+    volume = windows.padded(_ordered(data, form.data_layout, of_data), 0)
+    parts = windows.swapped(windows.axes) if few else windows
+    planes = jnp.concatenate([parts.at(volume, place) for place in parts.places()], -1)
+    kernel = _joined(_ordered(weight, form.kernel_layout, of_kernel), of_kernel)
+    out = _of_images(form, orders).on_cpu(_joined(planes, of_data), kernel, dtype)
+    other = out.shape[of_out.index("(")] // count
+    apart = _apart(out, of_out, (count, other) if few else (other, count))
+    return jnp.transpose(apart, permutation(_letters(of_out), form.out_layout))
+
+
+def put_back(form: "TransposedConvolution", data: Any, weight: Any, dtype: Any) -> Any:
+    """The transpose of a convolution of volumes: its planes, put back where each belongs."""
+    of, (order, of_kernel, _) = form.of, _USUAL
+    volume = _ordered(data, of.data_layout, order)
+    kernel = _joined(_ordered(weight, of.kernel_layout, of_kernel), of_kernel)
+    flat = replace(form, of=_of_images(of, _USUAL), more=form.more[1:])
+    out = _apart(flat.on_cpu(_joined(volume, order), kernel, dtype), order, volume.shape[:2])
+    windows = _along_depth(form.windows(data, weight))
+    parts = jnp.split(out, windows.size[0], -1)
+    shape = list(parts[0].shape)
+    shape[1] = form.lengths(form.windows(data, weight).counts, weight)[0]
+    moved = (windows.back(part, [place], shape) for place, part in enumerate(parts))
+    whole = windows.unpadded(functools.reduce(jnp.add, moved))
+    return jnp.transpose(whole, permutation(_letters(order), of.out_layout))
+
+
+def _along_depth(windows: Windows) -> Windows:
+    """Those along the first spatial axis alone, which is the second of `_USUAL` and `_FEW`."""
+    names = ("size", "strides", "pads", "dilation", "counts")
+    return replace(windows, axes=(1,), **{name: getattr(windows, name)[:1] for name in names})
+
+
+def _of_images(form: "Convolution", orders: tuple[str, str, str]) -> "Convolution":
+    """The same within a plane, for arrays in such orders whose two axes are one."""
+    data, kernel, out = (_letters(order).replace("D", "") for order in orders)
+    window = {name: getattr(form, name)[1:] for name in ("strides", "pads", "dilation")}
+    return replace(form, **window, data_layout=data, kernel_layout=kernel, out_layout=out)
+
+
+def _letters(order: str) -> str:
+    return order.replace("(", "").replace(")", "")
+
+
+def _ordered(x: Any, layout: str, order: str) -> Any:
+    return jnp.transpose(x, permutation(layout, _letters(order)))
+
+
+def _joined(x: Any, order: str) -> Any:
+    """An array in such an order, with its two axes as one."""
+    first = order.index("(")
+    pair = x.shape[first] * x.shape[first + 1]
+    return lax.reshape(x, (*x.shape[:first], pair, *x.shape[first + 2 :]))
+
+
+def _apart(x: Any, order: str, pair: Sequence[Any]) -> Any:
+    """The inverse of `_joined`, for two axes of such lengths."""
+    first = order.index("(")
+    return lax.reshape(x, (*x.shape[:first], *pair, *x.shape[first + 1 :]))
