@@ -2,7 +2,7 @@
 
 The rules are what passes ask an operator for: its lowering to JAX, its gradient ("zero" where the
 derivative is zero wherever it exists), its tangent, its training form, what a layout means to it,
-and so on. A pattern such as "relax.nn.*" or "*conv*" lists only the operators whose names match.
+and so on. Patterns such as "relax.nn.*" or "*conv*" list only the operators whose names match one.
 """
 
 import argparse
@@ -11,21 +11,25 @@ import json
 from pathlib import Path
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.registry import OPS, did_you_mean
 
+from .failure import InputError
 from .operator_pages import pages
 from .operator_rules import facts_text, record, rules, rules_text, signature, summary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("pattern", nargs="?", default="relax.*", help='default: "relax.*"')
+    parser.add_argument(
+        "patterns", metavar="PATTERN", nargs="*", default=["relax.*"], help='default: "relax.*"'
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list")
     form.add_argument("--markdown", metavar="FOLDER", help="write pages of documentation there")
 
 
 def run(args: argparse.Namespace) -> int:
-    found = [OPS[name] for name in sorted(OPS) if fnmatch.fnmatchcase(name, args.pattern)]
+    named = {name for pattern in args.patterns for name in _matching(pattern)}
+    found = [OPS[name] for name in sorted(named)]
     if args.json:
         print(json.dumps([record(op) for op in found], indent=2))
         return 0
@@ -42,6 +46,18 @@ def run(args: argparse.Namespace) -> int:
     counted = sum(op.gradient is not None for op in found)
     print(f"{len(found)} operators, {counted} of them with a gradient rule")
     return 0
+
+
+def _matching(pattern: str) -> list[str]:
+    """The operators whose names match a pattern; an error where there are none."""
+    found, near = (
+        [name for name in OPS if fnmatch.fnmatchcase(name, one)]
+        for one in (pattern, f"*{pattern}*")
+    )
+    if not found:
+        hint = f': try "*{pattern}*"' if near else did_you_mean(pattern, list(OPS))
+        raise InputError(f"there is no operator `{pattern}`{hint}")
+    return found
 
 
 def _write(folder: Path, texts: dict[str, str]) -> int:

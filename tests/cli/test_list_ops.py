@@ -36,6 +36,27 @@ def test_a_pattern_chooses(capsys: pytest.CaptureFixture[str]) -> None:
     assert "3 operators, 3 of them with a gradient rule" in text
 
 
+def test_several_patterns_choose_what_matches_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "relax.nn.conv?d", "relax.add", "*.nn.conv2d"]) == 0
+    text = capsys.readouterr().out
+    assert "relax.add(x1, x2)" in text
+    assert "4 operators, 4 of them with a gradient rule" in text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("softplus", 'there is no operator `softplus`: try "*softplus*"'),
+        ("relax.nn.sotfmax", "there is no operator `relax.nn.sotfmax`; did you mean"),
+    ],
+)
+def test_a_pattern_that_matches_nothing(
+    pattern: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["ops", "relax.add", pattern]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_json_says_all(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["ops", "--json"]) == 0
     table = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
