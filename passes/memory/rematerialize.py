@@ -131,6 +131,7 @@ def ledger_of(
         if must_keep or must_recompute:
             program = planner.program
             keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
+            _check_parted(keep, again)
             planner = Planner(program, keep, again)
         return Chooser(planner, figure)
 
@@ -276,3 +277,8 @@ def _named(program: Program, names: Collection[str], function: str) -> frozenset
                 f"`{function}` has no forward value `{name}`{did_you_mean(name, list(known))}"
             )
     return frozenset(known[name] for name in names)
+
+
+def _check_parted(keep: frozenset[Var], again: frozenset[Var]) -> None:
+    for var in sorted(keep & again, key=lambda var: var.name):
+        raise MemoryPlanError(f"`{var.name}` is to be kept and to be computed again: say one")

@@ -226,6 +226,8 @@ def test_names_decide(deep: IRModule) -> None:
     assert "y4_again" in found.script()
     with pytest.raises(MemoryPlanError, match="no forward value `y99`; did you mean `y9`"):
         Rematerialize(ADJOINT, must_keep=["y99"])(deep)
+    with pytest.raises(MemoryPlanError, match="`y3` is to be kept and to be computed again: say"):
+        Rematerialize(ADJOINT, must_keep=["y3", "y4"], must_recompute=["y3"])(deep)
 
 
 def test_one_wish_at_a_time(deep: IRModule) -> None:
