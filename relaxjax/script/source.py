@@ -76,6 +76,9 @@ def text_source(text: str, file: str | None = None) -> Source:
 
 def parse_text(source: Source, text: str) -> ast.Module:
     """The syntax of a text. Where it is none of Python's, the error is Python's own."""
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
+        raise ScriptError("the text has a null character", Span(source.file, line))
     try:
         return ast.parse(text, filename=source.file)
     except (RecursionError, MemoryError):

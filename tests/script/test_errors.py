@@ -154,6 +154,12 @@ def test_what_is_no_character() -> None:
     assert error.lineno == 2
 
 
+def test_a_null_character_has_a_line() -> None:
+    error = error_of("x = 1\ny = 2\0")
+    assert error.msg == "the text has a null character"
+    assert error.lineno == 2
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_lines_end_as_they_do_for_python(end: str) -> None:
     """Not at a form feed, nor at the other signs that end lines of text."""
