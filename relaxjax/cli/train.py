@@ -20,6 +20,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from relaxjax.datasets import batches
+from relaxjax.ir.folder import obstacle
 from relaxjax.training import (
     Callback,
     Checkpoints,
@@ -243,9 +244,10 @@ def _check_out(args: argparse.Namespace) -> None:
 
 
 def _check_folder(option: str, folder: Path) -> None:
+    found = obstacle(folder)
+    if found is not None:
+        raise InputError(f"{found}: give a folder by {option}")
     place = next(path for path in (folder, *folder.parents) if path.exists())
-    if not place.is_dir():
-        raise InputError(f"`{place}` is a file: give a folder by {option}")
     if not os.access(place, os.W_OK):
         raise InputError(
             f"nothing can be written into `{place.resolve()}`: choose another {option}"

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from relaxjax.ir.folder import obstacle
+
 from .callbacks import Direction, Monitor
 from .checkpoint import CheckpointError, notes
 from .progress import EpochReport
@@ -141,9 +143,9 @@ class Checkpoints:
     def make_folder(self) -> None:
         """Make the folder, as long as nothing is lost where that cannot be."""
         folder = Path(self.folder)
-        place = next(path for path in (folder, *folder.parents) if path.exists())
-        if not place.is_dir():
-            raise FileExistsError(f"`{place}` is a file: give a folder of its own")
+        found = obstacle(folder)
+        if found is not None:
+            raise FileExistsError(f"{found}: give a folder of its own")
         folder.mkdir(parents=True, exist_ok=True)
 
     def check_empty(self) -> None:

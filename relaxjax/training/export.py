@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from relaxjax.ir.folder import obstacle
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.lowering import exported_function
@@ -26,8 +27,9 @@ def export(
 ) -> None:
     """Write the artifacts, the state by `save`, what the arguments are, and the file that runs."""
     target = Path(folder)
-    if target.exists() and not target.is_dir():
-        raise FileExistsError(f"`{target}` is a file: give a folder to export into")
+    found = obstacle(target)
+    if found is not None:
+        raise FileExistsError(f"{found}: give a folder to export into")
     artifacts = {
         name: bytes(exported_function(mod, function, platforms).serialize())
         for name, function in ARTIFACTS.items()

@@ -347,6 +347,10 @@ def test_folders_that_are_in_the_way(model: Path, line: Path, capsys: Capture) -
     for place in (line, line / "run"):
         assert main(["train", str(line), "--data", str(data), "--out", str(place)]) == 2
         assert f"`{line}` is a file: give a folder by --out" in capsys.readouterr().err
+    (line.parent / "link").symlink_to("gone")
+    place = line.parent / "link"
+    assert main(["train", str(line), "--data", str(data), "--out", str(place)]) == 2
+    assert f"`{place}` is a link to `gone`, which is not there: give" in capsys.readouterr().err
 
 
 def test_a_folder_that_may_not_be_written(

@@ -296,6 +296,17 @@ def test_a_folder_that_is_a_file_and_a_file_that_is_a_folder(tmp_path: Path) -> 
         fresh().load(tmp_path)
 
 
+def test_a_link_to_nothing_is_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("gone")
+    for folder in (tmp_path / "link", tmp_path / "link" / "run"):
+        match = "link` is a link to `gone`, which is not there: give a folder of its own"
+        with pytest.raises(FileExistsError, match=match):
+            fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(folder))
+    (tmp_path / "gone").mkdir()
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=Checkpoints(tmp_path / "link"))
+    assert names(tmp_path / "gone") == ["step-000000005"]
+
+
 @pytest.mark.parametrize("option", ["every", "keep"])
 @pytest.mark.parametrize("value", [0, 2.5])
 def test_counts_are_at_least_one(option: str, value: Any, tmp_path: Path) -> None:

@@ -103,6 +103,12 @@ def test_a_file_is_no_folder_to_export_into(tmp_path: Path) -> None:
     path.write_text("")
     with pytest.raises(FileExistsError, match=r"`.*model` is a file: give a folder to export into"):
         classifier().export(path)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "gone")
+    with pytest.raises(
+        FileExistsError, match=r"gone`, which is not there: give a folder to export"
+    ):
+        classifier().export(link)
 
 
 def test_what_is_not_initialised_is_not_exported(tmp_path: Path) -> None:
