@@ -158,9 +158,9 @@ def run(args: argparse.Namespace) -> int:
         steps = args.epochs * (len(examples.x) // size)
         _check_accumulation(args, steps)
         _check_patience(args, examples, wanted.dims[0] if wanted.dims else None)
-        trainer = make_trainer(mod, args, examples.y, steps)
         if args.loss in CLASSIFICATION:
             check_classes(args.data, examples, scores_type(mod))
+        trainer = make_trainer(mod, args, examples.y, steps)
         check_rows(args.data, examples, row_ids_of(trainer.mod, trainer.layout.inputs))
         if args.init is not None:
             trainer.load(args.init)

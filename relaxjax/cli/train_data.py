@@ -74,8 +74,13 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
     if not isinstance(count, int):
         return
     for key, ids in (("y", examples.y), ("y_test", examples.y_test)):
-        if ids is None or ids.ndim != scores.ndim - 1 or not np.issubdtype(ids.dtype, np.integer):
+        if ids is None or ids.ndim != scores.ndim - 1:
             continue
+        if not np.issubdtype(ids.dtype, np.integer):
+            raise InputError(
+                f"`{name}`: class ids are integers, but `{key}` holds numbers of {ids.dtype}: save "
+                'them by .astype("int32")'
+            )
         strange = ids[(ids != IGNORED) & ((ids < 0) | (ids >= count))]
         if strange.size:
             raise InputError(

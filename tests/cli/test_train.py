@@ -291,6 +291,12 @@ def test_classes_that_the_model_does_not_score(model: Path, capsys: Capture) -> 
     np.savez(data, x=x, y=classes, x_test=x, y_test=-1 - classes)
     assert train(model, data) == 2
     assert "0 to 9, but `y_test` holds -10 to -1" in refused(capsys)
+    np.savez(data, x=x, y=classes / 2)
+    assert train(model, data) == 2
+    assert refused(capsys) == (
+        f"`{data}`: class ids are integers, but `y` holds numbers of float32: save them by "
+        '.astype("int32")'
+    )
     np.savez(data, x=x, y=np.where(classes == 3, -100, classes))
     assert train(model, data, "--epochs", 1) == 0
 
