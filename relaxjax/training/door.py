@@ -1,5 +1,6 @@
 """What comes in from outside: arrays checked against a variable's type, and put on the device."""
 
+import operator
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -14,6 +15,8 @@ from relaxjax.lowering.target import devices_of
 from relaxjax.ops.lax import x64_enabled
 
 from .random_state import as_key, is_key
+
+_SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"
 
 
 def with_dtype(kind: str, var: Var, value: Any) -> Any:
@@ -37,6 +40,32 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
     )
 
 
+def as_seed(seed: Any) -> int:
+    """A seed as an integer: a random key or a generator would be another thing in each place."""
+    try:
+        number = operator.index(seed)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"`seed` must be an integer of at least 0, but it is {seed!r}")
+    return number
+
+
+def given_arrays(
+    what: str, taker: str, wanted: Sequence[Var], values: Sequence[Any]
+) -> tuple[Any, ...]:
+    """The arrays given for some variables, in the dtypes of these."""
+    if len(values) != len(wanted):
+        names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
+        raise ValueError(
+            f"The length of the {what} does not match {taker}: it takes {names}, "
+            f"but {len(values)} were given{_SAMPLES if len(values) > len(wanted) else ''}"
+        )
+    return tuple(
+        with_dtype(what[:-1], var, value) for var, value in zip(wanted, values, strict=True)
+    )
+
+
 def check_mask(subject: str, value: Any) -> None:
     """Raise where what a mask hides would be trained on."""
     if isinstance(value, np.ma.MaskedArray):
@@ -46,10 +75,21 @@ def check_mask(subject: str, value: Any) -> None:
         )
 
 
+def as_array(subject: str, value: Any) -> np.ndarray[Any, Any]:
+    """An array of numpy; other libraries have some that become none, as torch has of bfloat16."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(
+            f"{subject} must become an array of numpy, but {type(value).__name__} does not: "
+            f"{error}; convert it beforehand, a tensor of torch by .detach().float().numpy()"
+        ) from error
+
+
 def _numbers(subject: str, value: Any, wanted: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """An array of the numbers given, whatever gives them."""
     check_mask(subject, value)
-    array = np.asarray(value)
+    array = as_array(subject, value)
     if array.dtype.kind not in "OSUT":
         return array
     raise TypeError(

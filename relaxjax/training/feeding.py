@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, TypeVar
 import jax
 import numpy as np
 
-from .door import check_mask
-from .staging import Batch, Slot, Stage, arrays_of, signature
+from .door import as_array, check_mask
+from .staging import PART, Batch, Slot, Stage, arrays_of, signature
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterat
                 f"{_described(batch)} was given; relaxjax.datasets.batches cuts arrays into batches"
             )
         for array in (*arrays_of(inputs), *arrays_of(targets)):
-            check_mask("an array of a batch", array)
+            check_mask(PART, array)
         yield inputs, targets
 
 
@@ -115,7 +115,7 @@ def kept(call: Call) -> Call:
 def _copied(part: Any) -> Any:
     if isinstance(part, list | tuple):
         return [_copied(array) for array in part]
-    return part if isinstance(part, jax.Array) else np.array(part)
+    return part if isinstance(part, jax.Array) else np.array(as_array(PART, part))
 
 
 def ahead(

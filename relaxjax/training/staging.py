@@ -6,9 +6,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from .door import as_array
+
 Batch: TypeAlias = tuple[Any, Any]
 Array: TypeAlias = np.ndarray[Any, Any]
 
+PART = "an array of a batch"
 _ALIGNMENT = 64  # bytes; JAX's CPU takes aligned memory as it is, without a copy
 _SLOTS = 2  # one is filled while the device reads the other
 
@@ -81,13 +84,13 @@ def arrays_of(part: Any) -> Sequence[Any]:
 
 
 def _kind(array: Any) -> tuple[Any, Any]:
-    known = array if hasattr(array, "shape") and hasattr(array, "dtype") else np.asarray(array)
+    known = array if hasattr(array, "shape") and hasattr(array, "dtype") else as_array(PART, array)
     return known.shape, known.dtype
 
 
 def _room(size: int, like: Any) -> Array:
     """Aligned memory for so many arrays; what is not filled is looked at too, so it holds zeros."""
-    array = np.asarray(like)
+    array: Array = as_array(PART, like)
     count = size * array.nbytes
     memory = np.zeros(count + _ALIGNMENT, "uint8")
     start = -memory.ctypes.data % _ALIGNMENT

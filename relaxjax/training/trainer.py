@@ -18,7 +18,15 @@ from relaxjax.lowering.target import placement
 from . import checkpoint
 from .class_ids import ClassIds, class_ids_of
 from .compilation_cache import use_compilation_cache
-from .door import all_to_device, check_place, check_samples, elsewhere, tensor_type, with_dtype
+from .door import (
+    all_to_device,
+    as_seed,
+    check_place,
+    check_samples,
+    elsewhere,
+    given_arrays,
+    tensor_type,
+)
 from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .ids import Ids, check_ids
@@ -31,8 +39,6 @@ from .progress import EpochReport, Reporter
 from .row_ids import row_ids_of
 from .staging import Stage
 from .step import TrainState, step_of
-
-_SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"
 
 
 class Trainer:
@@ -89,7 +95,7 @@ class Trainer:
 
     def xavier_uniform_init_params(self, seed: int = 0) -> None:
         """Draw all parameters by Xavier's uniform rule; the same seed gives the same values."""
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(as_seed(seed))
         self._initialise(self.layout.params, lambda shape, dtype: xavier_uniform(rng, shape, dtype))
 
     def xaiver_uniform_init_params(self, seed: int = 0) -> None:
@@ -108,7 +114,7 @@ class Trainer:
         """Set the random keys among the model states, such as that of dropout; they start at 0."""
         with self._step.dtypes():
             group = self.layout.states
-            self._change(group, group.seeded(seed, self._arrays(group), self.device))
+            self._change(group, group.seeded(as_seed(seed), self._arrays(group), self.device))
 
     def load_params(self, params: Values) -> None:
         """Take copies of parameters: all of them as a list, or some of them by name."""
@@ -160,7 +166,7 @@ class Trainer:
         """The outputs of the backbone, without its new model states."""
         self._check_initialised()
         with self._step.dtypes():
-            given = _given("inputs", "the backbone", self.layout.inputs, inputs)
+            given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
             check_ids(self._input_ids, given)
         result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
         if not self._state.states:
@@ -309,6 +315,14 @@ class Trainer:
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)
 
+    def __getstate__(self) -> Any:
+        """What `copy` and `pickle` ask for: a copy would share what the next step overwrites."""
+        raise TypeError(
+            "a trainer is neither copied nor pickled, because each step overwrites its state on "
+            "the device: make another one of the same module, and take the state there by `save` "
+            "and `load`, or keep what `export_params` gives"
+        )
+
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
         batch = self._admitted(inputs, targets, count)
@@ -319,8 +333,8 @@ class Trainer:
         self, inputs: Any, targets: Any, count: int | None = None
     ) -> tuple[Arrays, Arrays]:
         """A batch in the dtypes of the program, wherever it lies."""
-        given = _given("inputs", "the backbone", self.layout.inputs, _listed(inputs))
-        wanted = _given("targets", "the loss", self.layout.targets, _listed(targets))
+        given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
+        wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
         check_samples(self.layout.inputs, given)
         check_ids(self._input_ids, given, count)
         check_ids(self._target_ids, wanted, count)
@@ -371,18 +385,6 @@ def _steps(batch: tuple[Arrays, Arrays], count: int | None) -> int:
     if count is not None and not 0 <= count <= items:
         raise ValueError(f"`count` must be 0 to {items}, as many batches as given, but is {count}")
     return items if count is None else count
-
-
-def _given(what: str, taker: str, wanted: tuple[Var, ...], values: Sequence[Any]) -> Arrays:
-    if len(values) != len(wanted):
-        names = ", ".join(f"`{var.name}`" for var in wanted) or "nothing"
-        raise ValueError(
-            f"The length of the {what} does not match {taker}: it takes {names}, "
-            f"but {len(values)} were given{_SAMPLES if len(values) > len(wanted) else ''}"
-        )
-    return tuple(
-        with_dtype(what[:-1], var, value) for var, value in zip(wanted, values, strict=True)
-    )
 
 
 def _optimizer_state(train_mod: IRModule) -> list[Any]:

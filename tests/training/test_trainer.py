@@ -1,5 +1,7 @@
 """The trainer: its parameters and states, its steps, and what it refuses."""
 
+import copy
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,12 @@ def test_values_of_another_dtype_are_taken_where_nothing_is_lost() -> None:
     loss = float(trainer.update(x, labels.astype("float32")))
     assert np.isfinite(loss)
     assert expected.shape == (len(x), CLASSES)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_trainer_is_not_copied(copied: Any) -> None:
+    with pytest.raises(TypeError, match=r"neither copied nor pickled, .* by `save` and `load`, or"):
+        copied(classifier())
 
 
 def test_what_is_loaded_and_exported_is_a_copy() -> None:
