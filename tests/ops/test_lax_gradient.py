@@ -197,6 +197,17 @@ def test_gradients_that_jax_has_for_known_sizes_only() -> None:
     chex.assert_trees_all_close(to_jax(known, "main_adjoint")(X), expected, rtol=1e-6)
 
 
+def test_operators_that_jax_traces_with_known_sizes_only() -> None:
+    x = Var("x", TensorType((1, 2, SymbolicVar("n")), "float32"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        pooled = get_op("relax.nn.adaptive_avg_pool1d")(x, (2,))
+        builder.emit_func_output(builder.emit(get_op("relax.sum")(pooled)))
+    message = r"relax.nn.adaptive_avg_pool1d: JAX has its gradient for known sizes only"
+    with pytest.raises(OpError, match=message):
+        Gradient("main")(builder.get())
+
+
 def test_the_adjoint_of_one_call_alone() -> None:
     """Outside of any pass: the rule's expressions are enough to make a function of."""
     n = SymbolicVar("n")

@@ -11,6 +11,7 @@ from operator_evaluation import bound, call_of, evaluate, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
 
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.registry import OPS, get_op
@@ -103,6 +104,16 @@ def test_an_operator_may_declare_its_own_rule() -> None:
         assert "R.const(3.0, " in str(tangent(own(x), {x: t})[1])
     finally:
         del OPS["relax.test_own_tangent"]
+
+
+def test_a_tangent_that_jax_has_for_known_sizes_only() -> None:
+    x, t = (Var(name, TensorType((SymbolicVar("n"),), "float32")) for name in "xt")
+    message = (
+        r"relax.cumprod: JAX has its tangent for known sizes only \(.*\): give the symbolic "
+        r'dimensions their values before, as by BindSymbolicVars\({"n": 8}\)'
+    )
+    with pytest.raises(OpError, match=message):
+        tangent(get_op("relax.cumprod")(x, axis=0), {x: t})
 
 
 def test_a_shape_that_is_not_known() -> None:

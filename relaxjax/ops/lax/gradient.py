@@ -1,6 +1,7 @@
 """The gradient of an operator of the dialect: the primitive's own pullback, traced into IR."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -156,25 +157,30 @@ def _traced(
         _, vjp = jax.vjp(function, *(arrays[place] for place in chosen))
         return vjp(_smooth(gs))[chosen.index(index)]
 
-    with x64_for(*types, attrs), jax.default_matmul_precision(precision):
+    with (
+        x64_for(*types, attrs),
+        jax.default_matmul_precision(precision),
+        asking_for_sizes(f"{op.name}: JAX has its gradient", types),
+    ):
         gs = jax.eval_shape(results, *tensors)  # with symbolic sizes as JAX writes them
-        try:
-            return jax.make_jaxpr(pullback)(gs, tensors), symbols
-        except Exception as error:
-            sizes = dict.fromkeys(str(symbol) for ty in types for symbol in type_symbols(ty))
-            if not sizes:
-                raise
-            raise OpError(_needs_sizes(op.name, sizes, error)) from error
+        return jax.make_jaxpr(pullback)(gs, tensors), symbols
 
 
-def _needs_sizes(name: str, symbols: Iterable[str], error: Exception) -> str:
-    """What to do where JAX's derivatives want numbers for dimensions."""
-    values = ", ".join(f'"{symbol}": 8' for symbol in symbols)
-    (first, *_) = str(error).splitlines() or [type(error).__name__]
-    return (
-        f"{name}: JAX has its gradient for known sizes only ({first}): give the symbolic "
-        f"dimensions their values before, as by BindSymbolicVars({{{values}}})"
-    )
+@contextmanager
+def asking_for_sizes(subject: str, types: Sequence[Type | None]) -> Iterator[None]:
+    """Say what to do where JAX wants numbers for the dimensions of some types."""
+    try:
+        yield
+    except Exception as error:
+        sizes = dict.fromkeys(str(symbol) for ty in types for symbol in type_symbols(ty))
+        if not sizes or isinstance(error, OpError):
+            raise
+        values = ", ".join(f'"{size}": 8' for size in sizes)
+        (first, *_) = str(error).splitlines() or [type(error).__name__]
+        raise OpError(
+            f"{subject} for known sizes only ({first}): give the symbolic "
+            f"dimensions their values before, as by BindSymbolicVars({{{values}}})"
+        ) from error
 
 
 def _is_zero(program: core.ClosedJaxpr) -> bool:

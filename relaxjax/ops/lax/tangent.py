@@ -17,7 +17,7 @@ from relaxjax.ops.declare import OpError
 
 from .avals import matmul_precision, x64_for
 from .composites import whole_function
-from .gradient import compact, is_inexact
+from .gradient import asking_for_sizes, compact, is_inexact
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -108,7 +108,11 @@ def _traced(
         result, tangent = jax.jvp(function, tuple(arrays[index] for index in moving), tangents)
         return jax.tree.map(_tangent, jax.tree.leaves(result), jax.tree.leaves(tangent))
 
-    with x64_for(*types, attrs), jax.default_matmul_precision(precision):
+    with (
+        x64_for(*types, attrs),
+        jax.default_matmul_precision(precision),
+        asking_for_sizes(f"{op.name}: JAX has its tangent", types),
+    ):
         return jax.make_jaxpr(run)(*avals), symbols
 
 
