@@ -156,7 +156,7 @@ def _variance_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> 
     like, g, x = x, wide(g), wide(x)
     count = reduced_count(x, axis)
     total = call("sum", x, axis, keepdims=True)
-    if isinstance(count, int):
+    if isinstance(count, int) and count:
         direction = scalar(2 / count, x) * x - scalar(2 / count / count, x) * total
     else:
         factor = scalar(2, x) / number(count, x)

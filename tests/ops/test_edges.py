@@ -193,6 +193,13 @@ def test_a_mean_over_symbolic_lengths_divides_by_what_they_are() -> None:
     assert "R.shape_to_tensor(R.shape([n * 2]))" in text
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("name", ["mean", "variance", "std"])
+def test_statistics_of_nothing_have_empty_gradients(name: str, dtype: str) -> None:
+    (adjoint,) = gradient(lambda x: call(name, x, axis=0), np.zeros((0, 2), dtype))
+    assert (adjoint.shape, adjoint.dtype) == ((0, 2), dtype)
+
+
 def test_an_empty_window_of_a_maximum_is_the_lowest_number() -> None:
     x = np.ones((1, 1, 2), "float32")
     v = var(x)
