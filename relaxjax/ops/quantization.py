@@ -7,7 +7,6 @@ from jax import lax
 
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
-from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import finite_range, jax_dtype
@@ -16,6 +15,7 @@ from .cost_rules import per_element
 from .declare import DType, OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of, shape_of, tensor_type
 from .shapes import normalize_axis, with_dtype
+from .traced import traced_gradient
 
 _QUANTIZED = ("int8", "uint8", "int16", "uint16", "float8_e4m3fn", "float8_e5m2")
 _OFFSETS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "float16")
@@ -75,7 +75,7 @@ def _require_parameters(
     "relax.quantize",
     layout=ONE_AXIS,
     lower=_quantize,
-    gradient=ZERO_GRADIENT,
+    gradient=traced_gradient("relax.quantize"),
     precision="never",
     fusion="broadcast",
     cost=per_element(4),
@@ -89,7 +89,8 @@ def quantize(
 ) -> TensorType:
     """Floats as numbers of a narrow dtype: clip(round(x / scale) + zero_point).
 
-    `scale` and `zero_point` are scalars, or have one element for each place along `axis`.
+    `scale` and `zero_point` are scalars, or have one element for each place along `axis`. Integers
+    have no gradient; numbers of float8 are not rounded but cast, and their gradient is the cast's.
     """
     _require_dtype("the dtype of `data`", data.dtype, ("float32", "float16"))
     _require_dtype("`out_dtype`", out_dtype, _QUANTIZED)

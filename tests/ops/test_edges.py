@@ -200,6 +200,23 @@ def test_statistics_of_nothing_have_empty_gradients(name: str, dtype: str) -> No
     assert (adjoint.shape, adjoint.dtype) == ((0, 2), dtype)
 
 
+def test_numbers_cast_to_float8_by_quantize_have_the_gradient_of_a_cast() -> None:
+    x, scale = np.asarray([0.5, -2.0, 9000.0], "float32"), np.asarray(0.5, "float32")
+    offset = np.asarray(0.0, "float16")
+
+    def there_and_back(dtype: str) -> Callable[..., Expr]:
+        def build(x: Expr, scale: Expr, offset: Expr) -> Expr:
+            narrow = call("quantize", x, scale, offset, out_dtype=dtype)
+            return call("dequantize", narrow, scale, offset)
+
+        return build
+
+    to_x, to_scale, _ = gradient(there_and_back("float8_e4m3fn"), x, scale, offset)
+    chex.assert_trees_all_close(to_x, jnp.asarray([1.0, 1.0, 0.0]))  # the last is clipped
+    chex.assert_trees_all_close(to_scale, jnp.asarray(448.0))
+    assert gradient(there_and_back("int8"), x, scale, offset)[0] is None
+
+
 def test_an_empty_window_of_a_maximum_is_the_lowest_number() -> None:
     x = np.ones((1, 1, 2), "float32")
     v = var(x)
