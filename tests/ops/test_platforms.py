@@ -91,7 +91,7 @@ PRODUCTS: dict[str, tuple[str, list[Any], dict[str, Any], int]] = {
     "put back, few channels": (
         "relax.nn.conv2d_transpose",
         [(2, 8, 6, 6), (8, 3, 3, 3)],
-        {"strides": 2, "padding": 1, "output_padding": 1},
+        {"padding": 1},
         1,
     ),
     "put back, a window mostly outside": (
@@ -288,6 +288,11 @@ LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         "relax.nn.conv2d_transpose",
         [(2, 8, 8, 8), (8, 8, 3, 3)],
         {"padding": 1, "strides": 2},
+    ),
+    "put back, strides and few channels": (
+        "relax.nn.conv2d_transpose",
+        [(2, 8, 6, 6), (8, 3, 3, 3)],
+        {"strides": 2, "padding": 1, "output_padding": 1},
     ),
 }
 

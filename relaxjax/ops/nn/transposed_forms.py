@@ -89,10 +89,8 @@ class TransposedConvolution:
             return False
         if places > elements or self._is_small_image(data, sizes):
             return True
-        if len(window) == 3:
+        if len(window) == 3 or any(stride != 1 for stride in self.of.strides):
             return False
-        if any(stride != 1 for stride in self.of.strides):
-            return bool(len(window) == 2 and sizes["I"] <= FEW and places < _LARGE)
         results = math.prod(self.lengths(lengths, weight))
         outside = places >= _LARGE and 2 * results >= 3 * elements
         return bool(sizes["I"] <= FEW or outside)
