@@ -16,6 +16,7 @@ from relaxjax.ops.lax import is_key, x64_for
 from relaxjax.passes.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
+from .exact_numbers import exact_result
 
 
 @pass_factory(opt_level=2, kind="function")
@@ -62,9 +63,11 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
     values = [None if arg is None else _value(arg) for arg in args]
     if _count(call.ty) > max_elements or any(value is NotImplemented for value in values):
         return None
-    types = [arg.ty for arg in args if arg is not None]
-    with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
-        result = np.asarray(op.lower(*map(_as_jax, values), **attrs))
+    result = exact_result(call, values)
+    if result is None:
+        types = [arg.ty for arg in args if arg is not None]
+        with x64_for(call.ty, attrs, *types), jax.ensure_compile_time_eval():
+            result = np.asarray(op.lower(*map(_as_jax, values), **attrs))
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None
 

@@ -68,5 +68,5 @@ def test_devices_that_are_not_there() -> None:
     ids=["memory", "device"],
 )
 def test_what_says_more_or_less_is_refused(sharding: Any) -> None:
-    with pytest.raises(UnsupportedPrimitiveError, match="Constrain by a .* no explicit axes"):
+    with pytest.raises(UnsupportedPrimitiveError, match=r"Constrain by a .* no explicit axes"):
         from_jax(lambda x: jax.lax.with_sharding_constraint(x * 2, sharding), X)

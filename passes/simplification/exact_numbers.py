@@ -1,0 +1,81 @@
+"""Operators on constants whose results are the same bit for bit, whoever computes them.
+
+For XLA each is a program to compile, which takes longer than most passes. What IEEE 754 rounds in
+one way only, NumPy gives at once. Numbers too small to be normal are left to XLA, which may take
+them for 0.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.expr import Call
+from relaxjax.ir.op import Op
+from relaxjax.ir.types import TensorType
+
+_FLOATS = ("float32", "float64")
+_INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_BY_NUMPY: dict[str, Callable[..., Any]] = {
+    "relax.add": np.add,
+    "relax.subtract": np.subtract,
+    "relax.multiply": np.multiply,
+    "lax.add": np.add,
+    "lax.sub": np.subtract,
+    "lax.mul": np.multiply,
+    "lax.neg": np.negative,
+    "lax.abs": np.abs,
+    "lax.eq": np.equal,
+    "lax.ne": np.not_equal,
+    "lax.lt": np.less,
+    "lax.le": np.less_equal,
+    "lax.gt": np.greater,
+    "lax.ge": np.greater_equal,
+    "lax.select_n": lambda which, *cases: np.choose(which.astype(np.intp), cases),
+}
+
+
+def exact_result(call: Call, values: Sequence[Any]) -> np.ndarray | None:
+    """The result of a call on such constants; None where it may depend on who computes it."""
+    arrays = [value for value in values if isinstance(value, np.ndarray)]
+    if len(arrays) < len(values) or not all(map(_is_exact, arrays)):
+        return None
+    with np.errstate(all="ignore"):
+        result = _computed(call, arrays)
+    return None if result is None or not _is_exact(result) else result
+
+
+def _computed(call: Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
+    assert isinstance(call.op, Op)
+    name, ty, attrs = call.op.name, call.ty, call.attrs
+    if name in _BY_NUMPY:
+        return np.asarray(_BY_NUMPY[name](*arrays))
+    if not isinstance(ty, TensorType) or ty.dims is None or len(arrays) != 1 + (name == "lax.div"):
+        return None
+    array, is_float = arrays[0], arrays[0].dtype.name in _FLOATS
+    dims = [int(dim) for dim in ty.dims if isinstance(dim, int)]
+    match name:
+        case "lax.div" if is_float:  # integers are rounded towards 0 there
+            return np.asarray(np.divide(*arrays))
+        case "lax.convert_element_type" if ty.dtype in (
+            _FLOATS if is_float else _FLOATS + _INTEGERS
+        ):
+            return array.astype(ty.dtype)
+        case "lax.reshape" if attrs.get("dimensions") is None:
+            return array.reshape(dims)
+        case "lax.broadcast_in_dim":
+            shape = [1] * len(dims)
+            for place, length in zip(attrs["broadcast_dimensions"], array.shape, strict=True):
+                shape[place] = length
+            return np.broadcast_to(array.reshape(shape), dims)
+    return None
+
+
+def _is_exact(array: np.ndarray) -> bool:
+    """Whether an array is of such numbers."""
+    if array.dtype.name in _INTEGERS:
+        return True
+    if array.dtype.name not in _FLOATS:
+        return False
+    small = np.abs(array) < np.finfo(array.dtype).tiny
+    return not bool(np.any(small & (array != 0)))
