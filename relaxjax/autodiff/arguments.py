@@ -61,14 +61,14 @@ def sort_arguments(
     for place in wanted:
         _check_smooth(leaves[place], names[place])
     parts = tuple(args[index] for index in chosen)
-    tree_of_wanted = jax.tree.structure(parts[0] if isinstance(argnums, int) else parts)
+    tree_of_wanted = jax.tree.structure(parts if isinstance(argnums, Sequence) else parts[0])
     return Arguments(tuple(leaves), tuple(names), tree, tuple(wanted), tree_of_wanted)
 
 
 def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
     given = list(argnums) if isinstance(argnums, Sequence) else [argnums]
     for number in given:
-        if not isinstance(number, int):
+        if not isinstance(number, int | np.integer):
             raise TypeError(f"`argnums` must be an integer or several of them, found {argnums!r}")
         if not -count <= number < count:
             raise ValueError(

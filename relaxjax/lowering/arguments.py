@@ -119,6 +119,8 @@ def _admitted_tensor(value: Any, ty: TensorType, subject: str, name: str) -> Any
     if isinstance(value, jax.Array):
         widens = ty.dtype in WIDE_DTYPES and str(value.dtype) == _narrow(ty.dtype)
         return value.astype(canonicalize_dtype(np_dtype(ty.dtype))) if widens else value
+    if isinstance(value, complex) and np_dtype(ty.dtype or "bool").kind == "c":
+        return jnp.asarray(value, np_dtype(str(ty.dtype)))
     if isinstance(value, bool | int | float) and not isinstance(value, np.generic):
         return _scalar(value, ty, subject, name)
     if not isinstance(value, np.ndarray) and hasattr(value, "__array__"):

@@ -31,7 +31,7 @@ def with_aux(params: Any, x: jax.Array, y: jax.Array) -> tuple[jax.Array, dict[s
     return value * 2, {"seen": len(params), "value": value, "last": None}
 
 
-@pytest.mark.parametrize("argnums", [0, 1, -1, (0,), (2, 0)])
+@pytest.mark.parametrize("argnums", [0, 1, -1, (0,), (2, 0), np.int64(1)])
 @pytest.mark.parametrize("jitted", [False, True])
 def test_values_and_gradients_nested_as_in_jax(argnums: Any, jitted: bool) -> None:
     ours = relaxjax.value_and_grad(loss, argnums)
@@ -74,6 +74,7 @@ def test_numbers_are_differentiated_by() -> None:
         return x**3
 
     assert relaxjax.grad(cubed)(2.0) == 12
+    assert relaxjax.grad(lambda z: jnp.abs(z) ** 2)(3.0 + 1.0j) == 6 - 2j
 
 
 def test_results_promote_as_those_of_jax() -> None:
