@@ -29,6 +29,7 @@ from relaxjax.passes import (
 from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
+from .places import check_whole, on_devices
 from .rest import Rest
 
 LOSS, ADJOINT = "loss", "loss_adjoint"
@@ -63,12 +64,13 @@ class ValueAndGrad:
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums)
-        program, rest = self._program(arguments)
         arrays = [arguments.leaves[place] for place in arguments.traced]
+        check_whole(arrays)
+        program, rest = self._program(arguments)
         adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
-        values = map(_promoting, leaves, program.weak)
+        values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)
         if self.has_aux:
@@ -187,9 +189,12 @@ def _with_tangent(
     of its own: they are made of the loss.
     """
 
-    def ours(*arrays: Any) -> Any:
+    def both(*arrays: Any) -> Any:
         result, gradients = adjoint(*arrays)
-        values = result if isinstance(result, tuple) else [result]
+        return list(result) if isinstance(result, tuple) else [result], list(gradients)
+
+    def ours(*arrays: Any) -> Any:
+        values, gradients = on_devices(both, program.all_avals, wanted)(*arrays)
         return program.reported(values), tuple(gradients)
 
     def theirs(*arrays: Any) -> Any:
@@ -199,8 +204,9 @@ def _with_tangent(
             return results[0], results
 
         places = tuple(range(len(wanted)))
-        both = jax.value_and_grad(loss, places, has_aux=True)(*(arrays[i] for i in wanted))
-        return list(both[0][1]), both[1]
+        given = (arrays[place] for place in wanted)
+        (_, results), gradients = jax.value_and_grad(loss, places, has_aux=True)(*given)
+        return list(results), gradients
 
     def moved(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         """Only what moves is traced: rules may use what is computed of the rest around them."""

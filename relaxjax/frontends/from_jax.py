@@ -33,20 +33,26 @@ class JaxProgram:
     """A function of arrays as a module, whose only public function is of the same arrays.
 
     Before them it takes those that the JAX function `captured` from around it. It gives the leaves
-    of the result, whose nesting is `results`; `weak` are those of them that promote like numbers of
-    Python. Behind them it gives what the equations `reports` print. `run` is the same in JAX.
+    of the result, whose nesting is `results`, and whose types in JAX are `avals`. Behind them it
+    gives what the equations `reports` print. `run` is the same in JAX.
     """
 
     module: IRModule
     run: Callable[..., Any]
     captured: tuple[Any, ...]
     results: Any
-    weak: tuple[bool, ...]
+    avals: tuple[Any, ...]
     reports: tuple[Any, ...]
+
+    @property
+    def all_avals(self) -> list[Any]:
+        """The types in JAX of all that the module's function gives."""
+        return [*self.avals, *(var.aval for eqn in self.reports for var in eqn.invars)]
 
     def reported(self, values: Sequence[Any]) -> list[Any]:
         """The results among what the module's function gave; the others are printed."""
-        results, rest = list(values[: len(self.weak)]), iter(values[len(self.weak) :])
+        count = len(self.avals)
+        results, rest = list(values[:count]), iter(values[count:])
         for eqn in self.reports:
             eqn.primitive.bind(*(next(rest) for _ in eqn.invars), **eqn.params)
         return results
@@ -118,9 +124,9 @@ def _traced(
     rules = OwnRules([name], once=captures)
     module = _module(program, labels, symbols, rules, name, captured, reports)
     run = _again(function, program, captured)
-    weak = tuple(aval.weak_type for aval in closed.out_avals)
     equations = tuple(eqn for eqn, _ in reports or ())
-    return JaxProgram(module, run, captured, jax.tree.structure(results), weak, equations)
+    found = tuple(closed.out_avals)
+    return JaxProgram(module, run, captured, jax.tree.structure(results), found, equations)
 
 
 def _again(

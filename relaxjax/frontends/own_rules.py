@@ -20,6 +20,7 @@ from relaxjax.ops.lax import (
     read_jaxpr,
     standing_for,
     type_of,
+    whole_function,
 )
 
 from .rule_programs import RulePrograms, rule_programs
@@ -49,7 +50,15 @@ class OwnRules:
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
 
     def __call__(self, eqn: Any, args: list[Expr], found: Found) -> Call:
-        """The call of a function in the place of an equation."""
+        """The call of a function in the place of an equation.
+
+        Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
+        summed here in the end: what has an operator needs none.
+        """
+        if len({var.aval.manual_axis_type for var in eqn.invars}) > 1:
+            whole = whole_function(eqn, args, found)
+            if whole is not None:
+                return whole
         programs = rule_programs(eqn, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
         inputs = len(around) + len(eqn.invars)

@@ -41,6 +41,7 @@ from relaxjax.ops.packed import packed_function
 from .arguments import Symbols, bind, check_width, declared, match_cast
 from .open_sizes import check_sizes
 from .own_rules import with_own_rules
+from .varying import vary_over
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
 
@@ -80,10 +81,12 @@ class Interpreter:
     """Runs the functions of a module on JAX values, traced or concrete.
 
     Tensors are arrays, tuples are tuples, shapes are tuples of integers, functions are callables.
+    All arrays vary over the mapped `axes`, as those must that are given.
     """
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, axes: frozenset[str] = frozenset()) -> None:
         self.mod = mod
+        self.axes = axes
         self.branches = 0  # how many branches with a traced condition are open
         self.closures: list[tuple[object, int]] = []  # those that are running
 
@@ -155,7 +158,7 @@ class Interpreter:
             case GlobalVar() | ExternFunc():
                 return self.callee(expr, frame)
             case _:
-                return literal(expr, frame)
+                return vary_over(self.axes, literal(expr, frame))
 
     def call(self, call: Call, frame: Frame) -> Any:
         if isinstance(call.op, Op):
@@ -176,11 +179,14 @@ class Interpreter:
             check_sizes(call, given, args)
         scope = nullcontext() if is_primitive else jax.named_scope(op.name)
         with scope, _dtypes_of(call, args):
-            return op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
+            result = op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
+        return vary_over(self.axes, result)
 
     def operand(self, expr: Expr, frame: Frame) -> Any:
         """The value of an argument, a constant as an array of numpy's."""
-        return checked(expr, frame) if isinstance(expr, Constant) else self.value(expr, frame)
+        if isinstance(expr, Constant):
+            return vary_over(self.axes, checked(expr, frame))
+        return self.value(expr, frame)
 
     def callee(self, expr: GlobalVar | ExternFunc, frame: Frame) -> Callable[..., Any]:
         """A function of the module, or one registered from outside, as a callable."""
@@ -208,7 +214,7 @@ class Interpreter:
         def run(*args: Any) -> Any:
             with jax.named_scope(name):
                 if all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
-                    return _region(self.mod, function, name)(*args)
+                    return _region(self.mod, self.axes, function, name)(*args)
                 return self.run(function, args, name)
 
         return run
@@ -252,11 +258,13 @@ class Interpreter:
 
 
 @lru_cache(maxsize=512)
-def _region(mod: IRModule, function: Function, name: str) -> Callable[..., Any]:
+def _region(
+    mod: IRModule, axes: frozenset[str], function: Function, name: str
+) -> Callable[..., Any]:
     """A fused function as a program, the same one at each call."""
 
     def run(*args: Any) -> Any:
-        return Interpreter(mod).run(function, args, name)
+        return Interpreter(mod, axes).run(function, args, name)
 
     run.__name__ = run.__qualname__ = name
     return jax.jit(run)

@@ -8,6 +8,7 @@ from relaxjax.ir.module import IRModule
 
 from .arguments import admit, as_jax
 from .interpreter import Interpreter, LoweringError
+from .varying import vary_over, varying_axes
 
 
 def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
@@ -24,7 +25,8 @@ def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
     def run(*args: Any) -> Any:
         values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
         try:
-            return Interpreter(mod).run(function, values, name)
+            axes = varying_axes(values)
+            return Interpreter(mod, axes).run(function, vary_over(axes, values), name)
         except RecursionError as error:
             raise RecursionError(
                 f"`{name}` calls itself more often than Python's stack has room for: "

@@ -10,7 +10,6 @@ from jax.dtypes import canonicalize_dtype
 from .avals import jax_dtype
 from .parameters import decode_attrs
 from .prototypes import find_primitive, optional_params
-from .shardings import leaves_places_to_xla
 
 # Primitives with parameters that JAX's public function makes anew: programs, mostly.
 _REBUILT: dict[str, Callable[..., Any]] = {
@@ -85,7 +84,11 @@ def written_params(eqn: Any) -> Mapping[str, Any]:
 
 
 def _says_nothing(value: Any) -> bool:
-    return value is None or leaves_places_to_xla(value)
+    """Whether a parameter is None, or a sharding, which is that of operands mostly.
+
+    JAX writes one where operands lie on several devices, or in a mapped function.
+    """
+    return value is None or hasattr(value, "mesh")
 
 
 def _decoded(attrs: Mapping[str, Any]) -> dict[str, Any]:

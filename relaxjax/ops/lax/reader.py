@@ -22,7 +22,6 @@ from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for
 from .lowering import written_params
 from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
-from .shardings import leaves_places_to_xla
 from .symbols import JaxSymbols
 from .training_forms import place_of
 
@@ -52,6 +51,10 @@ _INSTEAD = {
         "of functions with rules: make it a result of these, and print it behind them",
     ),
 }
+
+
+# What to do about those that combine what several devices have.
+_BEHIND = ". Combine the results and gradients of relaxjax.value_and_grad, inside of what is mapped"
 
 
 class UnsupportedPrimitiveError(NotImplementedError):
@@ -208,7 +211,8 @@ class Reader:
             return []
         if eqn.effects:
             effects = ", ".join(map(str, eqn.effects))
-            instead = _INSTEAD.get(name, ": take it out of the function")
+            of_axes = all(type(effect).__name__ == "NamedAxisEffect" for effect in eqn.effects)
+            instead = _INSTEAD.get(name, _BEHIND if of_axes else ": take it out of the function")
             raise UnsupportedPrimitiveError(
                 f"the JAX primitive `{name}` has side effects ({effects}), "
                 f"which the IR cannot hold{instead}"
@@ -387,5 +391,6 @@ _ALIASES: dict[str, Callable[[Any], bool]] = {
     "convert_element_type": lambda eqn: eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype,
     "copy": lambda eqn: True,
     "device_put": lambda eqn: not any(eqn.params["devices"]),
-    "reshard": lambda eqn: leaves_places_to_xla(eqn.params["dst_sharding"]),
+    "reshard": lambda eqn: True,
+    "pvary": lambda eqn: True,
 }

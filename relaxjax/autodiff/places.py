@@ -1,0 +1,65 @@
+"""Results on several devices: they lie, and vary over mapped axes, as JAX's types say."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import AxisType, auto_axes
+
+from relaxjax.lowering import varying_axes
+
+# Gives the results of a loss, and its gradients.
+Adjoint = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
+
+
+def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) -> Adjoint:
+    """A backward program whose results have JAX's types `results`, and gradients those of `wanted`.
+
+    Where the axes of a mesh are explicit, XLA chooses inside of it where values lie. The gradient
+    by what all devices along a mapped axis share is the sum of theirs.
+    """
+
+    def placed(*arrays: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+        check_whole(arrays)
+        given = [jax.typeof(arrays[place]) for place in wanted]
+        run: Any = adjoint
+        if any(AxisType.Explicit in aval.sharding.mesh.axis_types for aval in (*results, *given)):
+            places = [aval.sharding for aval in results], [aval.sharding for aval in given]
+            run = auto_axes(adjoint, out_sharding=places)
+        values, gradients = run(*arrays)
+        over = results[0].manual_axis_type.varying
+        summed = [
+            _summed(gradient, over - aval.manual_axis_type.varying)
+            for gradient, aval in zip(gradients, given, strict=True)
+        ]
+        return list(map(_typed, values, results)), list(map(_typed, summed, given))
+
+    return placed
+
+
+def check_whole(arrays: Iterable[Any]) -> None:
+    """Refuse what is a sum still to be made, or has a gradient that is: other rules hold then."""
+    for array in arrays:
+        axes = jax.typeof(array).manual_axis_type
+        if axes.reduced or axes.unreduced:
+            raise ValueError(
+                f"an argument is of type {jax.typeof(array).str_short()}, which leaves a sum over "
+                f"{sorted({*axes.reduced, *axes.unreduced})} to be made, of it or of its gradient: "
+                "take the gradient by what devices share, or by what varies"
+            )
+
+
+def _summed(gradient: Any, axes: frozenset[str]) -> Any:
+    return lax.psum(gradient, tuple(sorted(axes))) if axes else gradient
+
+
+def _typed(value: Any, aval: Any) -> Any:
+    """A value that the devices along some axes have alike, as one that they share by its type."""
+    axes = tuple(sorted(varying_axes(value) - aval.manual_axis_type.varying))
+    if not axes or not jnp.issubdtype(value.dtype, np.generic):
+        return value
+    is_first = sum(lax.axis_index(axis) for axis in axes) == 0
+    return lax.psum(jnp.where(is_first, value, jnp.zeros_like(value)), axes).astype(value.dtype)
