@@ -183,6 +183,7 @@ FAMILIES: dict[str, list[Case]] = {
     "conv3d": [
         _conv("k3, 16 to 16", (2, 16, 8, 16, 16), (16, 16, 3, 3, 3), padding=1),
         _conv("k3, 16 to 32, stride 2", (2, 16, 8, 16, 16), (32, 16, 3, 3, 3), 2, 1),
+        _conv("k3, 32 to 32, groups 4", (2, 32, 8, 8, 8), (32, 8, 3, 3, 3), 1, 1, groups=4),
     ],
     "transposed": [
         _transposed("1d k4, stride 2", (8, 32, 128), (32, 32, 4), 2, 1),

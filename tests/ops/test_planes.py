@@ -41,6 +41,21 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "fewer results than planes": (CONV, [(2, 5, 6, 6, 6), (6, 5, 5, 3, 3)], {}),
     "one plane": (CONV, [(2, 5, 4, 6, 6), (6, 5, 1, 3, 3)], {}),
     "a line of planes": (CONV, [(2, 5, 6, 4, 4), (6, 5, 3, 1, 1)], {"padding": [1, 0, 0]}),
+    "groups": (
+        CONV,
+        [(2, 6, 5, 5, 6), (9, 2, 3, 3, 3)],
+        {"padding": 1, "strides": [2, 1, 1], "groups": 3},
+    ),
+    "groups, channels last": (
+        CONV,
+        [(2, 4, 5, 6, 6), (2, 3, 3, 2, 9)],
+        {"data_layout": "NDHWC", "kernel_layout": "DHWIO", "groups": 3},
+    ),
+    "put back, groups": (
+        TRANSPOSED,
+        [(2, 6, 3, 4, 4), (6, 3, 3, 3, 3)],
+        {"padding": 1, "strides": 2, "groups": 2},
+    ),
     "put back": (TRANSPOSED, [(2, 6, 4, 5, 5), (6, 5, 3, 3, 3)], {"padding": 1}),
     "put back, strides and dilation": (
         TRANSPOSED,
@@ -116,9 +131,4 @@ def test_a_batch_of_unknown_size(case: str) -> None:
 def test_lengths_of_unknown_size_are_left_to_xla() -> None:
     depth = SymbolicVar("d")
     adjoint = adjoint_of(CONV, [(2, 5, depth, 5, 6), (6, 5, 3, 3, 3)], {"padding": 1})
-    assert set(ranks(LegalizeOps("cpu")(adjoint))) == {5}
-
-
-def test_groups_are_left_to_xla() -> None:
-    adjoint = adjoint_of(CONV, [(2, 4, 4, 5, 6), (6, 2, 3, 3, 3)], {"groups": 2})
     assert set(ranks(LegalizeOps("cpu")(adjoint))) == {5}

@@ -104,7 +104,7 @@ class Convolution:
     @property
     def is_volume(self) -> bool:
         """Whether windows are in three dimensions, where XLA's CPU backend has no products."""
-        return self.groups == 1 and len(self.strides) == 3
+        return len(self.strides) == 3
 
     def is_sum_of_shifts(self, weight: Any) -> bool:
         """Whether each kernel is for one channel, of few elements, and windows can be counted."""

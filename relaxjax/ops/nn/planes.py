@@ -35,7 +35,8 @@ def convolved(form: "Convolution", data: Any, weight: Any, dtype: Any) -> Any:
     of_data, of_kernel, of_out = orders = _FEW if few else _USUAL
     volume = windows.padded(_ordered(data, form.data_layout, of_data), 0)
     parts = windows.swapped(windows.axes) if few else windows
-    planes = jnp.concatenate([parts.at(volume, place) for place in parts.places()], -1)
+    covered = [parts.at(volume, place) for place in parts.places()]
+    planes = _beside(covered, 1 if few else form.groups)
     kernel = _joined(_ordered(weight, form.kernel_layout, of_kernel), of_kernel)
     out = _of_images(form, orders).on_cpu(_joined(planes, of_data), kernel, dtype)
     other = out.shape[of_out.index("(")] // count
@@ -51,12 +52,26 @@ def put_back(form: "TransposedConvolution", data: Any, weight: Any, dtype: Any) 
     flat = replace(form, of=_of_images(of, _USUAL), more=form.more[1:])
     out = _apart(flat.on_cpu(_joined(volume, order), kernel, dtype), order, volume.shape[:2])
     windows = _along_depth(form.windows(data, weight))
-    parts = jnp.split(out, windows.size[0], -1)
+    parts = _not_beside(out, windows.size[0], of.groups)
     shape = list(parts[0].shape)
     shape[1] = form.lengths(form.windows(data, weight).counts, weight)[0]
     moved = (windows.back(part, [place], shape) for place, part in enumerate(parts))
     whole = windows.unpadded(functools.reduce(jnp.add, moved))
     return jnp.transpose(whole, permutation(_letters(order), of.out_layout))
+
+
+def _beside(planes: Sequence[Any], groups: int) -> Any:
+    """The channels of planes one after the other, in each group by itself."""
+    *shape, channels = planes[0].shape
+    apart = [lax.reshape(plane, (*shape, groups, channels // groups)) for plane in planes]
+    return lax.reshape(jnp.concatenate(apart, -1), (*shape, len(planes) * channels))
+
+
+def _not_beside(planes: Any, count: int, groups: int) -> list[Any]:
+    """The inverse of `_beside`, for so many planes."""
+    *shape, channels = planes.shape
+    apart = lax.reshape(planes, (*shape, groups, channels // groups))
+    return [lax.reshape(part, (*shape, channels // count)) for part in jnp.split(apart, count, -1)]
 
 
 def _along_depth(windows: Windows) -> Windows:
