@@ -128,6 +128,13 @@ def test_a_batch_of_unknown_size(case: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", [CONV, TRANSPOSED])
+def test_a_deep_kernel_is_left_to_xla(name: str) -> None:
+    """Its planes side by side would take as many times the memory of the data."""
+    adjoint = adjoint_of(name, [(1, 3, 40, 2, 2), (3, 3, 17, 1, 1)], {})
+    assert ranks(LegalizeOps("cpu")(adjoint)) == [5, 5, 5]
+
+
 def test_lengths_of_unknown_size_are_left_to_xla() -> None:
     depth = SymbolicVar("d")
     adjoint = adjoint_of(CONV, [(2, 5, depth, 5, 6), (6, 5, 3, 3, 3)], {"padding": 1})

@@ -92,7 +92,7 @@ class Convolution:
             return self._side_by_side(data, weight, windows, dtype, work)
         if work.is_patches:
             return self._patches(data, weight, windows, dtype, work)
-        if self.is_volume:
+        if self.is_volume and min(windows.size[0], windows.counts[0]) <= planes.MOST_PLANES:
             return planes.convolved(self, data, weight, dtype)
         return self.by_xla(data, weight, dtype)
 

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 # they are few, as in the gradient of a kernel, all planes of the data are.
 _USUAL = ("(ND)HWC", "HW(DI)O", "(ND)HWC")
 _FEW = ("(CD)HWN", "(ID)HWO", "HW(DN)C")
+# Of a deeper kernel, the planes side by side would take too much memory.
+MOST_PLANES = 16
 
 
 def convolved(form: "Convolution", data: Any, weight: Any, dtype: Any) -> Any:

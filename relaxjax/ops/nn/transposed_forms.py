@@ -65,8 +65,7 @@ class TransposedConvolution:
             last = replace(self, of=replace(self.of, data_layout=f"N{self.of.spatial}C"))
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
             return last._added_up(last._by_product(rows, weight, dtype), weight)
-        known_lengths = known((*(data.shape[axis] for axis in self.of.axes), *weight.shape))
-        if self.of.is_volume and known_lengths and 0 not in (*data.shape, *weight.shape):
+        if self._is_volume(data, weight):
             return planes.put_back(self, data, weight, dtype)
         return self.by_xla(data, weight, dtype)
 
@@ -94,6 +93,14 @@ class TransposedConvolution:
         results = math.prod(self.lengths(lengths, weight))
         outside = places >= _LARGE and 2 * results >= 3 * elements
         return bool(sizes["I"] <= FEW or outside)
+
+    def _is_volume(self, data: Any, weight: Any) -> bool:
+        """Whether it is of planes whose number is known, and not too large."""
+        if not self.of.is_volume or 0 in (*data.shape, *weight.shape):
+            return False
+        depth = by_letter(weight.shape, self.of.kernel_layout)["D"]
+        lengths = (*(data.shape[axis] for axis in self.of.axes), *weight.shape)
+        return known(lengths) and depth <= planes.MOST_PLANES
 
     def _is_small_image(self, data: Any, sizes: Mapping[str, Any]) -> bool:
         """Whether there are many channels in images of few places."""
