@@ -108,7 +108,7 @@ def test_an_empty_file(text: str, script: Path) -> None:
 
 def test_a_null_byte(script: Path) -> None:
     script.write_text("\0")
-    assert "null bytes" in failure(script)
+    assert "null character" in failure(script)
 
 
 def test_a_file_that_is_cut_off_shows_the_place(script: Path) -> None:

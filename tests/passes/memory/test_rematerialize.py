@@ -167,14 +167,24 @@ def test_policies_compile_nothing(
     assert "_again" in Rematerialize(ADJOINT, policy=policy)(deep).script()
 
 
-def test_what_would_save_little_stays_as_it_is() -> None:
-    """To compute again what reads the padded sums of this model would have XLA keep their terms."""
-    model = unet("float32", batch=4, size=16, few=4)
+def of_unet(**sizes: int) -> IRModule:
+    model = unet("float32", **sizes)
     names = [param.name for param in model.module["main"].params[: len(model.params)]]
-    mod = prepared(model.module, require_grads=names, lazy=True)
+    return prepared(model.module, require_grads=names, lazy=True)
+
+
+def test_what_would_save_little_stays_as_it_is() -> None:
+    """A plan is there, and would take less: by a hundredth of what is needed, and no more."""
+    mod = of_unet()
     planner = Planner(Program.of(mod[ADJOINT], mod, ADJOINT))
-    assert planner.free.peak > 0.85 * planner.none.peak
+    assert 0.99 * planner.none.peak < planner.free.peak < planner.none.peak
     assert Rematerialize(ADJOINT, policy="free")(mod) is mod
+
+
+def test_what_would_save_a_fifth_is_computed_again() -> None:
+    mod = of_unet(batch=4, size=16, few=4)
+    planned = Rematerialize(ADJOINT, policy="free")(mod)
+    assert temporary_bytes(planned, ADJOINT) < 0.8 * temporary_bytes(mod, ADJOINT)
 
 
 def test_small_sums_are_kept() -> None:
