@@ -31,7 +31,6 @@ _BY_NUMPY: dict[str, Callable[..., Any]] = {
     "lax.le": np.less_equal,
     "lax.gt": np.greater,
     "lax.ge": np.greater_equal,
-    "lax.select_n": lambda which, *cases: np.choose(which.astype(np.intp), cases),
 }
 
 
@@ -50,20 +49,21 @@ def _computed(call: Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     name, ty, attrs = call.op.name, call.ty, call.attrs
     if name in _BY_NUMPY:
         return np.asarray(_BY_NUMPY[name](*arrays))
-    if not isinstance(ty, TensorType) or ty.dims is None or len(arrays) != 1 + (name == "lax.div"):
+    if not isinstance(ty, TensorType) or ty.dims is None:
         return None
-    array, is_float = arrays[0], arrays[0].dtype.name in _FLOATS
+    is_float = arrays[0].dtype.name in _FLOATS
     dims = [int(dim) for dim in ty.dims if isinstance(dim, int)]
-    match name:
-        case "lax.div" if is_float:  # integers are rounded towards 0 there
-            return np.asarray(np.divide(*arrays))
-        case "lax.convert_element_type" if ty.dtype in (
-            _FLOATS if is_float else _FLOATS + _INTEGERS
-        ):
-            return array.astype(ty.dtype)
-        case "lax.reshape" if attrs.get("dimensions") is None:
+    match name, arrays:
+        case "lax.div", [left, right] if is_float:  # integers are rounded towards 0 there
+            return np.asarray(np.divide(left, right))
+        case "lax.select_n", [which, false, true] if which.dtype == bool:
+            return np.where(which, true, false)
+        case "lax.convert_element_type", [array]:
+            exact = _FLOATS if is_float else _FLOATS + _INTEGERS
+            return array.astype(ty.dtype) if ty.dtype in exact else None
+        case "lax.reshape", [array] if attrs.get("dimensions") is None:
             return array.reshape(dims)
-        case "lax.broadcast_in_dim":
+        case "lax.broadcast_in_dim", [array]:
             shape = [1] * len(dims)
             for place, length in zip(attrs["broadcast_dimensions"], array.shape, strict=True):
                 shape[place] = length

@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from .transposed_forms import TransposedConvolution
 
 # Orders of data, kernel and result, with the two axes that become one: the depth D and another.
-# Usually results are images of the batch, and the planes that each covers are its channels; where
-# they are few, as in the gradient of a kernel, all planes of the data are.
+# Usually each result along the depth is an image, and the planes that it covers are its channels.
+# Where results are few, as in the gradient of a kernel, each is some of the outputs of one image,
+# whose channels are all the planes that it covers.
 _USUAL = ("(ND)HWC", "HW(DI)O", "(ND)HWC")
 _FEW = ("(CD)HWN", "(ID)HWO", "HW(DN)C")
 # Of a deeper kernel, the planes side by side would take too much memory.
@@ -53,12 +54,13 @@ def put_back(form: "TransposedConvolution", data: Any, weight: Any, dtype: Any) 
     kernel = _joined(_ordered(weight, of.kernel_layout, of_kernel), of_kernel)
     flat = replace(form, of=_of_images(of, _USUAL), more=form.more[1:])
     out = _apart(flat.on_cpu(_joined(volume, order), kernel, dtype), order, volume.shape[:2])
-    windows = _along_depth(form.windows(data, weight))
-    parts = _not_beside(out, windows.size[0], of.groups)
+    windows = form.windows(data, weight)
+    along = _along_depth(windows)
+    parts = _not_beside(out, along.size[0], of.groups)
     shape = list(parts[0].shape)
-    shape[1] = form.lengths(form.windows(data, weight).counts, weight)[0]
-    moved = (windows.back(part, [place], shape) for place, part in enumerate(parts))
-    whole = windows.unpadded(functools.reduce(jnp.add, moved))
+    shape[1] = form.lengths(windows.counts, weight)[0]
+    moved = (along.back(part, [place], shape) for place, part in enumerate(parts))
+    whole = along.unpadded(functools.reduce(jnp.add, moved))
     return jnp.transpose(whole, permutation(_letters(order), of.out_layout))
 
 

@@ -43,7 +43,7 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         for dtype in dtypes
     },
     "select_n": ("select_n", [np.asarray([True, False]), FLOATS[0][:2], FLOATS[0][3:5]], {}),
-    "select_n of three": ("select_n", [np.asarray([2, 0, 1], "int32"), *[INTEGERS[0][:3]] * 3], {}),
+    "select_n by one": ("select_n", [np.asarray(True), FLOATS[0][:2], FLOATS[0][3:5]], {}),
     "reshape": ("reshape", [FLOATS[0]], {"new_sizes": [3, 4], "dimensions": None}),
     "broadcast_in_dim": (
         "broadcast_in_dim",
@@ -109,6 +109,7 @@ LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "quotients of integers": ("div", [np.int32(-7), np.int32(2)], {}),
     "a float made whole": ("convert_element_type", [np.float32(1e20)], {"new_dtype": "int32"}),
     "the sign of -0.0": ("sign", [np.float32(-0.0)], {}),
+    "one of three": ("select_n", [np.int32(7), *[np.float32(1)] * 3], {}),
     "powers": ("exp", [np.float32(1)], {}),
 }
 
