@@ -39,11 +39,21 @@ class Arguments:
         """Which of the leaves to differentiate by promote like numbers of Python."""
         return [jax.typeof(self.leaves[place]).weak_type for place in self.wanted]
 
-    def call(self, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
-        """The function, called with `arrays` in the place of the traced leaves."""
-        given = dict(enumerate(self.leaves)) | dict(zip(self.traced, arrays, strict=True))
-        args, kwargs = jax.tree.unflatten(self.tree, given.values())
-        return function(*args, **kwargs)
+    def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function of the traced leaves, the others bound.
+
+        It holds none of the traced leaves of this call, which another transformation may trace: JAX
+        keeps the function beyond that.
+        """
+        tree, places = self.tree, self.traced
+        still = [None if i in places else leaf for i, leaf in enumerate(self.leaves)]
+
+        def on_arrays(*arrays: Any) -> Any:
+            given = dict(enumerate(still)) | dict(zip(places, arrays, strict=True))
+            args, kwargs = jax.tree.unflatten(tree, given.values())
+            return function(*args, **kwargs)
+
+        return on_arrays
 
 
 def sort_arguments(

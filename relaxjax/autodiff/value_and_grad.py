@@ -85,11 +85,12 @@ class ValueAndGrad:
     def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
         """The program of the arrays, and what else the function returns beside the loss."""
         places, rest = arguments.traced, Rest()
+        function, has_aux = arguments.bound(self.function), self.has_aux
 
         def on_arrays(*arrays: Any) -> Any:
-            result = arguments.call(self.function, arrays)
-            _check_result(result, self.has_aux)
-            return (result[0], rest.apart(result[1])) if self.has_aux else result
+            result = function(*arrays)
+            _check_result(result, has_aux)
+            return (result[0], rest.apart(result[1])) if has_aux else result
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
@@ -189,6 +190,8 @@ def _with_tangent(
     of its own: they are made of the loss.
     """
 
+    run = program.run  # JAX keeps it; what the program captured may be traced
+
     def both(*arrays: Any) -> Any:
         result, gradients = adjoint(*arrays)
         return list(result) if isinstance(result, tuple) else [result], list(gradients)
@@ -200,7 +203,7 @@ def _with_tangent(
     def theirs(*arrays: Any) -> Any:
         def loss(*varied: Any) -> Any:
             given = dict(enumerate(arrays)) | dict(zip(wanted, varied, strict=True))
-            results = program.run(*given.values())
+            results = run(*given.values())
             return results[0], results
 
         places = tuple(range(len(wanted)))

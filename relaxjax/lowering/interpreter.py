@@ -197,9 +197,11 @@ class Interpreter:
         if function.attrs.get("Primitive"):
             return self.region(function, expr.name)
 
+        calls = frame.calls  # JAX keeps what has rules, and is to keep no values of the frame
+
         def run(*args: Any) -> Any:
-            self.refuse_endless(function, expr.name, frame.calls)
-            return self.run(function, args, expr.name, calls=frame.calls)
+            self.refuse_endless(function, expr.name, calls)
+            return self.run(function, args, expr.name, calls=calls)
 
         rules = {
             attr: self.callee(self.mod.get_global_var(function.attrs[attr]), frame)

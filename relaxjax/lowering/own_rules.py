@@ -28,9 +28,11 @@ def with_own_rules(function: Function, run: Run, gradient: Run | None, jvp: Run 
             if carries_gradient(function.params[place].ty)
         ]
 
+        still = [None if place in places else arg for place, arg in enumerate(args)]
+
         def bound(rule: Run) -> Run:
             def on_arrays(*arrays: Any) -> Any:
-                given = dict(enumerate(args)) | dict(zip(places, arrays, strict=False))
+                given = dict(enumerate(still)) | dict(zip(places, arrays, strict=False))
                 return rule(*given.values(), *arrays[len(places) :])
 
             return on_arrays
