@@ -90,6 +90,11 @@ def _numbers(subject: str, value: Any, wanted: np.dtype[Any]) -> np.ndarray[Any,
     """An array of the numbers given, whatever gives them."""
     check_mask(subject, value)
     array = as_array(subject, value)
+    if array.dtype.kind == "c" and wanted.kind != "c":
+        raise TypeError(
+            f"{subject} is of dtype {wanted}, but the values given are complex: give their real "
+            "parts by .real, or what else is meant, such as np.abs(...)"
+        )
     if array.dtype.kind not in "OSUT":
         return array
     raise TypeError(

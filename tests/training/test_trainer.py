@@ -391,6 +391,7 @@ def test_a_last_batch_that_is_too_small_for_the_model_is_an_error(options: Any) 
     ("value", "match"),
     [
         (np.ma.masked_array(np.ones((4, 2), "float32"), True), "is a masked array, whose mask"),
+        (np.ones((4, 2), "complex64"), "are complex: give their real parts by .real, or what else"),
         (
             np.ma.masked_array(np.ones((4, 2)), True),
             r"be lost: give .* by \.filled\(\.\.\.\), such",
