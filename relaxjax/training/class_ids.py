@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 
@@ -30,6 +32,15 @@ class ClassIds(NamedTuple):
                 f"`{self.name}` holds {span(strange)}: give only ids of classes, or "
                 f"{self.ignored} for what is to be ignored"
             )
+
+    def note(self, array: Any) -> str | None:
+        """What to say of ids of which none counts, once something was found not to be finite."""
+        if (np.asarray(array) != self.ignored).any():
+            return None
+        return (
+            f"all of `{self.name}` is {self.ignored}, which counts for nothing, and the mean over "
+            "none is NaN: leave out such batches"
+        )
 
 
 def class_ids_of(mod: IRModule, targets: Sequence[Var]) -> tuple[ClassIds, ...]:

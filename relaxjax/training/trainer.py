@@ -226,7 +226,9 @@ class Trainer:
             scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
             fault = blame(self.mod, [*given, *state.params, *state.states, *wanted, *scale])
         if fault is not None:
-            raise NumericsError(fault)
+            classes = (one for one in self._target_ids if isinstance(one, ClassIds))
+            notes = (one.note(wanted[one.place]) for one in classes)
+            raise NumericsError("\n".join([fault, *filter(None, notes)]))
 
     def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array | None, Any]:
         """The loss of the model as it predicts, without dropout for one, and its outputs.

@@ -158,3 +158,12 @@ def test_loss_scaling_may_leave_out_steps(loss_scale: Any, fails: bool) -> None:
         with pytest.raises(NumericsError, match=r"step 1: the loss is 1.*a gradient is not finite"):
             fit(made, batches)
     assert fails == (loss_scale != "dynamic")
+
+
+def test_a_batch_of_which_nothing_counts_is_named() -> None:
+    x, labels = batch(0)
+    match = "all of `targets` is -100, which counts for nothing, and the mean over none is NaN: "
+    with pytest.raises(NumericsError, match=match):
+        fit(classifier(), [(x, labels), (x, np.full_like(labels, -100))])
+    with pytest.raises(NumericsError, match=r"^(?!.*counts for nothing)"):
+        fit(classifier(), [(x * np.nan, labels)])
