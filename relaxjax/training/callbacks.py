@@ -3,11 +3,12 @@
 import json
 import math
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from .counts import check_every, is_amount, is_count
 from .progress import EpochReport
 
 Direction: TypeAlias = Literal["auto", "lowest", "highest"]
@@ -51,6 +52,11 @@ class Monitor:
     direction: Direction = "auto"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(
+                'what to go by is a name, such as "loss" or that of a metric, but it is '
+                f"{self.name!r}"
+            )
         if self.direction not in ("auto", "lowest", "highest"):
             raise ValueError(
                 f'`direction` must be "auto", "lowest" or "highest", but it is {self.direction!r}'
@@ -98,8 +104,12 @@ class EarlyStopping(Callback):
         least_gain: float = 0.0,
         direction: Direction = "auto",
     ) -> None:
-        if patience < 1:
-            raise ValueError(f"`patience` must be at least 1 epoch, but it is {patience}")
+        if not is_count(patience, 1):
+            raise ValueError(f"`patience` must be at least 1 epoch, but it is {patience!r}")
+        if not is_amount(least_gain):
+            raise ValueError(
+                f"`least_gain` must be a number of at least 0, but it is {least_gain!r}"
+            )
         self.monitor = Monitor(monitor, direction)
         self.patience = patience
         self.least_gain = least_gain
@@ -116,11 +126,15 @@ def _numbers(report: EpochReport) -> dict[str, float]:
 
 
 class JsonLines(Callback):
-    """Writes JSON objects, one a line: each epoch's numbers, and every so many steps a loss."""
+    """Writes JSON objects, one a line: each epoch's numbers, and every so many steps a loss.
+
+    NaN and infinities, which JSON does not have, are null.
+    """
 
     looks_at_loss_only = True
 
     def __init__(self, path: str | os.PathLike[str], every: int = 0) -> None:
+        check_every(every)
         self.path = Path(path)
         self.every = every
 
@@ -133,8 +147,17 @@ class JsonLines(Callback):
         numbers = {"epoch": last.epoch, "loss": last.loss, **last.metrics}
         self._write({**numbers, "steps": last.steps, "seconds": round(last.seconds, 3)})
 
-    def _write(self, record: dict[str, Any]) -> None:
-        """Append a line; closing the file each time leaves it whole if the training dies."""
+    def _write(self, record: Mapping[str, float]) -> None:
+        """Append a line, whole or not at all, whether the training dies or the disk is full."""
+        known = {name: x if math.isfinite(x) else None for name, x in record.items()}
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        with self.path.open("ab", buffering=0) as file:
+            end = file.tell()
+            left = (json.dumps(known) + "\n").encode()
+            try:
+                while left:
+                    left = left[file.write(left) :]
+            except OSError:
+                if file.tell() > end:
+                    file.truncate(end)
+                raise

@@ -13,6 +13,7 @@ from relaxjax.ir.folder import obstacle
 
 from .callbacks import Direction, Monitor
 from .checkpoint import CheckpointError, notes
+from .counts import is_count
 from .progress import EpochReport
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
@@ -66,10 +67,12 @@ class Checkpoints:
     def __post_init__(self) -> None:
         for name in ("every", "keep"):
             value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
+            is_left_out = name == "every" and value is None
+            if not is_left_out and not is_count(value, 1):
                 raise ValueError(
                     f"`{name}` of Checkpoints must be an integer of at least 1, but it is {value!r}"
                 )
+        Monitor("loss" if self.best is None else self.best, self.direction)  # which checks them
 
     @property
     def best_path(self) -> Path:

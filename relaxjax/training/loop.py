@@ -23,6 +23,7 @@ from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
+from .counts import is_count
 from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
@@ -91,6 +92,7 @@ def fit(
         options: what `FitOptions` explains.
     """
     _check_options(options)
+    _check_reporter(reporter)
     _check_epochs(epochs)
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
@@ -311,6 +313,16 @@ def _check_epochs(epochs: Any) -> None:
         raise ValueError(f"`epochs` must be at least 0, but it is {count}")
 
 
+def _check_reporter(reporter: Any) -> None:
+    needed = ("start", "step", "end")
+    is_one = not isinstance(reporter, type) and all(hasattr(reporter, name) for name in needed)
+    if reporter is not None and not is_one:
+        raise TypeError(
+            "`reporter` must have the methods start, step and end, as Lines() has them, but it is "
+            f"{reporter!r}"
+        )
+
+
 def _check_lasts(name: str, data: Data | None, epochs: int) -> None:
     """Raise before the training where data would be there for its first epoch alone."""
     if epochs > 1 and isinstance(data, Generator | map | zip):
@@ -329,12 +341,12 @@ def _check_options(options: FitOptions) -> None:
                 f"{', '.join(known)}"
             )
     steps_per_call = options.get("steps_per_call", "auto")
-    if steps_per_call != "auto" and not _is_count(steps_per_call, 1):
+    if steps_per_call != "auto" and not is_count(steps_per_call, 1):
         raise ValueError(
             f'`steps_per_call` must be at least 1 or "auto", but it is {steps_per_call!r}'
         )
     prefetch = options.get("prefetch", 0)
-    if not _is_count(prefetch, 0):
+    if not is_count(prefetch, 0):
         raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch!r}")
     _check_kinds(options)
     if options.get("resume") and options.get("checkpoints") is None:
@@ -354,14 +366,6 @@ def _check_kinds(options: FitOptions) -> None:
             "`callbacks` must be a list of callbacks, such as [EarlyStopping()], but "
             f"{strange[0] if strange else callbacks!r} was given"
         )
-
-
-def _is_count(value: Any, least: int) -> bool:
-    """Whether it is an integer of at least so much."""
-    try:
-        return operator.index(value) >= least
-    except TypeError:
-        return False
 
 
 def _listed(values: Any) -> Any:

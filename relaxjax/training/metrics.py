@@ -10,6 +10,7 @@ import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
 
+from .counts import is_count
 from .scored_classes import counted_classes
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -60,6 +61,8 @@ def accuracy_values(scores: Array, classes: Array) -> Array:
 
 def top_k(k: int) -> Metric:
     """The share of samples whose class is among the `k` highest scores."""
+    if not is_count(k, 1):
+        raise ValueError(f"`k` of top_k must be an integer of at least 1, but it is {k!r}")
 
     def values(scores: Array, classes: Array) -> Array:
         places = np.argsort(-scores, axis=-1, kind="stable")[..., :k]

@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from .callbacks import Callback
+from .counts import check_every
 from .progress import EpochReport
 
 
@@ -19,6 +20,7 @@ class TensorBoard(Callback):
     looks_at_loss_only = True
 
     def __init__(self, folder: str | os.PathLike[str], every: int = 100) -> None:
+        check_every(every)
         self.folder = os.fspath(folder)
         self.every = every
         self._writer_class = _writer_class()

@@ -1,6 +1,7 @@
 """Those who follow a training: what they are told, when they end it, what they write."""
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -150,6 +151,33 @@ def test_lines_of_epochs_alone(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 2
 
 
+def test_numbers_that_json_does_not_have(tmp_path: Path) -> None:
+    path = tmp_path / "log.jsonl"
+    log = JsonLines(path, every=1)
+    log.step(1, math.nan)
+    log.epoch([EpochReport(1, 1, math.inf, {"accuracy": 0.5}, 1, 1.0)])
+    first, second = map(json.loads, path.read_text().splitlines())
+    assert first == {"step": 1, "loss": None}
+    assert (second["loss"], second["accuracy"]) == (None, 0.5)
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path: Path) -> None:
+    """A bound on the size of files has the system write what there is still room for."""
+    resource: Any = pytest.importorskip("resource")
+    path = tmp_path / "log.jsonl"
+    log = JsonLines(path, every=1)
+    log.step(1, 0.5)
+    whole = path.read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(whole) + 5, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            log.step(2, 0.25)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == whole
+
+
 # What they refuse
 
 
@@ -174,6 +202,31 @@ def test_an_unknown_direction_is_an_error() -> None:
         EarlyStopping(direction="up")  # type: ignore[arg-type]  # the very point of the test
 
 
-def test_patience_is_at_least_an_epoch() -> None:
-    with pytest.raises(ValueError, match="`patience` must be at least 1 epoch, but it is 0"):
-        EarlyStopping(patience=0)
+@pytest.mark.parametrize("patience", [0, 2.5, "3"])
+def test_patience_is_at_least_an_epoch(patience: Any) -> None:
+    match = f"`patience` must be at least 1 epoch, but it is {patience!r}"
+    with pytest.raises(ValueError, match=match):
+        EarlyStopping(patience=patience)
+
+
+@pytest.mark.parametrize("gain", [-0.1, math.nan, math.inf, "a"])
+def test_the_least_gain_is_a_number(gain: Any) -> None:
+    match = f"`least_gain` must be a number of at least 0, but it is {gain!r}"
+    with pytest.raises(ValueError, match=match):
+        EarlyStopping(least_gain=gain)
+
+
+def test_what_to_go_by_is_a_name() -> None:
+    number: Any = 3
+    match = 'what to go by is a name, such as "loss" or that of a metric, but it is 3'
+    with pytest.raises(TypeError, match=match):
+        EarlyStopping(number)
+    with pytest.raises(TypeError, match=match):
+        Checkpoints("run", best=number)
+
+
+@pytest.mark.parametrize("every", [-1, 1.5, "a"])
+def test_lines_are_written_every_so_many_steps(every: Any) -> None:
+    match = f"`every` must be a number of steps, or 0 for no single steps, but it is {every!r}"
+    with pytest.raises(ValueError, match=match):
+        JsonLines("log.jsonl", every)

@@ -307,8 +307,7 @@ def test_a_link_to_nothing_is_in_the_way(tmp_path: Path) -> None:
     assert names(tmp_path / "gone") == ["step-000000005"]
 
 
-@pytest.mark.parametrize("option", ["every", "keep"])
-@pytest.mark.parametrize("value", [0, 2.5])
+@pytest.mark.parametrize(("option", "value"), [("every", 0), ("every", 2.5), ("keep", None)])
 def test_counts_are_at_least_one(option: str, value: Any, tmp_path: Path) -> None:
     match = f"`{option}` of Checkpoints must be an integer of at least 1, but it is {value}"
     with pytest.raises(ValueError, match=match):

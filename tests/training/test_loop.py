@@ -424,6 +424,13 @@ def test_a_report_is_one_line() -> None:
     assert str(EpochReport(1, 2, 1.0, {}, 5, 5.0)) == "epoch 1/2  loss 1.0000  5 steps, 1 steps/s"
 
 
+@pytest.mark.parametrize("reporter", [3, print, Lines])
+def test_a_reporter_that_is_none(reporter: Any) -> None:
+    match = r"`reporter` must have the methods start, step and end, as Lines\(\) has them, but"
+    with pytest.raises(TypeError, match=match):
+        classifier().fit(DATA, reporter=reporter)
+
+
 def test_plain_lines_where_the_output_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     reports = classifier().fit(DATA, 2)
     assert capsys.readouterr().out.splitlines() == [str(report) for report in reports]

@@ -148,3 +148,9 @@ def test_a_metric_is_a_number_of_python_that_a_checkpoint_can_hold(tmp_path: Pat
     run = Checkpoints(tmp_path)
     (report,) = classifier().fit([batch(0)], 1, [batch(0)], metrics=[half], checkpoints=run)
     assert type(report.metrics["half"]) is float
+
+
+@pytest.mark.parametrize("k", [0, 2.5, "a"])
+def test_k_is_a_number_of_classes(k: Any) -> None:
+    with pytest.raises(ValueError, match=f"`k` of top_k must be an integer .* it is {k!r}"):
+        top_k(k)

@@ -74,3 +74,8 @@ def test_without_tensorboardx_the_error_says_what_to_install(
     match = r'written by tensorboardX, which is not installed: pip install "relaxjax\[tb\]"'
     with pytest.raises(ImportError, match=match):
         TensorBoard(tmp_path)
+
+
+def test_losses_are_written_every_so_many_steps(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"`every` must be a number of steps, .* but it is -1"):
+        TensorBoard(tmp_path, -1)
