@@ -8,7 +8,7 @@ from relaxjax.ir.derivatives import (
     carries_gradient,
     own_derivatives,
 )
-from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
+from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
@@ -111,6 +111,12 @@ class _Obstacles:
                     binding,
                     f"the call of `{callee}`, which is known only where the program runs: "
                     "differentiate before LambdaLift, or call a function of the module",
+                )
+            case Call(op=ExternFunc(symbol=name)):
+                self.report(
+                    binding,
+                    f"the call of `{name}`, a Python function from outside: call it in a function "
+                    "that has a derivative, by CustomGradient or, in JAX, by jax.custom_vjp",
                 )
             case Call(op=callee):
                 self.report(binding, f"the call of `{callee}`")

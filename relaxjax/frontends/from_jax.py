@@ -225,6 +225,7 @@ def _module(
                 own_rule=rules,
                 around=around,
                 reports=reports,
+                callbacks=reports is not None,
             )
             printed = [operand for _, operands in reports or () for operand in operands]
             results = [builder.emit_output(result) for result in (*read, *printed)]

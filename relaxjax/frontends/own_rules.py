@@ -136,8 +136,8 @@ class OwnRules:
         del self._open[name]
         return rules
 
-    @staticmethod
     def _function(
+        self,
         program: Any,
         apart: int,
         result: Callable[[tuple[Expr, ...]], Expr],
@@ -167,6 +167,7 @@ class OwnRules:
                     symbols=symbols,
                     own_rule=own_rule,
                     around=known_as(around, args),
+                    callbacks=self._once,
                 )
                 outputs = tuple(builder.emit_output(value) for value in read)
             builder.emit_func_output(result(outputs))

@@ -8,7 +8,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
-from relaxjax.ops.packed import TRACEABLE
+from relaxjax.ops.packed import is_traceable
 
 from .interpreter import holds_tensors
 
@@ -59,7 +59,7 @@ def needs_values(function: Function) -> bool:
     A Python function that is registered as traceable is as good as an operator.
     """
     return any(
-        (isinstance(expr, ExternFunc) and expr.symbol not in TRACEABLE)
+        (isinstance(expr, ExternFunc) and not is_traceable(expr.symbol))
         or (isinstance(expr, Op) and "data_dependent" in expr.facts)
         for expr in post_order(function)
     )

@@ -2,13 +2,24 @@
 
 from collections.abc import Callable
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
+from relaxjax.ir.builder import Names
 from relaxjax.ir.registry import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 PACKED: dict[str, Callable[..., Any]] = {}
 TRACEABLE: set[str] = set()
+
+
+class HeldName(str):
+    """The name of a traceable function that is known for as long as the name is in use."""
+
+    function: Callable[..., Any]
+
+
+_HELD: WeakValueDictionary[str, HeldName] = WeakValueDictionary()
 
 
 def register_packed(name: str, override: bool = False, traceable: bool = False) -> Callable[[F], F]:
@@ -30,8 +41,29 @@ def register_packed(name: str, override: bool = False, traceable: bool = False) 
     return register
 
 
+def held_name(hint: str, function: Callable[..., Any]) -> HeldName:
+    """A new name for a JAX function that programs call, which nobody registered."""
+    name = HeldName(Names([*PACKED, *_HELD]).unique(hint))
+    name.function = function
+    _HELD[str(name)] = name
+    return name
+
+
+def as_held(name: str) -> str:
+    """A name as others have it that are in use for a function that nobody registered."""
+    return _HELD.get(name, name)
+
+
+def is_traceable(name: str) -> bool:
+    """Whether the function of a name compiles into the programs that call it."""
+    return name in TRACEABLE or name in _HELD
+
+
 def packed_function(name: str) -> Callable[..., Any]:
     """The function registered under a name."""
+    held = _HELD.get(name)
+    if held is not None:
+        return held.function
     if name not in PACKED:
         raise KeyError(
             f"no packed function `{name}` is registered{did_you_mean(name, list(PACKED))}; "

@@ -24,6 +24,7 @@ from relaxjax.ir.expr import const as tensor_const
 from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import FuncType, Type, dtype_name
+from relaxjax.ops.packed import as_held
 
 from .annotations import resolve
 from .scalars import ScalarType
@@ -165,7 +166,7 @@ def _call_extern(
     attrs.pop("attrs_type_key", None)  # TVM's name for the class of the attributes
     callee = function
     if isinstance(function, str):
-        callee = ExternFunc(function, ty=FuncType(pure=pure))
+        callee = ExternFunc(as_held(function), ty=FuncType(pure=pure))
     elif not isinstance(function, Expr):
         raise TypeError(f"a function from outside is called by its name, not by `{function!r}`")
     return Call(callee, tuple(map(as_expr, args)), Attrs(attrs), _types(ty_args))

@@ -20,7 +20,7 @@ from .inlining import standing_for as standing_for
 from .reader import Found as Found
 from .reader import OwnRule as OwnRule
 from .reader import Report as Report
-from .reader import UnsupportedPrimitiveError as UnsupportedPrimitiveError
 from .symbols import JaxSymbols as JaxSymbols
 from .symbols import evaluate_attrs as evaluate_attrs
 from .symbols import evaluate_dim as evaluate_dim
+from .unsupported import UnsupportedPrimitiveError as UnsupportedPrimitiveError

@@ -54,6 +54,7 @@ def read_jaxpr(
     own_rule: OwnRule | None = None,
     around: Found | None = None,
     reports: list[Report] | None = None,
+    callbacks: bool = False,
 ) -> list[Expr]:
     """Emit the equations of a closed jaxpr on `args` into `builder`; its results as expressions.
 
@@ -65,11 +66,12 @@ def read_jaxpr(
     by platform is decided. Bindings get the lines of the user's text that JAX remembers, unless
     `spans` is False. `around` tells arrays of the programs around this one, which rules may use.
     Equations that print are added to `reports`, with what they print; without it they are refused.
+    So is what asks Python for a result, without `callbacks`: no other process has that function.
     """
     program = open_program(jaxpr)
     reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans, own_rule)
     reader.scopes += [] if around is None else [around]
-    reader.reports = reports
+    reader.reports, reader.callbacks = reports, callbacks
     results = reader.read(program, args, [True] * len(program[0].outvars))
     return [result for result in results if result is not None]
 

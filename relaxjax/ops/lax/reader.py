@@ -10,11 +10,21 @@ from jax.core import Tracer
 from jax.extend import core, source_info_util
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var, np_dtype
+from relaxjax.ir.expr import (
+    Call,
+    Constant,
+    Expr,
+    ExternFunc,
+    Tuple,
+    TupleGetItem,
+    Var,
+    np_dtype,
+)
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import Span, located
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import FuncType, TensorType, TupleType
+from relaxjax.ops.packed import held_name
 
 from . import control
 from .avals import is_key, type_of
@@ -24,6 +34,7 @@ from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .training_forms import place_of
+from .unsupported import REPORTS, UnsupportedPrimitiveError, has_effects, without_form
 
 Hint = Callable[[str], str]
 # Given an array that JAX traced in a program around this one: what it is here, if that is known.
@@ -33,32 +44,6 @@ Found = Callable[[Any], Expr | None]
 OwnRule = Callable[[Any, list[Expr], Found], Call | None]
 # An equation that prints, or calls back the user's Python, and its operands.
 Report = tuple[Any, list[Expr]]
-
-
-# What jax.debug.print and jax.debug.callback do.
-_REPORTS = ("debug_print", "debug_callback")
-# What to do about primitives that name devices, or print.
-_INSTEAD = {
-    "device_put": ". Put arrays on devices outside of what is read",
-    "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
-    "sharding_constraint": ". Constrain by a jax.sharding.NamedSharding that has no explicit axes "
-    "and names no memory",
-    "pure_callback": ". Call it before, and hand in its result as an argument",
-    "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
-    **dict.fromkeys(
-        _REPORTS,
-        ". relaxjax.value_and_grad prints what stands in a loss outside of loops, of branches and "
-        "of functions with rules: make it a result of these, and print it behind them",
-    ),
-}
-
-
-# What to do about those that combine what several devices have.
-_BEHIND = ". Combine the results and gradients of relaxjax.value_and_grad, inside of what is mapped"
-
-
-class UnsupportedPrimitiveError(NotImplementedError):
-    """A JAX program uses a primitive that has no form in the IR."""
 
 
 class Reader:
@@ -71,6 +56,7 @@ class Reader:
     Functions with derivatives of their own become what `own_rule` makes of them; without it they
     are programs like others, and so are checkpoints. Inside of one, `keeps` says what it keeps.
     What prints is added to `reports`, where they are asked for: loops and branches have none.
+    With `callbacks`, what is asked of Python for a result is a call of a function from outside.
     """
 
     def __init__(
@@ -96,6 +82,7 @@ class Reader:
         self.keeps: Keeps | None = None
         self.scopes: list[Found] = []
         self.reports: list[Report] | None = None
+        self.callbacks = False
 
     def found(self, array: Any) -> Expr | None:
         """What an array is here that JAX traced in one of the programs that are being read."""
@@ -186,6 +173,8 @@ class Reader:
             return args
         if name in _CONTROL:
             return _CONTROL[name](self, eqn, args, wanted)  # type: ignore[no-any-return]
+        if name == "pure_callback" and self.callbacks:
+            return self.results(self.emit(self.callback(eqn, args), name), wanted)
         return self.call(eqn, args, wanted)
 
     def between_marks(
@@ -206,27 +195,32 @@ class Reader:
     def call(self, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Sequence[Expr | None]:
         """Emit an equation as the call of its primitive's operator."""
         name = eqn.primitive.name
-        if name in _REPORTS and self.reports is not None:
+        if name in REPORTS and self.reports is not None:
             self.reports.append((eqn, args))
             return []
         if eqn.effects:
-            effects = ", ".join(map(str, eqn.effects))
-            of_axes = all(type(effect).__name__ == "NamedAxisEffect" for effect in eqn.effects)
-            instead = _INSTEAD.get(name, _BEHIND if of_axes else ": take it out of the function")
-            raise UnsupportedPrimitiveError(
-                f"the JAX primitive `{name}` has side effects ({effects}), "
-                f"which the IR cannot hold{instead}"
-            )
+            raise has_effects(eqn)
         try:
             attrs = encode_params(written_params(eqn), self.symbols)
         except UnsupportedParameterError as error:
-            raise UnsupportedPrimitiveError(
-                f"the JAX primitive `{name}` has no form in the IR: {error}{_INSTEAD.get(name, '')}"
-            ) from None
+            raise without_form(eqn, error) from None
         types = [type_of(var.aval, self.symbols) for var in eqn.outvars]
         ty = TupleType(tuple(types)) if eqn.primitive.multiple_results else types[0]
         call = Call(self.op_of(eqn.primitive), tuple(args), attrs, ty=ty)
         return self.results(self.emit(call, name), wanted)
+
+    def callback(self, eqn: Any, args: list[Expr]) -> Call:
+        """The call of a function of the user's Python, which the program that is read names."""
+        function = eqn.params["callback"].callback_func
+        written = getattr(function, "__name__", "callback")
+
+        def run(*arrays: Any) -> Any:
+            results = eqn.primitive.bind(*arrays, **eqn.params)
+            return results[0] if len(results) == 1 else tuple(results)
+
+        name = held_name(written if written.isidentifier() else "callback", run)
+        types = [type_of(var.aval, self.symbols) for var in eqn.outvars]
+        return Call(ExternFunc(name, ty=FuncType(pure=True)), tuple(args), ty_args=tuple(types))
 
     def emit(self, call: Call, name: str) -> Expr:
         """The value of a call: one that is known, or a new variable."""

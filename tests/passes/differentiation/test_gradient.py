@@ -284,7 +284,7 @@ def test_everything_without_a_gradient_is_listed_with_its_line() -> None:
         Gradient("main")(parse(WITHOUT_GRADIENT))
     text = str(error.value)
     assert text.startswith("no gradient is known for:")
-    for part in ('`y`: the call of `R.ExternFunc("inside"', "`r`: the call of", '("outside", y'):
+    for part in ("`y`: the call of `inside`", "`r`: the call of `outside`", '("outside", y'):
         assert part in text
 
 

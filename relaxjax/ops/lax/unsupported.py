@@ -1,0 +1,46 @@
+"""What a JAX program may not hold, and what to do about it."""
+
+from typing import Any
+
+# What jax.debug.print and jax.debug.callback do.
+REPORTS = ("debug_print", "debug_callback")
+# What to do about primitives that name devices, or print.
+_INSTEAD = {
+    "device_put": ". Put arrays on devices outside of what is read",
+    "shard_map": ". Take the gradient inside the function that jax.shard_map maps",
+    "sharding_constraint": ". Constrain by a jax.sharding.NamedSharding that has no explicit axes "
+    "and names no memory",
+    "pure_callback": ". Call it before, and hand in its result as an argument",
+    "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
+    **dict.fromkeys(
+        REPORTS,
+        ". relaxjax.value_and_grad prints what stands in a loss outside of loops, of branches and "
+        "of functions with rules: make it a result of these, and print it behind them",
+    ),
+}
+# What to do about those that combine what several devices have.
+_BEHIND = ". Combine the results and gradients of relaxjax.value_and_grad, inside of what is mapped"
+
+
+class UnsupportedPrimitiveError(NotImplementedError):
+    """A JAX program uses a primitive that has no form in the IR."""
+
+
+def has_effects(eqn: Any) -> UnsupportedPrimitiveError:
+    """The error about an equation that does something beside giving its results."""
+    name = eqn.primitive.name
+    effects = ", ".join(map(str, eqn.effects))
+    of_axes = all(type(effect).__name__ == "NamedAxisEffect" for effect in eqn.effects)
+    instead = _INSTEAD.get(name, _BEHIND if of_axes else ": take it out of the function")
+    return UnsupportedPrimitiveError(
+        f"the JAX primitive `{name}` has side effects ({effects}), "
+        f"which the IR cannot hold{instead}"
+    )
+
+
+def without_form(eqn: Any, error: Exception) -> UnsupportedPrimitiveError:
+    """The error about an equation with a parameter that cannot be written down."""
+    name = eqn.primitive.name
+    return UnsupportedPrimitiveError(
+        f"the JAX primitive `{name}` has no form in the IR: {error}{_INSTEAD.get(name, '')}"
+    )
