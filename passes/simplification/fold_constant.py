@@ -6,12 +6,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Tuple
-from relaxjax.ir.function import Function
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expand import Rule, expand_bindings
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Tuple, Var
+from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType, dtype_name
+from relaxjax.ir.walk import substitute
 from relaxjax.ops.lax import is_key, x64_for
 from relaxjax.passes.base import pass_factory
 
@@ -42,10 +44,24 @@ def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) ->
             return y
     """
     while True:
-        folded = expand_calls(function, lambda call: _folded(call, max_elements))
+        folded = expand_bindings(function, _folding(max_elements))
         if folded is function:
             return function
         function = canonical_bindings(folded)
+
+
+def _folding(max_elements: int) -> Rule:
+    """The rule of one walk: what it has folded is a constant to what comes behind."""
+    known: dict[Var, Expr] = {}
+
+    def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
+        call = substitute(binding.value, known)
+        result = _folded(call, max_elements) if isinstance(call, Call) else None
+        if result is not None and isinstance(binding, VarBinding) and result.ty == binding.var.ty:
+            known[binding.var] = result
+        return result
+
+    return rule
 
 
 def _folded(call: Call, max_elements: int) -> Expr | None:

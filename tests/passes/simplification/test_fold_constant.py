@@ -2,8 +2,10 @@
 
 import pytest
 
+from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
 from relaxjax.script import from_source
 
@@ -77,3 +79,19 @@ def test_large_results_are_left_to_the_running_program() -> None:
     module = parse(f"y = R.broadcast_to(R.const({row}, 'float32'), (9, 9))\nreturn (x, y)")
     assert FoldConstant(max_elements=80)(module) is module
     assert "broadcast_to" not in FoldConstant(max_elements=81)(module).script()
+
+
+def test_a_chain_is_folded_in_one_walk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One walk a link would take a time that grows with the square of the length."""
+    walks: list[Function] = []
+
+    def counted(function: Function) -> Function:
+        walks.append(function)
+        return canonical_bindings(function)
+
+    monkeypatch.setattr("relaxjax.passes.simplification.fold_constant.canonical_bindings", counted)
+    steps = "".join("a = R.sin(a)\nb = R.concat((a, b), axis=0)\n" for _ in range(4))
+    start = "a = R.sin(R.const([1.0], 'float32'))\nb = R.cos(a)\n"
+    folded = FoldConstant()(parse(f"{start}{steps}return (x, b)"))
+    assert "R.sin" not in folded.script()
+    assert len(walks) == 1
