@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import numpy as np
 import pytest
 from parsing import parse_functions
@@ -67,3 +68,22 @@ def test_what_fits_is_computed_whatever_its_type_leaves_open() -> None:
     mod = program(value, 'R.Tensor(ndim=2, dtype="float32")', 'R.Tensor(dtype="int32")')
     found: Any = to_jax(mod, "main")(X, np.zeros(4, "int32"))
     assert float(found) == -4.0
+
+
+@pytest.mark.parametrize(("length", "largest"), [(2, [0]), (3, [0]), (4, [0, 3]), (5, [0, 4])])
+def test_strides_beyond_the_window_leave_elements_out_at_any_length(
+    length: int, largest: list[int]
+) -> None:
+    """What no window reaches is no padding of a negative length, which XLA takes in part only."""
+    pool = "R.nn.max_pool1d(x, 2, 4, padding=1, ceil_mode=True)"
+    mod = program(
+        f"R.sum({pool} * y)", 'R.Tensor((1, 1, "n"), "float32")', "R.Tensor((), 'float32')"
+    )
+    adjoint = Gradient("main", ["x"])(mod)
+    x = np.arange(1, length + 1, dtype="float32").reshape(1, 1, length)
+    results = [
+        to_jax(m, "main_adjoint")(x, np.float32(2)) for m in (adjoint, LegalizeOps()(adjoint))
+    ]
+    chex.assert_trees_all_equal(*results)
+    expected = np.where(np.isin(np.arange(length), largest), 2.0, 0.0)
+    np.testing.assert_array_equal(results[0][1][0][0, 0], expected)

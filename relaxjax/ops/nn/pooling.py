@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import lax
+from jax import core, lax
 
 from relaxjax.ir.dims import Dim, floordiv
 from relaxjax.ir.expr import Call, Expr
@@ -125,7 +125,8 @@ def _windows(
         room = _end_room(length, span, stride, low, high, ceil_mode)
         counts.append(room // stride + 1)
         end = (counts[-1] - 1) * stride + span - length - low if ceil_mode else high
-        pads.append((low, 0 if isinstance(end, int) and end < 0 else end))
+        # Behind the last window there may be elements that none reads, where strides are longer.
+        pads.append((low, core.max_dim(end, 0) if stride > span else end))
     return Windows(axes, pool_size, strides, tuple(pads), dilation, tuple(counts), sliced)
 
 
