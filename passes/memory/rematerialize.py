@@ -2,12 +2,14 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 from relaxjax.ir.expr import GlobalVar, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes.base import pass_factory
@@ -132,6 +134,7 @@ def ledger_of(
             program = planner.program
             keep, again = (_named(program, names, name) for names in (must_keep, must_recompute))
             _check_parted(keep, again)
+            _check_pure(program, again)
             planner = Planner(program, keep, again)
         return Chooser(planner, figure)
 
@@ -140,9 +143,11 @@ def ledger_of(
             return mod
         return with_reads_first(mod, name, caller.differentiated, first.program)
 
+    decided = {*must_keep, *must_recompute}
+    lean = partial(_lean, name=name, total=first.total, decided=decided)
     if budget_bytes is None:
-        return _by_policy(mod, tied, name, _known(policy or "free"), chooser)
-    return _within(mod, tied, name, budget_bytes, chooser)
+        return _by_policy(mod, tied, lean, _known(policy or "free"), chooser)
+    return _within(mod, tied, lean, name, budget_bytes, chooser)
 
 
 def planner_of(
@@ -191,7 +196,7 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
 def _by_policy(
     mod: IRModule,
     tied: Callable[[], IRModule],
-    name: str,
+    lean: Callable[..., Iterator[IRModule]],
     policy: str,
     chooser: Callable[[IRModule], Chooser],
 ) -> Ledger:
@@ -204,8 +209,8 @@ def _by_policy(
         return Ledger(everything, everything.none)
     whole = tied()
     first = chooser(whole).planner
-    lean = _lean(whole, name, first.total, POLICIES.index(policy))
-    planners = [first, *(chooser(other).planner for other in lean)]
+    leaner = lean(whole, count=POLICIES.index(policy))
+    planners = [first, *(chooser(other).planner for other in leaner)]
     best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
     plan = best.by_policy(policy)
     if plan.peak > _WORTH * everything.none.peak:
@@ -216,6 +221,7 @@ def _by_policy(
 def _within(
     mod: IRModule,
     tied: Callable[[], IRModule],
+    lean: Callable[..., Iterator[IRModule]],
     name: str,
     budget: Budget,
     chooser: Callable[[IRModule], Chooser],
@@ -228,7 +234,7 @@ def _within(
     if least <= limit:
         return Ledger(found.planner, none)
     whole = tied()
-    for other in chain([whole], _lean(whole, name, found.planner.total)):
+    for other in chain([whole], lean(whole)):
         one = found if other is mod else chooser(other)
         plan = one.within(limit)
         if plan is not None:
@@ -240,13 +246,18 @@ def _within(
     )
 
 
-def _lean(mod: IRModule, name: str, total: int, count: int = 3) -> Iterator[IRModule]:
-    """The module with loops that save ever less, as far as the first `count` policies go."""
+def _lean(
+    mod: IRModule, name: str, total: int, count: int = 3, decided: Collection[str] = ()
+) -> Iterator[IRModule]:
+    """The module with loops that save ever less, as far as the first `count` policies go.
+
+    The values whose names are `decided` are there as they were.
+    """
     levels = [(_costs_nothing, FREE * total), (_is_any, BALANCED * total), (_is_any, math.inf)]
     before = mod
     for again, most in levels[:count]:
         lean = with_lean_loops(mod, name, again, most)
-        if lean is not before and lean is not mod:
+        if lean is not before and lean is not mod and _same_values(lean, mod, name, decided):
             yield lean
         before = lean
 
@@ -277,6 +288,28 @@ def _named(program: Program, names: Collection[str], function: str) -> frozenset
                 f"`{function}` has no forward value `{name}`{did_you_mean(name, list(known))}"
             )
     return frozenset(known[name] for name in names)
+
+
+def _same_values(mod: IRModule, other: IRModule, name: str, names: Collection[str]) -> bool:
+    """Whether a function has the same values of some names in two modules."""
+
+    def values(mod: IRModule) -> set[tuple[str, Type | None]]:
+        bindings = function_of(mod, name).body.bindings()
+        return {(b.var.name, b.var.ty) for b in bindings if b.var.name in names}
+
+    return values(mod) == values(other)
+
+
+def _check_pure(program: Program, again: frozenset[Var]) -> None:
+    """Raise for what is kept whole, and for what may do more than give a value."""
+    for step in program.forward:
+        if step.var in again and not step.pure:
+            kinds = {Function: "is a function", If: "is chosen by an `if`"}
+            reason = kinds.get(type(step.binding.value), "may have effects")
+            raise MemoryPlanError(
+                f"`{step.var.name}` cannot be computed again, because it {reason}: take it from "
+                "what is to be computed again"
+            )
 
 
 def _check_parted(keep: frozenset[Var], again: frozenset[Var]) -> None:

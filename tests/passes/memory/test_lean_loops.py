@@ -310,3 +310,14 @@ def test_a_loop_inside_a_step_is_computed_again_with_its_own_steps() -> None:
     args = [random.normal(size=shape).astype("float32") for shape in ((2, 3), (4, 3, 3))]
     found, expected = (run(to_jax(m, ADJOINT), *args) for m in (lean, mod))
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["free", "minimal"])
+def test_a_value_that_is_told_to_be_kept_is_there_as_it_was(policy: str) -> None:
+    """Loops that would stack less, or drop a name of it, are not taken."""
+    deep = adjoint()
+    assert "_again" in Rematerialize(ADJOINT, policy=policy)(deep).script()
+    stacks = next(b.var for b in deep[ADJOINT].body.bindings() if b.var.name.endswith("_stacked"))
+    kept = Rematerialize(ADJOINT, policy=policy, must_keep=[stacks.name])(deep)
+    types = {b.var.name: b.var.ty for b in kept[ADJOINT].body.bindings()}
+    assert types[stacks.name] == stacks.ty

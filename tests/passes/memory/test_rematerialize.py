@@ -240,6 +240,34 @@ def test_names_decide(deep: IRModule) -> None:
         Rematerialize(ADJOINT, must_keep=["y3", "y4"], must_recompute=["y3"])(deep)
 
 
+@pytest.mark.parametrize(
+    ("body", "name", "reason"),
+    [
+        ("if flag:\n    y = R.sin(x)\nelse:\n    y = R.exp(x)", "y_kept", "is chosen by an `if`"),
+        (
+            (
+                "@R.function\ndef step(carry: R.Tensor((4,), 'float32'), _: R.Tuple()):\n"
+                "    return (R.sin(carry), ())\ny = R.scan(step, x, (), length=3)[0]"
+            ),
+            "step",
+            "is a function",
+        ),
+    ],
+)
+def test_what_is_kept_whole_is_not_computed_again(body: str, name: str, reason: str) -> None:
+    lines = body.replace("\n", "\n    ")
+    mod = parse_functions(
+        "@R.function\ndef main(x: R.Tensor((4,), 'float32'), flag: R.Tensor((), 'bool')):\n"
+        f"    {lines}\n    loss = R.sum(y * y)\n    return loss"
+    )
+    adjoint = Gradient("main", ["x"])(mod)
+    names = [b.var.name for b in adjoint[ADJOINT].body.bindings()]
+    (found,) = (other for other in names if other.endswith(name))
+    message = f"`{found}` cannot be computed again, because it {reason}: take it from what is to be"
+    with pytest.raises(MemoryPlanError, match=message):
+        Rematerialize(ADJOINT, policy="none", must_recompute=[found])(adjoint)
+
+
 def test_one_wish_at_a_time(deep: IRModule) -> None:
     with pytest.raises(ValueError, match="give `budget_bytes` or `policy`, not both"):
         Rematerialize(ADJOINT, budget_bytes=10, policy="free")(deep)
