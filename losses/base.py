@@ -98,7 +98,10 @@ class Loss:
         try:
             given = signature.bind(*args, **named).arguments
         except TypeError as error:
-            raise TypeError(f"{kind}({', '.join(names)}): {error}") from None
+            raise TypeError(
+                f"{kind}({', '.join(names)}): {error}; give the type of each, those of the model's "
+                "outputs first"
+            ) from None
         given = {name: given[name] for name in names if given.get(name) is not None}
         return {name: _param(kind, name, value) for name, value in given.items()}
 

@@ -47,6 +47,11 @@ def _decoded(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
+        if name.endswith(".safetensors"):
+            raise InputError(
+                f"`{name}` is no script: print the module of an archive as one, by "
+                "load_archive(path)[0].script() of relaxjax.script"
+            ) from None
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"{_shown(name)} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"

@@ -1,5 +1,6 @@
 """One epoch of mini-batches."""
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,10 @@ def batches(
     """
     if len(images) != len(labels):
         raise ValueError(f"there are {len(images)} images, but {len(labels)} labels: pair them up")
+    try:
+        size = operator.index(size)
+    except TypeError:
+        raise TypeError(f"`size` must be a number of examples, but it is {size!r}") from None
     if size < 1:
         raise ValueError(f"a batch must have at least 1 example, but `size` is {size}")
     if drop_last and len(images) < size:

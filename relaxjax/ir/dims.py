@@ -128,6 +128,7 @@ def as_dim(value: Any) -> Dim:
     except TypeError:
         raise TypeError(
             f"`{value!r}` is no dimension: write an integer or a symbolic variable"
+            + (f', SymbolicVar("{value}") of relaxjax.ir.dims' if isinstance(value, str) else "")
         ) from None
 
 

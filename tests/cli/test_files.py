@@ -100,6 +100,15 @@ def test_what_is_no_text_on_the_standard_input(monkeypatch: pytest.MonkeyPatch) 
     assert failure("-") == "the standard input is not UTF-8 text: byte 0xff in line 1"
 
 
+def test_an_archive_is_no_script(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(b"\xf8\x01" + bytes(6))
+    assert failure(path) == (
+        f"`{path}` is no script: print the module of an archive as one, by "
+        "load_archive(path)[0].script() of relaxjax.script"
+    )
+
+
 @pytest.mark.parametrize("text", ["", "  \n\n"])
 def test_an_empty_file(text: str, script: Path) -> None:
     script.write_text(text)

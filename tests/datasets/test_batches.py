@@ -1,5 +1,7 @@
 """Mini-batches."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -45,6 +47,9 @@ def test_faults_are_told_at_the_call_not_at_the_first_batch() -> None:
         batches(IMAGES, LABELS[:9], 2)
     with pytest.raises(ValueError, match="at least 1 example, but `size` is 0"):
         batches(IMAGES, LABELS, 0)
+    half: Any = 2.5
+    with pytest.raises(TypeError, match=r"`size` must be a number of examples, but it is 2\.5"):
+        batches(IMAGES, LABELS, half)
     with pytest.raises(ValueError, match="10 examples do not fill a single batch of 11"):
         batches(IMAGES, LABELS, 11)
 

@@ -215,6 +215,11 @@ def test_what_is_no_integer_is_no_dimension(value: object) -> None:
         as_dim(value)
 
 
+def test_a_name_is_no_dimension_yet() -> None:
+    with pytest.raises(TypeError, match=r'a symbolic variable, SymbolicVar\("n"\) of relaxjax'):
+        as_dim("n")
+
+
 def test_arithmetic_with_what_is_no_dimension_is_an_error() -> None:
     with pytest.raises(TypeError, match=r"`1\.5` is no dimension"):
         N + 1.5  # type: ignore[operator]  # what is tested

@@ -109,9 +109,8 @@ def test_an_argument_must_be_a_type_or_a_variable() -> None:
 
 
 def test_the_wrong_number_of_arguments_is_an_error() -> None:
-    with pytest.raises(
-        TypeError, match=r"L1Loss\(predictions, targets, weights\): missing .*'targets'"
-    ):
+    match = r"L1Loss\(predictions, targets, weights\): missing .*'targets'; give the type of each"
+    with pytest.raises(TypeError, match=match):
         L1Loss()(TENSOR)
     with pytest.raises(TypeError, match=r"L1Loss\(predictions, targets, weights\): too many"):
         L1Loss()(TENSOR, TENSOR, TENSOR, TENSOR)
