@@ -6,9 +6,10 @@ declaration say it, in a user's operator as in ours.
 
 from collections.abc import Sequence
 
+from relaxjax.ir.dataflow import without_dataflow
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.walk import post_order
@@ -219,12 +220,21 @@ def _is_mutated(op: Op) -> bool:
 
 
 def _mutated(mod: IRModule, names: Sequence[str]) -> IRModule:
-    forms = {name: expand_calls(mod[name], _training_form) for name in names}
+    plain = {name: without_dataflow(mod[name], _makes_choices) for name in names}
+    forms = {name: expand_calls(plain[name], _training_form) for name in names}
     return with_keys(mod.with_functions(forms), names)
 
 
 def _decomposed(mod: IRModule, names: Sequence[str]) -> IRModule:
     return mod.with_functions({name: expand_calls(mod[name], _decomposition) for name in names})
+
+
+def _makes_choices(block: DataflowBlock) -> bool:
+    """Whether calls in a block become choices between branches, which may not stand in such."""
+    values = (binding.value for binding in block.bindings)
+    forms = (_training_form(value) for value in values if isinstance(value, Call))
+    parts = (form.bindings() for form in forms if isinstance(form, SeqExpr))
+    return any(isinstance(binding.value, If) for part in parts for binding in part)
 
 
 def _training_form(call: Call) -> Expr | None:
