@@ -42,6 +42,13 @@ def test_what_is_no_number_is_an_error(lr: Any) -> None:
         SGD(lr)
 
 
+def test_a_schedule_is_for_optimizers_of_optax() -> None:
+    schedule: Any = optax.constant_schedule(0.1)
+    match = r"Adam: `lr` must be a number, .*: schedules are for .* AdamW or from_optax\(optax.adam"
+    with pytest.raises(TypeError, match=match):
+        Adam(schedule)
+
+
 @pytest.mark.parametrize("betas", [0.9, (0.9,), (0.9, 0.99, 0.999)])
 def test_betas_are_a_pair(betas: Any) -> None:
     with pytest.raises(TypeError, match=r"Adam: `betas` must be a pair such as \(0.9, 0.999\)"):
