@@ -179,7 +179,6 @@ class Trainer:
 
         The step may still be reading the batch: change no array in place before the loss is read.
         """
-        self._check_initialised()
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
             loss, self._state = self._step(self._state, *batch)
@@ -192,7 +191,6 @@ class Trainer:
         `count`, only the first so many make a step; the losses of the others are 0. All counts have
         one program, so steps are the same bit for bit however they are spread over calls.
         """
-        self._check_initialised()
         with self._step.dtypes():
             batch = self._batch(inputs, targets, count)
             steps = _steps(batch, count)
@@ -206,7 +204,6 @@ class Trainer:
 
         Where it was not, or `is_sound` says that it was not before, the state stays as it is.
         """
-        self._check_initialised()
         with self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch, count)
@@ -219,7 +216,6 @@ class Trainer:
         A loss or a gradient that is NaN or infinite is a `NumericsError`, which names the first
         bad binding, with the line of the model that it comes from.
         """
-        self._check_initialised()
         with self._step.dtypes():
             given, wanted = self._batch(inputs, targets)
             state = self._state
@@ -237,7 +233,6 @@ class Trainer:
         """
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
-        self._check_initialised()
         with self._step.dtypes():
             given, wanted = self._batch(inputs, targets)
         state = self._state
@@ -335,6 +330,7 @@ class Trainer:
         self, inputs: Any, targets: Any, count: int | None = None
     ) -> tuple[Arrays, Arrays]:
         """A batch in the dtypes of the program, wherever it lies."""
+        self._check_initialised()
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
         check_samples(self.layout.inputs, given)

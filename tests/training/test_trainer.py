@@ -219,6 +219,10 @@ def test_an_uninitialised_parameter_is_an_error() -> None:
     match = "The 0-th parameter is not initialized before training or inference: give `w0`"
     with pytest.raises(RuntimeError, match=match):
         trainer.update(*batch(0))
+    with pytest.raises(RuntimeError, match=match):
+        trainer.fit([batch(0)])
+    with pytest.raises(RuntimeError, match=match):
+        trainer.temporary_bytes(*batch(0))
     trainer.load_params({"w0": np.zeros(SHAPES["w0"], "float32")})
     with pytest.raises(RuntimeError, match="The 1-th parameter is not initialized"):
         trainer.predict(batch(0)[0])
