@@ -31,11 +31,17 @@ def check_numbers(optimizer: str, **values: Any) -> None:
         if not is_number(value):
             raise TypeError(
                 f"{optimizer}: `{name}` must be a number, but it is {value!r} of type "
-                f"{type(value).__name__}: write {name}=float(value)"
+                f"{type(value).__name__}: {_mend(name, value)}"
             )
         holds, words = RANGES[name]
         if not (math.isfinite(value) and holds(value)):
             raise ValueError(f"{optimizer}: `{name}` must be {words}, but it is {value}")
+
+
+def _mend(name: str, value: Any) -> str:
+    if callable(value):
+        return "schedules are for optimizers of optax, such as AdamW or from_optax(optax.adam(...))"
+    return f"write {name}=float(value)"
 
 
 def check_betas(optimizer: str, betas: Any) -> None:

@@ -12,6 +12,7 @@ from collections.abc import (
     Sequence,
     Sized,
 )
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, Unpack
@@ -100,15 +101,14 @@ def fit(
     reports = list(position.reports)
     _check_lasts("data", data, epochs - len(reports))
     _check_lasts("eval_data", eval_data, epochs - len(reports))
-    try:
-        with plan.interrupts:
-            while len(reports) < epochs and not plan.stops(reports):
-                reports.append(plan.epoch(data, eval_data, epochs, position))
-                position = Position(tuple(reports))
-                plan.finish_epoch(position)
-    finally:
-        for callback in plan.callbacks:
-            callback.close()
+    with ExitStack() as at_the_end:
+        for callback in reversed(plan.callbacks):
+            at_the_end.callback(callback.close)  # of each, even if that of another one fails
+        at_the_end.enter_context(plan.interrupts)
+        while len(reports) < epochs and not plan.stops(reports):
+            reports.append(plan.epoch(data, eval_data, epochs, position))
+            position = Position(tuple(reports))
+            plan.finish_epoch(position)
     return reports
 
 

@@ -185,7 +185,7 @@ def _measured(
             given = (predictions, truth)
             if each.of_classes:
                 given = counted_classes(each.name, predictions, truth, ignored)
-            values = np.asarray(each.values(*given))
+            values = _numbers_of(each, given)
             sums[index] += float(values.sum())
             sizes[index] += values.size
     if not count:
@@ -194,6 +194,16 @@ def _measured(
         each.name: float(each.finish(total / size if size else math.nan))
         for each, total, size in zip(metrics, sums, sizes, strict=True)
     }
+
+
+def _numbers_of(each: Metric, given: tuple[Array, Array]) -> Array:
+    found = each.values(*given)
+    values = np.asarray(found)
+    if values.dtype.kind not in "biufV":
+        raise TypeError(
+            f"the metric `{each.name}` must give a number for each sample, but it gave {found!r}"
+        )
+    return values
 
 
 def accuracy(trainer: Predictor, batches: Iterable[Batch]) -> float:

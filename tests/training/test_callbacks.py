@@ -79,6 +79,20 @@ def test_callbacks_are_told_of_the_end_even_if_it_is_an_error() -> None:
     assert told.closed == 2
 
 
+def test_all_callbacks_are_told_of_the_end_in_their_order() -> None:
+    told = []
+
+    class Failing(Callback):
+        def close(self) -> None:
+            told.append(self)
+            raise OSError("the disk is full")
+
+    callbacks = [Failing(), Failing()]
+    with pytest.raises(OSError, match="the disk is full"):
+        classifier().fit(DATA, 1, reporter=QUIET, callbacks=callbacks)
+    assert told == callbacks
+
+
 def test_a_callback_may_end_the_training() -> None:
     class Two(Callback):
         def stops(self, reports: Sequence[EpochReport]) -> bool:

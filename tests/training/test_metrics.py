@@ -128,6 +128,13 @@ def test_a_metric_must_be_something_to_call() -> None:
         measured(3)
 
 
+@pytest.mark.parametrize("given", [None, "a", {"a": 1}])
+def test_a_metric_gives_numbers(given: Any) -> None:
+    match = f"the metric `odd` must give a number for each sample, but it gave {given!r}"
+    with pytest.raises(TypeError, match=match):
+        measured(Metric("odd", lambda predictions, targets: given))
+
+
 def test_metrics_must_have_names_of_their_own() -> None:
     """Else one would be reported in place of the other."""
     match = "a metric is called `<lambda>` as another one: give it a name of its own by Metric"
