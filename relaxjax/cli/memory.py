@@ -40,6 +40,7 @@ from .files import read_module
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72
+_LARGEST = 2**31 - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,8 +95,13 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
 def _sizes(settings: list[str]) -> dict[str, int]:
     pairs = [setting.partition("=") for setting in settings]
     for setting, (_, _, size) in zip(settings, pairs, strict=True):
-        if not size.isdigit():
+        if not size.isdecimal():
             raise InputError(f'`--set {setting}` gives no size: write "--set n=32"')
+        if int(size) > _LARGEST:
+            raise InputError(
+                f"`--set {setting}` gives a size beyond {_LARGEST:,}, the largest that JAX counts "
+                "in 32 bits: give a smaller one"
+            )
     return {name: int(size) for name, _, size in pairs}
 
 
