@@ -1,6 +1,6 @@
 """The arguments of a loss, sorted: differentiated by, traced, or left as they are."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,17 +13,19 @@ from relaxjax.frontends import leaf_names
 
 @dataclass(frozen=True)
 class Arguments:
-    """The leaves of a call's arguments, and which of them are those of `argnums`.
+    """The leaves of a call's arguments, and which of them are those of `argnums`: `asked`.
 
-    Traced are these and all other arrays. What else there is, such as a flag or the name of a mode,
-    is for the function to look at.
+    All of these are `wanted`, but for integers, which have no derivative. Traced are the wanted
+    and all other arrays. What else there is, such as a flag or the name of a mode, is for the
+    function to look at.
     """
 
     leaves: tuple[Any, ...]
     names: tuple[str, ...]
     tree: Any
+    asked: tuple[int, ...]
+    asked_tree: Any
     wanted: tuple[int, ...]
-    wanted_tree: Any
 
     @property
     def traced(self) -> list[int]:
@@ -38,6 +40,15 @@ class Arguments:
     def weak(self) -> list[bool]:
         """Which of the leaves to differentiate by promote like numbers of Python."""
         return [jax.typeof(self.leaves[place]).weak_type for place in self.wanted]
+
+    def nested(self, gradients: Iterable[Any]) -> Any:
+        """The gradients as the arguments are nested; those of integers as JAX gives them."""
+        given = dict(zip(self.wanted, gradients, strict=True))
+        found = [
+            given[place] if place in given else _without_numbers(self.leaves[place])
+            for place in self.asked
+        ]
+        return jax.tree.unflatten(self.asked_tree, found)
 
     def bound(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function of the traced leaves, the others bound.
@@ -61,18 +72,23 @@ def sort_arguments(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
     argnums: int | Sequence[int],
+    allow_int: bool,
 ) -> Arguments:
-    """Sort the arguments of a call; those of `argnums` must be real or complex numbers."""
+    """Sort the arguments of a call; those of `argnums` must be real or complex numbers.
+
+    With `allow_int` there may be integers and truth values among them.
+    """
     chosen = _chosen(argnums, len(args))
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
     names = leaf_names(function, args, kwargs)
     ends = np.cumsum([0, *(len(jax.tree.leaves(arg)) for arg in args)])
-    wanted = [place for index in chosen for place in range(ends[index], ends[index + 1])]
+    asked = [place for index in chosen for place in range(ends[index], ends[index + 1])]
+    wanted = [place for place in asked if not (allow_int and _is_whole(leaves[place]))]
     for place in wanted:
         _check_smooth(leaves[place], names[place])
     parts = tuple(args[index] for index in chosen)
-    tree_of_wanted = jax.tree.structure(parts if isinstance(argnums, Sequence) else parts[0])
-    return Arguments(tuple(leaves), tuple(names), tree, tuple(wanted), tree_of_wanted)
+    asked_tree = jax.tree.structure(parts if isinstance(argnums, Sequence) else parts[0])
+    return Arguments(tuple(leaves), tuple(names), tree, tuple(asked), asked_tree, tuple(wanted))
 
 
 def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
@@ -91,6 +107,16 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
     return chosen
 
 
+def _is_whole(leaf: Any) -> bool:
+    """Whether a leaf is an integer or a truth value, or an array of such."""
+    dtype = getattr(leaf, "dtype", type(leaf))
+    return jnp.issubdtype(dtype, np.integer) or dtype in (np.bool_, bool, int)
+
+
+def _without_numbers(leaf: Any) -> Any:
+    return np.zeros(np.shape(leaf), jax.dtypes.float0)
+
+
 def _check_smooth(leaf: Any, name: str) -> None:
     try:
         dtype = jax.eval_shape(lambda array: array, leaf).dtype
@@ -100,7 +126,8 @@ def _check_smooth(leaf: Any, name: str) -> None:
         if jnp.issubdtype(dtype, jnp.inexact):
             return
         found = f"of dtype {dtype}"
+    instead = ", or pass over integers by `allow_int=True`" if _is_whole(leaf) else ""
     raise TypeError(
         "only arrays of floating-point or complex dtype can be differentiated by, "
-        f"but `{name}` is {found}: leave it out of `argnums`"
+        f"but `{name}` is {found}: leave it out of `argnums`{instead}"
     )

@@ -46,6 +46,8 @@ class ValueAndGrad:
         function: Callable[..., Any],
         argnums: int | Sequence[int],
         has_aux: bool,
+        holomorphic: bool,
+        allow_int: bool,
         memory_budget: Budget | None,
         memory_policy: str | None,
     ) -> None:
@@ -54,16 +56,22 @@ class ValueAndGrad:
                 f"the loss must be a function of arrays, found {function!r} of type "
                 f"{type(function).__name__}"
             )
+        if holomorphic:
+            raise ValueError(
+                "`holomorphic=True` is not taken: take the gradient of the real part, "
+                "`lambda z: jnp.real(f(z))`, which is the derivative of a holomorphic f"
+            )
         self.function = function
         self.argnums = argnums
         self.has_aux = has_aux
+        self.allow_int = allow_int
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
         self.__name__: str = getattr(function, "__name__", LOSS)
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        arguments = sort_arguments(self.function, args, kwargs, self.argnums)
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
         program, rest = self._program(arguments)
@@ -75,11 +83,11 @@ class ValueAndGrad:
         value = jax.tree.unflatten(program.results, values)
         if self.has_aux:
             value = value[0], rest.together(value[1])
-        return value, jax.tree.unflatten(arguments.wanted_tree, found)
+        return value, arguments.nested(found)
 
     def module(self, *args: Any, **kwargs: Any) -> IRModule:
         """The module with the function `loss_adjoint` for arguments like these."""
-        arguments = sort_arguments(self.function, args, kwargs, self.argnums)
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         return self._adjoint(self._program(arguments)[0], arguments)
 
     def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
@@ -131,6 +139,8 @@ def value_and_grad(
     function: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     *,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
@@ -142,23 +152,36 @@ def value_and_grad(
 
     Like JAX's it belongs inside a `jax.jit`, which calls it once for each set of shapes; called by
     itself it makes the program anew each time. Arrays among the arguments are traced whether they
-    are differentiated by or not; everything else stays as it is. With `memory_budget` or
-    `memory_policy`, values are computed again rather than kept, as `Rematerialize` explains; the
-    program is then compiled some times to know what it takes.
+    are differentiated by or not; everything else stays as it is. With `allow_int`, integers among
+    the arguments of `argnums` are passed over: their gradients have no numbers. With
+    `memory_budget` or `memory_policy`, values are computed again rather than kept, as
+    `Rematerialize` explains; the program is then compiled some times to know what it takes.
     """
-    return ValueAndGrad(function, argnums, has_aux, memory_budget, memory_policy)
+    return ValueAndGrad(
+        function, argnums, has_aux, holomorphic, allow_int, memory_budget, memory_policy
+    )
 
 
 def grad(
     function: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
     *,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
 ) -> Callable[..., Any]:
     """A function that gives the gradients of a loss, as `jax.grad` does: see `value_and_grad`."""
-    both = ValueAndGrad(function, argnums, has_aux, memory_budget, memory_policy)
+    both = value_and_grad(
+        function,
+        argnums,
+        has_aux,
+        holomorphic,
+        allow_int,
+        memory_budget=memory_budget,
+        memory_policy=memory_policy,
+    )
 
     @functools.wraps(function)
     def gradients(*args: Any, **kwargs: Any) -> Any:

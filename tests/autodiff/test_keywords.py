@@ -1,0 +1,65 @@
+"""The keywords of JAX's `value_and_grad`: integers are passed over, other numbers are refused."""
+
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import relaxjax
+
+PARAMS = {
+    "places": np.array([2, 0]),
+    "table": np.linspace(-1.0, 1.0, 6, dtype="float32").reshape(3, 2),
+    "used": np.array([True, False]),
+}
+
+
+def loss(params: Any, scale: Any) -> Any:
+    rows = params["table"][params["places"]]
+    return jnp.sum(jnp.where(params["used"][:, None], rows, 0.0) ** 3) * scale
+
+
+@pytest.mark.parametrize("argnums", [0, (1, 0)])
+def test_integers_are_passed_over_as_in_jax(argnums: Any) -> None:
+    options = {"argnums": argnums, "allow_int": True}
+    found = jax.jit(relaxjax.value_and_grad(loss, **options))(PARAMS, 2.0)
+    expected = jax.jit(jax.value_and_grad(loss, **options))(PARAMS, 2.0)
+    assert jax.tree.map(jnp.shape, found) == jax.tree.map(jnp.shape, expected)
+    of_floats = [
+        (ours, theirs)
+        for ours, theirs in zip(*map(jax.tree.leaves, (found, expected)), strict=True)
+        if theirs.dtype != jax.dtypes.float0
+    ]
+    chex.assert_trees_all_close(*zip(*of_floats, strict=True), rtol=1e-6)
+    assert [leaf.dtype for leaf in jax.tree.leaves(found)] == [
+        leaf.dtype for leaf in jax.tree.leaves(expected)
+    ]
+
+
+@pytest.mark.parametrize("count", [3, True])
+def test_there_may_be_nothing_but_integers(count: Any) -> None:
+    found = relaxjax.grad(lambda n, x: x * n, allow_int=True)(count, 2.0)
+    assert found.dtype == jax.dtypes.float0
+    assert found.shape == ()
+
+
+def test_without_the_keyword_the_error_names_it() -> None:
+    message = "`params_places` is of dtype int.*: leave it out of `argnums`, or pass over integers "
+    with pytest.raises(TypeError, match=message + "by `allow_int=True`"):
+        relaxjax.grad(loss)(PARAMS, 2.0)
+
+
+def test_what_is_no_number_stays_an_error() -> None:
+    with pytest.raises(TypeError, match=r"`x` is 'mean' of type str: leave it out of `argnums`$"):
+        relaxjax.grad(lambda x: 1.0, allow_int=True)("mean")
+
+
+def test_a_holomorphic_function_has_the_derivative_of_its_real_part() -> None:
+    with pytest.raises(ValueError, match="`holomorphic=True` is not taken: take the gradient of"):
+        relaxjax.grad(jnp.sin, holomorphic=True)
+    z = jnp.complex64(0.3 + 0.4j)
+    ours = relaxjax.grad(lambda z: jnp.real(jnp.sin(z)))(z)
+    chex.assert_trees_all_close(ours, jax.grad(jnp.sin, holomorphic=True)(z), rtol=1e-6)
