@@ -6,15 +6,18 @@ from typing import Any
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.expr import Call
+from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.op import Op
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient
 
 
-def primitives(value: str, x: Any, w: Any, dtype: str = "float32") -> Iterator[Call]:
-    """Those of a result and its adjoints, as legalised for a CPU."""
+def primitives(
+    value: str, x: Any, w: Any, dtype: str = "float32", by: list[str] | None = None
+) -> Iterator[Call]:
+    """Those of a result and its adjoints, all or `by` some names, as legalised for a CPU."""
     module = parse_functions(f"""
     @R.function
     def main(x: R.Tensor({x}, "{dtype}"), w: R.Tensor({w}, "float32")):
@@ -23,7 +26,7 @@ def primitives(value: str, x: Any, w: Any, dtype: str = "float32") -> Iterator[C
             R.output(y)
         return y
     """)
-    adjoint = SimplifyGradient()(Gradient("main", cotangent=True)(module))
+    adjoint = SimplifyGradient()(Gradient("main", by, cotangent=True)(module))
     for call in post_order(LegalizeOps("cpu")(adjoint)["main_adjoint"]):
         if isinstance(call, Call) and isinstance(call.op, Op):
             yield call
@@ -63,6 +66,32 @@ def test_strides_of_one_place_take_the_same_slice_forward_and_backward() -> None
     forward, backward = (call for call in found if call.attrs.get("strides"))
     assert (forward.args, forward.attrs) == (backward.args, backward.attrs)
     assert forward.ty == TensorType((2, 4, 3, 5), "float32")
+
+
+@pytest.mark.parametrize("layout", ["HWIO", "OHWI"])
+@pytest.mark.parametrize("strides", [1, 2])
+def test_the_gradient_of_a_kernel_of_one_element_is_a_product_as_it_lies(
+    layout: str, strides: int
+) -> None:
+    """XLA copies a matrix that lies the other way round element by element, and for each use."""
+    kernel = [{"O": 7, "I": 5}.get(letter, 1) for letter in layout]
+    layouts = f"data_layout='NHWC', kernel_layout='{layout}'"
+    value = f"R.nn.conv2d(x, w, strides={strides}, {layouts})"
+    calls = list(primitives(value, (2, 8, 6, 5), kernel, by=["w"]))
+    products = [call.ty for call in calls if call.op is get_op("lax.dot_general")]
+    assert TensorType([length for length in kernel if length > 1], "float32") in products
+    moved = [call.args[0] for call in calls if _moves(call)]
+    # Forward, a kernel of the other layout is.
+    assert [x.name for x in moved if isinstance(x, Var)] == ["w"] * (layout == "OHWI")
+
+
+def _moves(call: Call) -> bool:
+    """Whether a call puts axes of more than one element in another order."""
+    if call.op is not get_op("lax.transpose") or not isinstance(call.ty, TensorType):
+        return False
+    order = call.attrs["permutation"]
+    long = [axis for axis, length in zip(order, call.ty.dims or (), strict=True) if length != 1]
+    return long != sorted(long)
 
 
 def test_the_gradient_of_an_embedding_is_added_up_at_its_places() -> None:

@@ -153,16 +153,29 @@ class Convolution:
         return jnp.transpose(out, permutation(f"NC{self.spatial}", self.out_layout))
 
     def _columns(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
-        """For each result the kernel, its outputs as rows, times the images' windows as columns."""
-        kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"OI{self.spatial}"))
-        rows = lax.reshape(kernel, (kernel.shape[0], math.prod(kernel.shape[1:])))
-        products = [
-            jnp.matmul(rows, window, preferred_element_type=dtype)
-            for window in self._windows_of_images(data, windows)
+        """For each result the images' windows times the kernel, as the matrix that is wanted.
+
+        Data, kernel and product stay as they lie: XLA would copy each element by itself.
+        """
+        inner = self.data_layout.replace("N", "")
+        order = permutation(self.kernel_layout, f"{inner}O".replace("C", "I"))
+        kernel = jnp.transpose(weight, order)
+        count = math.prod(kernel.shape[:-1])
+        columns = lax.reshape(kernel, (count, kernel.shape[-1]))
+        axis = 1 if self.data_layout.startswith("N") else 0
+        padded, whole = self._in_order(data, windows, f"N{inner}" if axis else f"{inner}N")
+        images = data.shape[self.data_layout.index("N")]
+        parts = [
+            lax.reshape(whole.at(padded, place), (images, count) if axis else (count, images))
+            for place in whole.places()
         ]
+        if self.out_layout.index("N") < self.out_layout.index("C"):
+            letters, products = "NC", [_product(part, axis, columns, 0, dtype) for part in parts]
+        else:
+            letters, products = "CN", [_product(columns, 0, part, axis, dtype) for part in parts]
         out = jnp.stack(products, -1)
         shaped = lax.reshape(out, (*out.shape[:-1], *windows.counts))
-        return jnp.transpose(shaped, permutation(f"CN{self.spatial}", self.out_layout))
+        return jnp.transpose(shaped, permutation(f"{letters}{self.spatial}", self.out_layout))
 
     def _side_by_side(
         self, data: Any, weight: Any, windows: Windows, dtype: Any, work: "Work"
@@ -172,7 +185,7 @@ class Convolution:
         kernel = KernelMatrix.of(layout, self.spatial, work.inputs * work.places <= work.outputs)
         features = KernelMatrix(f"I{self.spatial}O", self.spatial)
         columns = features.columns(weight, self.kernel_layout)
-        images, whole = self._images_last(data, windows)
+        images, whole = self._in_order(data, windows, f"C{self.spatial}N")
         beside = kernel.beside(whole, images)
         pair = (beside.T, columns) if kernel.is_outputs_last else (columns.T, beside)
         product = jnp.matmul(*pair, preferred_element_type=dtype)
@@ -181,19 +194,12 @@ class Convolution:
         shaped = lax.reshape(product, [sizes[letter] for letter in kernel.layout])
         return jnp.transpose(shaped, permutation(kernel.layout, layout))
 
-    def _windows_of_images(self, data: Any, windows: Windows) -> list[Any]:
-        """For each result what the kernel covers, with a column for each image."""
-        padded, whole = self._images_last(data, windows)
-        shape = (padded.shape[0] * math.prod(windows.size), padded.shape[-1])
-        return [lax.reshape(whole.at(padded, place), shape) for place in whole.places()]
-
-    def _images_last(self, data: Any, windows: Windows) -> tuple[Any, Windows]:
-        """The padded data with its images as the last axis, and the windows there, whole."""
-        order = permutation(self.data_layout, f"C{self.spatial}N")
+    def _in_order(self, data: Any, windows: Windows, order: str) -> tuple[Any, Windows]:
+        """The padded data with its axes in an order, and the windows there, whole."""
         # No window reaches what would be cut off: its slices are those of the data as it is.
         reached = replace(windows, pads=tuple((low, max(high, 0)) for low, high in windows.pads))
-        padded = jnp.transpose(reached.padded(data, 0), order)
-        return padded, windows.swapped(range(1, data.ndim - 1))
+        padded = jnp.transpose(reached.padded(data, 0), permutation(self.data_layout, order))
+        return padded, windows.swapped([order.index(letter) for letter in self.spatial])
 
     def _grouped_product(self, window: Any, kernel: Any, dtype: Any) -> Any:
         """The sum over channels and places of one window times the kernel, for each group."""
@@ -272,6 +278,12 @@ class Convolution:
         kernel = jnp.transpose(weight, permutation(self.kernel_layout, f"{self.spatial}OI"))
         channels = [kernel.shape[-2] if letter == "C" else 1 for letter in self.data_layout]
         return lax.reshape(kernel.astype(dtype), (*kernel.shape[:-2], *channels))
+
+
+def _product(left: Any, left_axis: int, right: Any, right_axis: int, dtype: Any) -> Any:
+    """The product of two matrices over an axis of each."""
+    axes = (((left_axis,), (right_axis,)), ((), ()))
+    return lax.dot_general(left, right, axes, preferred_element_type=dtype)
 
 
 def _added_up(arrays: Sequence[Any]) -> list[Any]:
