@@ -6,10 +6,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import chex
-import jax
-import jax.numpy as jnp
-import numpy as np
 import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
@@ -18,7 +14,6 @@ if not BENCHMARKS.exists():
 sys.path.append(str(BENCHMARKS))
 
 import suite  # noqa: E402  # found by the path above
-import transposes  # noqa: E402  # found by the path above
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -43,26 +38,6 @@ def test_the_suite_keeps_memory_before_anything_is_measured(
     (path,) = tmp_path.rglob("*.json")
     assert path.stem.endswith("-quick-kept" if kept else "-quick")
     assert list(json.loads(path.read_text())["models"]) == ["MLP"]
-
-
-def test_both_forms_of_a_transposed_product_are_the_same() -> None:
-    a, b = (np.random.default_rng(0).normal(size=(5, n)).astype("float32") for n in (3, 4))
-    forms = [jax.jit(form)(a, b) for form in (transposes.as_it_is, transposes.written_out)]
-    chex.assert_trees_all_close(*forms, jnp.asarray(a.T @ b), rtol=1e-5)
-
-
-def test_the_table_of_transposes_has_a_row_for_each_product(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(transposes, "SIZES", [(8, 4, 8), (512, 256, 512)])
-    monkeypatch.setattr(transposes, "WORK", 1)
-    monkeypatch.setattr(sys, "argv", ["transposes.py", "--rounds", "1"])
-    transposes.main()
-    *_, small, large = capsys.readouterr().out.splitlines()
-    assert small.startswith("8 x 4 x 8, 2^8.0 ")
-    assert small.endswith(" as it is")
-    assert large.startswith("512 x 256 x 512, 2^26.0 ")
-    assert large.endswith(" written out")
 
 
 def test_the_kernels_of_a_step_are_listed_with_their_sum() -> None:

@@ -48,74 +48,18 @@ def test_one_transpose_is_written_out() -> None:
     assert LegalizeOps("cpu")(legal) is legal
 
 
-LEFT, LARGE = "R.matmul(R.permute_dims(a), b)", {"a": "(1024, 128)", "b": "(1024, 128)"}
-
-
-def test_a_large_transpose_on_the_left_is_written_out() -> None:
-    expected = parse_functions("""
-    @R.function
-    def main(a: R.Tensor((1024, 128), "float32"), b: R.Tensor((1024, 128), "float32")):
-        with R.dataflow():
-            moved = L.transpose(a, permutation=[1, 0])
-            barrier = L.optimization_barrier(moved)
-            kept = barrier[0]
-            y = L.dot_general(
-                kept, b, dimension_numbers=[[[1], [0]], [[], []]], preferred_element_type="float32"
-            )
-            R.output(y)
-        return y
-    """)
-    legal = LegalizeOps("cpu")(product(LEFT, **LARGE))
-    assert_structural_equal(legal, expected)
-    assert LegalizeOps("cpu")(legal) is legal
-    random = np.random.default_rng(1)
-    a, b = (jnp.asarray(random.normal(size=(1024, 128)), "float32") for _ in range(2))
-    chex.assert_trees_all_close(to_jax(legal, "main")(a, b), a.T @ b, rtol=1e-4, atol=1e-4)
-
-
-def test_of_a_larger_transpose_the_others_are_written_out() -> None:
-    """The gradient of a table of many words: the adjoint of the scores is not moved."""
-    shapes = {"a": "(1024, 4096)", "b": "(1024, 64)"}
-    text = LegalizeOps("cpu")(product(LEFT, **shapes)).script(show_all_types=False)
-    body = [line.split(" = ")[1] for line in text.splitlines() if " = L." in line]
-    assert [line.partition("(")[0] for line in body] == [
-        "L.optimization_barrier",
-        "L.transpose",
-        "L.optimization_barrier",
-        "L.dot_general",
-        "L.optimization_barrier",
-        "L.transpose",
-        "L.optimization_barrier",
-    ]
-    assert body[0] == "L.optimization_barrier(b)"
-    random = np.random.default_rng(1)
-    a, b = (jnp.asarray(random.normal(size=s), "float32") for s in ((1024, 4096), (1024, 64)))
-    found = to_jax(LegalizeOps("cpu")(product(LEFT, **shapes)), "main")(a, b)
-    chex.assert_trees_all_close(found, a.T @ b, rtol=1e-3, atol=1e-3)
-
-
 @pytest.mark.parametrize(
     ("target", "value", "shapes"),
     [
         ("cuda", BOTH, {}),
-        ("cuda", LEFT, LARGE),
-        ("cpu", LEFT, {"a": "(4, 3)"}),
-        ("cpu", LEFT, {**LARGE, "a": '(1024, "m")'}),
-        ("cpu", LEFT, {**LARGE, "a": "(1024, 127)"}),
-        ("cpu", LEFT, {"a": "(127, 1024)", "b": "(127, 1024)"}),
-        ("cpu", LEFT, {"a": "(1024, 4096)", "b": "(1024, 1024)"}),
+        ("cpu", "R.matmul(R.permute_dims(a), b)", {"a": "(4, 3)"}),
         ("cpu", "R.matmul(b, R.permute_dims(a))", {"a": "(3, 5)"}),
         ("cpu", BOTH.replace("(a)", "(a, [0, 1])"), {"a": "(3, 5)"}),
         ("cpu", BOTH.replace("(a)", "(a, [0, 2, 1])"), {"a": "(2, 5, 3)"}),
     ],
     ids=[
         "for another target",
-        "left, for another target",
-        "left, small",
-        "left, of unknown size",
-        "left, one less than large",
-        "left, of short sums",
-        "left, all of it too large to move",
+        "left",
         "right",
         "in its order",
         "a stack",
