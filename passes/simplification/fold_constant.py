@@ -55,7 +55,7 @@ def _folding(max_elements: int) -> Rule:
     known: dict[Var, Expr] = {}
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        call = substitute(binding.value, known)
+        call = substitute(binding.value, known) if isinstance(binding.value, Call) else None
         result = _folded(call, max_elements) if isinstance(call, Call) else None
         if result is not None and isinstance(binding, VarBinding) and result.ty == binding.var.ty:
             known[binding.var] = result
