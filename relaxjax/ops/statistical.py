@@ -63,6 +63,7 @@ def reduction(
     cost: CostRule = REDUCES,
     of_numbers: bool = False,
     of_complex: bool = False,
+    jvp: Callable[..., Expr] | None = None,
 ) -> Op:
     """An operator that makes one element out of all those along `axis`, of the same dtype."""
 
@@ -79,6 +80,7 @@ def reduction(
         layout=REDUCED,
         lower=lower,
         gradient=gradient,
+        jvp=jvp,
         precision="never",
         fusion="reduction",
         cost=cost,
@@ -180,8 +182,8 @@ def _extremum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> 
     return narrow(with_reduced_axes(whole, axis, keepdims) * (share / count), g)
 
 
-def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
-    """The product of all others, which holds where elements are zero too."""
+def _others(x: Expr, axis: Any) -> Expr:
+    """For each element the product of all others, which holds where elements are zero too."""
     dims = dims_of(x)
     gone = normalize_axes(axis, len(dims))
     order = [a for a in range(len(dims)) if a not in gone] + list(gone)
@@ -191,7 +193,17 @@ def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr
     after = call("flip", call("cumprod", call("flip", flat, -1), axis=-1, exclusive=True), -1)
     others = call("reshape", before * after, [dims[a] for a in order])
     back = [order.index(a) for a in range(len(dims))]
-    return with_reduced_axes(g, axis, keepdims) * call("permute_dims", others, back)
+    return call("permute_dims", others, back)
+
+
+def _prod_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    return with_reduced_axes(g, axis, keepdims) * _others(x, axis)
+
+
+def _prod_jvp(tangents: Sequence[Expr], y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+    """By a rule of our own, because JAX's is for known sizes."""
+    moves = wide(tangents[0]) * _others(wide(x), axis)
+    return narrow(call("sum", moves, axis, keepdims), x)
 
 
 sum = reduction("sum", _sum, "Sum of the elements along `axis`.", _sum_gradient, of_complex=True)
@@ -217,7 +229,12 @@ std = reduction(
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
 prod = reduction(
-    "prod", _prod, "Product of the elements along `axis`.", _prod_gradient, of_complex=True
+    "prod",
+    _prod,
+    "Product of the elements along `axis`.",
+    _prod_gradient,
+    of_complex=True,
+    jvp=_prod_jvp,
 )
 
 

@@ -10,15 +10,18 @@ from numpy_evaluation import run
 from operator_evaluation import bound, call_of, evaluate, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
+from parsing import parse_functions
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.tangent import has_tangent_rule, tangent_of_call, without_tangent
+from relaxjax.passes import Jvp
 
 CASES = [
     pytest.param(name, sample, id=f"{name}-{index}")
@@ -114,6 +117,27 @@ def test_a_tangent_that_jax_has_for_known_sizes_only() -> None:
     )
     with pytest.raises(OpError, match=message):
         tangent(get_op("relax.cumprod")(x, axis=0), {x: t})
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_a_product_of_any_size_has_a_tangent(axis: int | None) -> None:
+    """One zero among its factors, or two."""
+    pushed = Jvp("main")(
+        parse_functions(f"""
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        with R.dataflow():
+            y = R.prod(x, axis={axis})
+            R.output(y)
+        return y
+    """)
+    )
+    function = to_jax(pushed, "main_jvp")
+    for size in (1, 4):
+        x, t = np.random.default_rng(size).normal(size=(2, size, 3)).astype("float32")
+        x[0, 1] = x[-1, 2] = 0
+        expected = jax.jvp(lambda x: jax.numpy.prod(x, axis), (x,), (t,))
+        chex.assert_trees_all_close(function(x, t), expected, rtol=1e-5, atol=1e-6)
 
 
 def test_a_shape_that_is_not_known() -> None:
