@@ -121,7 +121,7 @@ class Convolution:
     def _one_by_one(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
         """Each result as a product of the kernel with the window of the data that it covers."""
         if self.groups == 1:
-            return self._columns(data, weight, windows, dtype)
+            return self._window_products(data, weight, windows, dtype)
         if data.shape[self.data_layout.index("N")] == 1 and self.kernel_layout.endswith("O"):
             return self._sums(data, weight, windows, dtype)
         order = f"NC{self.spatial}"
@@ -152,23 +152,23 @@ class Convolution:
         out = lax.reshape(jnp.stack(sums, -1), (1, weight.shape[-1], *windows.counts))
         return jnp.transpose(out, permutation(f"NC{self.spatial}", self.out_layout))
 
-    def _columns(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+    def _window_products(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
         """For each result the images' windows times the kernel, as the matrix that is wanted.
 
         Data, kernel and product stay as they lie: XLA would copy each element by itself.
         """
         inner = self.data_layout.replace("N", "")
-        order = permutation(self.kernel_layout, f"{inner}O".replace("C", "I"))
-        kernel = jnp.transpose(weight, order)
+        order = f"{relabelled(inner, C='I')}O"
+        kernel = jnp.transpose(weight, permutation(self.kernel_layout, order))
         count = math.prod(kernel.shape[:-1])
         columns = lax.reshape(kernel, (count, kernel.shape[-1]))
-        axis = 1 if self.data_layout.startswith("N") else 0
-        padded, whole = self._in_order(data, windows, f"N{inner}" if axis else f"{inner}N")
         images = data.shape[self.data_layout.index("N")]
-        parts = [
-            lax.reshape(whole.at(padded, place), (images, count) if axis else (count, images))
-            for place in whole.places()
-        ]
+        if self.data_layout.startswith("N"):
+            axis, shape, order = 1, (images, count), f"N{inner}"
+        else:
+            axis, shape, order = 0, (count, images), f"{inner}N"
+        padded, whole = self._in_order(data, windows, order)
+        parts = [lax.reshape(whole.at(padded, place), shape) for place in whole.places()]
         if self.out_layout.index("N") < self.out_layout.index("C"):
             letters, products = "NC", [_product(part, axis, columns, 0, dtype) for part in parts]
         else:
