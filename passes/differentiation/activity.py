@@ -1,6 +1,6 @@
 """Which variables differentiation goes through, and what stands in its way."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from relaxjax.ir.derivatives import (
     CUSTOM_GRADIENT,
@@ -12,29 +12,39 @@ from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
-from relaxjax.ir.walk import free_vars, used_vars
+from relaxjax.ir.walk import used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 from relaxjax.passes.structure.eta_expand import closure_calling
 
 from .inlining import inline_closures
+from .moving import Functions, Moving, Parts
 
 
 def active_vars(
-    bindings: Sequence[Binding], targets: Iterable[Var], required: Iterable[Var]
+    bindings: Sequence[Binding],
+    targets: Iterable[Var],
+    required: Mapping[Var, Parts],
+    functions: Functions,
 ) -> set[Var]:
-    """The variables through which the targets depend on the required ones."""
-    depends = set(required)
-    for binding in bindings:
-        if any(var in depends for var in _differentiable_uses(binding)):
-            depends.add(binding.var)
+    """The variables through which the targets depend on the required ones, or parts of them.
+
+    `functions` are those around the bindings that their loops may go over.
+    """
+    moving = Moving(required, functions)
+    moving.read(bindings)
     reaches = set(targets)
     for binding in reversed(bindings):
         if binding.var in reaches:
             reaches.update(_differentiable_uses(binding))
-    return depends & reaches
+    return {var for var in reaches if var in moving}
 
 
-def active_params(function: Function, args: Sequence[Expr], active: set[Var]) -> list[int]:
+def in_full(variables: Iterable[Var]) -> dict[Var, Parts]:
+    """All of some variables."""
+    return dict.fromkeys(variables, True)
+
+
+def active_params(function: Function, args: Sequence[Expr], active: Container[Var]) -> list[int]:
     """The places of the parameters that a call differentiates its callee by."""
     return [
         index
@@ -75,7 +85,7 @@ def obstacles(
     Forward mode has its own rules.
     """
     search = _Obstacles(mod, forward)
-    search.sequence(target, bindings, required)
+    search.sequence(target, bindings, in_full(required))
     return list(search.found)
 
 
@@ -89,23 +99,27 @@ class _Obstacles:
         self.functions = module_functions(mod)
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
 
-    def sequence(self, target: Expr, bindings: Sequence[Binding], required: Iterable[Var]) -> None:
+    def sequence(
+        self, target: Expr, bindings: Sequence[Binding], required: Mapping[Var, Parts]
+    ) -> None:
         self.functions |= local_functions(bindings)
-        active = active_vars(bindings, used_vars(target), required)
+        active = active_vars(bindings, used_vars(target), required, self.functions)
+        moving = Moving(required, self.functions)
+        moving.read(bindings)
         for binding in bindings:
             if binding.var in active:
-                self.binding(binding, active)
+                self.binding(binding, moving)
 
-    def binding(self, binding: Binding, active: set[Var]) -> None:
+    def binding(self, binding: Binding, moving: Moving) -> None:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
-                self.loop(binding, call, active)
+                self.loop(binding, call, moving)
             case Call(op=Op() as op) if not _has_rule(op, self.forward):
                 self.report(binding, f"the operator {op.name}")
             case Call(op=Op()):
                 return
             case Call(op=GlobalVar() as callee) as call:
-                self.call(binding, callee, call, active)
+                self.call(binding, callee, call, moving)
             case Call(op=Var() as callee):
                 self.report(
                     binding,
@@ -121,33 +135,33 @@ class _Obstacles:
             case Call(op=callee):
                 self.report(binding, f"the call of `{callee}`")
             case If() as choice:
-                inputs = [var for var in free_vars(choice) if var in active]
                 for branch in (choice.true_branch, choice.false_branch):
-                    self.sequence(branch.body, tuple(branch.bindings()), inputs)
+                    self.sequence(branch.body, tuple(branch.bindings()), moving.parts)
 
-    def loop(self, binding: Binding, call: Call, active: set[Var]) -> None:
+    def loop(self, binding: Binding, call: Call, moving: Moving) -> None:
         body = self.functions.get(call.args[0])
         if body is None:
             self.report(binding, f"the loop over `{call.args[0]}`, whose body is not known here")
             return
-        outer = [var for var in free_vars(body) if var in active]
-        inputs = [*(param for param in body.params if carries_gradient(param.ty)), *outer]
-        self.sequence(body.body.body, tuple(body.body.bindings()), inputs)
+        if isinstance(call.args[0], GlobalVar):  # a closure was inlined with the function around it
+            body = inline_closures(body)
+        inputs = moving.step_inputs(body, *call.args[1:])
+        self.sequence(body.body.body, tuple(body.body.bindings()), {**moving.parts, **inputs})
 
-    def call(self, binding: Binding, callee: GlobalVar, call: Call, active: set[Var]) -> None:
+    def call(self, binding: Binding, callee: GlobalVar, call: Call, moving: Moving) -> None:
         function = self.mod[callee.name]
         if not isinstance(function, Function):
             self.report(binding, f"the call of `{callee}`, which has no body")
             return
         if (CUSTOM_JVP if self.forward else CUSTOM_GRADIENT) in function.attrs:
             return
-        places = active_params(function, call.args, active)
+        places = active_params(function, call.args, moving)
         key = (callee.name, tuple(places))
         if key not in self.seen:
             self.seen.add(key)
             body = inline_closures(function).body
             required = [function.params[index] for index in places]
-            self.sequence(body.body, tuple(body.bindings()), required)
+            self.sequence(body.body, tuple(body.bindings()), in_full(required))
 
     def report(self, binding: Binding, what: str) -> None:
         where = f"\n{binding.span.excerpt()}" if binding.span else ""

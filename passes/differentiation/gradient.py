@@ -22,7 +22,7 @@ from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
-from .activity import active_vars, obstacles
+from .activity import active_vars, in_full, obstacles
 from .adjoint import GradientError as GradientError
 from .checkpoints import without_marks
 from .halves import Differentiator
@@ -152,7 +152,8 @@ def _adjoint_body(
     unmarked = without_marks(tuple(function.body.bindings()), required)
     targets = [substitute(target, unmarked.aliases) for target in targets]
     result = substitute(function.body.body, unmarked.aliases)
-    active = active_vars(unmarked.bindings, used_vars(Tuple(tuple(targets))), required)
+    reached = used_vars(Tuple(tuple(targets)))
+    active = active_vars(unmarked.bindings, reached, in_full(required), differentiator.functions)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in function.params]):
         with builder.dataflow() if flat else nullcontext():

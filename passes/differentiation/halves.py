@@ -23,6 +23,7 @@ from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 from .activity import (
     active_params,
     active_vars,
+    in_full,
     local_functions,
     module_functions,
 )
@@ -113,7 +114,7 @@ class Differentiator:
         seq = resolve_casts(seq)
         unmarked = without_marks(tuple(seq.bindings()))
         result = substitute(seq.body, unmarked.aliases)
-        active = active_vars(unmarked.bindings, used_vars(result), inputs)
+        active = active_vars(unmarked.bindings, used_vars(result), in_full(inputs), self.functions)
         cotangent = Var("cotangent", result.ty)
         builder = BlockBuilder()
         with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
@@ -137,7 +138,7 @@ class Differentiator:
         body = self.functions[step]
         if isinstance(step, GlobalVar):  # a closure was inlined with the function around it
             body = inline_closures(body)
-        return emit_loop(builder, binding, body, active, self.halves)
+        return emit_loop(builder, binding, body, active, self.functions, self.halves)
 
     def _choice(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         """Keep what a branch saves on its way; the reverse goes back through that branch."""

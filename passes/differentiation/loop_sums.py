@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
@@ -28,10 +28,9 @@ class LaterSum:
     right: Var
     left: Var | None = None
 
-    def made(self, backward: SeqExpr) -> list[Var]:
-        """What of it the steps of the way back compute."""
-        bound = {binding.var for binding in backward.bindings()}
-        return [var for var in (self.left, self.right) if var is not None and var in bound]
+    @property
+    def factors(self) -> list[Var]:
+        return [self.right] if self.left is None else [self.left, self.right]
 
     def of_stacks(self, builder: BlockBuilder, stacks: Mapping[Var, Expr]) -> Expr:
         """The sum, by the stacks of what the steps have."""
@@ -42,22 +41,21 @@ class LaterSum:
         return get_op("relax.matmul")(builder.emit(left), right)
 
 
-def later_sums(backward: SeqExpr, outer: Sequence[Var], stacked: set[Var]) -> dict[Var, LaterSum]:
-    """Which of the outer adjoints had better be summed after the loop.
+def later_sums(
+    backward: SeqExpr, adjoints: Sequence[tuple[Var, Expr]], own: set[Var]
+) -> dict[Var, LaterSum]:
+    """Which of the adjoints of variables from outside had better be summed after the loop.
 
-    `backward` ends in the adjoints of the carry, of what a step is given, and of `outer`;
-    `stacked` are the variables of a step that have their stacks already.
+    `own` are the variables that a step has beside what `backward` computes.
     """
-    assert isinstance(backward.body, Tuple)
     values = {binding.var: binding.value for binding in backward.bindings()}
-    pairs = list(zip(outer, backward.body.fields[2:], strict=True))
     found: dict[Var, LaterSum] = {}
-    for var, adjoint in pairs:
+    for var, adjoint in adjoints:
         factors = _factors(values, adjoint)
-        if factors is not None and factors[0] in stacked | values.keys() and _pays(*factors):
+        if factors is not None and own | values.keys() >= {*factors} and _pays(*factors):
             found[var] = LaterSum(factors[1], factors[0])
     rights = {later.right for later in found.values()}
-    for var, adjoint in pairs:
+    for var, adjoint in adjoints:
         summed = _summed(values, adjoint)
         if var not in found and summed in rights:
             found[var] = LaterSum(summed)
@@ -65,7 +63,7 @@ def later_sums(backward: SeqExpr, outer: Sequence[Var], stacked: set[Var]) -> di
 
 
 def _factors(values: Mapping[Var, Expr], adjoint: Expr) -> tuple[Var, Var] | None:
-    """The matrices a and b of an adjoint a^T b, the second of which the step computes."""
+    """The matrices a and b of an adjoint a^T b."""
     product = _call(values, adjoint, "relax.matmul")
     if product is None or product.attrs["out_dtype"] is not None:
         return None
@@ -73,9 +71,7 @@ def _factors(values: Mapping[Var, Expr], adjoint: Expr) -> tuple[Var, Var] | Non
     if moved is None or moved.attrs["axes"] not in (None, (1, 0)):
         return None
     left = moved.args[0]
-    if not isinstance(left, Var) or not isinstance(right, Var) or right not in values:
-        return None
-    return left, right
+    return (left, right) if isinstance(left, Var) and isinstance(right, Var) else None
 
 
 def _summed(values: Mapping[Var, Expr], adjoint: Expr) -> Var | None:

@@ -1,31 +1,40 @@
 """Differentiating loops: the backward half is a loop too, over the same steps in reverse."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, Function, SeqExpr
+from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.walk import free_vars, substitute
+from relaxjax.ir.types import TupleType
+from relaxjax.ir.walk import free_vars
 
+from .activity import in_full
 from .adjoint import Adjoint, Reverse, item, zeros
 from .loop_sums import LaterSum, later_sums
+from .moving import Functions, Moving
 from .parts import Halves, in_terms_of
+from .tensors import Way, at, hand_on, numbered, opened, ways_that_move
 
 Parts = Callable[[SeqExpr, Sequence[Var]], Halves]
 
 
 def emit_loop(
-    builder: BlockBuilder, binding: Binding, body: Function, active: set[Var], part: Parts
+    builder: BlockBuilder,
+    binding: Binding,
+    body: Function,
+    active: set[Var],
+    functions: Functions,
+    part: Parts,
 ) -> Reverse:
     """Run a loop that also stacks what its steps save; the reverse runs back through the stacks.
 
-    The carry of the way back is the adjoint of the carry, and with it the adjoints of the
+    The carry of the way back is the adjoints of what moves in the carry, and with them those of the
     variables from outside that the body uses, summed over the steps, but for those that
     `later_sums` says are summed after it.
     """
@@ -34,16 +43,9 @@ def emit_loop(
     assert isinstance(call.op, Op)
     scan, (_, init, xs) = call.op, call.args
     body, _ = renew(body, visible=True)
-    carry, x = body.params
-    outer = [var for var in free_vars(body) if var in active]
-    half = part(body.body, [carry, x, *outer])
-    needed = [var for var in (carry,) if var in free_vars(half.backward)]
-    taken = _taken_out_of(x, half.forward)
-    kept_vars = (*(var for var in half.saved if var not in taken), *needed)
-    way = _WayBack(half, carry, x, outer, kept_vars, taken)
+    way = _way_back(body, Moving(in_full(active), functions), call, active, part)
 
-    step = _forward_step(body, half, kept_vars)
-    forward = builder.emit(step, f"{binding.var.name}_step")
+    forward = builder.emit(way.forward_step(body.params), f"{binding.var.name}_step")
     kept = builder.emit(scan(forward, init, xs, **call.attrs), f"{binding.var.name}_kept")
     ys = builder.emit(TupleGetItem(kept, 1), f"{binding.var.name}_stacked")
     result = Tuple((TupleGetItem(kept, 0), TupleGetItem(ys, 0)))
@@ -52,46 +54,97 @@ def emit_loop(
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
         """Scan the steps backwards, then hand the adjoints of all that they used on."""
         emit, name = adjoint.builder.emit, binding.var.name
-        back = emit(_backward_step(way), f"{name}_step_adjoint")
-        nothing = Tuple(tuple(adjoint.leaf(zeros(var.ty)) for var in way.now))
-        start = Tuple((adjoint.leaf(TupleGetItem(cotangent, 0)), nothing))
-        stacks = Tuple((xs, TupleGetItem(ys, 1), TupleGetItem(cotangent, 1)))
+        back = emit(way.backward_step(), f"{name}_step_adjoint")
+        start = [adjoint.leaf(at(cotangent, (0, *path))) for path in way.carry]
+        start += [adjoint.leaf(zeros(var.ty)) for var in way.now]
+        given = [adjoint.leaf(at(cotangent, (1, *path))) for path in way.ys]
+        stacks = _fields(xs, TupleGetItem(ys, 1), Tuple(tuple(given)))
         attrs = {**call.attrs, "reverse": not call.attrs["reverse"]}
-        stacks_leaf = adjoint.builder.normalize_leaf(stacks)
-        done = emit(scan(back, start, stacks_leaf, **attrs), f"{name}_inputs_adjoint")
-        last = adjoint.leaf(TupleGetItem(done, 0))
-        adjoint.distribute(init, TupleGetItem(last, 0))
-        totals = adjoint.leaf(TupleGetItem(last, 1))
-        for index, var in enumerate(way.now):
-            adjoint.update(var, TupleGetItem(totals, index))
-        by_steps = way.stacks(xs, TupleGetItem(ys, 1), TupleGetItem(done, 1))
+        args = (back, Tuple(tuple(start)), adjoint.builder.normalize_leaf(stacks))
+        done = emit(scan(*args, **attrs), f"{name}_inputs_adjoint")
+        last, rows = (adjoint.leaf(TupleGetItem(done, index)) for index in (0, 1))
+        hand_on(adjoint, init, numbered(last, way.carry))
+        for index, var in enumerate(way.now, len(way.carry)):
+            adjoint.update(var, TupleGetItem(last, index))
+        by_steps = way.stacks(xs, TupleGetItem(ys, 1), given, rows)
         for var, total in way.later.items():
             adjoint.update(var, total.of_stacks(adjoint.builder, by_steps))
-        if carries_gradient(xs.ty):
-            results = TupleGetItem(done, 1)
-            adjoint.distribute(xs, TupleGetItem(results, 0) if way.made else results)
+        hand_on(adjoint, xs, numbered(rows, way.x))
 
     return reverse
+
+
+def _way_back(
+    body: Function, moving: Moving, call: Call, active: set[Var], part: Parts
+) -> "_WayBack":
+    """How to go back through the steps: by what moves in the carry, in x and outside."""
+    inputs = moving.step_inputs(body, *call.args[1:])
+    seq = body.body
+    tensors: list[dict[Way, Var]] = []
+    for param in body.params:
+        seq, found = opened(seq, param)
+        tensors.append(found)
+    carry, x = map(ways_that_move, tensors, inputs.values())
+    outer = [var for var in free_vars(body) if var in active]
+    by = (*(tensors[0][way] for way in carry), *(tensors[1][way] for way in x), *outer)
+    half = part(seq, by)
+    backward, cotangents = opened(half.backward, half.cotangent)
+    half = dataclasses.replace(half, backward=backward)
+    carries, given = tensors
+    return _WayBack(half, carries, given, body.params[1], carry, x, outer, cotangents)
 
 
 @dataclass(frozen=True)
 class _WayBack:
     """What the steps of the way back are made of.
 
-    They have the values `kept` of the steps before, and the parts `taken` of what those were given,
-    and sum up the adjoints of `outer`, but for those of `later`.
+    `carries` and `given` are the tensors in the carry and in what a step is given, and `carry` and
+    `x` the ways to those that move. `cotangents` are the adjoints of the tensors in its result.
     """
 
     half: Halves
-    carry: Var
-    x: Var
+    carries: Mapping[Way, Var]
+    given: Mapping[Way, Var]
+    x_param: Var
+    carry: Sequence[Way]
+    x: Sequence[Way]
     outer: Sequence[Var]
-    kept: tuple[Var, ...]
-    taken: Mapping[Var, Expr]
+    cotangents: Mapping[Way, Var]
+
+    @cached_property
+    def needed(self) -> dict[Var, None]:
+        """What the way back uses of the tensors of a step."""
+        tensors = {*self.given.values(), *self.cotangents.values(), *self.carries.values()}
+        used = (var for var in free_vars(self.half.backward) if var in tensors | {*self.half.saved})
+        return dict.fromkeys(used)
+
+    @cached_property
+    def kept(self) -> tuple[Var, ...]:
+        """What the steps save. Nothing gives the carry back, but what they were given is there."""
+        return (*self.half.saved, *(var for var in self.carries.values() if var in self.needed))
+
+    @cached_property
+    def ys(self) -> list[Way]:
+        """The ways to those of the stacked results whose adjoints are needed."""
+        return [
+            way[1:] for way, var in self.cotangents.items() if way[0] == 1 and var in self.needed
+        ]
+
+    @property
+    def cotangents_of_ys(self) -> list[Var]:
+        return [self.cotangents[1, *way] for way in self.ys]
+
+    @cached_property
+    def adjoints(self) -> list[tuple[Var, Expr]]:
+        """The variables from outside, each with its adjoint in one step."""
+        assert isinstance(self.half.backward.body, Tuple)
+        own = self.half.backward.body.fields[len(self.carry) + len(self.x) :]
+        return list(zip(self.outer, own, strict=True))
 
     @cached_property
     def later(self) -> dict[Var, LaterSum]:
-        return later_sums(self.half.backward, self.outer, {self.x, *self.taken, *self.kept})
+        own = {*self.given.values(), *self.kept, *self.cotangents.values()}
+        return later_sums(self.half.backward, self.adjoints, own)
 
     @cached_property
     def now(self) -> list[Var]:
@@ -100,84 +153,87 @@ class _WayBack:
 
     @cached_property
     def made(self) -> list[Var]:
-        """What the steps compute for the sums after them."""
-        parts = (var for one in self.later.values() for var in one.made(self.half.backward))
-        return list(dict.fromkeys(parts))
+        """What the steps give out for the sums after them."""
+        parts = dict.fromkeys(var for one in self.later.values() for var in one.factors)
+        stacked = {*self.given.values(), *self.kept, *self.cotangents_of_ys}
+        return [var for var in parts if var not in stacked]
 
-    def stacks(self, xs: Expr, kept: Expr, results: Expr) -> dict[Var, Expr]:
+    def stacks(self, xs: Expr, kept: Expr, ys: Sequence[Expr], results: Expr) -> dict[Var, Expr]:
         """What the steps have, as stacks: given, kept, and made on the way back."""
-        found = {self.x: xs}
-        found |= {var: substitute(part, {self.x: xs}) for var, part in self.taken.items()}
+        found = {var: at(xs, way) for way, var in self.given.items()}
         found |= {var: TupleGetItem(kept, index) for index, var in enumerate(self.kept)}
-        for index, var in enumerate(self.made):
-            found[var] = TupleGetItem(TupleGetItem(results, 1), index)
+        found |= dict(zip(self.cotangents_of_ys, ys, strict=True))
+        for index, var in enumerate(self.made, len(self.x)):
+            found[var] = TupleGetItem(results, index)
         return found
 
+    def forward_step(self, params: Sequence[Var]) -> Function:
+        """`body(carry, x) -> (carry, (y, saved))`."""
+        assert isinstance(self.half.forward.body, Tuple)
+        builder = BlockBuilder()
+        with builder.scope(taken=[param.name for param in params]):
+            for param, tensors in zip(params, (self.carries, self.given), strict=True):
+                for way, var in tensors.items():
+                    if way:
+                        builder.emit_binding(VarBinding(var, at(param, way)))
+            for binding in self.half.forward.bindings():
+                builder.emit_binding(binding)
+            result = builder.normalize_leaf(self.half.forward.body.fields[0])
+            carry, y = (builder.normalize_leaf(item(result, i)) for i in (0, 1))
+            seq = builder.sequence((carry, Tuple((y, Tuple(self.kept)))))
+        return _step(params, seq)
 
-def _taken_out_of(x: Var, seq: SeqExpr) -> dict[Var, Expr]:
-    """The variables that are parts of what each step is given: it is given them on the way back."""
-    taken: dict[Var, Expr] = {}
-    for binding in seq.bindings():
-        match binding.value:
-            case TupleGetItem(tuple_value=Var() as whole, index=index) if whole in (x, *taken):
-                taken[binding.var] = TupleGetItem(taken.get(whole, whole), index)
-    return taken
+    def backward_step(self) -> Function:
+        """`body(adjoints of carry and outside, (x, saved, y adjoints)) -> (the same, x adjoints)`.
 
+        Beside the adjoints of x, a step gives what it has made for the sums after the loop.
+        """
+        carried = (*(self.carries[way] for way in self.carry), *self.now)
+        adjoints = Var("adjoints", Tuple(carried).ty)
+        ys = Tuple(tuple(self.cotangents_of_ys))
+        at_step = Var("at_step", _fields(self.x_param, Tuple(self.kept), ys).ty)
+        builder = BlockBuilder()
+        with builder.scope(taken=["adjoints", "at_step"]):
+            values = self._values(builder, adjoints, at_step)
+            back = in_terms_of(self.half.backward, values)
+            for binding in back.bindings():
+                builder.emit_binding(binding)
+            assert isinstance(back.body, Tuple)
+            count, moving = len(self.carry), len(self.carry) + len(self.x)
+            partials = dict(zip(self.outer, back.body.fields[moving:], strict=True))
+            helper = Adjoint(builder, {}, lambda expr: expr, {})
+            sums = (
+                helper.leaf(helper.sum(TupleGetItem(adjoints, index), partials[var]))
+                for index, var in enumerate(self.now, count)
+            )
+            carry = Tuple((*back.body.fields[:count], *sums))
+            made = (values.get(var, var) for var in self.made)
+            seq = builder.sequence((carry, Tuple((*back.body.fields[count:moving], *made))))
+        return _step((adjoints, at_step), seq)
 
-def _forward_step(body: Function, half: Halves, kept_vars: Sequence[Var]) -> Function:
-    """`body(carry, x) -> (carry, (y, saved))`."""
-    assert isinstance(half.forward.body, Tuple)
-    builder = BlockBuilder()
-    with builder.scope():
-        for binding in half.forward.bindings():
-            builder.emit_binding(binding)
-        result = builder.normalize_leaf(half.forward.body.fields[0])
-        carry, y = (builder.normalize_leaf(item(result, i)) for i in (0, 1))
-        seq = builder.sequence((carry, Tuple((y, Tuple(tuple(kept_vars))))))
-    return _step(body.params, seq)
-
-
-def _backward_step(way: _WayBack) -> Function:
-    """`body((carry adjoint, outer adjoints), (x, saved, y adjoint)) -> (the same, x adjoint)`.
-
-    Beside the adjoint of x, a step gives what it has made for the sums after the loop.
-    """
-    half, x = way.half, way.x
-    assert half.cotangent.ty is not None
-    adjoints = Var("adjoints", Tuple((_like(way.carry), Tuple(tuple(map(_like, way.now))))).ty)
-    y_type = TupleGetItem(half.cotangent, 1).ty
-    at_step = Var("at_step", Tuple((x, Tuple(way.kept), Var("y", y_type))).ty)
-    builder = BlockBuilder()
-    with builder.scope(taken=["adjoints", "at_step"]):
-        x_here, saved, y = (builder.emit(TupleGetItem(at_step, i)) for i in range(3))
-        carry_adjoint, totals = (builder.emit(TupleGetItem(adjoints, i)) for i in (0, 1))
-        values: dict[Var, Expr] = {
-            var: builder.emit(TupleGetItem(saved, i), var.name) for i, var in enumerate(way.kept)
-        }
-        for var in half.saved:
-            if var in way.taken:
-                values[var] = builder.emit(substitute(way.taken[var], {x: x_here}), var.name)
-        cotangent = Tuple((carry_adjoint, y))
-        back = in_terms_of(half.backward, {**values, x: x_here, half.cotangent: cotangent})
-        for binding in back.bindings():
-            builder.emit_binding(binding)
-        assert isinstance(back.body, Tuple)
-        carry_back, x_back, *outer_back = back.body.fields
-        partials = dict(zip(way.outer, outer_back, strict=True))
-        helper = Adjoint(builder, {}, lambda expr: expr, {})
-        sums = tuple(
-            helper.leaf(helper.sum(TupleGetItem(totals, i), partials[var]))
-            for i, var in enumerate(way.now)
+    def _values(self, builder: BlockBuilder, adjoints: Var, at_step: Var) -> dict[Var, Expr]:
+        """What the variables of the steps are on the way back."""
+        fields = iter(range(3))
+        x, kept, ys = (
+            builder.emit(TupleGetItem(at_step, next(fields))) if there else at_step
+            for there in (self.x_param.ty != TupleType(), self.kept, self.ys)
         )
-        result = Tuple((x_back, Tuple(tuple(way.made)))) if way.made else x_back
-        seq = builder.sequence((Tuple((carry_back, Tuple(sums))), result))
-    return _step((adjoints, at_step), seq)
+        found: dict[Var, Expr] = {var: at(x, way) for way, var in self.given.items()}
+        found |= {var: TupleGetItem(kept, index) for index, var in enumerate(self.kept)}
+        found |= {var: TupleGetItem(ys, i) for i, var in enumerate(self.cotangents_of_ys)}
+        for index, way in enumerate(self.carry):
+            found[self.cotangents[0, *way]] = TupleGetItem(adjoints, index)
+        return {
+            var: builder.emit(found[var] if var in found else zeros(var.ty), var.name)
+            for var in self.needed
+        }
+
+
+def _fields(x: Expr, saved: Expr, ys: Expr) -> Tuple:
+    """What a step back is given, without what is empty."""
+    return Tuple(tuple(part for part in (x, saved, ys) if part.ty != TupleType()))
 
 
 def _step(params: Sequence[Var], seq: SeqExpr) -> Function:
     step, _ = renew(make_function(params, seq, ret_ty=seq.ty))
     return step
-
-
-def _like(var: Var) -> Var:
-    return Var(var.name, var.ty)

@@ -1,8 +1,9 @@
 """Carrying tangents through functions: each binding is followed by that of its tangent."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
@@ -18,10 +19,12 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
-from .activity import local_functions, module_functions
+from .activity import in_full, local_functions, module_functions
 from .adjoint import item, zeros
 from .inlining import inline_closures, resolve_casts
+from .moving import Moving
 from .parts import is_flat
+from .tensors import Way, at, opened, ways_that_move, written
 
 Tangents = dict[Var, Expr]
 
@@ -60,12 +63,14 @@ class Pusher:
         """The sequence with tangents carried along; it ends in `(result, tangent)`."""
         tangents = dict(tangents)
         self.functions |= local_functions(tuple(seq.bindings()))
+        moving = Moving(in_full(tangents), self.functions)
+        moving.read(tuple(seq.bindings()))
         with builder.dataflow() if flat else nullcontext():
             for binding in seq.bindings():
                 origin = builder.origin(binding.span, binding.var.name)
                 with located(binding.span), origin:
                     tangent = self.binding(builder, binding, tangents)
-                if tangent is not None:
+                if tangent is not None and binding.var in moving:
                     tangents[binding.var] = tangent
             result = _whole(seq.body, tangents)
             if flat:
@@ -142,47 +147,74 @@ class Pusher:
         return Call(self.calls[key], (*call.args, *moving))
 
     def loop(self, builder: BlockBuilder, binding: Binding, call: Call, tangents: Tangents) -> Expr:
-        """The same loop over pairs: the carry and its tangent, each x and its tangent."""
+        """The same loop over pairs: the carry and the tangents of what moves in it, and so each x.
+
+        What it gives is so, too.
+        """
         assert isinstance(call.op, Op)
-        body, init, xs = call.args
-        function = self.functions[body]
-        if isinstance(body, GlobalVar):  # a closure was inlined with the function around it
+        step, init, xs = call.args
+        function = self.functions[step]
+        if isinstance(step, GlobalVar):  # a closure was inlined with the function around it
             function = remove_all_unused(inline_closures(function))
-        step = builder.emit(self.step(function, tangents), f"{binding.var.name}_step")
-        start, stacks = (
-            builder.normalize_leaf(Tuple((arg, _whole(arg, tangents)))) for arg in (init, xs)
+        body, _ = renew(function, visible=True)
+        moving = Moving(in_full(tangents), self.functions)
+        inputs = moving.step_inputs(body, init, xs)
+        seq, given = resolve_casts(body.body), list[_Given]()
+        for param, parts in inputs.items():
+            seq, tensors = opened(seq, param)
+            given.append(_Given(param, tensors, ways_that_move(tensors, parts)))
+        pushed = builder.emit(self.step(seq, given, tangents), f"{binding.var.name}_step")
+        pairs = (
+            Tuple((arg, Tuple(tuple(at(_whole(arg, tangents), way) for way in one.moving))))
+            for arg, one in zip((init, xs), given, strict=True)
         )
-        done = builder.emit(
-            call.op(step, start, stacks, **call.attrs), f"{binding.var.name}_moving"
-        )
+        args = (pushed, *map(builder.normalize_leaf, pairs))
+        done = builder.emit(call.op(*args, **call.attrs), f"{binding.var.name}_moving")
         last, ys = (builder.emit(TupleGetItem(done, part)) for part in (0, 1))
         result = Tuple((TupleGetItem(last, 0), TupleGetItem(ys, 0)))
         builder.emit_binding(replace(binding, value=result))
-        return Tuple((TupleGetItem(last, 1), TupleGetItem(ys, 1)))
+        carried = {
+            way: TupleGetItem(TupleGetItem(last, 1), i) for i, way in enumerate(given[0].moving)
+        }
+        return Tuple((written(carried, (), init.ty), TupleGetItem(ys, 1)))
 
-    def step(self, body: Function, tangents: Tangents) -> Function:
-        """`body((carry, tangent), (x, tangent)) -> ((carry, tangent), (y, tangent))`."""
-        body, _ = renew(body, visible=True)
-        pairs = [Var(p.name, Tuple((p, Var("tangent", p.ty))).ty) for p in body.params]
-        builder = BlockBuilder()
-        with builder.scope(taken=[var.name for var in all_vars(body)]):
+    def step(self, seq: SeqExpr, given: Sequence["_Given"], tangents: Tangents) -> Function:
+        """`body((carry, tangents), (x, tangents)) -> ((carry, tangents), (y, tangent))`."""
+        builder, params = BlockBuilder(), [one.pair for one in given]
+        with builder.scope(taken=[var.name for var in (*all_vars(seq), *params)]):
             inside = dict(tangents)
-            for param, pair in zip(body.params, pairs, strict=True):
-                builder.emit_binding(VarBinding(param, TupleGetItem(pair, 0)))
-                moved = builder.emit(TupleGetItem(pair, 1), f"{param.name}_tangent")
-                if carries_gradient(param.ty):
-                    inside[param] = moved
+            for one in given:
+                value, moved = (builder.emit(TupleGetItem(one.pair, part)) for part in (0, 1))
+                for way, var in one.tensors.items():
+                    builder.emit_binding(VarBinding(var, at(value, way)))
+                for index, way in enumerate(one.moving):
+                    var = one.tensors[way]
+                    inside[var] = builder.emit(TupleGetItem(moved, index), f"{var.name}_tangent")
             with builder.scope():
-                seq = self.sequence(builder, resolve_casts(body.body), inside)
-            for inner in seq.bindings():
+                pushed = self.sequence(builder, seq, inside)
+            for inner in pushed.bindings():
                 builder.emit_binding(inner)
-            assert isinstance(seq.body, Tuple)
-            pair_of_results = tuple(map(builder.normalize_leaf, seq.body.fields))
-            carry, y = (
-                Tuple(tuple(item(result, part) for result in pair_of_results)) for part in (0, 1)
-            )
+            assert isinstance(pushed.body, Tuple)
+            result, tangent = map(builder.normalize_leaf, pushed.body.fields)
+            carried = Tuple(tuple(at(tangent, (0, *way)) for way in given[0].moving))
+            carry, y = Tuple((item(result, 0), carried)), Tuple((item(result, 1), item(tangent, 1)))
             whole = builder.sequence((carry, y))
-        return renew(make_function(pairs, whole, ret_ty=whole.ty))[0]
+        return renew(make_function(params, whole, ret_ty=whole.ty))[0]
+
+
+@dataclass(frozen=True)
+class _Given:
+    """A parameter of a step: the tensors in it, and the ways to those that move."""
+
+    param: Var
+    tensors: Mapping[Way, Var]
+    moving: Sequence[Way]
+
+    @cached_property
+    def pair(self) -> Var:
+        """The parameter with the tangents of what moves."""
+        tangents = Tuple(tuple(self.tensors[way] for way in self.moving))
+        return Var(self.param.name, Tuple((self.param, tangents)).ty)
 
 
 def _tangent(value: Expr, tangents: Tangents) -> Expr | None:

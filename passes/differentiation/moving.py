@@ -1,0 +1,95 @@
+"""Which parts of values move with others: what depends on them smoothly, tuples part by part.
+
+A loop is looked into until what moves in its carry moves no more at the next step. So what a loop
+only counts, or reads of its data, needs no derivative though it stands in one tuple with what does.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from relaxjax.ir.derivatives import carries_gradient
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
+from relaxjax.ir.function import Binding, Function, If, SeqExpr
+from relaxjax.ir.op import ZERO_GRADIENT, Op
+from relaxjax.ir.registry import get_op
+from relaxjax.ir.walk import free_vars
+
+# Whether a value moves: the whole of it, or each field of a tuple by itself.
+Parts: TypeAlias = "bool | tuple[Parts, ...]"
+# Tells the functions that loops go over, by the variables that name them.
+Functions: TypeAlias = Mapping[Expr, Function]
+
+
+def moves(parts: Parts) -> bool:
+    """Whether anything moves."""
+    return any(map(moves, parts)) if isinstance(parts, tuple) else parts
+
+
+def part_of(parts: Parts, way: Sequence[int]) -> Parts:
+    """What moves of a part of a value."""
+    for index in way:
+        parts = parts[index] if isinstance(parts, tuple) else parts
+    return parts
+
+
+class Moving:
+    """What moves of the variables of a sequence, as far as it was read."""
+
+    def __init__(self, parts: Mapping[Var, Parts], functions: Functions) -> None:
+        self.parts = dict(parts)
+        self.functions = dict(functions)
+
+    def __contains__(self, var: object) -> bool:
+        return isinstance(var, Var) and moves(self.of(var))
+
+    def read(self, bindings: Sequence[Binding]) -> None:
+        """Follow bindings; a variable that is known to move stays so."""
+        for binding in bindings:
+            if isinstance(binding.value, Function):
+                self.functions[binding.var] = binding.value
+            if binding.var not in self.parts and carries_gradient(binding.var.ty):
+                self.parts[binding.var] = self.of(binding.value)
+
+    def of(self, value: Expr) -> Parts:
+        match value:
+            case Var():
+                return self.parts.get(value, False)
+            case Tuple(fields=fields):
+                return tuple(map(self.of, fields))
+            case TupleGetItem(tuple_value=whole, index=index):
+                return part_of(self.of(whole), (index,))
+            case If(true_branch=true, false_branch=false):
+                return _either(self.inside(true, {}), self.inside(false, {}))
+            case Call(op=Op() as op) if op.gradient is ZERO_GRADIENT:
+                return False
+            case Call(args=(step, init, xs)) if value.op is get_op("relax.scan"):
+                body = self.functions.get(step)
+                if body is not None:
+                    inputs = self.step_inputs(body, init, xs)
+                    return self.inside(body.body, inputs)
+        return any(moves(self.of(var)) for var in free_vars(value))
+
+    def step_inputs(self, body: Function, init: Expr, xs: Expr) -> dict[Var, Parts]:
+        """What moves of the carry of a loop, at one step or another, and of its x."""
+        before, rows = self.of(init), self.of(xs)
+        while True:
+            pairs = zip(body.params, (before, rows), strict=True)
+            inputs = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
+            after = _either(before, part_of(self.inside(body.body, inputs), (0,)))
+            if after == before:
+                return inputs
+            before = after
+
+    def inside(self, seq: SeqExpr, parts: Mapping[Var, Parts]) -> Parts:
+        """What moves of the result of a branch or a step, for which `parts` moves."""
+        inner = Moving({**self.parts, **parts}, self.functions)
+        inner.read(tuple(seq.bindings()))
+        return inner.of(seq.body)
+
+
+def _either(one: Parts, other: Parts) -> Parts:
+    """What moves in one case or in the other."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return tuple(map(_either, one, other))
+    whole, rest = (one, other) if isinstance(one, bool) else (other, one)
+    return whole or rest

@@ -1,0 +1,168 @@
+"""What stands in a tuple with what is differentiated, and does not depend on it."""
+
+from collections.abc import Callable
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from relaxjax import value_and_grad
+from relaxjax.frontends import from_jax
+from relaxjax.ir.expr import Call
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TupleType
+from relaxjax.lowering import to_jax
+from relaxjax.passes import Gradient, Jvp
+
+Loss = Callable[[jax.Array, jax.Array], jax.Array]
+W = jnp.asarray([0.3, -0.7], "float32")
+XS = jnp.asarray(np.random.default_rng(0).uniform(0.1, 1, (4, 2)), "float32")
+
+
+def grown(x: jax.Array) -> jax.Array:
+    """What has no derivative: nothing says how many steps it takes."""
+    return lax.while_loop(lambda v: jnp.sum(v) < 10.0, lambda v: 2.0 * jnp.abs(v) + 1.0, x)
+
+
+def of_data(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def step(c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.tanh(c * grown(x)), x
+
+    c, rows = lax.scan(step, w, xs)
+    return jnp.sum(c) + jnp.sum(grown(rows))
+
+
+def of_the_carry(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def step(
+        carry: tuple[jax.Array, jax.Array], x: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], None]:
+        c, t = carry
+        return (jnp.tanh(c * t + x), grown(t) - 9.0), None
+
+    (c, t), _ = lax.scan(step, (w, jnp.ones(2)), xs)
+    return jnp.sum(c * grown(t))
+
+
+def of_a_callback(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def step(c: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+        shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return jnp.sin(c * jax.pure_callback(lambda a: 2 * np.asarray(a), shape, x)), None
+
+    return jnp.sum(lax.scan(step, w, xs)[0])
+
+
+def of_a_loop_in_a_loop(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def outer(
+        carry: tuple[jax.Array, dict[str, jax.Array]], x: jax.Array
+    ) -> tuple[tuple[jax.Array, dict[str, jax.Array]], jax.Array]:
+        def inner(
+            carry: tuple[jax.Array, jax.Array], _: None
+        ) -> tuple[tuple[jax.Array, jax.Array], None]:
+            c, t = carry
+            return (jnp.sin(c + grown(t)), 0.5 * t), None
+
+        c, rest = carry
+        (c, t), _ = lax.scan(inner, (c, rest["t"] + x), None, length=2)
+        return (c, {"t": grown(t), "n": rest["n"] + 1.0}), c * t
+
+    (c, _), ys = lax.scan(outer, (w, {"t": jnp.ones(2), "n": jnp.zeros(())}), xs)
+    return jnp.sum(c) + jnp.sum(ys)
+
+
+def of_a_choice(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def step(
+        carry: tuple[jax.Array, jax.Array], x: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+        c, t = carry
+        c, t = lax.cond(jnp.sum(x) > 1, lambda: (jnp.sin(c), grown(t)), lambda: (c * x, jnp.cos(t)))
+        return (c, grown(t)), c
+
+    (c, _), ys = lax.scan(step, (w, jnp.ones(2)), xs)
+    return jnp.sum(c) + jnp.sum(ys)
+
+
+def moves_later(w: jax.Array, xs: jax.Array) -> jax.Array:
+    """What is still at first, and is not after the first step, or the second."""
+
+    def step(
+        carry: tuple[jax.Array, jax.Array, jax.Array], x: jax.Array
+    ) -> tuple[tuple[jax.Array, jax.Array, jax.Array], jax.Array]:
+        first, second, third = carry
+        return (jnp.sin(w * x), first * x, second + third), third
+
+    (_, _, last), ys = lax.scan(step, (jnp.ones(2), jnp.ones(2), jnp.ones(2)), xs)
+    return jnp.sum(last) + jnp.sum(ys**2)
+
+
+STILL = [of_data, of_the_carry, of_a_callback, of_a_loop_in_a_loop, of_a_choice, moves_later]
+
+
+@pytest.mark.parametrize("loss", STILL, ids=lambda loss: loss.__name__)
+def test_it_needs_no_derivative(loss: Loss) -> None:
+    chex.assert_trees_all_close(value_and_grad(loss)(W, XS), jax.value_and_grad(loss)(W, XS))
+
+
+@pytest.mark.parametrize(
+    "loss", [one for one in STILL if one is not of_a_callback], ids=lambda loss: loss.__name__
+)
+def test_it_needs_no_tangent(loss: Loss) -> None:
+    mod = Jvp("main", wrt=["w"])(from_jax(loss, W, XS))
+    found = to_jax(mod, "main_jvp")(W, XS, jnp.cos(W))
+    chex.assert_trees_all_close(found, jax.jvp(lambda w: loss(w, XS), (W,), (jnp.cos(W),)))
+
+
+def back(mod: IRModule) -> Function:
+    """The step of the loop that goes back."""
+    bindings = mod["main_adjoint"].body.bindings()
+    (step,) = (b.value for b in bindings if b.var.name.endswith("_step_adjoint"))
+    assert isinstance(step, Function)
+    return step
+
+
+def fields(value: object) -> int:
+    assert isinstance(value, TupleType)
+    return len(value.fields)
+
+
+def test_no_adjoint_of_it_is_carried_stacked_or_given() -> None:
+    def loss(w: jax.Array, xs: jax.Array) -> jax.Array:
+        def step(
+            carry: tuple[jax.Array, jax.Array], x: jax.Array
+        ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            c, t = carry
+            return (jnp.sin(c * x), t * 2.0), t
+
+        (c, _), ts = lax.scan(step, (w, jnp.ones(2)), xs)
+        return jnp.sum(c) + jnp.sum(ts)
+
+    step = back(Gradient("main", "w")(from_jax(loss, W, XS)))
+    adjoints, given = step.params
+    assert fields(adjoints.ty) == 1
+    assert fields(given.ty) == 2  # x, and what was saved
+    assert isinstance(step.ret_ty, TupleType)
+    assert [fields(part) for part in step.ret_ty.fields] == [1, 0]
+    everything = back(Gradient("main")(from_jax(loss, W, XS)))
+    assert isinstance(everything.ret_ty, TupleType)
+    assert [fields(part) for part in everything.ret_ty.fields] == [1, 1]
+
+
+def test_keys_in_the_carry() -> None:
+    def loss(w: jax.Array, xs: jax.Array) -> jax.Array:
+        def step(
+            carry: tuple[jax.Array, jax.Array], x: jax.Array
+        ) -> tuple[tuple[jax.Array, jax.Array], jax.Array]:
+            c, key = carry
+            key, own = jax.random.split(key)
+            return (jnp.sin(c * x + jax.random.normal(own, (2,))), key), c
+
+        (c, _), ys = lax.scan(step, (w, jax.random.key(0)), xs)
+        return jnp.sum(c) + jnp.sum(ys**2)
+
+    chex.assert_trees_all_close(value_and_grad(loss)(W, XS), jax.value_and_grad(loss)(W, XS))
+    mod = Gradient("main", "w")(from_jax(loss, W, XS))
+    steps = [b.value for b in mod["main_adjoint"].body.bindings() if isinstance(b.value, Call)]
+    assert sum(getattr(step.op, "name", "") == "relax.scan" for step in steps) == 2
