@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from relaxjax.ops.lax.reader import scan_counts
+from relaxjax.ops.lax.inlining import scan_counts
 
 Arrays = Sequence[Any]
 

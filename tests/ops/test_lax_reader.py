@@ -239,6 +239,29 @@ def test_what_no_result_needs_is_left_out() -> None:
     assert _operators(function) == ["lax.cos"]
 
 
+def test_a_loop_gives_what_is_used_of_it_only() -> None:
+    """What it carries for that stays: here the first sum, which the second is made of."""
+
+    def function(x: Any, unused: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            one, two, other, _ = carry
+            carry = one + row[0], two + one, other * row[1], jnp.sin(row[0])
+            return carry, (one, jnp.exp(other), two)
+
+        start = (x[0], x[1], x[2], x[3])
+        (_, _, _, last), (_, _, twos) = lax.scan(step, start, (x, unused))
+        return last, twos
+
+    module = read_module(function, X, X)
+    bodies = [value for value in post_order(module["main"]) if isinstance(value, Function)]
+    (body,) = (one for one in bodies if one is not module["main"])
+    assert len(body.params) == 4  # both sums, the last sine, which nothing reads, and a row
+    assert isinstance(body.ret_ty, TupleType)
+    assert len(body.ret_ty.fields) == 4
+    assert "L.exp" not in module.script()
+    chex.assert_trees_all_close(to_jax(module, "main")(X, X), function(X, X), rtol=1e-6)
+
+
 def test_conversions_to_the_same_dtype_are_left_out() -> None:
     """JAX writes them to say that a type is no longer weak; types are never weak here."""
     assert _operators(read_function(lambda x: jnp.asarray(x, "float32") * 2, 1.0)) == ["lax.mul"]

@@ -1,7 +1,9 @@
 """Jaxprs inside jaxprs: which equations only wrap a program, and which a result depends on."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
+from operator import or_
 from typing import Any, TypeAlias
 
 import jax
@@ -184,6 +186,35 @@ def needed_for(
     return kept[::-1], live
 
 
+def needed_in_scan(
+    eqn: Any, wanted: Sequence[bool], whole: bool
+) -> tuple[Sequence[bool], Sequence[bool]]:
+    """Which operands the wanted results of a scan need, and which results it gives for that.
+
+    These are the wanted ones, and what others need of the carry.
+    """
+    jaxpr, _ = open_program(eqn.params["jaxpr"])
+    num_consts, num_carry = scan_counts(eqn.params)
+    carry = slice(num_consts, num_consts + num_carry)
+    gives = list(wanted)
+    while True:
+        _, live = needed(jaxpr, gives, whole)
+        takes = [var in live for var in jaxpr.invars]
+        both = list(map(or_, takes[carry], gives))
+        takes[carry] = both
+        if both == gives[:num_carry]:
+            return takes, gives
+        gives[:num_carry] = both
+
+
+def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
+    """How many constants and carried values a scan has: from JAX 0.11 on, their trees say it."""
+    if "num_carry" in params:
+        return params["num_consts"], params["num_carry"]
+    consts, carry, _ = (len(list(part.vals)) for part in params["ft_in"].unpack())
+    return consts, carry
+
+
 def depends_on_inputs(closed: Any) -> list[bool]:
     """Which results of a jaxpr depend on what goes into it, and are not the same at each call."""
     jaxpr, _ = open_program(closed)
@@ -194,6 +225,8 @@ def depends_on_inputs(closed: Any) -> list[bool]:
 
 def _needed_operands(eqn: Any, wanted: Sequence[bool], whole: bool) -> Sequence[Any]:
     wrapped = inlined(eqn)
+    if eqn.primitive.name == "scan":
+        return list(compress(eqn.invars, needed_in_scan(eqn, wanted, whole)[0]))
     if wrapped is None or (whole and has_own_rule(eqn)):
         return eqn.invars  # type: ignore[no-any-return]  # equations are untyped here
     (jaxpr, _), operands = wrapped

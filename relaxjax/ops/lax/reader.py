@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Any
 
 import jax
@@ -28,7 +29,17 @@ from relaxjax.ops.packed import held_name
 
 from . import control
 from .avals import is_key, type_of
-from .inlining import Keeps, Program, has_own_rule, inlined, kept_by, needed_for, open_program
+from .inlining import (
+    Keeps,
+    Program,
+    has_own_rule,
+    inlined,
+    kept_by,
+    needed_for,
+    needed_in_scan,
+    open_program,
+    scan_counts,
+)
 from .lowering import written_params
 from .naming import assigned_names
 from .parameters import UnsupportedParameterError, encode_params
@@ -90,7 +101,7 @@ class Reader:
         return next((expr for expr in exprs if expr is not None), None)
 
     def read(
-        self, program: Program, args: Sequence[Expr], wanted: Sequence[bool]
+        self, program: Program, args: Sequence[Expr | None], wanted: Sequence[bool]
     ) -> list[Expr | None]:
         """Emit what the wanted results need; one expression for each, None for the others."""
         jaxpr, consts = program
@@ -244,19 +255,34 @@ class Reader:
             for index, (want, name) in enumerate(zip(wanted, names, strict=True))
         ]
 
-    def function(self, program: Program, name: str, scalar: bool = False) -> Var:
-        """Bind a program as a closed function, of a tuple or of one scalar."""
+    def function(
+        self,
+        program: Program,
+        name: str,
+        takes: Sequence[bool] | None = None,
+        gives: Sequence[bool] | None = None,
+        scalar: bool = False,
+    ) -> Var:
+        """Bind a program as a closed function, of a tuple or of one scalar.
+
+        It may take some of the inputs only, and give some of the results.
+        """
         jaxpr, _ = program
-        params = [
+        takes = [True] * len(jaxpr.invars) if takes is None else takes
+        gives = [True] * len(jaxpr.outvars) if gives is None else gives
+        inputs = [
             Var(self.builder.get_unique_name("x"), type_of(var.aval, self.symbols))
-            for var in jaxpr.invars
+            if is_taken
+            else None
+            for var, is_taken in zip(jaxpr.invars, takes, strict=True)
         ]
+        params = [var for var in inputs if var is not None]
         keeps, self.keeps = self.keeps, None
         scopes, self.scopes = self.scopes, []
         reports, self.reports = self.reports, None
         names, self.names = self.names, ()
         with self.builder.scope():
-            results = self.read(program, params, [True] * len(jaxpr.outvars))
+            results = self.read(program, inputs, gives)
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
         self.keeps, self.scopes, self.reports, self.names = keeps, scopes, reports, names
@@ -298,27 +324,23 @@ def source_span(eqn: Any) -> Span | None:
     return Span(found["file"], int(found["line"]), max(0, int(found["column"] or 1) - 1))
 
 
-def _scan(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
+def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> Any:
+    """The loop of what the wanted results need."""
+    takes, gives = needed_in_scan(eqn, wanted, reader.own_rule is not None)
     num_consts, num_carry = scan_counts(eqn.params)
-    body = reader.function(open_program(eqn.params["jaxpr"]), "body")
+    body = reader.function(open_program(eqn.params["jaxpr"]), "body", takes, gives)
     call = control.scan(
         body,
-        *args,
+        *compress(args, takes),
         length=reader.symbols.from_jax(eqn.params["length"]),
-        num_consts=num_consts,
-        num_carry=num_carry,
+        num_consts=sum(takes[:num_consts]),
+        num_carry=sum(gives[:num_carry]),
         reverse=eqn.params["reverse"],
         unroll=eqn.params["unroll"],
     )
-    return reader.results(reader.emit(call, "scan"), wanted)
-
-
-def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
-    """How many constants and carried values a scan has: from JAX 0.11 on, their trees say it."""
-    if "num_carry" in params:
-        return params["num_consts"], params["num_carry"]
-    consts, carry, _ = (len(list(part.vals)) for part in params["ft_in"].unpack())
-    return consts, carry
+    reader.names = list(compress(reader.names, gives))
+    given = iter(reader.results(reader.emit(call, "scan"), list(compress(wanted, gives))))
+    return [next(given) if is_given else None for is_given in gives]
 
 
 def _while(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:
