@@ -56,7 +56,7 @@ class Definitions:
             return float(call.op.facts["value"])
         if call.op.name in ("relax.full", "relax.full_like"):
             return self.fill(call.args[1])
-        return None
+        return self.fill(call.args[0]) if call.op.name == "lax.broadcast_in_dim" else None
 
 
 # What a call of an operator is equal to by one law of algebra, None where it does not apply.

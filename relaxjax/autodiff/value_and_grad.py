@@ -197,10 +197,10 @@ def _wanted(arguments: Arguments) -> list[int]:
 
 
 def _promoting(array: Any, weak: bool) -> Any:
-    """An array as it is, or one that promotes like a number of Python: `weak` in JAX's word."""
-    if not weak:
+    """An array that promotes like a number of Python where it is `weak`, as JAX calls that."""
+    if getattr(jax.typeof(array), "weak_type", False) == weak:
         return array
-    params = {"new_dtype": array.dtype, "weak_type": True, "sharding": None}
+    params = {"new_dtype": array.dtype, "weak_type": weak, "sharding": None}
     return primitives.convert_element_type_p.bind(array, **params)
 
 

@@ -1,6 +1,6 @@
 """What the operators of the dialect share: any number of arguments, and attributes by name."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from relaxjax.ir.attrs import Attrs
@@ -9,6 +9,7 @@ from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, register, typed
 from relaxjax.ir.types import Type
 
 from .costs import cost_of_primitive
+from .facts import facts_of_primitive
 from .fusion import fusion_of_primitive
 from .layouts import layout_of_primitive
 
@@ -35,6 +36,7 @@ def declare(
     infer: Callable[[Call], Type],
     lower: Callable[..., Any],
     gradient: GradientRule | NoGradient | None = None,
+    facts: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> LaxOp:
     """Enter an operator of the dialect into the table."""
@@ -48,6 +50,7 @@ def declare(
         cost=cost_of_primitive(name),
         fusion=fusion_of_primitive(name),
         layout=layout_of_primitive(name),
+        facts=Attrs(facts_of_primitive(name) if facts is None else facts),
         **more,
     )
     register(operator)

@@ -1,0 +1,27 @@
+"""What the primitives of JAX say of themselves, in the words that passes ask in.
+
+Only what holds to the last bit is said, so that imported programs compute what JAX computes.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_SUM = {"unit": 0, "commutative": True}
+_EITHER_WAY = {"commutative": True}
+_FACTS: Mapping[str, Mapping[str, Any]] = {
+    "add": _SUM,
+    "add_any": _SUM,
+    "sub": {"right_unit": 0},
+    "mul": {"unit": 1, "commutative": True},
+    "div": {"right_unit": 1},
+    "and_": _EITHER_WAY,
+    "or_": _EITHER_WAY,
+    "xor": _EITHER_WAY,
+    "eq": _EITHER_WAY,
+    "ne": _EITHER_WAY,
+}
+
+
+def facts_of_primitive(name: str) -> Mapping[str, Any]:
+    """The facts of the operator of a primitive."""
+    return _FACTS.get(name, {})
