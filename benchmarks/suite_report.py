@@ -5,7 +5,7 @@ python benchmarks/suite_report.py
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,27 +30,24 @@ BAR, LABEL, UNIT, MOST = 9, 150, 300, 1.5  # pixels; MOST is the largest ratio t
 Results = dict[str, Any]
 
 
-def newest() -> Results:
-    """The results of the last day on which the whole suite ran."""
-    found: Results = json.loads(max(RESULTS.glob("????-??-??.json")).read_text())
-    return found
+def recorded() -> list[Results]:
+    """The results of the days on which the whole suite ran, those of the last day first."""
+    days = sorted(RESULTS.glob("????-??-??.json"), reverse=True)
+    return [json.loads(day.read_text()) for day in days]
 
 
-def section(results: Results) -> str:
+def section(results: Results, earlier: Sequence[Results] = ()) -> str:
     """What stands on the page: where it was measured, means, and each contestant on each model."""
-    machine = f"{results['processor']}, {results['cores']} cores"
-    packages = [f"{name} {results[name]}" for name in ("jax", "torch") if name in results]
-    versions = ", ".join([f"Python {results['python']}", *packages])
     missing = "; ".join(name for name in MODELS if name not in results["models"])
     without = f"; not measured then: {missing}" if missing else ""
-    return f"""Measured on {machine}, {versions}, {results["date"]}{without}.
+    return f"""Measured on {measured_on(results)}{without}.
 
 ![Ratios of each model](suite.svg)
 
 Geometric means of the ratios over the models that a contestant trained:
 
 {as_table(("contestant", "models", *SHOWN), means(results))}
-{against_torch(results)}
+{against_torch(results)}{elsewhere(earlier)}
 Each model:
 
 {as_table(HEAD, rows(results))}
@@ -65,13 +62,38 @@ def means(results: Results) -> Iterator[tuple[str, ...]]:
         yield name, str(len(found)), *(f"{ratio:.2f}" for ratio in ratios)
 
 
-def against_torch(results: Results) -> str:
-    """What our steps take of PyTorch's, by whichever of its contestants is quicker; or nothing."""
+def measured_on(results: Results) -> str:
+    packages = [f"{name} {results[name]}" for name in ("jax", "torch") if name in results]
+    versions = ", ".join([f"Python {results['python']}", *packages])
+    return f"{results['processor']}, {results['cores']} cores, {versions}, {results['date']}"
+
+
+def elsewhere(earlier: Sequence[Results]) -> str:
+    """What `ours` took where, or when, it was measured before."""
+    head = ("`ours` before, and on other machines", "models", *SHOWN, "step of PyTorch's")
+    lines = []
+    for results in earlier:
+        ratios = list(parts_of_torch(results).values())
+        of_torch = f"{geometric_mean(ratios):.2f}" if ratios else "-"
+        lines += [
+            (measured_on(results), *row, of_torch) for name, *row in means(results) if name == OURS
+        ]
+    return f"\n{as_table(head, iter(lines))}\n" if lines else ""
+
+
+def parts_of_torch(results: Results) -> dict[str, float]:
+    """What part our step takes of PyTorch's, by whichever of its contestants is quicker."""
     ratios = {}
     for model, found in results["models"].items():
         theirs = [found[name]["step"] for name in TORCH if name in found]
         if theirs and OURS in found:
             ratios[model] = found[OURS]["step"] / min(theirs)
+    return ratios
+
+
+def against_torch(results: Results) -> str:
+    """The mean of that over the models, and where it is above 1; or nothing."""
+    ratios = parts_of_torch(results)
     if not ratios:
         return ""
     slower = sorted((ratio, model) for model, ratio in ratios.items() if ratio > 1)
@@ -145,16 +167,16 @@ def plot(results: Results) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{lines}\n</svg>\n'
 
 
-def page_with(text: str, results: Results) -> str:
+def page_with(text: str, results: Results, earlier: Sequence[Results] = ()) -> str:
     """The page with the section in its place."""
     before, _, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{section(results)}\n{end}{after}"
+    return f"{before}{BEGIN}\n{section(results, earlier)}\n{end}{after}"
 
 
 def main() -> None:
-    results = newest()
-    PAGE.write_text(page_with(PAGE.read_text(), results))
+    results, *earlier = recorded()
+    PAGE.write_text(page_with(PAGE.read_text(), results, earlier))
     PLOT.write_text(plot(results))
 
 

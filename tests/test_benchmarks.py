@@ -26,9 +26,9 @@ from suite_report import (  # noqa: E402  # found by the path above
     PAGE,
     PLOT,
     against_torch,
-    newest,
     page_with,
     plot,
+    recorded,
     section,
 )
 
@@ -139,8 +139,8 @@ def test_naming_what_is_not_installed_is_an_error(
 
 def test_the_page_and_its_plot_show_the_newest_results() -> None:
     """Else: python benchmarks/suite_report.py."""
-    text, results = PAGE.read_text(), newest()
-    assert page_with(text, results) == text
+    text, (results, *earlier) = PAGE.read_text(), recorded()
+    assert page_with(text, results, earlier) == text
     assert plot(results) == PLOT.read_text()
 
 
@@ -156,7 +156,7 @@ def steps(**ratios: float) -> dict[str, Any]:
 
 def test_the_report_compares_with_the_quicker_of_pytorch_s_contestants() -> None:
     models = {"LSTM": steps(ours=1.2, torch=0.8, compiled=0.6), "MLP": steps(ours=1, torch=2)}
-    results = {**newest(), "models": models, "torch": "2.0"}
+    results = {**recorded()[0], "models": models, "torch": "2.0"}
     wanted = "PyTorch is quicker on: LSTM (2.00)."
     assert "1.00 of PyTorch's" in against_torch(results)
     assert wanted in against_torch(results)
@@ -165,16 +165,28 @@ def test_the_report_compares_with_the_quicker_of_pytorch_s_contestants() -> None
     assert "step of torch, compiled" in plot(results)
 
 
+def test_the_report_names_what_other_machines_took() -> None:
+    here = {**recorded()[0], "processor": "Z80", "date": "1976-07-01"}
+    found = steps(ours=0.5, torch=1)
+    there = [{**here, "models": {"LSTM": found}}, {**here, "models": {"LSTM": steps(ours=0.25)}}]
+    rows = [line.split(" | ") for line in section(here, there).splitlines() if "| Z80" in line]
+    assert [(row[1], row[2], row[-1].rstrip(" |")) for row in rows] == [
+        ("1", "0.50", "0.50"),
+        ("1", "0.25", "-"),
+    ]
+    assert "Z80" not in section(recorded()[0])
+
+
 def test_the_report_compares_resnet_50_with_unoptimised_derivatives() -> None:
     found = steps(unoptimised=0.9, ours=0.6)
     found["unoptimised"]["peak"], found["ours"]["peak"] = 1.0, 0.7
-    results = {**newest(), "models": {"ResNet-50": found, "MLP": found}}
+    results = {**recorded()[0], "models": {"ResNet-50": found, "MLP": found}}
     assert [line for line in section(results).splitlines() if "%" in line] == [
         "| ResNet-50 | ours | +50% | -30% |"
     ]
 
 
 def test_the_report_is_silent_on_what_was_not_measured() -> None:
-    results = {**newest(), "models": {"MLP": steps(ours=1)}}
+    results = {**recorded()[0], "models": {"MLP": steps(ours=1)}}
     assert against_torch(results) == ""
     assert "torch" not in plot(results)
