@@ -24,7 +24,7 @@ from .adjoint import item, zeros
 from .inlining import inline_closures, resolve_casts
 from .moving import Moving
 from .parts import is_flat
-from .tensors import Way, at, opened, ways_that_move, written
+from .tensors import Way, at, numbered, opened, ways_that_move, written
 
 Tangents = dict[Var, Expr]
 
@@ -173,9 +173,7 @@ class Pusher:
         last, ys = (builder.emit(TupleGetItem(done, part)) for part in (0, 1))
         result = Tuple((TupleGetItem(last, 0), TupleGetItem(ys, 0)))
         builder.emit_binding(replace(binding, value=result))
-        carried = {
-            way: TupleGetItem(TupleGetItem(last, 1), i) for i, way in enumerate(given[0].moving)
-        }
+        carried = numbered(TupleGetItem(last, 1), given[0].moving)
         return Tuple((written(carried, (), init.ty), TupleGetItem(ys, 1)))
 
     def step(self, seq: SeqExpr, given: Sequence["_Given"], tangents: Tangents) -> Function:
