@@ -32,11 +32,7 @@ def active_vars(
     """
     moving = Moving(required, functions)
     moving.read(bindings)
-    reaches = set(targets)
-    for binding in reversed(bindings):
-        if binding.var in reaches:
-            reaches.update(_differentiable_uses(binding))
-    return {var for var in reaches if var in moving}
+    return {var for var in _reaching(bindings, targets) if var in moving}
 
 
 def in_full(variables: Iterable[Var]) -> dict[Var, Parts]:
@@ -103,11 +99,11 @@ class _Obstacles:
         self, target: Expr, bindings: Sequence[Binding], required: Mapping[Var, Parts]
     ) -> None:
         self.functions |= local_functions(bindings)
-        active = active_vars(bindings, used_vars(target), required, self.functions)
         moving = Moving(required, self.functions)
         moving.read(bindings)
+        reaching = _reaching(bindings, used_vars(target))
         for binding in bindings:
-            if binding.var in active:
+            if binding.var in moving and binding.var in reaching:
                 self.binding(binding, moving)
 
     def binding(self, binding: Binding, moving: Moving) -> None:
@@ -170,6 +166,15 @@ class _Obstacles:
 
 def _has_rule(op: Op, forward: bool) -> bool:
     return has_tangent_rule(op) if forward else op.gradient is not None
+
+
+def _reaching(bindings: Sequence[Binding], targets: Iterable[Var]) -> set[Var]:
+    """The variables that targets are made of, as far as they can have a derivative by them."""
+    reaching = set(targets)
+    for binding in reversed(bindings):
+        if binding.var in reaching:
+            reaching.update(_differentiable_uses(binding))
+    return reaching
 
 
 def _differentiable_uses(binding: Binding) -> tuple[Var, ...]:

@@ -113,10 +113,10 @@ class _WayBack:
 
     @cached_property
     def needed(self) -> dict[Var, None]:
-        """What the way back uses of the tensors of a step."""
-        tensors = {*self.given.values(), *self.cotangents.values(), *self.carries.values()}
-        used = (var for var in free_vars(self.half.backward) if var in tensors | {*self.half.saved})
-        return dict.fromkeys(used)
+        """What the way back uses of a step, in order."""
+        given = (self.given, self.carries, self.cotangents)
+        own = {*self.half.saved, *(var for tensors in given for var in tensors.values())}
+        return dict.fromkeys(var for var in free_vars(self.half.backward) if var in own)
 
     @cached_property
     def kept(self) -> tuple[Var, ...]:

@@ -149,7 +149,7 @@ class Pusher:
     def loop(self, builder: BlockBuilder, binding: Binding, call: Call, tangents: Tangents) -> Expr:
         """The same loop over pairs: the carry and the tangents of what moves in it, and so each x.
 
-        What it gives is so, too.
+        It gives such a carry, and stacks of each y and its tangent.
         """
         assert isinstance(call.op, Op)
         step, init, xs = call.args

@@ -75,14 +75,6 @@ def hand_on(adjoint: Adjoint, value: Expr, parts: Mapping[Way, Expr], way: Way =
         adjoint.distribute(value, written(parts, way, value.ty))
 
 
-def _types(ty: Type | None, way: Way = ()) -> Iterator[tuple[Way, Type | None]]:
-    if isinstance(ty, TupleType):
-        for index, field in enumerate(ty.fields):
-            yield from _types(field, (*way, index))
-    else:
-        yield way, ty
-
-
 def written(parts: Mapping[Way, Expr], way: Way, ty: Type | None) -> Expr:
     """What a way leads to, of its parts; zeros where there is none."""
     if way in parts:
@@ -91,3 +83,11 @@ def written(parts: Mapping[Way, Expr], way: Way, ty: Type | None) -> Expr:
         return zeros(ty)
     fields = enumerate(ty.fields)
     return Tuple(tuple(written(parts, (*way, index), field) for index, field in fields))
+
+
+def _types(ty: Type | None, way: Way = ()) -> Iterator[tuple[Way, Type | None]]:
+    if isinstance(ty, TupleType):
+        for index, field in enumerate(ty.fields):
+            yield from _types(field, (*way, index))
+    else:
+        yield way, ty

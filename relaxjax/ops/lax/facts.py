@@ -1,6 +1,7 @@
 """What the primitives of JAX say of themselves, in the words that passes ask in.
 
-Only what holds to the last bit is said, so that imported programs compute what JAX computes.
+Only what changes no number is said, so that imported programs compute what JAX computes: at most a
+zero gets the other sign.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""What the user's own text calls the values that a JAX program computes."""
+"""What the user's own text calls the values that a JAX program computes, and where it stands."""
 
 import ast
 import linecache
 import os
+import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,9 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 import jax
+from jax.extend import source_info_util
+
+from relaxjax.ir.span import Span
 
 # A stretch of a file: its first and its last line, its first and its last column.
 Place: TypeAlias = tuple[int | None, int | None, int | None, int | None]
@@ -37,6 +41,15 @@ def assigned_names(jaxpr: Any, results: Sequence[str | None] = ()) -> dict[Any, 
         if len(names) >= count and not any(names[count:]):  # a `_` may stand for no value at all
             found.update((var, name) for var, name in zip(eqn.outvars, names, strict=False) if name)
     return found
+
+
+def source_span(eqn: Any) -> Span | None:
+    """Where in the user's own text an equation comes from."""
+    text = source_info_util.summarize(eqn.source_info)
+    found = re.match(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?( |$)", text)
+    if found is None:
+        return None
+    return Span(found["file"], int(found["line"]), max(0, int(found["column"] or 1) - 1))
 
 
 def _inside(function: str, traceback: Any) -> tuple[Frame, ...]:

@@ -1,6 +1,5 @@
 """Reading a jaxpr: JAX's own programs as calls of the `lax` dialect, one binding an equation."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.core import Tracer
-from jax.extend import core, source_info_util
+from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import (
@@ -23,7 +22,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.span import Span, located
+from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ops.packed import held_name
 
@@ -41,7 +40,7 @@ from .inlining import (
     scan_counts,
 )
 from .lowering import written_params
-from .naming import assigned_names
+from .naming import assigned_names, source_span
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .training_forms import place_of
@@ -313,15 +312,6 @@ class Reader:
                 f"{array.aval.str_short()}, which is not known there: hand it in as an argument"
             )
         return expr
-
-
-def source_span(eqn: Any) -> Span | None:
-    """Where in the user's own text an equation comes from."""
-    text = source_info_util.summarize(eqn.source_info)
-    found = re.match(r"(?P<file>.+?):(?P<line>\d+)(:(?P<column>\d+))?( |$)", text)
-    if found is None:
-        return None
-    return Span(found["file"], int(found["line"]), max(0, int(found["column"] or 1) - 1))
 
 
 def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> Any:
