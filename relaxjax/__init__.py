@@ -61,6 +61,7 @@ _HOMES = {
     "value_and_grad": "autodiff",
 }
 _PACKAGES = ("datasets", "losses", "lowering", "optim", "passes", "script", "testing", "training")
+_NOT_OURS = ("Any", "TYPE_CHECKING", "import_module")
 
 
 def __getattr__(name: str) -> Any:
@@ -68,6 +69,8 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
+    if name == "__all__":  # asked for by `from relaxjax import *`, which wants the late names too
+        return [known for known in __dir__() if known[0] != "_" and known not in _NOT_OURS]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

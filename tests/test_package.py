@@ -42,6 +42,13 @@ def test_what_is_imported_late_is_there() -> None:
     assert set(names) <= set(dir(relaxjax))
 
 
+def test_a_star_imports_all_of_the_face() -> None:
+    names: dict[str, object] = {}
+    exec("from relaxjax import *", names)
+    assert {"Function", "const", "op", *relaxjax._HOMES, *relaxjax._PACKAGES} <= names.keys()
+    assert not {"Any", "TYPE_CHECKING", "import_module"} & names.keys()
+
+
 def test_a_name_that_the_face_lacks_is_an_error() -> None:
     with pytest.raises(AttributeError, match="module 'relaxjax' has no attribute 'Trainr'"):
         relaxjax.Trainr  # noqa: B018  # asking is what is tested
