@@ -36,6 +36,14 @@ class Arguments:
             if index in self.wanted or isinstance(leaf, jax.Array | np.ndarray)
         ]
 
+    def untraced(self, arrays: Iterable[Any]) -> dict[int, Any]:
+        """The arrays of numpy that only stand by, by the ids of those traced in their place."""
+        return {
+            id(array): self.leaves[place]
+            for place, array in zip(self.traced, arrays, strict=True)
+            if place not in self.wanted and isinstance(self.leaves[place], np.ndarray)
+        }
+
     @property
     def weak(self) -> list[bool]:
         """Which of the leaves to differentiate by promote like numbers of Python."""

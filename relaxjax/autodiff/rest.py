@@ -1,5 +1,6 @@
 """What a function returns beside its loss: arrays, and anything else, which no program holds."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -12,9 +13,13 @@ class Rest:
         self._tree: Any = None
         self._others: dict[int, Any] = {}
 
-    def apart(self, nesting: Any) -> list[Any]:
-        """The arrays of a nesting; the rest of it is kept."""
+    def apart(self, nesting: Any, own: Mapping[int, Any]) -> list[Any]:
+        """The arrays of a nesting; the rest of it is kept.
+
+        So are arrays of the caller's `own`, by the ids of what is traced in their place.
+        """
         leaves, self._tree = jax.tree.flatten(nesting)
+        leaves = [own.get(id(leaf), leaf) for leaf in leaves]
         self._others = {
             place: leaf for place, leaf in enumerate(leaves) if not isinstance(leaf, jax.Array)
         }

@@ -98,7 +98,9 @@ class ValueAndGrad:
         def on_arrays(*arrays: Any) -> Any:
             result = function(*arrays)
             _check_result(result, has_aux)
-            return (result[0], rest.apart(result[1])) if has_aux else result
+            if not has_aux:
+                return result
+            return result[0], rest.apart(result[1], arguments.untraced(arrays))
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]

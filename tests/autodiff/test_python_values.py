@@ -100,6 +100,19 @@ def test_gradients_are_those_of_jax(loss: Callable[..., Any], jitted: bool) -> N
     chex.assert_trees_all_close(found, theirs(W, W), rtol=1e-5)
 
 
+def test_an_array_of_numpy_beside_the_loss_comes_back_as_in_jax() -> None:
+    """A float64 one that is not differentiated by was float32, and an array of JAX's."""
+
+    def loss(x: Any, weights: Any, *, ids: Any) -> Any:
+        return jnp.sum(x**2), (weights, ids)
+
+    x, weights, ids = np.ones(3, "float32"), np.full(2, 1 + 1e-12), np.arange(2)
+    (_, rest), _ = relaxjax.value_and_grad(loss, has_aux=True)(x, weights, ids=ids)
+    (_, wanted), _ = jax.value_and_grad(loss, has_aux=True)(x, weights, ids=ids)
+    assert [type(array) for array in rest] == [type(array) for array in wanted]
+    chex.assert_trees_all_equal(rest, wanted)
+
+
 def test_each_asks_as_it_says_where_it_is_mapped() -> None:
     """Here once for all rows."""
     shapes = []
