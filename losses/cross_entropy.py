@@ -1,6 +1,8 @@
 """Cross entropy between the scores of a model and the true classes."""
 
 from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_different
@@ -36,10 +38,11 @@ class CrossEntropyLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 0 <= self.label_smoothing < 1:
+        _check_ignored(self.ignore_index)
+        smoothing: Any = self.label_smoothing
+        if not isinstance(smoothing, Real) or not 0 <= float(smoothing) < 1:
             raise ValueError(
-                f"`label_smoothing` must be at least 0 and below 1, but it is "
-                f"{self.label_smoothing}"
+                f"`label_smoothing` must be at least 0 and below 1, but it is {smoothing!r}"
             )
 
     def build(
@@ -131,6 +134,10 @@ class NLLLoss(Loss):
     num_backbone_outputs: int = field(default=1, init=False)
     ignore_index: int = -100
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ignored(self.ignore_index)
+
     def build(
         self, builder: BlockBuilder, predictions: Var, targets: Var, weights: Var | None = None
     ) -> Expr:
@@ -156,6 +163,12 @@ class CategoricalCrossEntropyLoss(CrossEntropyLoss):
             f"shape of `{predictions.name}`, which is of type {predictions.ty}, but it is of type "
             f"{targets.ty}; CrossEntropyLoss takes class ids"
         )
+
+
+def _check_ignored(value: Any) -> None:
+    """Raise where what is to be ignored can be no class."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"`ignore_index` must be an id of a class, but it is {value!r}")
 
 
 def _along_classes(builder: BlockBuilder, weights: Var, log_p: Var) -> Var:

@@ -6,6 +6,7 @@ import jax.numpy as jnp
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
+from relaxjax.ir.flags import check_flags
 from relaxjax.ops.binary import maximum
 from relaxjax.ops.emit import dtype_of, scalar
 from relaxjax.ops.statistical import sum
@@ -26,6 +27,10 @@ class KLDivLoss(Loss):
     loss_name: str = field(default="kl_div_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)
     log_target: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(log_target=self.log_target)
 
     def build(
         self,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.flags import check_flags
 from relaxjax.ops.nn.activation import relu
 
 from .base import Loss, check_targets, in_dtype_of
@@ -17,6 +18,10 @@ class HingeLoss(Loss):
     num_backbone_outputs: int = field(default=1, init=False)
     margin: float = 1.0
     squared: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(squared=self.squared)
 
     def build(
         self,

@@ -63,5 +63,17 @@ def check_known(optimizer: str, options: Mapping[str, Any]) -> None:
     check_numbers(optimizer, **numbers)
 
 
+def check_rate(optimizer: str, lr: Any) -> None:
+    """Raise where optax would take what is no learning rate: by None it goes up the gradient."""
+    if isinstance(lr, bool) or not (callable(lr) or hasattr(lr, "__float__")):
+        raise TypeError(
+            f"{optimizer}: `lr` must be a number or a schedule of optax's, but it is {lr!r} of "
+            f"type {type(lr).__name__}"
+        )
+
+
 def is_number(value: Any) -> bool:
+    """Whether it is one number; True is none, though Python counts it 1."""
+    if isinstance(value, bool):
+        return False
     return isinstance(value, Real) or (isinstance(value, np.ndarray) and value.ndim == 0)

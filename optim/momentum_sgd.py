@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.flags import check_flags
 
 from .base import Optimizer, States, Step, complement, steps_taken, zeros_like
 from .hyperparameters import check_numbers
@@ -29,6 +30,7 @@ class MomentumSGD(Optimizer):
     def __post_init__(self) -> None:
         check_numbers(self.name, lr=self.lr, weight_decay=self.weight_decay)
         check_numbers(self.name, momentum=self.momentum, dampening=self.dampening)
+        check_flags(nesterov=self.nesterov)
 
     @property
     def is_elementwise(self) -> bool:

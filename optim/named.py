@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .from_optax import OptaxOptimizer, from_optax
-from .hyperparameters import check_known
+from .hyperparameters import check_known, check_rate
 
 
 def _named(name: str, path: str) -> Callable[..., OptaxOptimizer]:
@@ -13,6 +13,7 @@ def _named(name: str, path: str) -> Callable[..., OptaxOptimizer]:
     def make(lr: Any, **options: Any) -> OptaxOptimizer:
         import optax
 
+        check_rate(name, lr)
         check_known(name, {"lr": lr, **options})
         found: Any = optax
         for part in path.split("."):

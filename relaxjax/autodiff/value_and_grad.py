@@ -11,6 +11,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, traced
+from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import (
@@ -56,6 +57,7 @@ class ValueAndGrad:
                 f"the loss must be a function of arrays, found {function!r} of type "
                 f"{type(function).__name__}"
             )
+        check_flags(has_aux=has_aux, holomorphic=holomorphic, allow_int=allow_int)
         if holomorphic:
             raise ValueError(
                 "`holomorphic=True` is not taken: take the gradient of the real part, "

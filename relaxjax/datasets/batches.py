@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from relaxjax.ir.flags import check_flags
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -23,6 +25,7 @@ def batches(
     Without a seed the order is the given one. With `drop_last` a smaller last batch is left out,
     so that every batch has one shape and a compiled step serves them all.
     """
+    check_flags(drop_last=drop_last)
     if len(images) != len(labels):
         raise ValueError(f"there are {len(images)} images, but {len(labels)} labels: pair them up")
     try:

@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from relaxjax.ir.flags import check_flags
+
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -21,10 +23,12 @@ class Dataset:
 
 def as_images(pixels: Array, flatten: bool) -> Array:
     """Pixels from 0 to 1, each image as one row where it is to be flat."""
+    check_flags(flatten=flatten)
     return pixels.reshape(len(pixels), -1) if flatten else pixels
 
 
 def as_labels(classes: Array, count: int, one_hot: bool) -> Array:
     """Classes as int32, or as rows of float32."""
+    check_flags(one_hot=one_hot)
     ids = classes.astype(np.int32)
     return np.eye(count, dtype=np.float32)[ids] if one_hot else ids

@@ -137,7 +137,7 @@ def _abstract(param: Var, ty: Type | None, symbols: JaxSymbols, name: str) -> An
 
 def _platforms(names: Sequence[str]) -> list[str]:
     """Platforms by the names that JAX lowers for; "gpu" is NVIDIA's."""
-    if isinstance(names, str) or not names:
+    if not isinstance(names, list | tuple) or not names:
         raise TypeError(f"`platforms` must be a list of names, found {names!r}")
     known = (platform_of(name) for name in names)
     return list(dict.fromkeys("cuda" if name == "gpu" else name for name in known))

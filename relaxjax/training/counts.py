@@ -7,9 +7,9 @@ from typing import Any
 
 
 def is_count(value: Any, least: int) -> bool:
-    """Whether it is an integer of at least so much."""
+    """Whether it is an integer of at least so much; True is none, though Python counts it 1."""
     try:
-        return operator.index(value) >= least
+        return not isinstance(value, bool) and operator.index(value) >= least
     except TypeError:
         return False
 

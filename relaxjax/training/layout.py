@@ -19,7 +19,7 @@ EVALUATE = "evaluate"
 LOSS_SCALE = "loss_scale"  # the attribute of a module whose adjoint takes the scale of the loss
 OPTIM_STATE_NAMES = "optim_state_names"  # the attribute that says what the optimizer's states are
 
-_MEND = "apply SetupTrainer(loss, optimizer, loss_args) to it first"
+_MEND = "apply SetupTrainer(loss, optimizer, loss_args) to the model first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ class Layout:
     @staticmethod
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
+        if not isinstance(mod, IRModule):
+            raise TypeError(f"a trainer trains an IRModule, but {mod!r} was given: {_MEND}")
         for name in (BACKBONE, ADJOINT, OPTIMIZER):
             if name not in mod:
                 raise ValueError(f"the module has no function `{name}`: {_MEND}")

@@ -1,6 +1,5 @@
 """The loop over epochs and batches."""
 
-import operator
 import time
 from collections.abc import (
     Callable,
@@ -20,6 +19,7 @@ from typing import Any, Protocol, TypeAlias, Unpack
 import jax
 import numpy as np
 
+from relaxjax.ir.flags import check_flags
 from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback, Monitor
@@ -305,12 +305,10 @@ def _has_own_step(callback: Callback) -> bool:
 
 
 def _check_epochs(epochs: Any) -> None:
-    try:
-        count = operator.index(epochs)
-    except TypeError:
-        raise TypeError(f"`epochs` must be an integer, but it is {epochs!r}") from None
-    if count < 0:
-        raise ValueError(f"`epochs` must be at least 0, but it is {count}")
+    if isinstance(epochs, bool) or not hasattr(epochs, "__index__"):
+        raise TypeError(f"`epochs` must be an integer, but it is {epochs!r}")
+    if not is_count(epochs, 0):
+        raise ValueError(f"`epochs` must be at least 0, but it is {epochs}")
 
 
 def _check_reporter(reporter: Any) -> None:
@@ -348,6 +346,9 @@ def _check_options(options: FitOptions) -> None:
     prefetch = options.get("prefetch", 0)
     if not is_count(prefetch, 0):
         raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch!r}")
+    check_flags(
+        resume=options.get("resume", False), check_numerics=options.get("check_numerics", False)
+    )
     _check_kinds(options)
     if options.get("resume") and options.get("checkpoints") is None:
         raise ValueError("resume=True needs to know from where: give `checkpoints` too")

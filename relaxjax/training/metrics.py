@@ -224,8 +224,8 @@ def _first(result: Any) -> Array:
 
 def _share(trainer: Predictor, inputs: Any) -> Fraction:
     """How much of a batch of the model there is; 1 where it takes any number of samples."""
-    size = trainer.batch_sizes[0][0]
-    return Fraction(len(_listed(inputs)[0]), size) if size else Fraction(1)
+    size, shape = trainer.batch_sizes[0][0], np.shape(_listed(inputs)[0])
+    return Fraction(shape[0], size) if size and shape else Fraction(1)
 
 
 def _filled(arrays: Sequence[Any], sizes: list[int | None], share: Fraction) -> list[Any]:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.expr import Constant, Tuple, Var
+from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine
@@ -69,6 +70,7 @@ class Trainer:
                 f"a trainer runs a VirtualMachine, but `vm` is of type {type(vm).__name__}: "
                 "write VirtualMachine(build(train_mod))"
             )
+        check_flags(zero_init_param_state=zero_init_param_state)
         use_compilation_cache()
         self.layout = Layout.of(train_mod)
         inputs, targets = self.layout.inputs, self.layout.targets

@@ -241,10 +241,17 @@ def test_the_likelihood_of_log_probabilities() -> None:
 # What it refuses
 
 
-@pytest.mark.parametrize("smoothing", [-0.1, 1.0])
-def test_labels_are_smoothed_by_a_share(smoothing: float) -> None:
+@pytest.mark.parametrize("smoothing", [-0.1, 1.0, "0.1"])
+def test_labels_are_smoothed_by_a_share(smoothing: Any) -> None:
     with pytest.raises(ValueError, match="`label_smoothing` must be at least 0 and below 1, but"):
         CrossEntropyLoss(label_smoothing=smoothing)
+
+
+@pytest.mark.parametrize("loss", [CrossEntropyLoss, NLLLoss, CategoricalCrossEntropyLoss])
+@pytest.mark.parametrize("ignored", ["-100", 1.5, None, True])
+def test_what_is_ignored_is_a_class(loss: Any, ignored: Any) -> None:
+    with pytest.raises(TypeError, match="`ignore_index` must be an id of a class, but it is"):
+        loss(ignore_index=ignored)
 
 
 def test_targets_of_neither_shape_are_an_error() -> None:

@@ -192,9 +192,9 @@ def test_names_of_platforms() -> None:
     assert exported.platforms == ("cuda", "cpu")
     with pytest.raises(ValueError, match=r"there is no target `cuca`; did you mean `cuda`"):
         exported_function(MOD, "main", ["cuca"])
-    for wrong in ("cpu", ()):
+    for wrong in ("cpu", (), 1):
         with pytest.raises(TypeError, match=r"`platforms` must be a list of names, found"):
-            exported_function(MOD, "main", wrong)
+            exported_function(MOD, "main", wrong)  # type: ignore[arg-type]  # which is tested
 
 
 @pytest.mark.parametrize(

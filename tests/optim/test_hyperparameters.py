@@ -36,10 +36,17 @@ def test_a_number_out_of_range_is_an_error(
         optimizer(**options)
 
 
-@pytest.mark.parametrize("lr", ["0.1", None, 1j])
+@pytest.mark.parametrize("lr", ["0.1", None, 1j, True])
 def test_what_is_no_number_is_an_error(lr: Any) -> None:
     with pytest.raises(TypeError, match=r"SGD: `lr` must be a number, but it is .* write lr=float"):
         SGD(lr)
+
+
+@pytest.mark.parametrize("lr", ["0.1", None, [0.1], True])
+def test_a_rate_of_an_optimizer_of_optax_is_a_number_or_a_schedule(lr: Any) -> None:
+    match = r"AdamW: `lr` must be a number or a schedule of optax's, but it is .* of type"
+    with pytest.raises(TypeError, match=match):
+        AdamW(lr)
 
 
 def test_a_schedule_is_for_optimizers_of_optax() -> None:

@@ -9,7 +9,7 @@ from small_models import CLASSES, batch, classifier, trainable
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
+from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
@@ -100,3 +100,8 @@ def test_evaluation_data_must_last_for_all_epochs() -> None:
     with pytest.raises(ValueError, match=match):
         classifier().fit(DATA, 2, (pair for pair in DATA), QUIET)
     classifier().fit(DATA, 1, (pair for pair in DATA), QUIET)
+
+
+def test_a_number_is_no_batch_to_measure_on() -> None:
+    with pytest.raises(ArgumentError, match=r"`x` must have 2 dimensions, found 0"):
+        evaluate_with_loss(classifier(), [(1.0, 2)], ["accuracy"])

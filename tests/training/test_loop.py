@@ -303,6 +303,7 @@ def test_a_spent_iterator_is_an_error() -> None:
         ({"steps_per_call": "all"}, r"`steps_per_call` must be .* but it is 'all'"),
         ({"steps_per_call": None}, r"`steps_per_call` must be .* but it is None"),
         ({"steps_per_call": 2.5}, r"`steps_per_call` must be .* but it is 2.5"),
+        ({"steps_per_call": True}, r"`steps_per_call` must be .* but it is True"),
         ({"prefetch": -1}, "`prefetch` must be at least 0, but it is -1"),
         ({"prefetch": 1.5}, r"`prefetch` must be at least 0, but it is 1\.5"),
         ({"resume": True}, r"resume=True needs to know from where: give `checkpoints` too"),
@@ -317,6 +318,7 @@ def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None
     ("epochs", "error", "match"),
     [
         (1.5, TypeError, r"`epochs` must be an integer, but it is 1\.5"),
+        (True, TypeError, "`epochs` must be an integer, but it is True"),
         (-1, ValueError, "`epochs` must be at least 0, but it is -1"),
     ],
 )

@@ -323,6 +323,12 @@ def test_values_must_come_in_a_list_or_by_name() -> None:
         classifier().load_states("calls")
 
 
+def test_a_model_that_is_no_module_is_an_error() -> None:
+    match = r"a trainer trains an IRModule, but 3 was given: apply SetupTrainer\(loss, optimizer"
+    with pytest.raises(TypeError, match=match):
+        Trainer(3, classifier().vm)  # type: ignore[arg-type]  # the very point of the test
+
+
 def test_an_executable_is_no_virtual_machine() -> None:
     trainer = classifier()
     with pytest.raises(TypeError, match=r"`vm` is of type Executable: write VirtualMachine\(build"):
