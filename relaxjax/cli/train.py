@@ -163,7 +163,8 @@ def run(args: argparse.Namespace) -> int:
         trainer = make_trainer(mod, args, examples.y, steps)
         check_rows(args.data, examples, row_ids_of(trainer.mod, trainer.layout.inputs))
         if args.init is not None:
-            trainer.load(args.init)
+            trainer.load(args.init, optimizer=False)
+            trainer.seed(args.seed)
     print(
         f"{count_of(trainer):,} parameters, {len(examples.x)} examples in batches of {size}, "
         f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on",

@@ -47,11 +47,19 @@ def save(
     write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
 
 
-def load(path: str | os.PathLike[str], groups: Sequence[Group], device: Any) -> tuple[Arrays, ...]:
-    """The arrays of the groups on the device; an error lists everything that does not fit."""
+def load(
+    path: str | os.PathLike[str],
+    groups: Sequence[Group],
+    device: Any,
+    left_out: Sequence[Group] = (),
+) -> tuple[Arrays, ...]:
+    """The arrays of the groups on the device; an error lists everything that does not fit.
+
+    What the file has of the groups that are `left_out` may be of any kind.
+    """
     found = read_tensors(path, _CHECKPOINT)
-    texts = (_NOTES, _MARKS)
-    tensors = {name: array for name, array in found.items() if not name.startswith(texts)}
+    others = (_NOTES, _MARKS, *(f"{group.name}/" for group in left_out))
+    tensors = {name: array for name, array in found.items() if not name.startswith(others)}
     faults = [*_faults(groups, tensors), *_foreign(groups, found)]
     if faults:
         raise CheckpointError(

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
@@ -85,3 +86,11 @@ def _count(mod: IRModule, name: str) -> int:
     if isinstance(count, int):
         return count
     raise ValueError(f"the module's attribute `{name}` is {count!r} and no integer: {_MEND}")
+
+
+def optimizer_state(train_mod: IRModule) -> list[Any]:
+    """The initial state of the optimizer, as `SetupTrainer` leaves it in the module."""
+    state = train_mod.attrs.get("optim_state")
+    if state is None:
+        raise ValueError(f"the module has no attribute `optim_state`: {_MEND}")
+    return [array.data if isinstance(array, Constant) else array for array in state]

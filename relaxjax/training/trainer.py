@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Constant, Tuple, Var
+from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
@@ -32,7 +32,7 @@ from .export import export
 from .group import Arrays, Group, Initializer, Values
 from .ids import Ids, check_ids
 from .initializers import xavier_uniform
-from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout
+from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout, optimizer_state
 from .loop import Data, fit
 from .numerics import NumericsError, blame
 from .options import FitOptions
@@ -90,7 +90,7 @@ class Trainer:
             self._change(group, group.empty())
         self._is_initialised = False
         storage = self.layout.storage[self.layout.optimizer.name]
-        self._load(self.layout.optimizer, storage.apart_of(_optimizer_state(train_mod)))
+        self._load(self.layout.optimizer, storage.apart_of(optimizer_state(train_mod)))
         if zero_init_param_state:
             self.zero_init_params()
             self.zero_init_states()
@@ -296,11 +296,17 @@ class Trainer:
         arrays = [self._arrays(group) for group in self.layout.groups]
         checkpoint.save(path, self.layout.groups, arrays, self.mod, notes)
 
-    def load(self, path: str | PathLike[str]) -> None:
-        """Take over what `save` wrote; a file that does not fit changes nothing."""
+    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
+        """Take over what `save` wrote; a file that does not fit changes nothing.
+
+        Without the state of the `optimizer` another training begins: any optimizer may make it.
+        """
+        check_flags(optimizer=optimizer)
+        count = len(self.layout.groups) if optimizer else 2
+        taken, left_out = self.layout.groups[:count], self.layout.groups[count:]
         with self._step.dtypes():
-            loaded = checkpoint.load(path, self.layout.groups, self.device)
-            for group, arrays in zip(self.layout.groups, loaded, strict=True):
+            loaded = checkpoint.load(path, taken, self.device, left_out)
+            for group, arrays in zip(taken, loaded, strict=True):
                 self._change(group, arrays)
 
     def export(
@@ -385,13 +391,3 @@ def _steps(batch: tuple[Arrays, Arrays], count: int | None) -> int:
     if count is not None and not 0 <= count <= items:
         raise ValueError(f"`count` must be 0 to {items}, as many batches as given, but is {count}")
     return items if count is None else count
-
-
-def _optimizer_state(train_mod: IRModule) -> list[Any]:
-    """The initial state of the optimizer, as `SetupTrainer` leaves it in the module."""
-    state = train_mod.attrs.get("optim_state")
-    if state is None:
-        raise ValueError(
-            "the module has no attribute `optim_state`: apply SetupTrainer to it first"
-        )
-    return [array.data if isinstance(array, Constant) else array for array in state]

@@ -136,6 +136,20 @@ def test_a_saved_model_is_where_another_training_starts(line: Path) -> None:
     np.testing.assert_allclose(weights(line)["params/w"], load_file(saved)["params/w"], rtol=1e-5)
 
 
+def test_a_training_that_starts_from_another_has_a_schedule_of_its_own(line: Path) -> None:
+    """It went on where that of the other one had ended, at a rate of zero, and learned nothing."""
+    options = [line.parent / "line.npz", "--loss", "mse", "--batch", "8", "--epochs", "2"]
+    options += ["--schedule", "cosine", "--lr", "0.1"]
+    assert train(line, *options) == 0
+    first = line.parent / "first"
+    (line.parent / "run").rename(first)
+    for optim in ("adamw", "momentum"):
+        start = ["--init", first / "model.safetensors", "--optim", optim]
+        assert train(line, *options, *start) == 0
+        assert log(line)[-1]["loss"] < log(line)[0]["loss"]
+        (line.parent / "run").rename(line.parent / optim)
+
+
 def test_fashion_mnist_in_a_folder(model: Path) -> None:
     folder = model.parent / "data" / "FashionMNIST" / "raw"
     folder.mkdir(parents=True)

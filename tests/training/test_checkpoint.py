@@ -139,6 +139,16 @@ def test_a_file_of_another_optimizer_is_refused(tmp_path: Path) -> None:
         classifier(Adam(0.1)).load(tmp_path / "model")
 
 
+def test_a_model_may_be_taken_over_without_the_state_of_its_optimizer(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    old, new = trained(), classifier(SGD(0.05))
+    old.save(path)
+    new.load(path, optimizer=False)
+    chex.assert_trees_all_equal(new.export_params(), old.export_params())
+    with pytest.raises(CheckpointError, match=r"parameter `w`: the program has float32 of shape"):
+        counting().load(path, optimizer=False)
+
+
 def test_states_of_another_optimizer_are_refused_though_they_have_its_types(tmp_path: Path) -> None:
     """A momentum may be negative, a mean of squares not; hyperparameters may change."""
     momentum, squares = optax.trace(0.9), optax.scale_by_rms(0.9)
