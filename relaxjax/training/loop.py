@@ -99,6 +99,8 @@ def fit(
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
     reports = list(position.reports)
+    if reports and len(reports) < epochs:
+        _check_goes_on(data, reports)
     _check_lasts("data", data, epochs - len(reports))
     _check_lasts("eval_data", eval_data, epochs - len(reports))
     with ExitStack() as at_the_end:
@@ -327,6 +329,18 @@ def _check_lasts(name: str, data: Data | None, epochs: int) -> None:
         raise ValueError(
             f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
             "a list, a loader, or a function from the epoch to its batches"
+        )
+
+
+def _check_goes_on(data: Data, reports: Sequence[EpochReport]) -> None:
+    """Raise where the last epoch of the training to resume had another number of batches."""
+    last = len(reports) - 1
+    made, found = reports[-1].steps, _length(_batches(data, last), None)
+    if found not in (None, made):
+        raise ValueError(
+            f"epoch {last + 1} of the training to resume had {made} batches, but `data` has "
+            f"{found} for it now: resume=True goes on with the data that the training began with; "
+            "to train on other data, trainer.load the last checkpoint and fit without `resume`"
         )
 
 

@@ -20,7 +20,8 @@ class FitOptions(TypedDict, total=False):
         `JsonLines("log.jsonl")`.
     checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
     resume: go on from the last of the checkpoints. `data` must give the same batches again; the
-        weights are then, bit for bit, those of a training that was never interrupted.
+        weights are then, bit for bit, those of a training that was never interrupted. Where it
+        knows their number, it is asked for those of the last epoch that was made, too.
     steps_per_call: the most steps that one call of the device makes, for small models whose steps
         are shorter than a call. "auto", the default, decides by what a step computes: it goes by
         the program and not by the clock, so a training repeats itself. Calls end where a

@@ -135,8 +135,35 @@ def test_a_resumed_training_whose_data_became_less_is_an_error(tmp_path: Path) -
     with pytest.raises(BrokenOffError):
         fresh().fit(interrupted_at(9), 3, reporter=QUIET, checkpoints=run)
     match = "written after 3 steps of an epoch for which `data` has only 2 batches now: go on with"
+
+    def less(epoch: int) -> Any:
+        return iter(data(epoch)[:2])
+
     with pytest.raises(ValueError, match=match):
-        fresh().fit(lambda epoch: data(epoch)[:2], 3, reporter=QUIET, checkpoints=run, resume=True)
+        fresh().fit(less, 3, reporter=QUIET, checkpoints=run, resume=True)
+
+
+@pytest.mark.parametrize("count", [4, 6])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_training_is_not_resumed_on_other_data(count: int, asked: bool, tmp_path: Path) -> None:
+    run, trainer = Checkpoints(tmp_path), fresh()
+    trainer.fit(data, 2, reporter=QUIET, checkpoints=run)
+    other = [batch(seed) for seed in range(count)]
+    given: Any = (lambda epoch: other) if asked else other
+    match = f"epoch 2 of the training to resume had 5 batches, but `data` has {count} for it now"
+    with pytest.raises(ValueError, match=match):
+        trainer.fit(given, 3, reporter=QUIET, checkpoints=run, resume=True)
+    assert len(trainer.fit(given, 2, reporter=QUIET, checkpoints=run, resume=True)) == 2
+
+
+def test_epochs_of_several_lengths_may_be_resumed(tmp_path: Path) -> None:
+    def growing(epoch: int) -> Any:
+        return [batch(seed) for seed in range(epoch + 1)]
+
+    run = Checkpoints(tmp_path)
+    fresh().fit(growing, 2, reporter=QUIET, checkpoints=run)
+    reports = fresh().fit(growing, 3, reporter=QUIET, checkpoints=run, resume=True)
+    assert [report.steps for report in reports] == [1, 2, 3]
 
 
 @pytest.mark.parametrize("step", [1, 5, 7, 14])
