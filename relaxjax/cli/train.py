@@ -8,7 +8,8 @@ output, then its new states.
         --epochs 10 --out run
 
 `run` holds the trained model in model.safetensors, a log in log.jsonl, and checkpoints. A training
-that was stopped goes on by the same command with --resume.
+that was stopped goes on by the same command with --resume, for more --epochs if no --schedule goes
+by their number.
 """
 
 import argparse
@@ -38,6 +39,7 @@ from .failure import InputError, bad_input
 from .files import read_module
 from .numbers import count, positive, share
 from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
+from .train_record import check_record, record_of, write_record
 from .train_setup import (
     CLASSIFICATION,
     LOSSES,
@@ -150,7 +152,8 @@ def run(args: argparse.Namespace) -> int:
         if args.keep_memory:
             keep_freed_memory()
         _check_out(args)
-        mod = with_backbone(read_module(args.file), 1, args.states)
+        given = read_module(args.file)
+        mod = with_backbone(given, 1, args.states)
         mod = in_half_precision(mod, args.half)
         (wanted,) = input_types(mod)
         examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
@@ -162,6 +165,9 @@ def run(args: argparse.Namespace) -> int:
             check_classes(args.data, examples, scores_type(mod))
         trainer = make_trainer(mod, args, examples.y, steps)
         check_rows(args.data, examples, row_ids_of(trainer.mod, trainer.layout.inputs))
+        record = record_of(args, given, examples, size)
+        if args.resume:
+            check_record(args.out, record)
         if args.init is not None:
             trainer.load(args.init, optimizer=False)
             trainer.seed(args.seed)
@@ -170,6 +176,9 @@ def run(args: argparse.Namespace) -> int:
         f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on",
         flush=True,
     )
+    args.out.mkdir(parents=True, exist_ok=True)
+    if not args.resume:
+        write_record(args.out, record)
     train(trainer, examples, size, args)
     return 0
 
@@ -180,7 +189,6 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     evaluated = None
     if examples.x_test is not None and examples.y_test is not None:
         evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
-    args.out.mkdir(parents=True, exist_ok=True)
     trainer.fit(
         _epochs(examples, size, args.seed),
         args.epochs,

@@ -117,6 +117,51 @@ def test_a_training_goes_on_where_it_was(line: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--lr", "0.5"], "  --lr was 0.001 and is 0.5 now"),
+        (["--batch", "4"], "  --batch was 8 and is 4 now"),
+        (["--clip", "1"], "  --clip was not given and is 1.0 now"),
+        (
+            ["--schedule", "cosine"],
+            "  --schedule was constant and is cosine now\n  --epochs was not",
+        ),
+        (["--holdout", "0.5"], "  --holdout was 0.0 and is 0.5 now\n  the data to train on became"),
+    ],
+)
+def test_a_training_goes_on_as_it_was_begun(
+    line: Path, capsys: Capture, options: list[str], words: str
+) -> None:
+    given = [line.parent / "line.npz", "--loss", "mse", "--batch", "8"]
+    assert train(line, *given, "--epochs", "1") == 0
+    before = weights(line)["params/w"]
+    assert train(line, *given, *options, "--epochs", "3", "--resume") == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "or train another model from its values: --init with one of its checkpoints" in said
+    np.testing.assert_array_equal(weights(line)["params/w"], before)
+
+
+def test_a_training_goes_on_with_its_model_and_its_data(line: Path, capsys: Capture) -> None:
+    given = [line.parent / "line.npz", "--loss", "mse", "--batch", "8"]
+    assert train(line, *given, "--epochs", "1") == 0
+    line.write_text(LINE.replace("R.matmul(x, w)", "R.tanh(R.matmul(x, w))"))
+    np.savez(line.parent / "line.npz", x=np.ones((40, 2)), y=np.ones((40, 1)))
+    assert train(line, *given, "--epochs", "2", "--resume") == 2
+    assert "  the model became another\n  the data to train on became" in capsys.readouterr().err
+    (line.parent / "run" / "training.json").write_text("{")
+    assert train(line, *given, "--epochs", "2", "--resume") == 2
+    assert "training.json` is damaged: " in capsys.readouterr().err
+
+
+def test_a_training_of_before_there_were_records_goes_on(line: Path) -> None:
+    given = [line.parent / "line.npz", "--loss", "mse", "--batch", "8"]
+    assert train(line, *given, "--epochs", "1") == 0
+    (line.parent / "run" / "training.json").unlink()
+    assert train(line, *given, "--epochs", "2", "--resume") == 0
+
+
 def test_safetensors_with_a_part_to_evaluate_on(line: Path) -> None:
     with np.load(line.parent / "line.npz") as arrays:
         x, y = (arrays[name].astype("float32") for name in ("x", "y"))
