@@ -12,8 +12,10 @@ from relaxjax.lowering import exported_function
 from relaxjax.lowering.traits import needs_x64
 
 from .checkpoint import array_name
+from .class_ids import class_ids_of
 from .layout import BACKBONE, TRAIN_STEP, Layout
 from .random_state import implementation, is_key
+from .row_ids import row_ids_of
 
 ARTIFACTS = {"predict": BACKBONE, "train_step": TRAIN_STEP}
 
@@ -56,8 +58,20 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
         **{group.name: [array_name(group, var) for var in group.vars] for group in layout.groups},
         "arrays": {name: storage.members for name, storage in layout.storage.items()},
         "orders": {name: storage.orders for name, storage in layout.storage.items()},
-        "inputs": [f"{var.name}: {var.ty}" for var in layout.inputs],
-        "targets": [f"{var.name}: {var.ty}" for var in layout.targets],
+        "inputs": [var.name for var in layout.inputs],
+        "targets": [var.name for var in layout.targets],
+        "ids": _ids(mod, layout),
         "keys": keys,
         "needs_x64": needs_x64(mod, TRAIN_STEP) or needs_x64(mod, BACKBONE),
     }
+
+
+def _ids(mod: IRModule, layout: Layout) -> dict[str, list[tuple[int, int | None]]]:
+    """How many ids there are, and which is ignored, of arguments that hold ids, by their names."""
+    given = (*layout.inputs, *layout.targets)
+    found: dict[str, list[tuple[int, int | None]]] = {}
+    for classes in class_ids_of(mod, layout.targets):
+        found.setdefault(classes.name, []).append((classes.classes, classes.ignored))
+    for rows in row_ids_of(mod, given):
+        found.setdefault(rows.name, []).append((rows.rows, None))
+    return found

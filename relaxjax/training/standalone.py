@@ -37,13 +37,17 @@ class Model:
             )
             self.params = self._stored("params", self.params)
             self.optimizer = self._stored("optimizer", self.optimizer)
-        self._predict = jax.jit(self._artifact("predict"))
-        self._train_step = jax.jit(self._artifact("train_step"), donate_argnums=(0, 1, 2))
+        predict, train_step = self._artifact("predict"), self._artifact("train_step")
+        self._predict = jax.jit(predict.call)
+        self._train_step = jax.jit(train_step.call, donate_argnums=(0, 1, 2))
+        names = [*self.facts["inputs"], *self.facts["targets"]]
+        self._types = dict(zip(names, train_step.in_avals[-len(names) :], strict=True))
 
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the model."""
         with self._dtypes():
-            result = self._predict(*inputs, *self.params, *self.states)
+            given = self._given("inputs", inputs)
+            result = self._predict(*given, *self.params, *self.states)
         if not self.states:
             return result
         outputs = result[: len(result) - len(self.states)]
@@ -51,8 +55,9 @@ class Model:
 
     def train_step(self, inputs: Any, targets: Any) -> jax.Array:
         """Make one step on a batch, and give its loss. Several inputs or targets come as a list."""
-        batch = [*_listed(inputs), *_listed(targets)]
         with self._dtypes():
+            given = self._given("inputs", _listed(inputs))
+            batch = (*given, *self._given("targets", _listed(targets)))
             result = self._train_step(self.params, self.states, self.optimizer, *batch)
         loss: jax.Array
         loss, self.params, self.states, self.optimizer = result
@@ -74,9 +79,24 @@ class Model:
         save_file(arrays, part, metadata)
         os.replace(part, target)
 
-    def _artifact(self, name: str) -> Any:
+    def _artifact(self, name: str) -> export.Exported:
         content = (self.folder / f"{name}.jax_export").read_bytes()
-        return export.deserialize(bytearray(content)).call
+        return export.deserialize(bytearray(content))
+
+    def _given(self, kind: str, values: Any) -> list[Any]:
+        """The inputs or the targets as the artifacts take them; others are an error."""
+        names = self.facts[kind]
+        if len(values) != len(names):
+            listed = ", ".join(f"`{name}`" for name in names)
+            raise ValueError(f"the {kind} are {listed}, but {len(values)} arrays were given")
+        given = [
+            _admitted(name, value, self._types[name])
+            for name, value in zip(names, values, strict=True)
+        ]
+        for name, array in zip(names, given, strict=True):
+            for count, ignored in self.facts["ids"].get(name, ()):
+                _check_ids(name, array, count, ignored)
+        return given
 
     def _on_device(self, name: str, array: np.ndarray[Any, Any]) -> jax.Array:
         if name in self.facts["keys"]:
@@ -114,3 +134,42 @@ class Model:
 
 def _listed(values: Any) -> Any:
     return values if isinstance(values, list | tuple) else (values,)
+
+
+def _admitted(name: str, value: Any, wanted: Any) -> Any:
+    """An array in a dtype and of a shape; what would be changed by that is an error."""
+    array = value if isinstance(value, jax.Array) else np.asarray(value)
+    sizes = [dim if isinstance(dim, int) else None for dim in wanted.shape]
+    fits = len(sizes) == array.ndim and all(
+        size in (None, found) for size, found in zip(sizes, array.shape, strict=True)
+    )
+    if not fits:
+        shape = tuple(map(str, wanted.shape))
+        raise ValueError(
+            f"`{name}` is of shape ({', '.join(shape)}), but an array of shape {array.shape} was "
+            "given"
+        )
+    if array.dtype == wanted.dtype:
+        return array
+    old = np.asarray(array)
+    is_number = old.dtype.kind in "biufcV" and (old.dtype.kind != "c" or wanted.dtype.kind == "c")
+    with np.errstate(invalid="ignore", over="ignore"):
+        new = old.astype(wanted.dtype) if is_number else old
+    if is_number and np.array_equal(new.astype(old.dtype), old, equal_nan=True):
+        return new
+    raise TypeError(
+        f"`{name}` is of dtype {wanted.dtype}, but the values given are of dtype {old.dtype} and "
+        f'would change: convert them by .astype("{wanted.dtype}")'
+    )
+
+
+def _check_ids(name: str, array: Any, count: int, ignored: int | None) -> None:
+    """Raise where an id is none of 0 to `count` - 1: the model would take the nearest."""
+    if isinstance(array, jax.Array) and {d.platform for d in array.devices()} != {"cpu"}:
+        return  # to look at it, it would have to be fetched from the device
+    ids = np.asarray(array)
+    strange = ids[((ids < 0) | (ids >= count)) & (ids != (0 if ignored is None else ignored))]
+    if strange.size:
+        held = " to ".join(map(str, sorted({int(strange.min()), int(strange.max())})))
+        rest = "" if ignored is None else f", or {ignored} for what is to be ignored"
+        raise ValueError(f"`{name}` holds {held}: give ids of 0 to {count - 1}{rest}")

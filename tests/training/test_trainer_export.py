@@ -5,14 +5,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from exported_model import model_of
 from small_models import batch, classifier
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import MSELoss
-from relaxjax.lowering import VirtualMachine, build
+from relaxjax.losses import CrossEntropyLoss, MSELoss
+from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD, Adam
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
@@ -115,3 +117,76 @@ def test_what_is_not_initialised_is_not_exported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="not initialized before exporting"):
         classifier(zero_init_param_state=False).export(tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
+
+
+def words() -> Trainer:
+    """It adds rows of a table to numbers, and scores three classes."""
+    backbone: Any = from_source("""
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 1, "state_num": 0})
+
+    @R.function
+    def backbone(
+        ids: R.Tensor(("n", 4), "int32"), more: R.Tensor(("n", 3), "float32"),
+        table: R.Tensor((7, 3), "float32"),
+    ):
+        with R.dataflow():
+            out = R.add(R.sum(R.take(table, ids, axis=0), axis=[1]), more)
+            R.output(out)
+        return out
+""")
+    n = SymbolicVar("n")
+    types = [TensorType((n, 3), "float32"), TensorType((n,), "int32")]
+    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), types)(backbone)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.xavier_uniform_init_params()
+    return trainer
+
+
+IDS, MORE, CLASSES = np.full((2, 4), 6), np.ones((2, 3)), np.array([2, -100])
+
+WRONG: list[tuple[Any, Any, type[Exception], str]] = [
+    ([IDS], CLASSES, ValueError, "the inputs are `ids`, `more`, but 1 arrays were given"),
+    ([IDS, MORE], [CLASSES, 1], ValueError, "the targets are `targets`, but 2 arrays were given"),
+    ([IDS[:, 1:], MORE], CLASSES, ValueError, r"`ids` is of shape \(n, 4\), but .* \(2, 3\) was"),
+    ([IDS, MORE], CLASSES[None], ValueError, r"`targets` is of shape \(n\), but an array of shape"),
+    ([IDS, MORE + 1e-12], CLASSES, TypeError, r"`more` .* convert them by .astype\(\"float32\"\)"),
+    ([IDS, MORE + 1j], CLASSES, TypeError, "`more` is of dtype float32, but .* complex128 and"),
+    (
+        [IDS, [["a"] * 3] * 2],
+        CLASSES,
+        TypeError,
+        "`more` is of dtype float32, but the values given",
+    ),
+    ([IDS + 1, MORE], CLASSES, ValueError, "`ids` holds 7: give ids of 0 to 6$"),
+    (
+        [IDS, MORE],
+        CLASSES + 1,
+        ValueError,
+        "`targets` holds -99 to 3: give ids .* or -100 for what",
+    ),
+]
+
+
+@pytest.mark.parametrize(("inputs", "targets", "error", "match"), WRONG)
+def test_artifacts_refuse_what_the_trainer_does(
+    inputs: Any, targets: Any, error: type[Exception], match: str, tmp_path: Path
+) -> None:
+    trainer = words()
+    trainer.export(tmp_path, platforms=["cpu"])
+    with pytest.raises(error, match=match):
+        model_of(tmp_path).train_step(inputs, targets)
+    with pytest.raises((error, ArgumentError)):
+        trainer.update(inputs, targets)
+
+
+def test_artifacts_take_what_the_trainer_does(tmp_path: Path) -> None:
+    """Numbers of any dtype that hold nothing which that of the model does not."""
+    trainer = words()
+    trainer.export(tmp_path, platforms=["cpu"])
+    model = model_of(tmp_path)
+    for given in ([IDS, MORE], [jnp.array(IDS), MORE.tolist()], [IDS.astype("uint8"), MORE]):
+        np.testing.assert_allclose(model.predict(*given), trainer.predict(*given), rtol=1e-6)
+    loss = model.train_step([IDS, MORE], CLASSES)
+    np.testing.assert_allclose(loss, trainer.update([IDS, MORE], CLASSES), rtol=1e-6)
