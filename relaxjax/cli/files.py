@@ -9,13 +9,19 @@ from pathlib import Path
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
-from relaxjax.script import from_source
+from relaxjax.script import ArchiveError, from_source, load_archive
+from relaxjax.training import CheckpointError, checkpoint
 
 from .failure import InputError
 
 
 def read_module(name: str) -> IRModule:
-    """The module that a script holds, `-` for the standard input. The script is not executed."""
+    """The module that a script holds, `-` for the standard input. The script is not executed.
+
+    A file .safetensors is an archive, or what a trainer saved.
+    """
+    if name.endswith(".safetensors"):
+        return _archived(Path(name))
     text = _decoded(name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
     if not text.strip():
         raise InputError(f"{_shown(name)} is empty: it should hold a module")
@@ -43,15 +49,20 @@ def writable(name: str) -> Iterator[None]:
         raise InputError(f"`{name}` cannot be written: {error.strerror}") from error
 
 
+def _archived(path: Path) -> IRModule:
+    try:
+        return load_archive(path)[0]
+    except ArchiveError as error:
+        try:
+            return checkpoint.module(path)
+        except CheckpointError:
+            raise InputError(f"{error}, or a model that a trainer saved") from None
+
+
 def _decoded(name: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        if name.endswith(".safetensors"):
-            raise InputError(
-                f"`{name}` is no script: print the module of an archive as one, by "
-                "load_archive(path)[0].script() of relaxjax.script"
-            ) from None
         line = data.count(b"\n", 0, error.start) + 1
         raise InputError(
             f"{_shown(name)} is not UTF-8 text: byte 0x{data[error.start]:02x} in line {line}"

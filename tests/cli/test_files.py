@@ -7,10 +7,15 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
+from small_models import classifier
 
 from relaxjax.cli.failure import InputError, bad_input
 from relaxjax.cli.files import read_module, write_text
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.script import save_archive
 
 SCRIPT = """
 @I.ir_module
@@ -100,13 +105,23 @@ def test_what_is_no_text_on_the_standard_input(monkeypatch: pytest.MonkeyPatch) 
     assert failure("-") == "the standard input is not UTF-8 text: byte 0xff in line 1"
 
 
-def test_an_archive_is_no_script(tmp_path: Path) -> None:
+def test_the_module_of_an_archive_and_of_what_a_trainer_saved(tmp_path: Path) -> None:
+    path, trainer = tmp_path / "model.safetensors", classifier()
+    save_archive(trainer.mod, path)
+    assert_structural_equal(read_module(str(path)), trainer.mod)
+    trainer.save(path)
+    assert_structural_equal(read_module(str(path)), trainer.mod)
+
+
+def test_another_file_of_tensors_is_no_module(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
-    path.write_bytes(b"\xf8\x01" + bytes(6))
+    save_file({"w": np.ones(3)}, path)
     assert failure(path) == (
-        f"`{path}` is no script: print the module of an archive as one, by "
-        "load_archive(path)[0].script() of relaxjax.script"
+        f"`{path}` is no archive: its format is None, expected 'relaxjax archive 1', or a model "
+        "that a trainer saved"
     )
+    path.write_bytes(b"\xf8\x01" + bytes(6))
+    assert failure(path).startswith(f"`{path}` is damaged or no safetensors file: ")
 
 
 @pytest.mark.parametrize("text", ["", "  \n\n"])
