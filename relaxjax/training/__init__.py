@@ -17,5 +17,6 @@ from .options import FitOptions as FitOptions
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
+from .restored import load_trainer as load_trainer
 from .tensorboard import TensorBoard as TensorBoard
 from .trainer import Trainer as Trainer

@@ -21,7 +21,7 @@ from relaxjax.lowering import Executable, VirtualMachine, build
 from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
-from relaxjax.training import Trainer
+from relaxjax.training import Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -226,6 +226,15 @@ def test_parameters_are_loaded_by_name_before_all_of_them_have_a_value() -> None
         trainer.update(INPUTS, TARGETS)
     trainer.load_params({name: value for name, value in values.items() if name != "w1"})
     assert_same(trainer, trainer_of(built))
+
+
+def test_a_trainer_is_made_of_its_file_alone(tmp_path: Path) -> None:
+    trainer = trained(usual(True))
+    trainer.save(tmp_path / "model.safetensors")
+    again = load_trainer(tmp_path / "model.safetensors")
+    assert_same(again, trainer)
+    assert float(again.update(INPUTS, TARGETS)) == float(trainer.update(INPUTS, TARGETS))
+    assert_same(again, trainer)
 
 
 def test_an_exported_training_runs_alone(tmp_path: Path) -> None:

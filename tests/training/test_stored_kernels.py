@@ -14,7 +14,7 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import Executable, VirtualMachine, build
 from relaxjax.optim import Adam
 from relaxjax.passes import SetupTrainer
-from relaxjax.training import Trainer
+from relaxjax.training import Trainer, load_trainer
 
 pytestmark = pytest.mark.usefixtures("quickly_compiled")
 
@@ -101,6 +101,15 @@ def test_they_are_loaded_one_by_one_with_the_user_s_shape() -> None:
     for name, value in values.items():
         trainer.load_params({name: value})
     assert_same(trainer, trainer_of(True))
+
+
+def test_a_trainer_is_made_of_its_file_alone(tmp_path: Path) -> None:
+    trainer = trainer_of(True)
+    trainer.save(tmp_path / "model.safetensors")
+    again = load_trainer(tmp_path / "model.safetensors")
+    assert_same(again, trainer)
+    assert float(again.update(INPUTS, TARGETS)) == float(trainer.update(INPUTS, TARGETS))
+    assert_same(again, trainer)
 
 
 def test_an_exported_training_runs_alone(tmp_path: Path) -> None:
