@@ -22,6 +22,7 @@ COMMANDS = {
     "memory": "show what a backward program keeps of its forward part",
     "export": "write functions in a form that runs without relaxjax",
     "train": "train a model that a script defines",
+    "predict": "run a trained model on data, and measure it",
     "demo": "train a small network on handwritten digits",
 }
 

@@ -58,6 +58,22 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     )
 
 
+def to_run_on(name: str, wanted: TensorType) -> tuple[Array, Array | None]:
+    """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
+    path = Path(name)
+    read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
+    arrays = read(path) if read is not None and not path.is_dir() else {}
+    for key in ("x_test", "x"):
+        x = arrays.get(key)
+        if x is not None and f"y{key[1:]}" not in arrays:
+            _check_examples(name, key, x)
+            return _shaped(name, key, x, wanted), None
+    examples = read_examples(name, wanted)
+    if examples.x_test is None:
+        return examples.x, examples.y
+    return examples.x_test, examples.y_test
+
+
 def held_out(examples: Examples, share: float, seed: int) -> Examples:
     """The examples with a share of them, which the seed decides, kept for evaluation."""
     if examples.x_test is not None or not share:
@@ -119,10 +135,7 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
     for key, array in arrays.items():
         if key not in ("x", "y", "x_test", "y_test"):
             continue
-        if not array.ndim:
-            raise InputError(f"`{name}`: `{key}` must hold an entry for each example, not a number")
-        if not len(array):
-            raise InputError(f"`{name}`: `{key}` holds no examples")
+        _check_examples(name, key, array)
     for x, y, suffix in ((arrays["x"], arrays["y"], ""), (*test, "_test")):
         if x is not None and y is not None and len(x) != len(y):
             raise InputError(
@@ -130,6 +143,13 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
                 f"`y{suffix}`"
             )
     return Examples(arrays["x"], arrays["y"], *test)
+
+
+def _check_examples(name: str, key: str, array: Array) -> None:
+    if not array.ndim:
+        raise InputError(f"`{name}`: `{key}` must hold an entry for each example, not a number")
+    if not len(array):
+        raise InputError(f"`{name}`: `{key}` holds no examples")
 
 
 def _npz(path: Path) -> dict[str, Array]:
