@@ -260,7 +260,11 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
             )
         result = result.fields[index]
     elif index != 0:
-        raise GradientError(f"`{name}` has one result: `target_index` can only be 0, found {index}")
+        is_tuple = isinstance(result.ty, TupleType)
+        raise GradientError(
+            f"`{name}` has one result: `target_index` can only be 0, found {index}"
+            + (f"; to choose among the fields of `{result}`, write them out" if is_tuple else "")
+        )
     if not isinstance(result, Var) and not (any_float and _all_vars(result)):
         raise GradientError(f"the target must be a variable, found `{result}`")
     if any_float:

@@ -23,12 +23,15 @@ class Call(NamedTuple):
 
 
 def paired(batches: Iterable[Any], names: tuple[list[str], list[str]]) -> Iterator[Batch]:
-    """The batches as `(inputs, targets)`; those that are mappings by the names of these."""
+    """The batches as `(inputs, targets)`; what of them is a mapping goes by the names of these."""
     for batch in batches:
         if isinstance(batch, Mapping):
             inputs, targets = (_columns(batch, part) for part in names)
         elif isinstance(batch, list | tuple) and len(batch) == 2:
-            inputs, targets = batch
+            inputs, targets = (
+                _columns(part, known) if isinstance(part, Mapping) else part
+                for part, known in zip(batch, names, strict=True)
+            )
         else:
             raise TypeError(
                 "a batch is a pair (inputs, targets), or a mapping from their names to arrays, but "

@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import chex
 import jax
 import numpy as np
 import pytest
@@ -220,6 +221,16 @@ def test_the_reporter_expects_as_many_steps_as_last_time_where_nobody_knows() ->
     told = Told()
     classifier().fit(lambda epoch: iter(DATA), 2, reporter=told)
     assert told.started == [(1, 2, None), (2, 2, 3)]
+
+
+def test_a_part_of_a_batch_may_be_a_mapping_by_name() -> None:
+    by_name, in_pairs = classifier(), classifier()
+    x, y = batch(0)
+    by_name.fit([({"x": x}, y), (x, {"targets": y})], reporter=Told())
+    in_pairs.fit([(x, y)] * 2, reporter=Told())
+    chex.assert_trees_all_equal(by_name.export_params(), in_pairs.export_params())
+    with pytest.raises(ValueError, match="a batch must have `x`, but it has `images`: rename"):
+        by_name.fit([({"images": x}, y)], reporter=Told())
 
 
 def test_batches_may_be_mappings_by_name() -> None:

@@ -305,7 +305,16 @@ SCALAR = 'x: R.Tensor((3,), "float32")'
 @pytest.mark.parametrize(
     ("module", "options", "message"),
     [
-        (MLP, {"target_index": 1}, "`main` has one result: `target_index` can only be 0, found 1"),
+        (
+            MLP,
+            {"target_index": 1},
+            "`main` has one result: `target_index` can only be 0, found 1(?!;)",
+        ),
+        (
+            function_of("loss = (x, x)", SCALAR),
+            {"target_index": 1, "cotangent": True},
+            "found 1; to choose among the fields of `loss`, write them out",
+        ),
         (
             function_of("loss = R.exp(x)", SCALAR),
             {},
