@@ -2,9 +2,11 @@
 
 import gc
 import os
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.metadata import version
+from typing import Any
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
@@ -30,6 +32,29 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_enable_compilation_cache", False)  # or JAX makes a key for each program
 
+
+def _share_contexts(uses: int) -> None:
+    """Let programs share contexts of MLIR, as later versions of JAX do of themselves.
+
+    To make one takes longer than to lower a small program. No two threads share one.
+    """
+    from jax._src.interpreters import mlir
+
+    make, own = mlir.make_ir_context, threading.local()
+
+    def shared() -> Any:
+        count = getattr(own, "count", 0)
+        if count % uses == 0:
+            own.context = make()
+        own.count = count + 1
+        return own.context
+
+    mlir.make_ir_context = shared
+
+
+if version("jaxlib").startswith("0.10."):
+    _share_contexts(uses=50)
+
 # The machines of a CI differ too much in speed for a deadline, and a run there must repeat itself.
 hypothesis.settings.register_profile(
     "relaxjax", deadline=None, derandomize="CI" in os.environ, print_blob=True
@@ -53,6 +78,12 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     young, middle, _ = gc.get_threshold()
     gc.set_threshold(young, middle, 100)
+
+
+def pytest_sessionfinish() -> None:
+    """Collect garbage once: pytest does so five times in the end, among all objects."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

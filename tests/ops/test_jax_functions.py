@@ -168,6 +168,7 @@ BODIES_OTHERWISE: dict[str, Callable[..., Any]] = {
 }
 
 
+@pytest.mark.usefixtures("quickly_compiled")
 @pytest.mark.parametrize("name", BODIES_OTHERWISE)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_functions_of_jax_with_a_rule_have_its_first_and_second_derivative(
@@ -186,12 +187,12 @@ def test_functions_of_jax_with_a_rule_have_its_first_and_second_derivative(
         builder.emit_func_output(builder.emit(call_jax(loss, param)))
     adjoint = Gradient("main")(builder.get())
     close = {"rtol": 1e-5, "atol": 1e-5} if dtype == "float32" else {"rtol": 0.05, "atol": 0.05}
-    _, (gradient,) = to_jax(adjoint, "main_adjoint")(x)
-    chex.assert_trees_all_close(gradient, jax.grad(loss)(x), **close)
+    _, (gradient,) = jax.jit(to_jax(adjoint, "main_adjoint"))(x)
+    chex.assert_trees_all_close(gradient, jax.jit(jax.grad(loss))(x), **close)
     twice = Gradient("main_adjoint", target_index=1, cotangent=True)(adjoint)
     direction = jnp.asarray([1.0, 2.0, 3.0, 4.0], dtype)
-    _, (second,) = to_jax(twice, "main_adjoint_adjoint")(x, (direction,))
-    expected = jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) * direction))(x)
+    _, (second,) = jax.jit(to_jax(twice, "main_adjoint_adjoint"))(x, (direction,))
+    expected = jax.jit(jax.grad(lambda x: jnp.sum(jax.grad(loss)(x) * direction)))(x)
     chex.assert_trees_all_close(second, expected, **close)
 
 
