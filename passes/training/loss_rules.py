@@ -24,7 +24,7 @@ def with_rules_of_loss(
     keeping = getattr(loss, "with_own_rule", None)
     if keeping is None:
         return mod, loss(*loss_args)
-    rules = OwnRules([*mod, *reserved], once=False)
+    rules = OwnRules([*mod, *reserved])
 
     def own_rule(eqn: Any, args: list[Expr], found: Found) -> Call | None:
         whole = whole_function(eqn, args, found)

@@ -106,7 +106,7 @@ class ValueAndGrad:
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
-        return traced(on_arrays, arrays, names, name=LOSS), rest
+        return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), rest
 
     def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
         """The backward program: written by Gradient, simplified, legalised, its memory planned.

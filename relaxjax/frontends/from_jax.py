@@ -1,7 +1,7 @@
 """Functions written in JAX as modules."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from keyword import iskeyword
@@ -19,12 +19,14 @@ from relaxjax.ops.lax import (
     JaxSymbols,
     Report,
     aval_of,
+    open_program,
     read_jaxpr,
     type_of,
     x64_enabled,
     x64_for,
 )
 
+from .moving import MovingOperands
 from .own_rules import OwnRules, known_as
 
 
@@ -81,7 +83,7 @@ def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IR
     def on_leaves(*arrays: Any) -> Any:
         return function(*jax.tree.unflatten(tree, arrays))
 
-    return traced(on_leaves, leaves, names, name=name, captures=False).module
+    return traced(on_leaves, leaves, names, name=name).module
 
 
 def traced(
@@ -90,16 +92,17 @@ def traced(
     names: Sequence[str],
     *,
     name: str = "main",
-    captures: bool = True,
+    moving: Collection[int] | None = None,
 ) -> JaxProgram:
-    """A function of arrays as a module; with `captures`, what it captured becomes parameters.
+    """A function of arrays as a module, to be differentiated once by those at the places `moving`.
 
-    Such a module is to be differentiated once: rules there have no rules in their turn. JAX is as
-    the user set it, because constants in the function are as wide as that lets them be.
+    What it captured becomes parameters, and rules there have no rules in their turn. Without
+    `moving` it has all derivatives, and what it captured is constant. JAX is as the user set it,
+    because constants in the function are as wide as that lets them be.
     """
     types = [array for array in arrays if isinstance(array, TensorType)]
     with nullcontext() if x64_enabled() else x64_for(*types):
-        return _traced(function, arrays, names, name, captures)
+        return _traced(function, arrays, names, name, moving)
 
 
 def _traced(
@@ -107,26 +110,28 @@ def _traced(
     arrays: Sequence[Any],
     names: Sequence[str],
     name: str,
-    captures: bool,
+    moving: Collection[int] | None,
 ) -> JaxProgram:
     symbols = JaxSymbols()
     avals = [
         aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
     ]
     closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
-    program, captured = closed, ()
-    if captures:
+    program, captured, found = closed, (), None
+    if moving is not None:
         inner, captured = closed.jaxpr, tuple(closed.consts)
         inputs = [*inner.constvars, *inner.invars]
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
+        found = MovingOperands()
+        found.read(open_program(program), [i - len(captured) in moving for i in range(len(inputs))])
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
-    reports: list[Report] | None = [] if captures else None
-    rules = OwnRules([name], once=captures)
+    reports: list[Report] | None = None if moving is None else []
+    rules = OwnRules([name], found)
     module = _module(program, labels, symbols, rules, name, captured, reports)
     run = _again(function, program, captured)
     equations = tuple(eqn for eqn, _ in reports or ())
-    found = tuple(closed.out_avals)
-    return JaxProgram(module, run, captured, jax.tree.structure(results), found, equations)
+    types = tuple(closed.out_avals)
+    return JaxProgram(module, run, captured, jax.tree.structure(results), types, equations)
 
 
 def _again(

@@ -16,6 +16,7 @@ from relaxjax.ops.lax import (
     JaxSymbols,
     OwnRule,
     UnsupportedPrimitiveError,
+    function_of_jax,
     has_own_tangent,
     read_jaxpr,
     standing_for,
@@ -23,6 +24,7 @@ from relaxjax.ops.lax import (
     whole_function,
 )
 
+from .moving import Flags, MovingOperands
 from .rule_programs import RulePrograms, rule_programs
 
 # Derivatives of a function, by the attribute that names each.
@@ -39,18 +41,20 @@ class OwnRules:
     its pullback, and by `jax.custom_jvp` its tangent too. So does each linear system that JAX
     solves by `jax.lax.custom_linear_solve`, whose derivative is that of the system and not of the
     way to its solution. The same functions are there once. None gets a name that is `taken`.
-    Where derivatives are to be differentiated `once`, what their programs call is written out.
+    Where derivatives are to be differentiated once, `moving` says by what, and what the programs
+    of derivatives call is written out.
     """
 
-    def __init__(self, taken: Sequence[str], once: bool) -> None:
+    def __init__(self, taken: Sequence[str], moving: MovingOperands | None = None) -> None:
         self.module = IRModule()
         self._taken = taken
-        self._once = once
+        self._moving = moving
+        self._once = moving is not None
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
 
-    def __call__(self, eqn: Any, args: list[Expr], found: Found) -> Call:
-        """The call of a function in the place of an equation.
+    def __call__(self, eqn: Any, args: list[Expr], found: Found) -> Call | None:
+        """The call of a function in the place of an equation; None where no operand moves.
 
         Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
         summed here in the end: what has an operator needs none.
@@ -59,7 +63,10 @@ class OwnRules:
             whole = whole_function(eqn, args, found)
             if whole is not None:
                 return whole
-        programs = rule_programs(eqn, forward=not self._once)
+        moving = self._moving_operands(eqn)
+        if not any(moving):
+            return None
+        programs = rule_programs(eqn, moving, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
         inputs = len(around) + len(eqn.invars)
         function = self._function(programs.value, inputs, _value, self, programs.around)
@@ -68,6 +75,17 @@ class OwnRules:
             get_op("relax.grad.closed_over")(arg) for arg in (*around, *args)[: programs.fixed]
         ]
         return Call(self.module.get_global_var(name), (*fixed, *(*around, *args)[len(fixed) :]))
+
+    def _moving_operands(self, eqn: Any) -> Flags:
+        """Which operands move; JAX's own functions are read whole, and so have rules for all.
+
+        The rule of a linear function is one for all of its operands, too.
+        """
+        known = [True] * len(eqn.invars) if self._moving is None else self._moving.of(eqn)
+        whole = function_of_jax(eqn) is not None or (
+            eqn.primitive.name == "linear_call" and any(known)
+        )
+        return [True] * len(eqn.invars) if whole else known
 
     @staticmethod
     def _given(value: Any, found: Found, eqn: Any) -> Expr:
@@ -205,7 +223,7 @@ def _place(eqn: Any) -> str:
     params = eqn.params
     if "_prim" in params:
         return type(params["_prim"]).__qualname__
-    program = params["call_jaxpr"] if "call_jaxpr" in params else params["jaxprs"].matvec
+    program = params["jaxprs"].matvec if "jaxprs" in params else standing_for(eqn)
     place: str = program.jaxpr.debug_info.func_src_info
     return place
 

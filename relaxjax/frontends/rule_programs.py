@@ -13,6 +13,11 @@ from jax.extend import core
 
 from relaxjax.ops.lax import has_own_tangent, standing_for
 
+from .moving import Flags, can_vary
+
+# How the parameters of equations count the first operands, which the rule knows nothing of.
+_NOT_DIFFERENTIATED = ("num_consts", "num_callee_consts", "num_res")
+
 
 @dataclass(frozen=True)
 class RulePrograms:
@@ -20,7 +25,8 @@ class RulePrograms:
 
     All take as first inputs the arrays `around`, which the rule uses without having been given
     them. These and the first of the operands, in all as many as are `fixed`, the function has from
-    around it: its rule says nothing about derivatives by them.
+    around it: its rule says nothing about derivatives by them. The adjoints of operands that do
+    not move are zeros.
     """
 
     around: tuple[Any, ...]
@@ -30,29 +36,32 @@ class RulePrograms:
     tangent: core.ClosedJaxpr | None
 
 
-def rule_programs(eqn: Any, forward: bool) -> RulePrograms:
-    """The programs of an equation; that of its tangents only if they are wanted, and there."""
+def rule_programs(eqn: Any, moving: Flags, forward: bool) -> RulePrograms:
+    """The programs of an equation, some operands of which move.
+
+    That of its tangents is there only if they are wanted, and there.
+    """
     around: list[Any] = []
-    closed_over, pullback = _traced_pullback(eqn, around)
+    closed_over, pullback = _traced_pullback(eqn, moving, around)
     tangent, known = None, len(around)
     if forward and has_own_tangent(eqn):
         tangent = _traced_tangent(eqn, closed_over, around)
     if len(around) > known:
-        _, pullback = _traced_pullback(eqn, around)
+        _, pullback = _traced_pullback(eqn, moving, around)
     value = _ignoring(standing_for(eqn), around)
     return RulePrograms(tuple(around), len(around) + closed_over, value, pullback, tangent)
 
 
-def _traced_pullback(eqn: Any, around: list[Any]) -> tuple[int, core.ClosedJaxpr]:
+def _traced_pullback(eqn: Any, moving: Flags, around: list[Any]) -> tuple[int, core.ClosedJaxpr]:
     """The program of the adjoints, and how many of the first operands its rule does not know.
 
     Where JAX traces a function anew, it takes what that has from around it for operands, and what
     is left of their number is only that the rule refuses them.
     """
     operands, results = ([var.aval for var in vars] for vars in (eqn.invars, eqn.outvars))
-    closed_over = eqn.params.get("num_consts", 0)
+    closed_over = sum(eqn.params.get(name, 0) for name in _NOT_DIFFERENTIATED)
     while True:
-        rule = partial(_pullback, eqn, closed_over)
+        rule = partial(_pullback, eqn, closed_over, moving)
         try:
             return closed_over, _traced(rule, lambda ins: [*ins, *results], operands, around)
         except Exception as error:
@@ -104,33 +113,39 @@ def _ignoring(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJa
     return core.ClosedJaxpr(jaxpr, program.consts)
 
 
-def _pullback(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[Any, ...]:
+def _pullback(
+    eqn: Any, closed_over: int, moving: Flags, ignored: int, *values: Any
+) -> tuple[Any, ...]:
     """From operands and cotangents of an equation to the adjoints of those that can have one."""
     count = ignored + len(eqn.invars)
     operands, cotangents = values[ignored:count], values[count:]
-    function, varied = _of_smooth(eqn, operands, closed_over)
+    places = [place for place in range(closed_over, len(operands)) if moving[place]]
+    function, varied = _of_smooth(eqn, operands, places)
     results, pull = jax.vjp(function, *varied)
-    fixed = filter(can_vary, values[: ignored + closed_over])
-    adjoints = pull(list(map(_cotangent, cotangents, results)))
-    return *map(jnp.zeros_like, fixed), *adjoints
+    adjoints = iter(pull(list(map(_cotangent, cotangents, results))))
+    fixed = map(jnp.zeros_like, filter(can_vary, values[:ignored]))
+    return *fixed, *(
+        next(adjoints) if place in places else jnp.zeros_like(operand)
+        for place, operand in enumerate(operands)
+        if can_vary(operand)
+    )
 
 
 def _tangent(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[Any, ...]:
     """From operands of an equation, and tangents of those that can have one, to both results."""
     count = ignored + len(eqn.invars)
     operands, tangents = values[ignored:count], values[count:]
-    function, varied = _of_smooth(eqn, operands, closed_over)
+    function, varied = _of_smooth(eqn, operands, range(closed_over, len(operands)))
     results, moved = jax.jvp(function, varied, tangents[len(tangents) - len(varied) :])
     return *results, *map(_plain, moved, results)
 
 
 def _of_smooth(
-    eqn: Any, operands: Sequence[Any], closed_over: int
+    eqn: Any, operands: Sequence[Any], places: Sequence[int]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-    """An equation as a function of those operands that can vary, and their values."""
+    """An equation as a function of the operands at some places that can vary, and their values."""
     call = core.jaxpr_as_fun(_alone(eqn))
-    inputs = range(closed_over, len(operands))
-    smooth = [index for index in inputs if can_vary(operands[index])]
+    smooth = [index for index in places if can_vary(operands[index])]
 
     def function(*varied: Any) -> Any:
         given = dict(enumerate(operands)) | dict(zip(smooth, varied, strict=True))
@@ -147,11 +162,6 @@ def _alone(eqn: Any) -> core.ClosedJaxpr:
     ins, outs = blank.invars[:count], blank.invars[count:]
     equation = eqn.replace(invars=ins, outvars=outs)
     return core.ClosedJaxpr(blank.replace(invars=ins, outvars=outs, eqns=[equation]), ())
-
-
-def can_vary(aval: Any) -> bool:
-    """Whether an array can have a derivative."""
-    return bool(jnp.issubdtype(aval.dtype, np.inexact))
 
 
 def _cotangent(cotangent: Any, result: Any) -> Any:

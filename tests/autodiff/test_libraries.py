@@ -143,6 +143,33 @@ def numpyro_densities() -> Case:
     return lambda given: (found.potential_fn(given), None), (found.param_info.z,)
 
 
+def diffrax_solutions() -> Case:
+    """By loops with checkpoints, whose rules refuse to be asked about times and buffers."""
+    diffrax = pytest.importorskip("diffrax")
+    times = diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, 3))
+    adaptive = diffrax.PIDController(rtol=1e-3, atol=1e-6)
+
+    def field(t: Any, y: Any, params: Any) -> Any:
+        return jnp.tanh(params["w"] @ y + params["b"]) * jnp.cos(t)
+
+    def loss(params: Any, start: Any) -> Any:
+        total = jnp.zeros(())
+        for adjoint in (diffrax.RecursiveCheckpointAdjoint(), diffrax.BacksolveAdjoint()):
+            found = diffrax.diffeqsolve(
+                diffrax.ODETerm(field),
+                diffrax.Heun(),
+                *(0.0, 1.0, 0.1, start, params),
+                adjoint=adjoint,
+                saveat=times,
+                stepsize_controller=adaptive,
+                max_steps=64,
+            )
+            total += jnp.sum(found.ys**2)
+        return total, None
+
+    return loss, ({"w": np.sin(np.arange(9.0)).reshape(3, 3), "b": np.ones(3)}, np.arange(3.0))
+
+
 def cross_entropy(scores: Any, classes: Any) -> Any:
     return optax.softmax_cross_entropy_with_integer_labels(scores, classes).mean()
 
@@ -164,6 +191,7 @@ def _as_libraries_expect() -> Iterator[None]:
         equinox_modules,
         haiku_functions,
         numpyro_densities,
+        diffrax_solutions,
     ],
 )
 def test_gradients_are_those_of_jax(case: Callable[[], Case]) -> None:

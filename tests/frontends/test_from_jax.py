@@ -372,7 +372,21 @@ def test_a_rule_uses_what_the_function_around_it_computes(function: Callable[...
     _, (found,) = to_jax(mod, "main_adjoint")(X, slope)
     chex.assert_trees_all_close(found, expected, rtol=1e-6)
     with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
-        relaxjax.grad(function, 1)(X, slope)
+        Gradient("main", [mod["main"].params[1]])(mod)
+
+
+@pytest.mark.parametrize("function", [_twice, _by_tangents, _of_a_gradient])
+def test_nothing_is_differentiated_by_what_moves_around_a_function(
+    function: Callable[..., Any],
+) -> None:
+    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
+        relaxjax.grad(function, 1)(X, X)
+
+
+@pytest.mark.parametrize("function", [_given, _computed_for_the_rule_alone, _in_other_rules])
+def test_a_rule_is_not_asked_where_no_operand_moves(function: Callable[..., Any]) -> None:
+    expected = jax.grad(function, 1)(X, X)
+    chex.assert_trees_all_equal(relaxjax.grad(function, 1)(X, X), expected)
 
 
 def test_a_rule_uses_what_is_around_all() -> None:

@@ -39,7 +39,7 @@ _NOT_OPERATORS = frozenset(
     }
 )
 # Primitives of floats whose derivative is zero wherever it exists.
-_FLAT = frozenset({"ceil", "floor", "round", "sign", "stop_gradient"})
+FLAT = frozenset({"ceil", "floor", "round", "sign", "stop_gradient"})
 
 
 def read_jaxpr(
@@ -90,7 +90,7 @@ def _declared(name: str) -> Op:
         f"The primitive `{name}` of jax.lax.",
         infer_by_lowering,
         lowering_of(name),
-        ZERO_GRADIENT if name in _FLAT else gradient_of(op_name(name), lax_op),
+        ZERO_GRADIENT if name in FLAT else gradient_of(op_name(name), lax_op),
     )
 
 

@@ -121,6 +121,7 @@ class _Pullback:
                 spans=False,
                 own_rule=whole_function,
             )
+            reader.callbacks = True  # as rules of libraries check values
             args = [*cotangents, *self.tensors]
             (adjoint,) = reader.read(open_program(program), args, [True])
             assert adjoint is not None

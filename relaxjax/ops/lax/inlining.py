@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import compress
 from operator import or_
 from typing import Any, TypeAlias
@@ -9,6 +10,10 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 from jax.extend import core
+
+from .parameters import UnsupportedParameterError, encode_params
+from .symbols import JaxSymbols
+from .unsupported import without_form
 
 Program: TypeAlias = tuple[Any, Sequence[Any]]  # a jaxpr, and the values of its constvars
 Keeps: TypeAlias = Callable[[Any], bool]  # whether the results of an equation are kept
@@ -26,9 +31,10 @@ _WRAPPERS = frozenset(
         "checkpoint",
         "custom_jvp_call",
         "custom_vjp_call",
+        "linear_call",
     }
 )
-_PROGRAMS = ("jaxpr", "call_jaxpr")
+_PROGRAMS = ("jaxpr", "call_jaxpr", "callee")
 
 # What newer JAX has in the place of some functions with rules: it says what it stands for, and what
 # its derivative is. Some are operators here.
@@ -40,6 +46,7 @@ _RULES_BESIDE_BODIES = {
     "custom_jvp_call": "jax.custom_jvp",
     "custom_vjp_call": "jax.custom_vjp",
     "custom_linear_solve": "jax.lax.custom_linear_solve",
+    "linear_call": "jax.custom_derivatives.linear_call",
     _HI_PRIMITIVE: "JAX itself",
 }
 # Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
@@ -61,7 +68,7 @@ def inlined(eqn: Any) -> tuple[Program, Sequence[Any]] | None:
         return open_program(program), eqn.invars
     if name == "custom_linear_solve":
         return _linear_solve(eqn)
-    if name == _HI_PRIMITIVE:
+    if name == _HI_PRIMITIVE or is_from_outside(eqn):
         return open_program(standing_for(eqn)), eqn.invars
     return None
 
@@ -80,10 +87,16 @@ def _to_solve_with(eqn: Any, operands: Sequence[Any]) -> list[Any]:
 
 def standing_for(eqn: Any) -> core.ClosedJaxpr:
     """What an equation with a derivative of its own computes, as a program of all its operands."""
-    if "call_jaxpr" in eqn.params:
-        closed: core.ClosedJaxpr = eqn.params["call_jaxpr"]
+    if eqn.primitive.name in _WRAPPERS:
+        closed: core.ClosedJaxpr = next(eqn.params[key] for key in _PROGRAMS if key in eqn.params)
         return closed
     avals = [var.aval for var in eqn.invars]
+    if is_from_outside(eqn):
+        try:
+            return jax.make_jaxpr(partial(eqn.primitive.impl, **eqn.params))(*avals)
+        except jax.errors.ConcretizationTypeError as error:
+            (first, *_) = str(error).splitlines()
+            raise without_form(eqn, f"a library runs it by itself ({first})") from None
     if eqn.primitive.name == _HI_PRIMITIVE:
         primitive = eqn.params["_prim"]
         return jax.make_jaxpr(
@@ -116,7 +129,22 @@ def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
     if eqn.primitive.name == _HI_PRIMITIVE:
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
-    return eqn.primitive.name in _RULES_BESIDE_BODIES
+    return eqn.primitive.name in _RULES_BESIDE_BODIES or is_from_outside(eqn)
+
+
+def is_from_outside(eqn: Any) -> bool:
+    """Whether an equation is of a library's primitive whose parameters have no written form.
+
+    What it computes is what it runs as by itself.
+    """
+    run = getattr(eqn.primitive.impl, "func", eqn.primitive.impl)
+    if str(run.__module__).split(".")[0] in ("jax", "jaxlib"):
+        return False
+    try:
+        encode_params(eqn.params, JaxSymbols())
+    except UnsupportedParameterError:
+        return True
+    return False
 
 
 def has_own_tangent(eqn: Any) -> bool:
@@ -139,7 +167,8 @@ def lost_rule(program: Any) -> str | None:
             continue
         function = function_of_jax(eqn)
         if function is None:
-            return _RULES_BESIDE_BODIES[eqn.primitive.name]
+            name = eqn.primitive.name
+            return _RULES_BESIDE_BODIES.get(name, f"the primitive `{name}`")
         if function in _UNTOLD:
             return _RULES_BESIDE_BODIES[_HI_PRIMITIVE]
     params = (value for eqn in jaxpr.eqns for value in eqn.params.values())
@@ -224,10 +253,10 @@ def depends_on_inputs(closed: Any) -> list[bool]:
 
 
 def _needed_operands(eqn: Any, wanted: Sequence[bool], whole: bool) -> Sequence[Any]:
-    wrapped = inlined(eqn)
     if eqn.primitive.name == "scan":
         return list(compress(eqn.invars, needed_in_scan(eqn, wanted, whole)[0]))
-    if wrapped is None or (whole and has_own_rule(eqn)):
+    wrapped = None if whole and has_own_rule(eqn) else inlined(eqn)
+    if wrapped is None:
         return eqn.invars  # type: ignore[no-any-return]  # equations are untyped here
     (jaxpr, _), operands = wrapped
     _, live = needed(jaxpr, wanted, whole)

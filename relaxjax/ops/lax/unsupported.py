@@ -38,7 +38,7 @@ def has_effects(eqn: Any) -> UnsupportedPrimitiveError:
     )
 
 
-def without_form(eqn: Any, error: Exception) -> UnsupportedPrimitiveError:
+def without_form(eqn: Any, error: Exception | str) -> UnsupportedPrimitiveError:
     """The error about an equation with a parameter that cannot be written down."""
     name = eqn.primitive.name
     return UnsupportedPrimitiveError(

@@ -1,0 +1,177 @@
+"""What rules of functions are told: which of their operands move with what is differentiated by."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.custom_derivatives import linear_call
+from jax.extend import core
+from jax.interpreters import ad, mlir
+
+import relaxjax
+from relaxjax import from_jax, to_jax
+from relaxjax.ops.lax import UnsupportedPrimitiveError
+from relaxjax.passes import Gradient
+
+W = np.linspace(0.5, 1.5, 3, dtype="float32")
+ROWS = np.sin(np.arange(12, dtype="float32")).reshape(4, 3)
+
+
+@jax.custom_vjp
+def _measured(w: Any, data: Any) -> Any:
+    return jnp.sum(jnp.sin(w) * data)
+
+
+def _forward(w: Any, data: Any) -> Any:
+    if data.perturbed:
+        raise RuntimeError("data has no gradient")
+    return _measured(w.value, data.value), (w.value, data.value)
+
+
+def _backward(kept: Any, g: Any) -> Any:
+    w, data = kept
+    return 7.0 * g * data * jnp.cos(w), None
+
+
+_measured.defvjp(_forward, _backward, symbolic_zeros=True)
+
+
+def _plain(w: jax.Array, rows: jax.Array) -> Any:
+    return _measured(w * 2, jnp.floor(w) + rows[0])
+
+
+def _called(w: jax.Array, rows: jax.Array) -> Any:
+    """Once with what moves, and once with what does not."""
+    measured = jax.jit(_measured)
+    return measured(w, rows[0]) * measured(rows[1], rows[2])
+
+
+def _in_a_branch(w: jax.Array, rows: jax.Array) -> Any:
+    return jax.lax.cond(rows[0, 0] < 1, lambda: _measured(w, rows[0]), lambda: w[0])
+
+
+def _in_a_loop(w: jax.Array, rows: jax.Array) -> Any:
+    def step(carry: Any, row: Any) -> Any:
+        w, before = carry
+        value = _measured(w, before)
+        return (w * value, row), value
+
+    return jnp.sum(jax.lax.scan(step, (w, rows[0]), rows)[1])
+
+
+def _in_a_loop_that_stays(w: jax.Array, rows: jax.Array) -> Any:
+    """Its rule is not asked: no gradient goes through such a loop."""
+
+    def step(row: Any) -> Any:
+        return row + jnp.abs(_measured(rows[1], row)) + 1
+
+    return jnp.sum(w * jax.lax.while_loop(lambda row: jnp.any(row < 5), step, rows[0]))
+
+
+def _of_what_is_around(w: jax.Array, rows: jax.Array) -> Any:
+    """The inner function has what moves from around it."""
+    moved = jnp.sin(w)
+    return jax.value_and_grad(lambda row: _measured(row * moved, rows[1]))(rows[0])[0]
+
+
+FUNCTIONS = [_plain, _called, _in_a_branch, _in_a_loop, _in_a_loop_that_stays, _of_what_is_around]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_a_rule_is_told_what_moves(function: Callable[..., Any]) -> None:
+    expected = jax.value_and_grad(function)(W, ROWS)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(function)(W, ROWS), expected, rtol=1e-5)
+
+
+def test_a_rule_refuses_what_moves() -> None:
+    """The first step has data; what moves comes to their place in the second."""
+
+    def looped(w: jax.Array, rows: jax.Array) -> jax.Array:
+        def step(data: Any, _: Any) -> Any:
+            return w, _measured(w, data)
+
+        return jnp.sum(jax.lax.scan(step, rows[0], None, length=2)[1])
+
+    for grad in (jax.grad, relaxjax.grad):
+        with pytest.raises(RuntimeError, match="data has no gradient"):
+            grad(looped)(W, ROWS)
+
+
+class _Unwritten:
+    """A parameter that has no written form."""
+
+    factor = 2.0
+
+
+def _primitive(
+    name: str, impl: Callable[..., Any], pull: Callable[[Any, Any], Any]
+) -> Callable[[Any], Any]:
+    """A linear function by a primitive of its own, as libraries have them."""
+    primitive = core.Primitive(name)
+    primitive.def_impl(impl)
+    primitive.def_abstract_eval(lambda x, by: x)
+    mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=False))
+    ad.deflinear2(primitive, lambda g, _, by: [pull(g, by)])
+    return lambda x: primitive.bind(x, by=_Unwritten())
+
+
+def test_a_primitive_from_outside_has_its_own_derivative() -> None:
+    thrice = _primitive("thrice", lambda x, by: x * by.factor, lambda g, by: g * 3)
+
+    def loss(w: jax.Array, rows: jax.Array) -> jax.Array:
+        last, found = jax.lax.scan(lambda c, row: (thrice(c) * row, thrice(row)), thrice(w), rows)
+        return jnp.sum(thrice(w) ** 2) + jnp.sum(last * found[0])
+
+    expected = jax.value_and_grad(loss)(W, ROWS)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(loss)(W, ROWS), expected, rtol=1e-5)
+    mod = Gradient("main", "w")(from_jax(loss, W, ROWS))
+    chex.assert_trees_all_close(to_jax(mod, "main_adjoint")(W, ROWS)[1][0], expected[1], rtol=1e-5)
+
+
+def test_a_primitive_from_outside_that_cannot_be_traced() -> None:
+    by_number = _primitive("by_number", lambda x, by: x * float(x[0]), lambda g, by: g)
+    message = r"the JAX primitive `by_number` has no form in the IR: a library runs it by itself"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.grad(lambda w: jnp.sum(by_number(w)))(W)
+
+
+def test_the_derivative_of_a_primitive_asks_python() -> None:
+    def impl(x: Any, name: str) -> Any:
+        return x
+
+    def pull(g: Any, _: Any, name: str) -> Any:
+        return [jax.pure_callback(lambda g: np.asarray(g) * 5, jax.typeof(g), g)]
+
+    primitive = core.Primitive("asks")
+    primitive.def_impl(impl)
+    primitive.def_abstract_eval(impl)
+    mlir.register_lowering(primitive, mlir.lower_fun(impl, multiple_results=False))
+    ad.deflinear2(primitive, pull)
+
+    def loss(w: jax.Array) -> Any:
+        return jnp.sum(primitive.bind(w, name="w") ** 2)
+
+    chex.assert_trees_all_close(relaxjax.grad(loss)(W), W * 10)
+
+
+def _twice(by: jax.Array, x: jax.Array) -> Any:
+    """A linear function with a transpose of its own."""
+    return linear_call(lambda by, x: by * x, lambda by, g: 3.0 * by * g, by, x)
+
+
+def test_a_linear_call_has_its_own_transpose() -> None:
+    def loss(w: jax.Array, rows: jax.Array) -> jax.Array:
+        last, found = jax.lax.scan(lambda c, row: (_twice(row, c), c), jnp.sin(w), rows)
+        return jnp.sum(_twice(rows[0], w) ** 2) + jnp.sum(found * rows) + jnp.sum(last)
+
+    expected = jax.value_and_grad(loss)(W, ROWS)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(loss)(W, ROWS), expected, rtol=1e-5)
+
+
+def test_a_linear_call_is_not_differentiated_by_what_it_is_linear_with() -> None:
+    with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
+        relaxjax.grad(lambda w: jnp.sum(_twice(w, w)))(W)
