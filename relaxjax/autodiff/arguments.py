@@ -36,13 +36,13 @@ class Arguments:
             if index in self.wanted or isinstance(leaf, jax.Array | np.ndarray)
         ]
 
-    def untraced(self, arrays: Iterable[Any]) -> dict[int, Any]:
-        """The arrays of numpy that only stand by, by the ids of those traced in their place."""
-        return {
-            id(array): self.leaves[place]
-            for place, array in zip(self.traced, arrays, strict=True)
-            if place not in self.wanted and isinstance(self.leaves[place], np.ndarray)
-        }
+    @property
+    def untraced(self) -> list[Any]:
+        """What the traced leaves are where they are arrays of numpy that only stand by, or None."""
+        return [
+            leaf if place not in self.wanted and isinstance(leaf, np.ndarray) else None
+            for place, leaf in ((place, self.leaves[place]) for place in self.traced)
+        ]
 
     @property
     def weak(self) -> list[bool]:

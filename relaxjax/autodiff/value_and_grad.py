@@ -96,13 +96,16 @@ class ValueAndGrad:
         """The program of the arrays, and what else the function returns beside the loss."""
         places, rest = arguments.traced, Rest()
         function, has_aux = arguments.bound(self.function), self.has_aux
+        untraced = arguments.untraced  # JAX keeps `on_arrays`, and leaves may be traced
 
         def on_arrays(*arrays: Any) -> Any:
             result = function(*arrays)
             _check_result(result, has_aux)
             if not has_aux:
                 return result
-            return result[0], rest.apart(result[1], arguments.untraced(arrays))
+            pairs = zip(arrays, untraced, strict=True)
+            own = {id(array): leaf for array, leaf in pairs if leaf is not None}
+            return result[0], rest.apart(result[1], own)
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
