@@ -29,7 +29,7 @@ from .activity import (
 )
 from .adjoint import Adjoint, Reverse, zeros
 from .checkpoints import Part, Recomputation, Unmarked, without_marks
-from .inlining import inline_closures, resolve_casts
+from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearized import linearized
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
@@ -127,6 +127,8 @@ class Differentiator:
             adjoint.go_back(way.to_go_back())
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body
+        # What runs again between checkpoint marks may need closures, which cannot be saved.
+        swept = with_own_closures(swept, local_functions(unmarked.bindings))
         defined = set(bound_vars(forward))
         saved = tuple(var for var in free_vars(swept) if var in defined)
         body = Tuple((forward.body, Tuple(saved)))

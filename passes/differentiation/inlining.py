@@ -24,7 +24,7 @@ from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbo
 
 from .folds import fold_to_differentiate
 
-Closures = dict[Var, Function]
+Closures = dict[Expr, Function]
 
 
 def inline_closures(function: Function) -> Function:
@@ -79,14 +79,18 @@ def _self_contained(seq: SeqExpr, closures: Closures) -> SeqExpr:
 
     So what it is differentiated by are tensors, and no functions that depend on some.
     """
-    inner = _sequence(seq, closures)
-    needed = [var for var in free_vars(inner) if var in closures]
+    return with_own_closures(_sequence(seq, closures), closures)
+
+
+def with_own_closures(seq: SeqExpr, closures: Closures) -> SeqExpr:
+    """`seq` with copies of the closures that it needs; they need none but their own."""
+    needed = [var for var in free_vars(seq) if var in closures]
     if not needed:
-        return inner
+        return seq
     copies = {var: renew(closures[var])[0] for var in needed}
     own = {var: Var(var.name, copy.ty) for var, copy in copies.items()}
     first = (VarBinding(own[var], copy) for var, copy in copies.items())
-    changed = substitute(inner, own)
+    changed = substitute(seq, own)
     assert isinstance(changed, SeqExpr)
     return replace(changed, blocks=(BindingBlock((*first, *changed.bindings())),))
 

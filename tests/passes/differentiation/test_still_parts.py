@@ -85,6 +85,15 @@ def of_a_choice(w: jax.Array, xs: jax.Array) -> jax.Array:
     return jnp.sum(c) + jnp.sum(ys)
 
 
+def of_a_step_that_runs_again(w: jax.Array, xs: jax.Array) -> jax.Array:
+    def step(c: jax.Array, x: jax.Array) -> tuple[jax.Array, None]:
+        return jax.checkpoint(lambda c, x: jnp.tanh(c * grown(x + lax.stop_gradient(c))))(
+            c, x
+        ), None
+
+    return jnp.sum(lax.scan(step, w, xs)[0])
+
+
 def moves_later(w: jax.Array, xs: jax.Array) -> jax.Array:
     """What is still at first, and is not after the first step, or the second."""
 
@@ -98,7 +107,15 @@ def moves_later(w: jax.Array, xs: jax.Array) -> jax.Array:
     return jnp.sum(last) + jnp.sum(ys**2)
 
 
-STILL = [of_data, of_the_carry, of_a_callback, of_a_loop_in_a_loop, of_a_choice, moves_later]
+STILL = [
+    of_data,
+    of_the_carry,
+    of_a_callback,
+    of_a_loop_in_a_loop,
+    of_a_choice,
+    of_a_step_that_runs_again,
+    moves_later,
+]
 
 
 @pytest.mark.parametrize("loss", STILL, ids=lambda loss: loss.__name__)
