@@ -14,6 +14,7 @@ from jax.interpreters import ad, mlir
 
 import relaxjax
 from relaxjax import from_jax, to_jax
+from relaxjax.ir.registry import OPS
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.passes import Gradient
 
@@ -155,7 +156,10 @@ def test_the_derivative_of_a_primitive_asks_python() -> None:
     def loss(w: jax.Array) -> Any:
         return jnp.sum(primitive.bind(w, name="w") ** 2)
 
-    chex.assert_trees_all_close(relaxjax.grad(loss)(W), W * 10)
+    try:
+        chex.assert_trees_all_close(relaxjax.grad(loss)(W), W * 10)
+    finally:
+        OPS.pop("lax.asks", None)
 
 
 def _twice(by: jax.Array, x: jax.Array) -> Any:
