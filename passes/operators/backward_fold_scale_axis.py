@@ -90,6 +90,8 @@ def _back(expr: Expr, factor: Factor, axis: Axis, known: Bindings, beside: Var) 
     call = known.call(expr, beside)
     if call is None or not isinstance(call.op, Op) or not known.used_once(expr):
         return None
+    if known.is_constant(call):  # or factors that count for nothing would change places for ever
+        return None
     rule = call.op.scaling
     if rule is None or (rule.nonnegative and not factor.nonnegative):
         return None

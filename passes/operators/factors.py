@@ -37,6 +37,14 @@ class Bindings:
     def used_once(self, expr: Expr) -> bool:
         return isinstance(expr, Var) and self.uses.get(expr) == 1
 
+    def is_constant(self, expr: Expr) -> bool:
+        """Whether a tensor is computed of constants alone, and so ahead."""
+        if isinstance(expr, Var):
+            return expr in self.values and self.is_constant(self.values[expr])
+        if isinstance(expr, Call):
+            return isinstance(expr.op, Op) and all(map(self.is_constant, expr.args))
+        return isinstance(expr, Constant | ShapeExpr)
+
     def call(self, expr: Expr, beside: Var) -> Call | None:
         """The operator's call that a variable is bound to in the block of another one."""
         if not isinstance(expr, Var) or self.place.get(expr) != self.place[beside]:

@@ -127,6 +127,17 @@ def test_constant_weights_are_multiplied_ahead() -> None:
     assert_same_results(module, folded)
 
 
+def test_constants_do_not_change_places() -> None:
+    """Each counts for nothing beside the others: they went round and round."""
+    body = """
+        c = R.multiply(R.const([[1.0], [2.0]], "float32"), R.const([[3.0], [5.0]], "float32"))
+        d = R.multiply(c, R.const([[7.0], [9.0]], "float32"))
+        gv = R.multiply(x, R.multiply(d, z))
+    """
+    module = program(body, 'x: R.Tensor((2, 3), "float32"), z: R.Tensor((2, 1), "float32")')
+    assert FoldScaleAxis()(module) is module
+
+
 def test_a_number_is_folded_too() -> None:
     """Into the smaller factor, as before the softmax of attention; XLA does not do it."""
     check(
