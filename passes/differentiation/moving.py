@@ -13,6 +13,7 @@ from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.walk import free_vars
+from relaxjax.ops.loop_types import steps_of
 
 # Whether a value moves: the whole of it, or each field of a tuple by itself.
 Parts: TypeAlias = "bool | tuple[Parts, ...]"
@@ -66,7 +67,9 @@ class Moving:
                 body = self.functions.get(step)
                 if body is not None:
                     inputs = self.step_inputs(body, init, xs)
-                    return self.inside(body.body, inputs)
+                    last = self.inside(body.body, inputs)
+                    never = (inputs[body.params[0]], False)  # what no step changes is what it was
+                    return last if _takes_a_step(value) else _either(last, never)
         return any(moves(self.of(var)) for var in free_vars(value))
 
     def step_inputs(self, body: Function, init: Expr, xs: Expr) -> dict[Var, Parts]:
@@ -85,6 +88,14 @@ class Moving:
         inner = Moving({**self.parts, **parts}, self.functions)
         inner.read(tuple(seq.bindings()))
         return inner.of(seq.body)
+
+
+def _takes_a_step(scan: Call) -> bool:
+    """Whether a loop surely takes one: a symbol may stand for no step at all."""
+    xs = scan.args[2].ty
+    assert xs is not None
+    steps = steps_of(xs, scan.attrs["length"])
+    return isinstance(steps, int) and steps > 0
 
 
 def _either(one: Parts, other: Parts) -> Parts:

@@ -17,6 +17,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
+from relaxjax.script import from_source
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
 W = jnp.asarray([0.3, -0.7], "float32")
@@ -107,7 +108,21 @@ def moves_later(w: jax.Array, xs: jax.Array) -> jax.Array:
     return jnp.sum(last) + jnp.sum(ys**2)
 
 
+def of_no_step(w: jax.Array, xs: jax.Array) -> jax.Array:
+    """A loop that takes no step, whose steps would not look at what they are given."""
+
+    def step(c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.ones(2) * x, c * x
+
+    def outer(c: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return jnp.sin(c), lax.scan(step, c * x, xs[:0])[0]
+
+    c, ys = lax.scan(step, w, xs[:0])
+    return jnp.sum(c * jnp.cos(w)) + jnp.sum(ys) + jnp.sum(lax.scan(outer, w, xs)[1])
+
+
 STILL = [
+    of_no_step,
     of_data,
     of_the_carry,
     of_a_callback,
@@ -183,3 +198,26 @@ def test_keys_in_the_carry() -> None:
     mod = Gradient("main", "w")(from_jax(loss, W, XS))
     steps = [b.value for b in mod["main_adjoint"].body.bindings() if isinstance(b.value, Call)]
     assert sum(getattr(step.op, "name", "") == "relax.scan" for step in steps) == 2
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_perhaps_no_step(steps: int) -> None:
+    """A loop over a symbol: what no step changes is what it was."""
+    module = from_source("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(w: R.Tensor((2,), "float32"), xs: R.Tensor(("n", 2), "float32")):
+        @R.function
+        def step(c: R.Tensor((2,), "float32"), x: R.Tensor((2,), "float32")):
+            return (x, R.tuple())
+        last = R.scan(step, w, xs)
+        total = R.sum(last[0])
+        return total
+""")
+    xs = XS[:steps]
+    expected = (jnp.ones(2) if steps == 0 else jnp.zeros(2)), jnp.zeros_like(xs).at[1:].set(1)
+    adjoint = to_jax(Gradient("main")(module), "main_adjoint")
+    chex.assert_trees_all_equal(adjoint(W, xs)[1], expected)
+    pushed = to_jax(Jvp("main", wrt=["w"])(module), "main_jvp")
+    chex.assert_trees_all_equal(pushed(W, xs, jnp.ones(2))[1], jnp.sum(expected[0]))
