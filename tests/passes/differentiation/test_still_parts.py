@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from parsing import parse_functions
 
 from relaxjax import value_and_grad
 from relaxjax.frontends import from_jax
@@ -17,7 +18,6 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
-from relaxjax.script import from_source
 
 Loss = Callable[[jax.Array, jax.Array], jax.Array]
 W = jnp.asarray([0.3, -0.7], "float32")
@@ -203,18 +203,16 @@ def test_keys_in_the_carry() -> None:
 @pytest.mark.parametrize("steps", [0, 2])
 def test_perhaps_no_step(steps: int) -> None:
     """A loop over a symbol: what no step changes is what it was."""
-    module = from_source("""
-@I.ir_module
-class Module:
-    @R.function
-    def main(w: R.Tensor((2,), "float32"), xs: R.Tensor(("n", 2), "float32")):
+    module = parse_functions("""
         @R.function
-        def step(c: R.Tensor((2,), "float32"), x: R.Tensor((2,), "float32")):
-            return (x, R.tuple())
-        last = R.scan(step, w, xs)
-        total = R.sum(last[0])
-        return total
-""")
+        def main(w: R.Tensor((2,), "float32"), xs: R.Tensor(("n", 2), "float32")):
+            @R.function
+            def step(c: R.Tensor((2,), "float32"), x: R.Tensor((2,), "float32")):
+                return (x, R.tuple())
+            last = R.scan(step, w, xs)
+            total = R.sum(last[0])
+            return total
+    """)
     xs = XS[:steps]
     expected = (jnp.ones(2) if steps == 0 else jnp.zeros(2)), jnp.zeros_like(xs).at[1:].set(1)
     adjoint = to_jax(Gradient("main")(module), "main_adjoint")
