@@ -69,6 +69,11 @@ LONG = 30_000
 _read = lru_cache(maxsize=64)(from_source)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of random programs come first: they take minutes, and else one worker ends with them."""
+    items.sort(key=lambda item: "random_programs" not in item.name)
+
+
 def pytest_collection_finish() -> None:
     """Collect garbage among all objects seldom: that took a fifth of the tests' time.
 
