@@ -110,11 +110,9 @@ def _changes(
     for binding, visible in _in_scope(function, set()):
         if binding.var not in values:
             continue
-        changed = _changed(rules, binding.value, values)
-        if changed is not binding.value:
-            changed = _by_name(changed, binding.value, names)
-            if visible.issuperset(free_vars(changed)):
-                changes[binding.var] = changed
+        changed = _changed(rules, binding.value, values, names)
+        if changed is not binding.value and visible.issuperset(free_vars(changed)):
+            changes[binding.var] = changed
     return changes
 
 
@@ -140,12 +138,19 @@ def _in_sequence(seq: SeqExpr, outer: set[Var]) -> Iterator[tuple[Binding, set[V
 
 
 def _changed(
-    rules: Sequence[tuple[DFPattern, CallRewriter]], value: Expr, values: Mapping[Var, Expr]
+    rules: Sequence[tuple[DFPattern, CallRewriter]],
+    value: Expr,
+    values: Mapping[Var, Expr],
+    names: Mapping[int, Var],
 ) -> Expr:
+    """What the first rule that changes `value` makes of it; the very value where none does."""
     for pattern, rewriter in rules:
         found = first(pattern.search(value, Matching(values)))
-        changed = value if found is None else rewriter(value, found.values())
+        if found is None:
+            continue
+        changed = rewriter(value, found.values())
         _check(changed, value.ty)
+        changed = _by_name(changed, value, names)  # the same, spelt out, is no change
         if changed != value:
             return changed
     return value

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
+from relaxjax.dpl import PatternMatchingRewriter
 from relaxjax.ir.function import Function
 
 from .errors import ScriptError
@@ -102,6 +103,17 @@ class MacroDecorator(MacroForm):
             raise TypeError(f"@R.macro stands above a Python function, not above `{function!r}`")
         source, node = function_source(function)
         return Macro(node, source, captured_names(calling_frame(), function), self.hygienic)
+
+
+def rewriter(cls: type) -> PatternMatchingRewriter:
+    """`@R.rewriter` above a class of two functions of the same parameters.
+
+    What `pattern` computes is replaced by what `replacement` does, in each function or module that
+    the rewriter is called with.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"@R.rewriter stands above a class, not above `{cls!r}`")
+    return PatternMatchingRewriter.from_module(ModuleDecorator()(cls))
 
 
 def shortened(read: Callable[[], T]) -> T:

@@ -14,6 +14,7 @@ from .annotations import tensor as Tensor
 from .annotations import tuple_of as Tuple
 from .decorators import FunctionDecorator as _FunctionDecorator
 from .decorators import MacroDecorator as _MacroDecorator
+from .decorators import rewriter
 from .forms import DataflowForm as dataflow
 from .forms import func_attr, match_cast, output
 from .namespace import Operators as _Operators
@@ -62,6 +63,7 @@ __all__ = [
     "match_cast",
     "output",
     "prim_value",
+    "rewriter",
     "shape",
     "str",
     "tuple",

@@ -6,6 +6,8 @@ import relaxjax.passes as passes
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from ... import *`
+        return [known for known in dir(passes) if known[0] != "_"]
     return getattr(passes, name)
 
 

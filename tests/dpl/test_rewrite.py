@@ -1,5 +1,7 @@
 """Rewriting: script in, script out, forward and backward."""
 
+from typing import Any
+
 import chex
 import jax
 import numpy as np
@@ -167,6 +169,65 @@ def test_a_rewriter_of_the_wrong_kind() -> None:
         rewrite_call(pattern, lambda expr, found: None, chain)  # type: ignore[arg-type, return-value]  # what the test is about
     with pytest.raises(TypeError, match=r"gives R.Tensor\(\(\).* in the place of a value of type"):
         rewrite_call(pattern, lambda expr, found: R.sum(found[x]), chain)
+
+
+def test_operands_that_stand_in_the_order_asked_for_already() -> None:
+    f = parse_function("""
+        @R.function
+        def f(a: R.Tensor((2, 2), "float32"), b: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                c = R.matmul(a, a)
+                d = R.add(c, b)
+                R.output(d)
+            return d
+        """)
+    product = is_op("relax.matmul")(x, y)
+    bias = wildcard()
+    pattern = is_op("relax.add")(product, bias)  # fits either order
+    check(
+        rewrite_call(pattern, lambda expr, found: R.add(found[bias], found[product]), f),
+        """
+        @R.function
+        def f(a: R.Tensor((2, 2), "float32"), b: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                c = R.matmul(a, a)
+                d = R.add(b, c)
+                R.output(d)
+            return d
+        """,
+    )
+
+
+@R.rewriter
+class Largest:
+    @R.function
+    def pattern(p: R.Tensor((2,), "float32"), q: R.Tensor((2,), "float32")) -> R.Tensor(
+        (2,), "float32"
+    ):
+        return R.nn.relu(R.add(p, q))
+
+    @R.function
+    def replacement(p: R.Tensor((2,), "float32"), q: R.Tensor((2,), "float32")) -> R.Tensor(
+        (2,), "float32"
+    ):
+        return R.maximum(p, q)
+
+
+LARGEST: Any = Largest  # mypy takes it for a class
+
+
+def test_a_rewriter_written_as_a_class() -> None:
+    f = parse_function("""
+        @R.function
+        def f(a: R.Tensor((2,), "float32")):
+            b = R.add(a, a)
+            c = R.nn.relu(b)
+            return c
+        """)
+    values = [str(binding.value) for binding in LARGEST(f).body.bindings()]
+    assert values[-1] == "R.maximum(a, a)"
+    with pytest.raises(TypeError, match=r"@R.rewriter stands above a class, not above `3`"):
+        R.rewriter(3)  # type: ignore[arg-type]  # what the test is about
 
 
 def test_a_rewriter_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,6 +120,69 @@ def test_the_virtual_machine_counts_arguments() -> None:
         vm["backbone"](one, one[0], np.float32(0), one)
 
 
+def test_the_virtual_machine_keeps_arguments_and_results() -> None:
+    vm = relax.VirtualMachine(tvm.compile(COUNTING))
+    with pytest.raises(ValueError, match=r'no arguments yet: call `set_input\("backbone", ...\)`'):
+        vm.invoke_stateful("backbone")
+    with pytest.raises(ValueError, match=r'not run: call `invoke_stateful\("backbone"\)` first'):
+        vm.get_outputs("backbone")
+    vm.set_input("backbone", np.ones((1, 2), "float32"), np.ones(2, "float32"), np.float32(0))
+    vm.invoke_stateful("backbone")
+    kept, told = vm.get_outputs("backbone"), vm["backbone"](*vm._inputs["backbone"])
+    np.testing.assert_array_equal(kept[0].numpy(), told[0].numpy())
+
+
+# Programs
+
+
+def test_operators_of_expressions() -> None:
+    builder = relax.BlockBuilder()
+    n = tvm.tirx.Var("n", "int64")
+    x = relax.Var("x", relax.TensorType((n, 3), "float32"))
+    with builder.function("main", [x]):
+        with builder.dataflow():
+            result = builder.emit_output(relax.op.sum(relax.op.nn.relu(x), axis=1))
+        builder.emit_func_output(result)
+    assert str(builder.get()["main"].ret_ty) == 'R.Tensor((n,), dtype="float32")'
+
+
+def test_names_by_a_star() -> None:
+    names: dict[str, Any] = {}
+    exec("from relaxjax.tvm.relax.transform import *", names)
+    assert names["Gradient"] is relax.transform.Gradient
+    exec("from relaxjax.tvm.relax.dpl import *", names)
+    assert names["wildcard"] is relax.dpl.wildcard
+    exec("from relaxjax.tvm.transform import *", names)
+    assert names["PassContext"] is tvm.transform.PassContext
+
+
+def test_targets() -> None:
+    vm = relax.VirtualMachine(relax.build(COUNTING, tvm.target.Target("llvm")))
+    assert vm["backbone"](*map(np.ones, [(1, 2), (2,), ()]))
+    with pytest.raises(TypeError, match=r"takes the name of a target, found \{\}: write `Target"):
+        tvm.target.Target({})  # type: ignore[arg-type]  # what the test is about
+
+
+def test_gradients_are_not_registered() -> None:
+    with pytest.raises(NotImplementedError, match=r'apply `CustomGradient\("floor", gradient=rule'):
+        relax.op.base.register_gradient("relax.floor", lambda *rule: rule)
+
+
+def test_what_can_be_asked_of_a_function() -> None:
+    function = CLASSIFIER["backbone"]
+    analysis = relax.analysis
+    assert analysis.check_well_formed(CLASSIFIER)
+    assert not analysis.contains_impure_call(function)
+    bindings = analysis.name_to_binding(function)
+    for var, value in analysis.get_var2val(function).items():
+        assert [binding.value for binding in bindings[var.name]] == [value]
+    users = analysis.udchain(function.body.blocks[0])
+    x = function.params[0]
+    values = analysis.get_var2val(function)
+    assert users[x] == [var for var, value in values.items() if x in analysis.used_vars(value)]
+    assert x in analysis.used_vars(function)
+
+
 # Trainers
 
 

@@ -6,6 +6,8 @@ import relaxjax.dpl as dpl
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by `from ... import *`
+        return [known for known in dir(dpl) if known[0] != "_"]
     return getattr(dpl, name)
 
 

@@ -17,6 +17,30 @@ class VirtualMachine(RelaxjaxVirtualMachine):
     often come in float32 from a data loader.
     """
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._inputs: dict[str, tuple[Any, ...]] = {}
+        self._outputs: dict[str, Any] = {}
+
+    def set_input(self, name: str, *args: Any) -> None:
+        """Keep the arguments of a function for `invoke_stateful`."""
+        super().__getitem__(name)  # an error where there is no such function
+        self._inputs[name] = args
+
+    def invoke_stateful(self, name: str) -> None:
+        """Call a function with the arguments that `set_input` keeps, and keep its result."""
+        if name not in self._inputs:
+            raise ValueError(
+                f'`{name}` has no arguments yet: call `set_input("{name}", ...)` first'
+            )
+        self._outputs[name] = self[name](*self._inputs[name])
+
+    def get_outputs(self, name: str) -> Any:
+        """What `invoke_stateful` computed last."""
+        if name not in self._outputs:
+            raise ValueError(f'`{name}` was not run: call `invoke_stateful("{name}")` first')
+        return self._outputs[name]
+
     def __getitem__(self, name: str) -> Any:
         compiled = super().__getitem__(name)
         params = compiled.function.params

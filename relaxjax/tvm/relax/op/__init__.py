@@ -4,6 +4,8 @@ from typing import Any
 
 from relaxjax.script import relax
 
+from . import base as base
+
 
 def __getattr__(name: str) -> Any:
     return getattr(relax, name)
