@@ -2,7 +2,7 @@
 
 import inspect
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
@@ -30,7 +30,12 @@ class Loss:
             def build(self, builder, predictions, targets):
                 ...
                 return self.reduce(losses)
+
+    One that `compares_classes` takes ids or shares of classes for its first target, so that a
+    training measures accuracy where nothing is said.
     """
+
+    compares_classes: ClassVar[bool] = False
 
     loss_name: str
     num_backbone_outputs: int = 1

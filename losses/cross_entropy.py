@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_different
@@ -30,6 +30,8 @@ class CrossEntropyLoss(Loss):
     the class `ignore_index` count for nothing. `label_smoothing` is the share of each target that
     is spread evenly over all classes, so that no score is driven to infinity.
     """
+
+    compares_classes: ClassVar[bool] = True
 
     loss_name: str = field(default="cross_entropy_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)
@@ -129,6 +131,8 @@ class NLLLoss(Loss):
     `CrossEntropyLoss` takes scores instead. Shapes, `weights`, "mean" and `ignore_index` are as
     there, with class ids for targets.
     """
+
+    compares_classes: ClassVar[bool] = True
 
     loss_name: str = field(default="nll_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)

@@ -44,6 +44,7 @@ BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
 OPTIMIZER = "optimizer"
 OPTIM_STATE_NAMES = "optim_state_names"  # the attribute by which a checkpoint knows its optimizer
+COMPARES_CLASSES = "compares_classes"  # the attribute by which a trainer measures accuracy
 _FACTS = {CLASS_IDS: class_ids, ROW_IDS: row_ids}
 _ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
@@ -123,7 +124,8 @@ def SetupTrainer(
     name of each state of the optimizer. A Trainer has all of them as the backbone does. Where
     targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
     each, and where inputs pick rows by `R.take`, `row_ids` their names and the numbers of rows; a
-    Trainer refuses others. For an optimizer of optax, `optim_state_names` lists what its states
+    Trainer refuses others. `compares_classes` says that a loss of ours does so, by which a Trainer
+    measures accuracy unless it is told. For an optimizer of optax, `optim_state_names` lists what its states
     are, by which a Trainer refuses checkpoints of another.
 
     Before:
@@ -213,7 +215,7 @@ def SetupTrainer(
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     _check_trains(mod[BACKBONE_LOSS], params)
     update = _update(optimizer, params, loss_scale, master_weights)
-    facts[OPTIM_STATE_NAMES] = update.names
+    facts |= {OPTIM_STATE_NAMES: update.names, COMPARES_CLASSES: _compares_classes(loss)}
     is_elementwise = getattr(optimizer, "is_elementwise", False)
     is_by_number = is_elementwise and are_by_param(update.state, params)
     option = False if roll_blocks == "auto" and not is_elementwise else roll_blocks
@@ -252,6 +254,11 @@ def _check_kinds(loss: Any, optimizer: Any) -> None:
             "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
             f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
         )
+
+
+def _compares_classes(loss: Any) -> bool:
+    """Whether a loss says that its first target is of classes; it need not say anything."""
+    return bool(getattr(loss, COMPARES_CLASSES, False))
 
 
 def _check_trains(function: Function, params: Sequence[Var]) -> None:

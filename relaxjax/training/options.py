@@ -14,8 +14,8 @@ class FitOptions(TypedDict, total=False):
     """The options of `fit`.
 
     metrics: names such as "accuracy" and "perplexity", `top_k(5)`, or functions of predictions and
-        targets that give a value for each sample; unless it is given, accuracy where a sample has
-        more than one score.
+        targets that give a value for each sample; unless it is given, accuracy where the loss
+        compares scores of classes, or the first target has an integer for each sample.
     callbacks: those who follow the training and may end it, such as `EarlyStopping()` and
         `JsonLines("log.jsonl")`.
     checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.

@@ -1,10 +1,34 @@
 """Scores of classes and the true classes, as metrics compare them."""
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType, Type
+
+COMPARES_CLASSES = "compares_classes"  # the attribute of a module whose loss says so of itself
+
 Array: TypeAlias = np.ndarray[Any, Any]
+
+
+def scores_classes(output: Type | None, targets: Sequence[Var], compares: bool) -> bool:
+    """Whether a model's first output is scores of classes, of which there are several.
+
+    Its loss says so, or its first target has an integer for each of its samples: one-hot targets
+    of another loss look as the numbers of a regression do.
+    """
+    if not isinstance(output, TensorType) or output.ndim == -1:
+        return compares
+    if output.ndim < 2 or (output.dims is not None and 1 in (output.dims[1], output.dims[-1])):
+        return False
+    return compares or (bool(targets) and _has_ids(targets[0].ty, output.ndim - 1))
+
+
+def _has_ids(ty: Type | None, ndim: int) -> bool:
+    is_known = isinstance(ty, TensorType) and ty.ndim == ndim
+    return is_known and (ty.dtype or "").startswith(("int", "uint"))
 
 
 def counted_classes(

@@ -38,6 +38,7 @@ from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter
 from .row_ids import row_ids_of
+from .scored_classes import COMPARES_CLASSES, scores_classes
 from .staging import Stage
 from .step import TrainState, step_of
 
@@ -146,12 +147,11 @@ class Trainer:
 
     @property
     def scores_classes(self) -> bool:
-        """Whether the first output may be scores of classes: several numbers for each sample."""
+        """Whether the first output is scores of classes, by the first target and the loss."""
         result = self.mod[BACKBONE].body.body
         first = (result.fields[0] if isinstance(result, Tuple) else result).ty
-        if not isinstance(first, TensorType) or first.ndim == -1:
-            return True
-        return first.ndim > 1 and (first.dims is None or 1 not in (first.dims[1], first.dims[-1]))
+        compares = self.mod.attrs.get(COMPARES_CLASSES, False)
+        return scores_classes(first, self.layout.targets, compares)
 
     @property
     def ignored_class(self) -> int | None:

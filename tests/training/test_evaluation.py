@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small_models import CLASSES, batch, classifier, trainable
+from small_models import CLASSES, Classifier, batch, classifier, trainable
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import CrossEntropyLoss, MSELoss
+from relaxjax.losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, from_jax
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
@@ -77,7 +77,32 @@ def test_only_samples_are_filled_up_in_a_small_batch() -> None:
     assert evaluate(trainer, parts, ["accuracy"]) == found
 
 
-def test_accuracy_is_measured_by_default_where_a_sample_has_several_scores() -> None:
+SCORES, IDS = TensorType((8, CLASSES), "float32"), TensorType((8,), "int32")
+
+
+def absolute(scores: Any, ids: Any) -> Any:
+    return abs(scores[:, 0] - ids.astype(scores.dtype)).mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "is_of_classes"),
+    [
+        (CrossEntropyLoss(), IDS, True),
+        (CrossEntropyLoss(), SCORES, True),
+        (from_jax(absolute), IDS, True),
+        (MSELoss(), SCORES, False),
+        (BCEWithLogitsLoss(), TensorType(SCORES.dims, "int32"), False),
+    ],
+)
+def test_accuracy_is_measured_by_default_where_targets_are_classes(
+    loss: Any, targets: TensorType, is_of_classes: bool
+) -> None:
+    """Targets of a regression and several labels for each sample look as one-hot ones do."""
+    mod = trainable(Classifier, loss, SGD(0.1), SCORES, targets)
+    assert Trainer(mod, VirtualMachine(build(mod))).scores_classes is is_of_classes
+
+
+def test_accuracy_is_not_measured_where_there_is_nothing_to_compare() -> None:
     data = [(np.ones((4, 3), "float32"), np.ones(12, "float32"))]
     assert list(rows().fit(data, 1, data, QUIET)[0].metrics) == ["eval_loss"]
     assert list(classifier().fit(DATA, 1, DATA, QUIET)[0].metrics) == ["eval_loss", "accuracy"]
