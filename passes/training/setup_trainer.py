@@ -125,8 +125,8 @@ def SetupTrainer(
     targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
     each, and where inputs pick rows by `R.take`, `row_ids` their names and the numbers of rows; a
     Trainer refuses others. `compares_classes` says that a loss of ours does so, by which a Trainer
-    measures accuracy unless it is told. For an optimizer of optax, `optim_state_names` lists what its states
-    are, by which a Trainer refuses checkpoints of another.
+    measures accuracy unless it is told. For an optimizer of optax, `optim_state_names` lists what
+    its states are, by which a Trainer refuses checkpoints of another.
 
     Before:
 

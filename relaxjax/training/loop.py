@@ -1,20 +1,11 @@
 """The loop over epochs and batches."""
 
 import time
-from collections.abc import (
-    Callable,
-    Collection,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-    Sized,
-)
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, Unpack
+from typing import Any, Protocol, Unpack
 
 import jax
 import numpy as np
@@ -25,6 +16,7 @@ from relaxjax.ir.registry import did_you_mean
 from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
 from .counts import is_count
+from .data import Data, Given, batches_of, check_goes_on, check_lasts, length_of
 from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
@@ -40,9 +32,6 @@ from .metrics import (
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .staging import Batch, Stage
-
-Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
-Data: TypeAlias = Given | Callable[[int], Given]
 
 MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
 
@@ -100,9 +89,11 @@ def fit(
     position = plan.start()
     reports = list(position.reports)
     if reports and len(reports) < epochs:
-        _check_goes_on(data, reports)
-    _check_lasts("data", data, epochs - len(reports))
-    _check_lasts("eval_data", eval_data, epochs - len(reports))
+        check_goes_on(data, reports)
+    check_lasts("data", data, epochs - len(reports))
+    check_lasts("eval_data", eval_data, epochs - len(reports))
+    if len(reports) < epochs:
+        plan.try_measuring(eval_data)
     with ExitStack() as at_the_end:
         for callback in reversed(plan.callbacks):
             at_the_end.callback(callback.close)  # of each, even if that of another one fails
@@ -149,6 +140,17 @@ class _Plan:
             if isinstance(monitor, Monitor):
                 monitor.check(names)
 
+    def try_measuring(self, eval_data: Data | None) -> None:
+        """Measure on the first of listed batches: what is wrong is found before the first epoch.
+
+        Functions of one's own may count their calls, and other data what is taken from it.
+        """
+        if isinstance(eval_data, list | tuple):
+            pairs = paired(eval_data[:1], self.trainer.argument_names)
+            evaluate_with_loss(
+                self.trainer, pairs, [each for each in self.chosen if each.of_classes]
+            )
+
     def start(self) -> Position:
         """Where the training begins: at its first step, or where the last checkpoint left it."""
         if self.checkpoints is None:
@@ -168,9 +170,9 @@ class _Plan:
         """One epoch from where it stands to its end."""
         number = len(position.reports)
         started = time.perf_counter()
-        batches = _batches(data, number)
+        batches = batches_of(data, number)
         last_time = position.reports[-1].steps if position.reports else None
-        self.reporter.start(number + 1, epochs, _length(batches, last_time))
+        self.reporter.start(number + 1, epochs, length_of(batches, last_time))
         position = self.steps(batches, position)
         if not position.steps:
             raise ValueError(
@@ -181,7 +183,7 @@ class _Plan:
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
         if eval_data is not None:
-            pairs = paired(_batches(eval_data, number), self.trainer.argument_names)
+            pairs = paired(batches_of(eval_data, number), self.trainer.argument_names)
             found = evaluate_with_loss(self.trainer, pairs, self.chosen)
         loss = position.loss_sum / position.steps
         return EpochReport(number + 1, epochs, loss, found, position.steps, seconds)
@@ -271,29 +273,6 @@ class _Plan:
             callback.epoch(position.reports)
 
 
-def _batches(data: Data, epoch: int) -> Given:
-    found = data(epoch) if callable(data) else data
-    if isinstance(found, Mapping):
-        raise TypeError(
-            f"data is batches, but a mapping of {', '.join(f'`{name}`' for name in found)} "
-            "was given: relaxjax.datasets.batches cuts arrays into batches"
-        )
-    if not any(hasattr(found, name) for name in ("__iter__", "__getitem__")):
-        raise TypeError(
-            "data is something to iterate over, or a function from the epoch to that, but "
-            f"{f'it gave {found!r}' if callable(data) else f'{found!r} was given'}"
-        )
-    return found
-
-
-def _length(batches: Given, default: int | None) -> int | None:
-    """How many batches there are, the default where they do not know."""
-    try:
-        return len(batches) if isinstance(batches, Sized) else default
-    except TypeError:  # as torch's DataLoader of a stream says it
-        return default
-
-
 def _on_host(arrays: Sequence[Any]) -> list[Any]:
     """The arrays in the host's memory. A device is asked for all at once; the CPU need not be."""
     first = arrays[0] if arrays else None
@@ -320,27 +299,6 @@ def _check_reporter(reporter: Any) -> None:
         raise TypeError(
             "`reporter` must have the methods start, step and end, as Lines() has them, but it is "
             f"{reporter!r}"
-        )
-
-
-def _check_lasts(name: str, data: Data | None, epochs: int) -> None:
-    """Raise before the training where data would be there for its first epoch alone."""
-    if epochs > 1 and isinstance(data, Generator | map | zip):
-        raise ValueError(
-            f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
-            "a list, a loader, or a function from the epoch to its batches"
-        )
-
-
-def _check_goes_on(data: Data, reports: Sequence[EpochReport]) -> None:
-    """Raise where the last epoch of the training to resume had another number of batches."""
-    last = len(reports) - 1
-    made, found = reports[-1].steps, _length(_batches(data, last), None)
-    if found not in (None, made):
-        raise ValueError(
-            f"epoch {last + 1} of the training to resume had {made} batches, but `data` has "
-            f"{found} for it now: resume=True goes on with the data that the training began with; "
-            "to train on other data, trainer.load the last checkpoint and fit without `resume`"
         )
 
 

@@ -128,14 +128,15 @@ def evaluate(
 ) -> dict[str, float]:
     """Metrics over batches, by name.
 
-    Predictions are the first output of the model. A last batch that is too small for the model is
-    filled up with zeros, which do not count.
+    Predictions are the first output of the model. They are compared with the first target, or with
+    the first input where the loss takes no targets, such as that of an autoencoder. A last batch
+    that is too small for the model is filled up with zeros, which do not count.
     """
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         for inputs, targets in batches:
             filled = _filled(_listed(inputs), trainer.batch_sizes[0], _share(trainer, inputs))
-            truth = np.asarray(_listed(targets)[0])
+            truth = _truth(inputs, targets)
             yield _first(trainer.predict(*filled))[: len(truth)], truth
 
     return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
@@ -154,7 +155,7 @@ def evaluate_with_loss(
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, samples
         for inputs, targets in batches:
-            truth, share = np.asarray(_listed(targets)[0]), _share(trainer, inputs)
+            truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = (
                 _filled(_listed(part), sizes, share)
                 for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
@@ -216,6 +217,11 @@ def accuracy(trainer: Predictor, batches: Iterable[Batch]) -> float:
 
 def _listed(part: Any) -> Sequence[Any]:
     return part if isinstance(part, list | tuple) else (part,)
+
+
+def _truth(inputs: Any, targets: Any) -> Array:
+    """What predictions are compared with: the first target, or the first input if there is none."""
+    return np.asarray(next(iter((*_listed(targets), *_listed(inputs)))))
 
 
 def _first(result: Any) -> Array:

@@ -27,8 +27,9 @@ def scores_classes(output: Type | None, targets: Sequence[Var], compares: bool) 
 
 
 def _has_ids(ty: Type | None, ndim: int) -> bool:
-    is_known = isinstance(ty, TensorType) and ty.ndim == ndim
-    return is_known and (ty.dtype or "").startswith(("int", "uint"))
+    if not isinstance(ty, TensorType):
+        return False
+    return ty.ndim == ndim and (ty.dtype or "").startswith(("int", "uint"))
 
 
 def counted_classes(

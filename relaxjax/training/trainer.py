@@ -12,13 +12,13 @@ import numpy as np
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
 from .class_ids import ClassIds, class_ids_of
 from .compilation_cache import use_compilation_cache
+from .data import Data
 from .door import (
     all_to_device,
     as_seed,
@@ -33,7 +33,7 @@ from .group import Arrays, Group, Initializer, Values
 from .ids import Ids, check_ids
 from .initializers import xavier_uniform
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout, optimizer_state
-from .loop import Data, fit
+from .loop import fit
 from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter

@@ -48,13 +48,14 @@ def rows() -> Trainer:
     return Trainer(mod, VirtualMachine(build(mod)))
 
 
+def squares(predictions: Any, targets: Any) -> Any:
+    return (predictions - targets) ** 2
+
+
 def test_a_sample_may_have_several_targets() -> None:
     """Those of a small last batch are filled up as its samples are."""
     whole = np.ones((4, 3), "float32"), np.full(12, 2, "float32")
     small = np.ones((3, 3), "float32"), np.full(9, 3, "float32")
-
-    def squares(predictions: Any, targets: Any) -> Any:
-        return (predictions - targets) ** 2
 
     found = evaluate_with_loss(rows(), [whole, small], [squares])
     assert found == {"eval_loss": 4, "squares": pytest.approx((12 * 4 + 9 * 9) / 21)}
@@ -120,11 +121,56 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
     assert found["eval_loss"] == pytest.approx((3 * losses[0] + 8 * losses[1]) / 11)
 
 
+def test_a_loss_of_the_outputs_alone_is_measured() -> None:
+    """Metrics compare the first output with the first input then."""
+    mod: Any = from_source(
+        """
+@R.function
+def backbone(x: R.Tensor((4, 3), "float32"), w: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        out = R.multiply(x, w)
+        R.output(out)
+    return out, x
+"""
+    )
+    mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
+    numbers = TensorType((4, 3), "float32")
+    mod = trainable(mod, from_jax(squared, 2), SGD(0.1), numbers, numbers)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    x, small = np.full((4, 3), 2, "float32"), np.ones((2, 3), "float32")
+    found = trainer.fit([(x, [])], 1, [{"x": x}, {"x": small}], QUIET, metrics=[squares])
+    weight = 0.8 / 3
+    expected = {"eval_loss": 4 * (1 - weight) ** 2, "squares": 3 * (1 - weight) ** 2}
+    assert found[0].metrics == pytest.approx(expected)
+
+
+def squared(out: Any, x: Any) -> Any:
+    return ((out - x) ** 2).mean()
+
+
 def test_evaluation_data_must_last_for_all_epochs() -> None:
     match = "`eval_data` is a generator, which is used up after one epoch: give a list, a loader"
     with pytest.raises(ValueError, match=match):
         classifier().fit(DATA, 2, (pair for pair in DATA), QUIET)
     classifier().fit(DATA, 1, (pair for pair in DATA), QUIET)
+
+
+@pytest.mark.parametrize(
+    ("eval_data", "match"),
+    [
+        ([], "there is nothing to measure on: `eval_data` has no batches"),
+        ([(np.ones((8, 4), "float32"), DATA[0][1])], "dimension 1 of `x` must be 5, found 4"),
+        ([(DATA[0][0], np.ones((8, 2), "int32"))], r"`targets` must have 1 dimensions, found 2"),
+    ],
+)
+def test_what_is_wrong_with_listed_data_is_found_before_the_training(
+    eval_data: Any, match: str
+) -> None:
+    def untouched(epoch: int) -> Any:
+        raise AssertionError
+
+    with pytest.raises((ValueError, ArgumentError), match=match):
+        classifier().fit(untouched, 1, eval_data, QUIET)
 
 
 def test_a_number_is_no_batch_to_measure_on() -> None:

@@ -1,6 +1,7 @@
 """The loop over epochs: what it trains on, what it reports, how it measures accuracy."""
 
 import sys
+from itertools import islice
 from typing import Any
 
 import chex
@@ -294,7 +295,9 @@ def test_arrays_by_name_are_no_batches() -> None:
         classifier().fit({"x": DATA[0][0], "targets": DATA[0][1]}, reporter=Told())  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("data", [(pair for pair in DATA), map(tuple, DATA)])
+@pytest.mark.parametrize(
+    "data", [(pair for pair in DATA), map(tuple, DATA), iter(DATA), islice(DATA, 2)]
+)
 def test_data_for_one_epoch_only_is_an_error_before_several(data: Any) -> None:
     match = f"`data` is a {type(data).__name__}, which is used up after one epoch: give a list"
     with pytest.raises(ValueError, match=match):
@@ -302,9 +305,27 @@ def test_data_for_one_epoch_only_is_an_error_before_several(data: Any) -> None:
     classifier().fit(data, epochs=1, reporter=Told())
 
 
+class Loader:
+    """An iterator over batches; with `begins_anew`, over the same ones in each epoch."""
+
+    def __init__(self, begins_anew: bool) -> None:
+        self.begins_anew = begins_anew
+        self.rest = iter(DATA)
+
+    def __iter__(self) -> "Loader":
+        if self.begins_anew:
+            self.rest = iter(DATA)
+        return self
+
+    def __next__(self) -> Any:
+        return next(self.rest)
+
+
 def test_a_spent_iterator_is_an_error() -> None:
+    """What is written in Python may be a loader that begins anew."""
+    classifier().fit(Loader(True), epochs=2, reporter=Told())
     with pytest.raises(ValueError, match=r"epoch 2 had no batches: give `data` as a list"):
-        classifier().fit(iter(DATA), epochs=2, reporter=Told())
+        classifier().fit(Loader(False), epochs=2, reporter=Told())
 
 
 @pytest.mark.parametrize(

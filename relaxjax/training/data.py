@@ -1,0 +1,60 @@
+"""The data that `fit` is given: something to iterate over, or a function from the epoch to that."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from types import FunctionType
+from typing import Any, TypeAlias
+
+from .progress import EpochReport
+from .staging import Batch
+
+Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
+Data: TypeAlias = Given | Callable[[int], Given]
+
+
+def batches_of(data: Data, epoch: int) -> Given:
+    """The batches of an epoch, counted from 0."""
+    found = data(epoch) if callable(data) else data
+    if isinstance(found, Mapping):
+        raise TypeError(
+            f"data is batches, but a mapping of {', '.join(f'`{name}`' for name in found)} "
+            "was given: relaxjax.datasets.batches cuts arrays into batches"
+        )
+    if not any(hasattr(found, name) for name in ("__iter__", "__getitem__")):
+        raise TypeError(
+            "data is something to iterate over, or a function from the epoch to that, but "
+            f"{f'it gave {found!r}' if callable(data) else f'{found!r} was given'}"
+        )
+    return found
+
+
+def length_of(batches: Given, default: int | None) -> int | None:
+    """How many batches there are, the default where they do not know."""
+    try:
+        return len(batches) if isinstance(batches, Sized) else default
+    except TypeError:  # as torch's DataLoader of a stream says it
+        return default
+
+
+def check_lasts(name: str, data: Data | None, epochs: int) -> None:
+    """Raise before the training where data would be there for its first epoch alone.
+
+    An iterator that is written in Python may be a loader, which begins anew in each epoch.
+    """
+    begins_anew = isinstance(getattr(type(data), "__iter__", None), FunctionType)
+    if epochs > 1 and isinstance(data, Iterator) and not begins_anew:
+        raise ValueError(
+            f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
+            "a list, a loader, or a function from the epoch to its batches"
+        )
+
+
+def check_goes_on(data: Data, reports: Sequence[EpochReport]) -> None:
+    """Raise where the last epoch of the training to resume had another number of batches."""
+    last = len(reports) - 1
+    made, found = reports[-1].steps, length_of(batches_of(data, last), None)
+    if found not in (None, made):
+        raise ValueError(
+            f"epoch {last + 1} of the training to resume had {made} batches, but `data` has "
+            f"{found} for it now: resume=True goes on with the data that the training began with; "
+            "to train on other data, trainer.load the last checkpoint and fit without `resume`"
+        )
