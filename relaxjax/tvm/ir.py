@@ -2,6 +2,7 @@
 
 from relaxjax.ir import GlobalVar as GlobalVar
 from relaxjax.ir import IRModule as IRModule
+from relaxjax.ir import Op as Op
 from relaxjax.ir.serialize import load_json as load_json
 from relaxjax.ir.serialize import save_json as save_json
 from relaxjax.ir.structural import assert_structural_equal as assert_structural_equal

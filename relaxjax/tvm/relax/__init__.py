@@ -9,13 +9,18 @@ from relaxjax.script.relax import prim_value as prim_value
 
 from . import analysis as analysis
 from . import binding_rewrite as binding_rewrite
+from . import block_builder as block_builder
 from . import dpl as dpl
+from . import expr_functor as expr_functor
 from . import optimizer as optimizer
 from . import testing as testing
 from . import training as training
 from . import transform as transform
 from . import vm as vm
+from .expr_functor import PyExprMutator as PyExprMutator
+from .expr_functor import PyExprVisitor as PyExprVisitor
 from .vm import VirtualMachine as VirtualMachine
 
-# The star brought a module of this name too, which `from . import op` would leave in its place.
+# The star brought modules of these names too, which `from . import op` would leave in their place.
+expr = import_module(".expr", __name__)
 op = import_module(".op", __name__)

@@ -1,0 +1,3 @@
+"""What builds functions, where TVM has it."""
+
+from relaxjax.ir import BlockBuilder as BlockBuilder
