@@ -9,13 +9,17 @@ import numpy as np
 
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import structural_equal
 from relaxjax.script.program_file import FileKind, read_program, read_tensors, write_program
 
 from .door import fits_shape, tensor_type, to_device
 from .group import Arrays, Group
+from .layout import LOSS_SCALE, OPTIMIZER
 from .random_state import as_key, is_key, key_numbers
+from .storage import STORED_OPTIM_STATES, STORED_PARAMS
 
 FORMAT = "relaxjax trainer 1"
+_PLACES = (STORED_PARAMS, STORED_OPTIM_STATES, LOSS_SCALE)  # where the functions have what
 _NOTES = "notes/"
 _MARKS = "marks/"
 
@@ -74,6 +78,28 @@ def load(
 def module(path: str | os.PathLike[str]) -> IRModule:
     """The module that the checkpoint was written for."""
     return read_program(path, _CHECKPOINT)[0]
+
+
+def check_optimizer(path: str | os.PathLike[str], mod: IRModule) -> None:
+    """Raise where the checkpoint was written by another optimizer, such as one of another rate.
+
+    Its states may well be of the same types. Functions that have their arrays in other places, such
+    as those of equal layers in stacks, are not compared.
+    """
+    theirs = module(path)
+    if OPTIMIZER not in theirs or any(theirs.attrs.get(x) != mod.attrs.get(x) for x in _PLACES):
+        return
+    begun, own = theirs[OPTIMIZER], mod[OPTIMIZER]
+    if structural_equal(begun, own) or [p.ty for p in begun.params] != [p.ty for p in own.params]:
+        return  # `load` tells the states of what types are wrong
+    before, now = (f.script(show_all_types=False).splitlines() for f in (begun, own))
+    lines = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
+    first = "" if lines is None else "\n  was {}\n  and is {} now".format(*map(str.strip, lines))
+    raise CheckpointError(
+        f"`{path}` was written by a training with another optimizer, such as one of another "
+        f"learning rate: resume=True goes on as it was begun; to train on with this one, "
+        f"trainer.load the checkpoint and fit without `resume`{first}"
+    )
 
 
 def notes(path: str | os.PathLike[str]) -> dict[str, str]:

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Protocol
 
 from relaxjax.ir.folder import obstacle
+from relaxjax.ir.module import IRModule
 
 from .callbacks import Direction, Monitor
-from .checkpoint import CheckpointError, notes
+from .checkpoint import CheckpointError, check_optimizer, notes
 from .counts import is_count
 from .progress import EpochReport
 
@@ -21,6 +22,8 @@ _NAME = re.compile(r"step-(\d+)\.safetensors")
 
 class Saved(Protocol):
     """What checkpoints ask of a trainer."""
+
+    mod: IRModule
 
     def save(self, path: Path, notes: Mapping[str, str] | None = None) -> None: ...
 
@@ -135,6 +138,7 @@ class Checkpoints:
         if not paths:
             return Position()
         position = _position(paths[-1])
+        check_optimizer(paths[-1], trainer.mod)
         trainer.load(paths[-1])
         return position
 

@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from relaxjax.ir.flags import check_flags
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 
 from .callbacks import Callback, Monitor
@@ -38,6 +39,8 @@ MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
 
 class Trainable(Evaluator, Checkable, Protocol):
     """What the loop asks of a trainer."""
+
+    mod: IRModule
 
     @property
     def argument_names(self) -> tuple[list[str], list[str]]: ...

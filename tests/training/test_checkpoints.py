@@ -281,6 +281,38 @@ def test_resuming_needs_checkpoints() -> None:
         fresh().fit(data, 1, reporter=QUIET, resume=True)
 
 
+RATES: dict[str, tuple[Any, Any, str]] = {
+    "a rate": (Adam(0.01), Adam(0.02), r"(?s:.*)\n  was .*0\.01.*\n  and is .*0\.02.* now$"),
+    "a schedule": (
+        from_optax(optax.sgd(optax.linear_schedule(0.1, 0.0, 10))),
+        from_optax(optax.sgd(optax.linear_schedule(0.1, 0.0, 20))),
+        r"(?s:.*)\n  was .*\n  and is .* now$",
+    ),
+    "a clip": (
+        from_optax(optax.adam(0.1)),
+        from_optax(optax.chain(optax.clip(1.0), optax.adam(0.1))),
+        r"trainer\.load the checkpoint and fit without `resume`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("begun", "other", "match"), RATES.values(), ids=RATES)
+def test_a_training_goes_on_with_the_optimizer_that_it_began_with(
+    begun: Any, other: Any, match: str, tmp_path: Path
+) -> None:
+    """Others have states of the same types. To go on with one of them is another training."""
+    run = Checkpoints(tmp_path)
+    classifier(begun).fit(data, 1, reporter=QUIET, checkpoints=run)
+    again, trainer = classifier(begun), classifier(other)
+    again.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
+    params = trainer.export_params()
+    with pytest.raises(CheckpointError, match=f"with another optimizer, such as .*{match}"):
+        trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
+    chex.assert_trees_all_equal(trainer.export_params(), params)
+    trainer.load(run.paths()[-1])
+    trainer.fit(data, 1, reporter=QUIET)
+
+
 @pytest.mark.parametrize("damage", ["cut off", "foreign", "of another model"])
 def test_a_file_that_does_not_fit_is_an_error_and_stays(damage: str, tmp_path: Path) -> None:
     run = Checkpoints(tmp_path)
