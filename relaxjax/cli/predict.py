@@ -76,7 +76,7 @@ def _input_type(trainer: Trainer) -> TensorType:
 
 
 def _measured(trainer: Trainer, x: Array, y: Array, size: int) -> dict[str, float]:
-    metrics = [] if trainer.ignored_class is None else ["accuracy"]
+    metrics = ["accuracy"] if trainer.scores_classes else []
     return evaluate_with_loss(trainer, batches(x, y, size, drop_last=False), metrics)
 
 

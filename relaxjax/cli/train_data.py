@@ -90,6 +90,8 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
     if not isinstance(count, int):
         return
     for key, ids in (("y", examples.y), ("y_test", examples.y_test)):
+        if ids is not None and ids.ndim == scores.ndim:
+            _check_shares(name, key, ids)
         if ids is None or ids.ndim != scores.ndim - 1:
             continue
         if not np.issubdtype(ids.dtype, np.integer):
@@ -103,6 +105,19 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
                 f"`{name}`: the model scores {count} classes, 0 to {count - 1}, but `{key}` holds "
                 f"{strange.min()}" + (f" to {strange.max()}" if strange.size > 1 else "")
             )
+
+
+def _check_shares(name: str, key: str, shares: Array) -> None:
+    """Raise where targets are neither one-hot nor probabilities: they may be those of a regression,
+    for which the least cross entropy is minus infinity."""
+    sums = shares.sum(1, dtype="float64")
+    if (shares < 0).any() or not np.allclose(sums, 1, atol=0.01):
+        raise InputError(
+            f"`{name}`: a loss of classes takes ids, one-hot vectors or probabilities, those in "
+            f"`{key}` are of {shares.min():.4g} to {shares.max():.4g} and add up to "
+            f"{sums.min():.4g} to {sums.max():.4g}: give another --loss, such as mse for numbers "
+            "or bce_with_logits for several labels"
+        )
 
 
 def check_rows(name: str, examples: Examples, ids: Sequence[RowIds]) -> None:

@@ -7,12 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
-from small_models import BATCH, CLASSES, FEATURES, batch, classifier, counting, trainable
+from small_models import (
+    BATCH,
+    CLASSES,
+    FEATURES,
+    Classifier,
+    batch,
+    classifier,
+    counting,
+    trainable,
+)
 
 from relaxjax.cli import main
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import MSELoss
+from relaxjax.losses import CrossEntropyLoss, MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
@@ -58,6 +67,17 @@ def test_examples_of_any_number_are_predicted_and_measured(
     words = "  ".join(f"{name} {value:.4g}" for name, value in numbers.items())
     assert said[0] == f"{BATCH + 3} examples  {words}"
     assert said[1] == f"{BATCH + 3} predictions are written to {out.resolve()}"
+
+
+def test_accuracy_is_measured_against_one_hot_targets(tmp_path: Path, capsys: Capture) -> None:
+    scores = TensorType((BATCH, CLASSES), "float32")
+    mod = trainable(Classifier, CrossEntropyLoss(), SGD(0.1), scores, scores)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.save(tmp_path / "model.safetensors")
+    x, y = batch(0)
+    np.savez(tmp_path / "data.npz", x=x, y=np.eye(CLASSES)[y])
+    assert predict(tmp_path, "data.npz") == 0
+    assert f"accuracy {np.mean(y == 0):.4g}" in capsys.readouterr().out
 
 
 def test_the_part_to_evaluate_on_is_measured(trainer: Trainer, tmp_path: Path) -> None:

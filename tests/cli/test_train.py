@@ -360,6 +360,21 @@ def test_classes_that_the_model_does_not_score(model: Path, capsys: Capture) -> 
     assert train(model, data, "--epochs", 1) == 0
 
 
+def test_numbers_are_no_shares_of_classes(model: Path, capsys: Capture) -> None:
+    """Cross entropy is the default, which numbers of a regression would take without end."""
+    data, one_hot = model.parent / "shares.npz", np.eye(10)[np.arange(16) % 10]
+    x = np.zeros((16, 64), "float32")
+    for y in (-one_hot, one_hot + 1):
+        np.savez(data, x=x, y=y)
+        assert train(model, data) == 2
+        assert "takes ids, one-hot vectors or probabilities, those in `y` are" in refused(capsys)
+    np.savez(data, x=x, y=one_hot * 0.9 + 0.01, x_test=x, y_test=2 * one_hot)
+    assert train(model, data) == 2
+    assert "`y_test` are of 0 to 2 and add up to 2 to 2: give another --loss" in refused(capsys)
+    np.savez(data, x=x, y=one_hot)
+    assert train(model, data, "--epochs", 1) == 0
+
+
 def test_rows_that_the_model_has_not(model: Path, capsys: Capture) -> None:
     model.write_text("""
 @R.function
