@@ -70,7 +70,7 @@ _read = lru_cache(maxsize=64)(from_source)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests of random programs come first: they take minutes, and else one worker ends with them."""
+    """Random programs come first: they take minutes, and else one worker is alone with them."""
     items.sort(key=lambda item: "random_programs" not in item.name)
 
 

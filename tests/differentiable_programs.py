@@ -463,7 +463,7 @@ class _Maker:
         steps = _dims(_tensor(rows))[0] if _tensor(rows).ndim else None
         carry = Var("carry", x.ty)
         xs: Expr = Tuple() if steps is None else rows
-        length = self.draw(st.integers(1, 5)) if steps is None else None
+        length = self.draw(st.integers(0, 5)) if steps is None else None
         each = TupleType() if steps is None else _tensor(rows)
         row = Var(
             "row", each if isinstance(each, TupleType) else TensorType(_dims(each)[1:], each.dtype)
@@ -488,7 +488,7 @@ class _Maker:
             goes_on = self.builder.sequence(call("sum", _bounded(asked)) < scalar(0.4, x))
         test = make_function([asked], goes_on, ret_ty=goes_on.ty)
         condition = self.builder.emit(test, "goes_on")
-        bound, checkpoint = self.draw(st.integers(1, 3)), self.draw(st.booleans())
+        bound, checkpoint = self.draw(st.integers(0, 3)), self.draw(st.booleans())
         self.keep(call("while_loop", condition, step, x, bound, checkpoint=checkpoint))
 
 

@@ -115,7 +115,7 @@ def binary(maker: Maker, step: Step) -> Sequence[Any]:
 
 
 def scan(maker: Maker, step: Step) -> Sequence[Any]:
-    """Carries two vectors and a count, reads a stack, and stacks something for each step."""
+    """Carries two vectors and a count, reads a stack if not an empty one, and stacks a vector."""
     first, second, data = (maker.pick(step, place) for place in range(3))
     turned, unroll = step.number % 2 == 1, 1 + step.number % 3 // 2
     inner = maker.body(step)
@@ -126,17 +126,19 @@ def scan(maker: Maker, step: Step) -> Sequence[Any]:
         kept = right if step.number % 5 == 0 else left
         return (at + 1, new, kept), new if step.number % 4 else x * 0.5
 
-    stack = jnp.stack([data, 0.5 * data, -data])
+    stack = jnp.stack([data, 0.5 * data, -data])[: 0 if step.number % 7 == 0 else 3]
     (_, left, right), ys = lax.scan(one, (0, first, second), stack, reverse=turned, unroll=unroll)
-    return [right, ys[step.number % 3], left][: 1 + step.number % 3] or [left]
+    one_y = ys[step.number % 3] if len(stack) else jnp.sum(ys, axis=0)
+    return [right, one_y, left][: 1 + step.number % 3]
 
 
 def counted(maker: Maker, step: Step) -> Sequence[Any]:
     inner = maker.body(step)
-    count = step.number % 4
-    return [
-        lax.fori_loop(0, count, lambda i, x: inner(x, x * times(0.3, x, i)), maker.pick(step, 0))
-    ]
+
+    def one(i: Any, x: Any) -> Any:
+        return inner(x, x * times(0.3, x, i))
+
+    return [lax.fori_loop(0, step.number % 4, one, maker.pick(step, 0))]
 
 
 def mapped(maker: Maker, step: Step) -> Sequence[Any]:
