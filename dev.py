@@ -107,8 +107,9 @@ def wheel(options: list[str]) -> int:
         python = create(work / "venv")
         install(python, f"relaxjax[pretty] @ {build(work).as_uri()}", *group("test"))
         away = work / "away"
+        left = shutil.ignore_patterns("__pycache__", "checkout")  # what tests a checkout
         for name in ("tests", "examples"):
-            shutil.copytree(ROOT / name, away / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, away / name, ignore=left)
         shutil.copy(ROOT / "pyproject.toml", away)
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"

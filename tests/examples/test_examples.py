@@ -24,10 +24,6 @@ SETTINGS: dict[str, tuple[list[str], tuple[str, float, float]]] = {
     "write_a_pass": ([], DIFFERENCE),
 }
 
-pytestmark = pytest.mark.skipif(
-    not EXAMPLES.is_dir(), reason="there is no checkout around these tests"
-)
-
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_an_example_does_what_it_is_for(name: str) -> None:

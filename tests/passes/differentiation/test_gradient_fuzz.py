@@ -30,7 +30,7 @@ from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 
-PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "700"))
+PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "420"))
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

@@ -12,15 +12,12 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
 PROGRAM = re.compile(
     r"^```python\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
 )
 BETWEEN = "--- the next block ---"
-
-if not PAGES:
-    pytest.skip("there is no checkout around these tests", allow_module_level=True)
 
 
 def printed(blocks: Sequence[str], folder: Path) -> list[str]:
