@@ -22,6 +22,13 @@ class Attrs(Mapping[str, Any]):
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
 
+    def __getattr__(self, name: str) -> Any:
+        """The attribute `name`, so that `call.attrs.axis` is `call.attrs["axis"]`."""
+        if name[0] == "_" or name not in self._items:
+            known = ", ".join(self) if name[0] != "_" else ""
+            raise AttributeError(f"there is no attribute `{name}`; there are: {known or 'none'}")
+        return self._items[name]
+
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
 

@@ -67,6 +67,9 @@ class TensorType(Type):
         *,
         span: Span | None = None,
     ) -> None:
+        third: object = ndim
+        if isinstance(third, str):  # with TVM, it is the device
+            raise TypeError(f"`ndim` is a number, found {ndim!r}: a device is `vdevice={ndim!r}`")
         shape = _tensor_shape(shape)
         if isinstance(shape, tuple):
             if ndim not in (-1, len(shape)):

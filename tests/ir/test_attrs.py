@@ -1,5 +1,6 @@
 """Attributes: frozen, hashable, and strict about the kinds of numbers."""
 
+import copy
 import math
 import pickle
 from typing import Any
@@ -66,4 +67,14 @@ def test_attributes_are_a_mapping_that_cannot_be_assigned_to() -> None:
     assert len(attrs) == 2
     assert repr(attrs) == "Attrs({'a': 1, 'b': 2})"
     with pytest.raises(TypeError, match="does not support item assignment"):
-        attrs["a"] = 2  # type: ignore[index]  # what is tested
+        attrs["a"] = 2
+
+
+def test_attributes_by_their_names() -> None:
+    attrs = Attrs({"axis": [1], "keepdims": False})
+    assert attrs.axis == (1,)
+    assert copy.deepcopy(attrs) == pickle.loads(pickle.dumps(attrs)) == attrs
+    with pytest.raises(AttributeError, match="no attribute `axes`; there are: axis, keepdims"):
+        _ = attrs.axes
+    with pytest.raises(AttributeError, match="no attribute `axis`; there are: none"):
+        _ = Attrs().axis

@@ -120,3 +120,8 @@ def test_a_wrong_dtype_is_an_error() -> None:
         TensorType((2,), "flaot32")
     with pytest.raises(TypeError, match="there is no dtype `M8` for tensors"):
         TensorType((2,), "M8")
+
+
+def test_a_device_in_the_place_of_the_rank() -> None:
+    with pytest.raises(TypeError, match=r"`ndim` is a number, found 'llvm': a device is `vdevice="):
+        TensorType((2, 3), "float32", "llvm")  # type: ignore[arg-type]  # what the test is about

@@ -160,7 +160,7 @@ def test_targets() -> None:
     vm = relax.VirtualMachine(relax.build(COUNTING, tvm.target.Target("llvm")))
     assert vm["backbone"](*map(np.ones, [(1, 2), (2,), ()]))
     with pytest.raises(TypeError, match=r"takes the name of a target, found \{\}: write `Target"):
-        tvm.target.Target({})  # type: ignore[arg-type]  # what the test is about
+        tvm.target.Target({})
 
 
 def test_gradients_are_not_registered() -> None:

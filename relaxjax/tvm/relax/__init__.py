@@ -3,6 +3,9 @@
 from importlib import import_module
 
 from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names and their old ones
+from relaxjax.ir.function import Binding as Binding
+from relaxjax.ir.global_info import DummyGlobalInfo as DummyGlobalInfo
+from relaxjax.ir.global_info import VDevice as VDevice
 from relaxjax.lowering import build as build
 from relaxjax.passes import DataflowBlockRewrite as DataflowBlockRewrite
 from relaxjax.script.relax import prim_value as prim_value
@@ -13,12 +16,15 @@ from . import block_builder as block_builder
 from . import dpl as dpl
 from . import expr_functor as expr_functor
 from . import optimizer as optimizer
+from . import pipeline as pipeline
 from . import testing as testing
 from . import training as training
 from . import transform as transform
+from . import utils as utils
 from . import vm as vm
 from .expr_functor import PyExprMutator as PyExprMutator
 from .expr_functor import PyExprVisitor as PyExprVisitor
+from .pipeline import get_pipeline as get_pipeline
 from .vm import VirtualMachine as VirtualMachine
 
 # The star brought modules of these names too, which `from . import op` would leave in their place.
