@@ -98,7 +98,9 @@ class _Normalizer:
         ret_ty = make_function(function.params, body).ret_ty if untyped else function.ret_ty
         return replace(function, body=body, ret_ty=ret_ty)
 
-    def sequence(self, seq: SeqExpr) -> SeqExpr:
+    def sequence(self, body: Expr) -> SeqExpr:
+        """A body or a branch; an expression alone becomes a sequence."""
+        seq = body if isinstance(body, SeqExpr) else SeqExpr((), body)
         with self.builder.scope(self.names):
             for block in seq.blocks:
                 self.block(block)

@@ -90,9 +90,6 @@ class Function(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", tuple(self.params))
-        body: Expr = self.body
-        if not isinstance(body, SeqExpr):  # an expression alone, which Normalize takes apart
-            object.__setattr__(self, "body", SeqExpr((), body))
         object.__setattr__(self, "attrs", as_attrs(self.attrs))
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))

@@ -159,8 +159,33 @@ def test_names_by_a_star() -> None:
 def test_targets() -> None:
     vm = relax.VirtualMachine(relax.build(COUNTING, tvm.target.Target("llvm")))
     assert vm["backbone"](*map(np.ones, [(1, 2), (2,), ()]))
+    with tvm.target.Target({"kind": "llvm", "mcpu": "generic"}) as target:
+        assert tvm.target.Target("llvm") == target
     with pytest.raises(TypeError, match=r"takes the name of a target, found \{\}: write `Target"):
         tvm.target.Target({})
+
+
+def test_pipelines() -> None:
+    changed = relax.get_pipeline("zero")(built())
+    assert relax.analysis.well_formed(changed)
+    with pytest.raises(ValueError, match="there is no pipeline `fast`; there are: zero, default"):
+        relax.get_pipeline("fast")
+
+
+def test_copies_with_variables_of_their_own() -> None:
+    function = built()["main"]
+    copied = relax.utils.copy_with_new_vars(function)
+    tvm.ir.assert_structural_equal(function, copied)
+    assert not set(relax.analysis.all_vars(function)) & set(relax.analysis.all_vars(copied))
+
+
+def test_a_function_of_an_expression_alone() -> None:
+    x = relax.Var("x", relax.TensorType((2,), "float32"))
+    alone: Any = relax.op.exp(x)
+    function = relax.Function((x,), alone, relax.TensorType((2,), "float32"))
+    normal = relax.transform.Normalize()(tvm.IRModule.from_expr(function))["main"]
+    assert [str(binding.value) for binding in normal.body.bindings()] == ["R.exp(x)"]
+    assert relax.analysis.well_formed(normal)
 
 
 def test_gradients_are_not_registered() -> None:
