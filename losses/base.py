@@ -31,8 +31,9 @@ class Loss:
                 ...
                 return self.reduce(losses)
 
-    One that `compares_classes` takes ids or shares of classes for its first target, so that a
-    training measures accuracy where nothing is said.
+    One that `compares_classes` takes ids or shares of classes for its first target, and its "mean"
+    is that over the targets which are not ignored. A training measures accuracy then where nothing
+    is said, and refuses batches of which no target counts.
     """
 
     compares_classes: ClassVar[bool] = False

@@ -13,11 +13,12 @@ CLASS_IDS = "class_ids"
 
 
 def class_ids(function: Function) -> list[list[Any]]:
-    """Name, number of classes and ignored id of each parameter that picks classes out of scores.
+    """What is known of each parameter that picks classes out of scores.
 
-    Those are in it whose classes can be counted before a call.
+    That is its name, the number of classes, the ignored id, and whether a mean is taken over those
+    that are not ignored. Those are in it whose classes can be counted before a call.
     """
-    found: dict[tuple[str, int, int], None] = {}
+    found: dict[tuple[str, int, int], bool] = {}
     for expr in post_order(function):
         if not isinstance(expr, Call) or not isinstance(expr.op, Op):
             continue
@@ -29,8 +30,9 @@ def class_ids(function: Function) -> list[list[Any]]:
             continue
         count = scores.dims[class_axis(scores)]
         if isinstance(count, int):
-            found[ids.name, count, int(expr.attrs["ignore_index"])] = None
-    return [list(one) for one in found]
+            one = ids.name, count, int(expr.attrs["ignore_index"])
+            found[one] = found.get(one, False) or expr.attrs["reduction"] == "mean"
+    return [[*one, has_mean] for one, has_mean in found.items()]
 
 
 def named_by_fact(expr: Call, op: Op, fact: str) -> Any:

@@ -45,7 +45,6 @@ BACKBONE_LOSS = "backbone_loss"
 OPTIMIZER = "optimizer"
 OPTIM_STATE_NAMES = "optim_state_names"  # the attribute by which a checkpoint knows its optimizer
 COMPARES_CLASSES = "compares_classes"  # the attribute by which a trainer measures accuracy
-_FACTS = {CLASS_IDS: class_ids, ROW_IDS: row_ids}
 _ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
 
@@ -123,10 +122,12 @@ def SetupTrainer(
     array, the row, or -1, and the order of the axes of each, and `stored_optim_states` all but the
     name of each state of the optimizer. A Trainer has all of them as the backbone does. Where
     targets are class ids, `class_ids` lists the name, the number of classes and the id to ignore of
-    each, and where inputs pick rows by `R.take`, `row_ids` their names and the numbers of rows; a
-    Trainer refuses others. `compares_classes` says that a loss of ours does so, by which a Trainer
-    measures accuracy unless it is told. For an optimizer of optax, `optim_state_names` lists what
-    its states are, by which a Trainer refuses checkpoints of another.
+    each, and whether the loss is a mean over the others, of which there must be one; where inputs
+    pick rows by `R.take`, `row_ids` lists their names and the numbers of rows: a Trainer refuses
+    what they must not be. `compares_classes` says that the targets are of classes, by which a
+    Trainer measures accuracy unless it is told. For an optimizer of optax,
+    `optim_state_names` lists what its states are, by which a Trainer refuses checkpoints of
+    another.
 
     Before:
 
@@ -210,12 +211,12 @@ def SetupTrainer(
     mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
     outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
-    facts: dict[str, Any] = {name: find(mod[BACKBONE_LOSS]) for name, find in _FACTS.items()}
+    facts = _facts(mod[BACKBONE_LOSS], loss)
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     _check_trains(mod[BACKBONE_LOSS], params)
     update = _update(optimizer, params, loss_scale, master_weights)
-    facts |= {OPTIM_STATE_NAMES: update.names, COMPARES_CLASSES: _compares_classes(loss)}
+    facts[OPTIM_STATE_NAMES] = update.names
     is_elementwise = getattr(optimizer, "is_elementwise", False)
     is_by_number = is_elementwise and are_by_param(update.state, params)
     option = False if roll_blocks == "auto" and not is_elementwise else roll_blocks
@@ -256,9 +257,12 @@ def _check_kinds(loss: Any, optimizer: Any) -> None:
         )
 
 
-def _compares_classes(loss: Any) -> bool:
-    """Whether a loss says that its first target is of classes; it need not say anything."""
-    return bool(getattr(loss, COMPARES_CLASSES, False))
+def _facts(function: Function, loss: Any) -> dict[str, Any]:
+    """What a trainer is to know of the arguments of the model and its loss, by attributes."""
+    ids, compares = class_ids(function), bool(getattr(loss, COMPARES_CLASSES, False))
+    if compares and loss.reduction == "mean":
+        ids = [[*one[:-1], True] for one in ids]
+    return {CLASS_IDS: ids, ROW_IDS: row_ids(function), COMPARES_CLASSES: compares}
 
 
 def _check_trains(function: Function, params: Sequence[Var]) -> None:

@@ -8,18 +8,22 @@ import numpy as np
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 
-from .ids import are_below, span
+from .ids import are_below, is_on_host, span
 
 CLASS_IDS = "class_ids"  # the attribute that says which targets are ids, of how many classes
 
 
 class ClassIds(NamedTuple):
-    """The ids in one target: 0 to `classes` - 1, and `ignored` ones, which count for nothing."""
+    """The ids in one target: 0 to `classes` - 1, and `ignored` ones, which count for nothing.
+
+    With `has_mean`, the loss is a mean over those that count.
+    """
 
     place: int
     name: str
     classes: int
     ignored: int
+    has_mean: bool = False
 
     def check(self, array: Any) -> None:
         """Raise where an id is no class: the loss would take the nearest, its gradient none."""
@@ -33,21 +37,46 @@ class ClassIds(NamedTuple):
                 f"{self.ignored} for what is to be ignored"
             )
 
+    def check_counted(self, batches: Any) -> None:
+        """Raise where none counts in one of several batches: the mean over none is NaN, and so
+        would be all that it trains."""
+        rows = batches.reshape(len(batches), -1)
+        if (rows[:, 0] == self.ignored).any() and (rows == self.ignored).all(1).any():
+            raise ValueError(self._none_counts)
+
     def note(self, array: Any) -> str | None:
         """What to say of ids of which none counts, once something was found not to be finite."""
         if (np.asarray(array) != self.ignored).any():
             return None
+        return self._none_counts
+
+    @property
+    def _none_counts(self) -> str:
         return (
             f"all of `{self.name}` is {self.ignored}, which counts for nothing, and the mean over "
             "none is NaN: leave out such batches"
         )
 
 
+def check_counted(
+    ids: Sequence[ClassIds], targets: Sequence[Any], are_stacked: bool, count: int | None = None
+) -> None:
+    """Look at a batch to train on, or at the first so many of stacked ones.
+
+    What is on another device stays there.
+    """
+    for one in ids:
+        array = targets[one.place]
+        if one.has_mean and is_on_host(array) and array.size:
+            held = np.asarray(array)
+            one.check_counted(held[:count] if are_stacked else held[None])
+
+
 def class_ids_of(mod: IRModule, targets: Sequence[Var]) -> tuple[ClassIds, ...]:
     """The targets that hold ids, of a module made by SetupTrainer."""
     names = [target.name for target in targets]
     return tuple(
-        ClassIds(names.index(name), name, classes, ignored)
-        for name, classes, ignored in mod.attrs.get(CLASS_IDS, ())
+        ClassIds(names.index(name), name, classes, ignored, *has_mean)  # which old files lack
+        for name, classes, ignored, *has_mean in mod.attrs.get(CLASS_IDS, ())
         if name in names
     )

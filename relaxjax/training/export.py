@@ -66,12 +66,14 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
     }
 
 
-def _ids(mod: IRModule, layout: Layout) -> dict[str, list[tuple[int, int | None]]]:
-    """How many ids there are, and which is ignored, of arguments that hold ids, by their names."""
+def _ids(mod: IRModule, layout: Layout) -> dict[str, list[tuple[int, int | None, bool]]]:
+    """How many ids there are, which is ignored, and whether one must not be, by the arguments."""
     given = (*layout.inputs, *layout.targets)
-    found: dict[str, list[tuple[int, int | None]]] = {}
+    found: dict[str, list[tuple[int, int | None, bool]]] = {}
     for classes in class_ids_of(mod, layout.targets):
-        found.setdefault(classes.name, []).append((classes.classes, classes.ignored))
+        found.setdefault(classes.name, []).append(
+            (classes.classes, classes.ignored, classes.has_mean)
+        )
     for rows in row_ids_of(mod, given):
-        found.setdefault(rows.name, []).append((rows.rows, None))
+        found.setdefault(rows.name, []).append((rows.rows, None, False))
     return found

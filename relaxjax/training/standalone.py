@@ -94,8 +94,8 @@ class Model:
             for name, value in zip(names, values, strict=True)
         ]
         for name, array in zip(names, given, strict=True):
-            for count, ignored in self.facts["ids"].get(name, ()):
-                _check_ids(name, array, count, ignored)
+            for facts in self.facts["ids"].get(name, ()):
+                _check_ids(name, array, *facts)
         return given
 
     def _on_device(self, name: str, array: np.ndarray[Any, Any]) -> jax.Array:
@@ -163,11 +163,14 @@ def _admitted(name: str, value: Any, wanted: Any) -> Any:
     )
 
 
-def _check_ids(name: str, array: Any, count: int, ignored: int | None) -> None:
-    """Raise where an id is none of 0 to `count` - 1: the model would take the nearest."""
+def _check_ids(name: str, array: Any, count: int, ignored: int | None, has_mean: bool) -> None:
+    """Raise where an id is none of 0 to `count` - 1: the model would take the nearest; and where a
+    mean would be taken over none, because all are ignored."""
     if isinstance(array, jax.Array) and {d.platform for d in array.devices()} != {"cpu"}:
         return  # to look at it, it would have to be fetched from the device
     ids = np.asarray(array)
+    if has_mean and (ids == ignored).all():
+        raise ValueError(f"all of `{name}` is {ignored}, which counts for nothing: leave it out")
     strange = ids[((ids < 0) | (ids >= count)) & (ids != (0 if ignored is None else ignored))]
     if strange.size:
         held = " to ".join(map(str, sorted({int(strange.min()), int(strange.max())})))

@@ -16,7 +16,7 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
-from .class_ids import ClassIds, class_ids_of
+from .class_ids import check_counted, class_ids_of
 from .compilation_cache import use_compilation_cache
 from .data import Data
 from .door import (
@@ -76,10 +76,8 @@ class Trainer:
         self.layout = Layout.of(train_mod)
         inputs, targets = self.layout.inputs, self.layout.targets
         self._input_ids = row_ids_of(train_mod, inputs)
-        self._target_ids: tuple[Ids, ...] = (
-            *class_ids_of(train_mod, targets),
-            *row_ids_of(train_mod, targets),
-        )
+        self._class_ids = class_ids_of(train_mod, targets)
+        self._target_ids: tuple[Ids, ...] = (*self._class_ids, *row_ids_of(train_mod, targets))
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
         self.device = placement(vm.device if device is None else device)
@@ -156,8 +154,7 @@ class Trainer:
     @property
     def ignored_class(self) -> int | None:
         """The class id that the loss ignores in its first target; None where there is none."""
-        ids = (one for one in self._target_ids if isinstance(one, ClassIds) and one.place == 0)
-        return next((one.ignored for one in ids), None)
+        return next((one.ignored for one in self._class_ids if one.place == 0), None)
 
     @property
     def argument_names(self) -> tuple[list[str], list[str]]:
@@ -183,6 +180,7 @@ class Trainer:
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
+            check_counted(self._class_ids, batch[1], False)
             loss, self._state = self._step(self._state, *batch)
         return loss
 
@@ -195,6 +193,7 @@ class Trainer:
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets, count)
+            check_counted(self._class_ids, batch[1], True, count)
             steps = _steps(batch, count)
             losses, self._state = self._step.many(self._state, steps, *batch)
         return losses
@@ -209,6 +208,7 @@ class Trainer:
         with self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch, count)
+            check_counted(self._class_ids, given[1], count is not None, count)
             losses, flags, self._state = self._step.checked(self._state, sound, count, *given)
         return losses, flags
 
@@ -224,8 +224,7 @@ class Trainer:
             scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
             fault = blame(self.mod, [*given, *state.params, *state.states, *wanted, *scale])
         if fault is not None:
-            classes = (one for one in self._target_ids if isinstance(one, ClassIds))
-            notes = (one.note(wanted[one.place]) for one in classes)
+            notes = (one.note(wanted[one.place]) for one in self._class_ids)
             raise NumericsError("\n".join([fault, *filter(None, notes)]))
 
     def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array | None, Any]:
@@ -269,6 +268,7 @@ class Trainer:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
             inputs, targets = self._admitted(*batch, count)
+            check_counted(self._class_ids, targets, count is not None, count)
             placed = all_to_device((*inputs, *targets), self.device)
             return placed[: len(inputs)], placed[len(inputs) :]
 

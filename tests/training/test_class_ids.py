@@ -6,8 +6,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from small_models import CLASSES, batch, classifier
+from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainable
 
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD
 from relaxjax.training import Trainer
 
 X, LABELS = batch(0)
@@ -50,6 +54,44 @@ def test_all_that_are_found_lie_between_two(trainer: Trainer) -> None:
 def test_an_ignored_id_is_no_error(trainer: Trainer) -> None:
     trainer.xavier_uniform_init_params()
     assert np.isfinite(trainer.update(X, with_first(-100)))
+
+
+TRAINING = {name: way for name, way in WAYS.items() if name != "evaluate"}
+
+
+@pytest.mark.parametrize("way", TRAINING.values(), ids=TRAINING)
+def test_a_batch_to_train_on_has_a_target_that_counts(
+    trainer: Trainer, way: Callable[..., Any]
+) -> None:
+    with pytest.raises(ValueError, match="all of `targets` is -100, which counts for nothing, and"):
+        way(trainer, np.full_like(LABELS, -100))
+
+
+def test_each_of_several_batches_has_a_target_that_counts(trainer: Trainer) -> None:
+    none = np.full_like(LABELS, -100)
+    trainer.update_many(np.stack([X] * 3), np.stack([LABELS, with_first(-100), none]), 2)
+    with pytest.raises(ValueError, match="the mean over none is NaN: leave out such batches"):
+        trainer.update_many(np.stack([X] * 3), np.stack([LABELS, with_first(-100), none]), 3)
+    loss: Any = trainer.evaluate(X, none)[0]
+    assert np.isnan(loss)
+
+
+@pytest.mark.parametrize(
+    ("loss", "is_mean"),
+    [
+        (CrossEntropyLoss("mean", ignore_index=1, label_smoothing=0.1), True),
+        (CrossEntropyLoss("sum", ignore_index=1), False),
+    ],
+)
+def test_only_a_mean_needs_a_target_that_counts(loss: Any, is_mean: bool) -> None:
+    types = TensorType((BATCH, CLASSES), "float32"), TensorType((BATCH,), "int32")
+    mod = trainable(Classifier, loss, SGD(0.1), *types)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    if is_mean:
+        with pytest.raises(ValueError, match="all of `targets` is 1, which counts for nothing"):
+            trainer.update(X, np.full_like(LABELS, 1))
+    else:
+        assert trainer.update(X, np.full_like(LABELS, 1)) == 0
 
 
 def test_only_the_steps_that_are_made_are_looked_at(trainer: Trainer) -> None:

@@ -166,6 +166,7 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         ValueError,
         "`targets` holds -99 to 3: give ids .* or -100 for what",
     ),
+    ([IDS, MORE], CLASSES * 0 - 100, ValueError, "all of `targets` is -100, which counts for no"),
 ]
 
 

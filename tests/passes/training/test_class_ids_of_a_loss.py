@@ -21,7 +21,7 @@ IMAGE = TensorType((2, 5, 8, 8), "float32"), TensorType((2, 8, 8), "uint8")
 @pytest.mark.parametrize("loss", [CrossEntropyLoss(), CrossEntropyLoss(label_smoothing=0.1)])
 def test_a_trainable_module_says_so(loss: Any) -> None:
     mod = trainable(Classifier, loss, SGD(0.1), SCORES, IDS)
-    assert mod.attrs["class_ids"] == (("targets", CLASSES, -100),)
+    assert mod.attrs["class_ids"] == (("targets", CLASSES, -100, True),)
 
 
 def weighted_sum(scores: Any) -> Any:
@@ -29,11 +29,11 @@ def weighted_sum(scores: Any) -> Any:
 
 
 CASES: dict[str, tuple[Any, list[Any]]] = {
-    "weights": (NLLLoss(ignore_index=1)(SCORES, IDS, WEIGHTS), [["targets", CLASSES, 1]]),
-    "pixels": (NLLLoss(reduction="sum")(*IMAGE), [["targets", 5, -100]]),
+    "weights": (NLLLoss(ignore_index=1)(SCORES, IDS, WEIGHTS), [["targets", CLASSES, 1, True]]),
+    "pixels": (NLLLoss(reduction="sum")(*IMAGE), [["targets", 5, -100, False]]),
     "one sample": (
         CrossEntropyLoss()(WEIGHTS, TensorType((), "int32")),
-        [["targets", CLASSES, -100]],
+        [["targets", CLASSES, -100, True]],
     ),
     "one-hot": (CrossEntropyLoss(ignore_index=2)(SCORES, TensorType(SCORES.dims, "int32")), []),
     "a call without arguments": (from_jax(weighted_sum)(SCORES), []),
