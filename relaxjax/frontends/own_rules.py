@@ -25,7 +25,7 @@ from relaxjax.ops.lax import (
 )
 
 from .moving import Flags, MovingOperands
-from .rule_programs import RulePrograms, rule_programs
+from .rule_programs import RulePrograms, name_of, rule_programs
 
 # Derivatives of a function, by the attribute that names each.
 Rules: TypeAlias = dict[str, Function]
@@ -92,7 +92,7 @@ class OwnRules:
         """What an array is here that the rule of an equation uses without having been given it."""
         expr = found(value)
         if expr is None:
-            name = _name(standing_for(eqn))
+            name = name_of(standing_for(eqn))
             raise UnsupportedPrimitiveError(
                 f"the rule of `{name}` uses an array of the function around it, of type "
                 f"{value.aval.str_short()}: hand it to `{name}` as an argument"
@@ -115,7 +115,7 @@ class OwnRules:
         return None
 
     def _added(self, eqn: Any, function: Function, programs: RulePrograms) -> str:
-        name = self._entered(_name(programs.value), function)
+        name = self._entered(name_of(programs.value), function)
         rules = self._rules(eqn, name, function, programs)
         self._found[name] = function, rules
         for attr, rule in rules.items():
@@ -226,9 +226,3 @@ def _place(eqn: Any) -> str:
     program = params["jaxprs"].matvec if "jaxprs" in params else standing_for(eqn)
     place: str = program.jaxpr.debug_info.func_src_info
     return place
-
-
-def _name(program: Any) -> str:
-    """What a function was called in JAX, as far as a script can write it."""
-    name: str = program.jaxpr.debug_info.func_name
-    return name if name.isidentifier() else "function"

@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from relaxjax.ops.lax import has_own_tangent, standing_for
+from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, standing_for
 
 from .moving import Flags, can_vary
 
@@ -122,6 +122,7 @@ def _pullback(
     places = [place for place in range(closed_over, len(operands)) if moving[place]]
     function, varied = _of_smooth(eqn, operands, places)
     results, pull = jax.vjp(function, *varied)
+    _check_mapped(eqn, results)
     adjoints = iter(pull(list(map(_cotangent, cotangents, results))))
     fixed = map(jnp.zeros_like, filter(can_vary, values[:ignored]))
     return *fixed, *(
@@ -137,7 +138,26 @@ def _tangent(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[An
     operands, tangents = values[ignored:count], values[count:]
     function, varied = _of_smooth(eqn, operands, range(closed_over, len(operands)))
     results, moved = jax.jvp(function, varied, tangents[len(tangents) - len(varied) :])
+    _check_mapped(eqn, results)
     return *results, *map(_plain, moved, results)
+
+
+def name_of(program: Any) -> str:
+    """What a function was called in JAX, as far as a script can write it."""
+    name: str = program.jaxpr.debug_info.func_name
+    return name if name.isidentifier() else "function"
+
+
+def _check_mapped(eqn: Any, results: Sequence[Any]) -> None:
+    """Refuse a rule that gives other results than its function: `jax.vmap` has mapped it alone."""
+    for var, result in zip(eqn.outvars, results, strict=True):
+        if var.aval.shape != result.shape:
+            raise UnsupportedPrimitiveError(
+                f"the rule of `{name_of(standing_for(eqn))}` uses an argument that jax.vmap maps, "
+                f"and the function itself does not: it gives {var.aval.str_short()}, and by the rule "
+                f"{jax.typeof(result).str_short()}; let the function use that argument too, as in "
+                "`result + 0 * argument`"
+            )
 
 
 def _of_smooth(

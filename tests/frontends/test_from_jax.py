@@ -408,6 +408,26 @@ def test_a_rule_in_a_loop_cannot_use_what_is_computed_before_it() -> None:
         from_jax(looped, X, X)
 
 
+def test_a_rule_cannot_be_mapped_without_its_function() -> None:
+    @jax.custom_jvp
+    def rounded(x: jax.Array, steepness: jax.Array) -> jax.Array:
+        return jnp.round(x)
+
+    @rounded.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        return rounded(*primals), tangents[0] * primals[1]
+
+    def loss(x: jax.Array, steepness: jax.Array) -> jax.Array:
+        return jnp.sum(jax.vmap(rounded, in_axes=(None, 0))(x, steepness))
+
+    message = (
+        r"the rule of `rounded` uses an argument that jax.vmap maps, and the function itself does "
+        r"not: it gives float32\[2\], and by the rule float32\[3,2\]; let the function use that"
+    )
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.grad(loss)(jnp.ones(2), jnp.ones((3, 2)))
+
+
 def test_an_inner_function_cannot_use_what_only_a_loop_around_it_knows() -> None:
     """JAX counts it among the constants of the inner one."""
 
