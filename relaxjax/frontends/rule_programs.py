@@ -154,7 +154,7 @@ def _check_mapped(eqn: Any, results: Sequence[Any]) -> None:
         if var.aval.shape != result.shape:
             raise UnsupportedPrimitiveError(
                 f"the rule of `{name_of(standing_for(eqn))}` uses an argument that jax.vmap maps, "
-                f"and the function itself does not: it gives {var.aval.str_short()}, and by the rule "
+                f"and the function itself does not: it gives {var.aval.str_short()}, by the rule "
                 f"{jax.typeof(result).str_short()}; let the function use that argument too, as in "
                 "`result + 0 * argument`"
             )

@@ -422,7 +422,7 @@ def test_a_rule_cannot_be_mapped_without_its_function() -> None:
 
     message = (
         r"the rule of `rounded` uses an argument that jax.vmap maps, and the function itself does "
-        r"not: it gives float32\[2\], and by the rule float32\[3,2\]; let the function use that"
+        r"not: it gives float32\[2\], by the rule float32\[3,2\]; let the function use that"
     )
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         relaxjax.grad(loss)(jnp.ones(2), jnp.ones((3, 2)))
