@@ -289,6 +289,11 @@ def _has_own_step(callback: Callback) -> bool:
 
 
 def _check_epochs(epochs: Any) -> None:
+    if np.ndim(epochs):
+        raise TypeError(
+            "`epochs` must be an integer, but it is an array: `data` is batches of inputs and "
+            "targets together, which relaxjax.datasets.batches(inputs, targets, 32) cuts"
+        )
     if isinstance(epochs, bool) or not hasattr(epochs, "__index__"):
         raise TypeError(f"`epochs` must be an integer, but it is {epochs!r}")
     if not is_count(epochs, 0):

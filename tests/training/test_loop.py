@@ -352,6 +352,11 @@ def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None
         (1.5, TypeError, r"`epochs` must be an integer, but it is 1\.5"),
         (True, TypeError, "`epochs` must be an integer, but it is True"),
         (-1, ValueError, "`epochs` must be at least 0, but it is -1"),
+        (
+            DATA[0][1],
+            TypeError,
+            r"`epochs` must be an integer, but it is an array: `data` is batches",
+        ),
     ],
 )
 def test_numbers_of_epochs_that_make_no_sense(epochs: Any, error: Any, match: str) -> None:
