@@ -16,6 +16,8 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 from relaxjax.passes.base import pass_factory
 
+from .written_outputs import with_written_outputs
+
 
 @pass_factory(opt_level=0)
 def AppendLoss(
@@ -58,6 +60,7 @@ def AppendLoss(
     new_name = new_func_name or f"{name}_loss"
     backbone, _ = renew(mod[name])
     loss, _ = renew(loss_function)
+    backbone = with_written_outputs(backbone, next(iter(loss.params), None))
     appended = _append(backbone, loss, num_backbone_outputs)
     attrs = Attrs(backbone.attrs, global_symbol=new_name)
     public = make_function(appended.params, appended.body, pure=appended.pure, attrs=attrs)

@@ -39,6 +39,7 @@ from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_pa
 from .stored_kernels import with_stored_kernels
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
+from .written_outputs import outputs_written
 
 BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
@@ -207,7 +208,7 @@ def SetupTrainer(
     _check_kinds(loss, optimizer)
     check_loss_scale(loss_scale)
     check_roll_option(roll_blocks)
-    counts = _counts(mod)
+    mod, counts = _counted(mod, loss_args)
     mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
     outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
@@ -336,6 +337,12 @@ class _Counts:
     inputs: int
     params: int
     states: int
+
+
+def _counted(mod: IRModule, loss_args: Sequence[Type | Var]) -> tuple[IRModule, _Counts]:
+    """The module with the outputs of its backbone written out, and what can be counted then."""
+    mod = outputs_written(mod, BACKBONE, next(iter(loss_args), None))
+    return mod, _counts(mod)
 
 
 def _counts(mod: IRModule) -> _Counts:
