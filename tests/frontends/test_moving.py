@@ -179,3 +179,17 @@ def test_a_linear_call_has_its_own_transpose() -> None:
 def test_a_linear_call_is_not_differentiated_by_what_it_is_linear_with() -> None:
     with pytest.raises(ValueError, match=r"no gradient is known for:\n.*relax.grad.closed_over"):
         relaxjax.grad(lambda w: jnp.sum(_twice(w, w)))(W)
+
+
+def test_marks_inside_of_a_primitive_from_outside_are_no_part_of_it() -> None:
+    """They refuse to be mapped, as Equinox has them: what stands for the primitive may be."""
+    mark = core.Primitive("mark")
+    mark.def_impl(lambda x: x)
+    mark.def_abstract_eval(lambda x: x)
+    thrice = _primitive("marked", lambda x, by: 3 * mark.bind(jnp.sin(x)), lambda g, by: g * 3)
+
+    def loss(w: jax.Array) -> jax.Array:
+        return jnp.sum(thrice(w) ** 2)
+
+    _, gradients = jax.vmap(relaxjax.value_and_grad(loss))(ROWS)
+    chex.assert_trees_all_close(gradients, 18 * jnp.sin(ROWS), rtol=1e-5)

@@ -49,6 +49,7 @@ RAGGED = lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), [0], [0])
                 }
             ),
         ),
+        (range(2), (0, 1)),
         (lax.sub_p, Attrs(Primitive="sub")),
         (np.dtype("float16"), Attrs(dtype="float16")),
         (jnp.bfloat16, Attrs(dtype="bfloat16")),

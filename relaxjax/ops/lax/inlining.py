@@ -93,10 +93,11 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
     avals = [var.aval for var in eqn.invars]
     if is_from_outside(eqn):
         try:
-            return jax.make_jaxpr(partial(eqn.primitive.impl, **eqn.params))(*avals)
+            program = jax.make_jaxpr(partial(eqn.primitive.impl, **eqn.params))(*avals)
         except jax.errors.ConcretizationTypeError as error:
             (first, *_) = str(error).splitlines()
             raise without_form(eqn, f"a library runs it by itself ({first})") from None
+        return _without_marks(program)
     if eqn.primitive.name == _HI_PRIMITIVE:
         primitive = eqn.params["_prim"]
         return jax.make_jaxpr(
@@ -108,6 +109,39 @@ def standing_for(eqn: Any) -> core.ClosedJaxpr:
         return solve(*_to_solve_with(eqn, operands))
 
     return jax.make_jaxpr(linear_solve)(*avals)
+
+
+def _without_marks(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
+    """A program without equations by which a library only marks a value.
+
+    They refuse to be differentiated or mapped: where a library's primitive runs by itself, JAX does
+    neither, and asks the primitive's own rules. Here its program stands in its place, and may be
+    mapped later.
+    """
+    same: dict[Any, Any] = {}
+    kept = []
+    for eqn in program.jaxpr.eqns:
+        operands = [atom if not _is_var(atom) else same.get(atom, atom) for atom in eqn.invars]
+        if _is_mark(eqn):
+            same[eqn.outvars[0]] = operands[0]
+        else:
+            kept.append(eqn.replace(invars=operands))
+    results = [
+        atom if not _is_var(atom) else same.get(atom, atom) for atom in program.jaxpr.outvars
+    ]
+    return program.replace(jaxpr=program.jaxpr.replace(eqns=kept, outvars=results))
+
+
+def _is_mark(eqn: Any) -> bool:
+    """Whether an equation is of a library's primitive that gives back what it is given."""
+    if _is_of_jax(eqn) or len(eqn.invars) != 1 or len(eqn.outvars) != 1:
+        return False
+    run = partial(eqn.primitive.impl, **eqn.params)
+    try:
+        jaxpr = jax.make_jaxpr(run)(eqn.invars[0].aval).jaxpr
+    except jax.errors.ConcretizationTypeError:
+        return False
+    return not jaxpr.eqns and jaxpr.outvars == jaxpr.invars
 
 
 def kept_by(eqn: Any) -> Keeps | None:
@@ -137,14 +171,18 @@ def is_from_outside(eqn: Any) -> bool:
 
     What it computes is what it runs as by itself.
     """
-    run = getattr(eqn.primitive.impl, "func", eqn.primitive.impl)
-    if str(run.__module__).split(".")[0] in ("jax", "jaxlib"):
+    if _is_of_jax(eqn):
         return False
     try:
         encode_params(eqn.params, JaxSymbols())
     except UnsupportedParameterError:
         return True
     return False
+
+
+def _is_of_jax(eqn: Any) -> bool:
+    run = getattr(eqn.primitive.impl, "func", eqn.primitive.impl)
+    return str(run.__module__).split(".")[0] in ("jax", "jaxlib")
 
 
 def has_own_tangent(eqn: Any) -> bool:

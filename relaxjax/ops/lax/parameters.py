@@ -78,7 +78,7 @@ def _encoded(value: Any, symbols: JaxSymbols) -> Any:
         case tuple() if _field_names(value):
             fields = dict(zip(_field_names(value), value, strict=True))
             return {_public_name(type(value)): _fields(fields, symbols)}
-        case tuple() | list():
+        case tuple() | list() | range():
             return tuple(_encoded(item, symbols) for item in value)
         case core.Primitive():
             return {"Primitive": value.name}
