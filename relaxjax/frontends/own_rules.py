@@ -25,7 +25,7 @@ from relaxjax.ops.lax import (
 )
 
 from .moving import Flags, MovingOperands
-from .rule_programs import RulePrograms, name_of, rule_programs
+from .rule_programs import RulePrograms, name_of, rule_programs, still_results
 
 # Derivatives of a function, by the attribute that names each.
 Rules: TypeAlias = dict[str, Function]
@@ -53,8 +53,12 @@ class OwnRules:
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
 
-    def __call__(self, eqn: Any, args: list[Expr], found: Found) -> Call | None:
+    def __call__(
+        self, eqn: Any, args: list[Expr], found: Found
+    ) -> tuple[Call, Sequence[bool]] | None:
         """The call of a function in the place of an equation; None where no operand moves.
+
+        And which results have no derivative by the rule: what asks for it later is not to be asked.
 
         Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
         summed here in the end: what has an operator needs none.
@@ -74,7 +78,8 @@ class OwnRules:
         fixed = [
             get_op("relax.grad.closed_over")(arg) for arg in (*around, *args)[: programs.fixed]
         ]
-        return Call(self.module.get_global_var(name), (*fixed, *(*around, *args)[len(fixed) :]))
+        call = Call(self.module.get_global_var(name), (*fixed, *(*around, *args)[len(fixed) :]))
+        return call, still_results(eqn, moving, programs)
 
     def _moving_operands(self, eqn: Any) -> Flags:
         """Which operands move; JAX's own functions are read whole, and so have rules for all.

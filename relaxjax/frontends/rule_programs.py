@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
-from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, standing_for
+from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, needed, standing_for
 
 from .moving import Flags, can_vary
 
@@ -50,6 +50,23 @@ def rule_programs(eqn: Any, moving: Flags, forward: bool) -> RulePrograms:
         _, pullback = _traced_pullback(eqn, moving, around)
     value = _ignoring(standing_for(eqn), around)
     return RulePrograms(tuple(around), len(around) + closed_over, value, pullback, tangent)
+
+
+def still_results(eqn: Any, moving: Flags, programs: RulePrograms) -> Flags:
+    """Which results have no derivative by a rule in forward mode: adjoints make nothing of theirs.
+
+    A rule in backward mode may give adjoints that no cotangent goes into, and what a function has
+    from around it is to be refused, where it moves.
+    """
+    count = len(eqn.outvars)
+    fixed = programs.fixed - len(programs.around)
+    if eqn.primitive.name != "custom_jvp_call" or programs.around or any(moving[:fixed]):
+        return [False] * count
+    jaxpr = programs.pullback.jaxpr
+    _, live = needed(jaxpr, [True] * len(jaxpr.outvars))
+    cotangents = jaxpr.invars[len(jaxpr.invars) - count :]
+    pairs = zip(eqn.outvars, cotangents, strict=True)
+    return [can_vary(var.aval) and cotangent not in live for var, cotangent in pairs]
 
 
 def _traced_pullback(eqn: Any, moving: Flags, around: list[Any]) -> tuple[int, core.ClosedJaxpr]:

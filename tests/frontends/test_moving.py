@@ -1,6 +1,7 @@
 """What rules of functions are told: which of their operands move with what is differentiated by."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import chex
@@ -8,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.custom_derivatives import linear_call
+from jax.custom_derivatives import linear_call, zero_from_primal
 from jax.extend import core
 from jax.interpreters import ad, mlir
 
@@ -193,3 +194,50 @@ def test_marks_inside_of_a_primitive_from_outside_are_no_part_of_it() -> None:
 
     _, gradients = jax.vmap(relaxjax.value_and_grad(loss))(ROWS)
     chex.assert_trees_all_close(gradients, 18 * jnp.sin(ROWS), rtol=1e-5)
+
+
+@jax.custom_jvp
+def _solved(w: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jnp.sin(w), w - jnp.sin(w)
+
+
+@partial(_solved.defjvp, symbolic_zeros=True)
+def _solved_jvp(primals: Any, tangents: Any) -> Any:
+    """What is left over has no derivative, as in solvers by the implicit function theorem."""
+    (w,), (moved,) = primals, tangents
+    found, left = _solved(w)
+    return (found, left), (jnp.cos(w) * moved, zero_from_primal(left, symbolic_zeros=True))
+
+
+@jax.custom_jvp
+def _checked(x: jax.Array, left: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return x, left
+
+
+@_checked.defjvp
+def _checked_jvp(primals: Any, tangents: Any) -> Any:
+    return primals, tangents
+
+
+def test_what_a_rule_gives_no_derivative_of_is_not_asked_for_one() -> None:
+    def pull(_: Any, x: Any) -> Any:
+        raise RuntimeError("what is left over has no gradient")
+
+    primitive = core.Primitive("left_over")
+    primitive.def_impl(lambda x: x)
+    primitive.def_abstract_eval(lambda x: x)
+    mlir.register_lowering(primitive, mlir.lower_fun(lambda x: x, multiple_results=False))
+    ad.deflinear2(primitive, pull)
+
+    def loss(w: jax.Array) -> Any:
+        found, left = _solved(w)
+        found, left = _checked(found, primitive.bind(left))
+        return jnp.sum(found**2) + jnp.sum(left)
+
+    try:
+        for grad in (relaxjax.grad, jax.grad):
+            chex.assert_trees_all_close(grad(loss)(W), jnp.sin(2 * W), rtol=1e-5)
+        with pytest.raises(RuntimeError, match="left over has no gradient"):
+            relaxjax.grad(lambda w: jnp.sum(primitive.bind(w)))(W)
+    finally:
+        OPS.pop("lax.left_over", None)

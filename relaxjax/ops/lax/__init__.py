@@ -21,6 +21,7 @@ from .inlining import has_own_rule as has_own_rule
 from .inlining import has_own_tangent as has_own_tangent
 from .inlining import inlined as inlined
 from .inlining import lost_rule as lost_rule
+from .inlining import needed as needed
 from .inlining import open_program as open_program
 from .inlining import scan_counts as scan_counts
 from .inlining import standing_for as standing_for

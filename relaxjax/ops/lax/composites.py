@@ -4,7 +4,7 @@
 at 0 where its body is flat. What is read to be differentiated keeps them whole.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -32,7 +32,7 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 }
 
 
-def whole_function(eqn: Any, args: list[Expr], found: Found) -> Call | None:
+def whole_function(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequence[bool]] | None:
     """The operator's call in the place of an equation that calls such a function, None for others.
 
     It is for `own_rule` of `read_jaxpr`. What takes arrays of several dtypes promotes them first.
@@ -41,11 +41,11 @@ def whole_function(eqn: Any, args: list[Expr], found: Found) -> Call | None:
     if not jnp.issubdtype(dtype, jnp.floating):
         return None
     if name == "relu":
-        return Call(get_op("relax.nn.relu"), tuple(args))
+        return Call(get_op("relax.nn.relu"), tuple(args)), [False]
     if name not in COMPOSITES:
         return None
     call: Call = get_op(f"lax.{name}")(*args, dtype=str(dtype))
-    return call
+    return call, [False]
 
 
 def composite_lowering(name: str) -> Callable[..., Any]:

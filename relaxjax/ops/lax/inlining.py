@@ -129,7 +129,7 @@ def _without_marks(program: core.ClosedJaxpr) -> core.ClosedJaxpr:
     results = [
         atom if not _is_var(atom) else same.get(atom, atom) for atom in program.jaxpr.outvars
     ]
-    return program.replace(jaxpr=program.jaxpr.replace(eqns=kept, outvars=results))
+    return core.ClosedJaxpr(program.jaxpr.replace(eqns=kept, outvars=results), program.consts)
 
 
 def _is_mark(eqn: Any) -> bool:

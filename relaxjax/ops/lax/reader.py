@@ -50,8 +50,9 @@ Hint = Callable[[str], str]
 # Given an array that JAX traced in a program around this one: what it is here, if that is known.
 Found = Callable[[Any], Expr | None]
 # Given an equation that calls a function with a derivative of its own, its operands, and where to
-# find what else its rule uses: the call, None for what its body does.
-OwnRule = Callable[[Any, list[Expr], Found], Call | None]
+# find what else its rule uses: the call, and which of its results have no derivative by the rule;
+# None for what its body does.
+OwnRule = Callable[[Any, list[Expr], Found], tuple[Call, Sequence[bool]] | None]
 # An equation that prints, or calls back the user's Python, and its operands.
 Report = tuple[Any, list[Expr]]
 
@@ -167,9 +168,10 @@ class Reader:
         """Emit one equation, in whatever form it takes here."""
         name = eqn.primitive.name
         if self.own_rule is not None and has_own_rule(eqn):
-            call = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
-            if call is not None:
-                return self.results(self.emit(call, name), wanted)
+            own = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
+            if own is not None:
+                call, still = own
+                return list(map(self.stopped, self.results(self.emit(call, name), wanted), still))
         wrapped = inlined(eqn)
         if wrapped is not None:
             program, operands = wrapped
@@ -201,6 +203,12 @@ class Reader:
         if not isinstance(value, Var) or not isinstance(value.ty, TensorType):
             return value
         return self.builder.emit(get_op(f"relax.grad.{mark}")(value), value.name)
+
+    def stopped(self, value: Expr | None, still: bool) -> Expr | None:
+        """A result; where it stands still, as one that nothing is differentiated through."""
+        if value is None or not still:
+            return value
+        return self.builder.emit(get_op("lax.stop_gradient")(value))
 
     def call(self, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Sequence[Expr | None]:
         """Emit an equation as the call of its primitive's operator."""
