@@ -22,8 +22,8 @@ Grad: TypeAlias = Callable[[Callable[[Any], Any]], Callable[[Any], Any]]
 
 
 def times(number: float, like: Any, count: Any) -> Any:
-    """A number times what a loop counts, of the dtype of a vector."""
-    return number * lax.convert_element_type(count, like.dtype)
+    """A vector like another of a number times what a loop counts."""
+    return jnp.full_like(like, number) * lax.convert_element_type(count, like.dtype)
 
 
 UNARY: dict[str, Callable[[Any], Any]] = {
@@ -198,17 +198,17 @@ def own_backward(maker: Maker, step: Step) -> Sequence[Any]:
     """A function whose rule for the way back is not its derivative."""
     inner = maker.alone().body(step)
 
-    @jax.custom_vjp
-    def function(x: Any, y: Any) -> Any:
+    def value(x: Any, y: Any) -> Any:
         return inner(x, y) + 0.0 * (x + y)  # where its rule is mapped, it must be, too
 
     def forward(x: Any, y: Any) -> Any:
-        return function(x, y), (x, y)
+        return value(x, y), (x, y)
 
     def backward(kept: Any, cotangent: Any) -> Any:
         x, y = kept
         return 0.5 * cotangent * jnp.cos(y), cotangent * x if step.number % 2 else None
 
+    function = jax.custom_vjp(value)
     function.defvjp(forward, backward)
     return [function(maker.pick(step, 0), maker.pick(step, 1))]
 

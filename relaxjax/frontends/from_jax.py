@@ -1,6 +1,7 @@
 """Functions written in JAX as modules."""
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from keyword import iskeyword
 from typing import Any
 
 import jax
+import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
@@ -128,24 +130,43 @@ def _traced(
     reports: list[Report] | None = None if moving is None else []
     rules = OwnRules([name], found)
     module = _module(program, labels, symbols, rules, name, captured, reports)
-    run = _again(function, program, captured)
+    run = _again(function, closed, program, rules)
     equations = tuple(eqn for eqn, _ in reports or ())
     types = tuple(closed.out_avals)
     return JaxProgram(module, run, captured, jax.tree.structure(results), types, equations)
 
 
 def _again(
-    function: Callable[..., Any], program: Any, captured: Sequence[Any]
+    function: Callable[..., Any], closed: Any, program: Any, rules: OwnRules
 ) -> Callable[..., Any]:
     """A function of captured arrays and arguments to the leaves of the results.
 
-    The function itself runs again where it can, because rules in its program know what it computes
-    around them only while it is traced. What another transformation traces must be an argument.
+    It is the program that was traced: the function may use variables that are others by then. But
+    rules that use what is computed around them know it only while that is traced, so then the
+    function runs again. What another transformation traces must be an argument.
     """
-    if any(isinstance(array, Tracer) for array in captured):
-        read: Callable[..., Any] = core.jaxpr_as_fun(program)
+    read: Callable[..., Any] = core.jaxpr_as_fun(program)
+    if not rules.use_surroundings or any(isinstance(array, Tracer) for array in closed.consts):
         return read
-    return lambda *arrays: jax.tree.leaves(function(*arrays[len(captured) :]))
+
+    def run(*arrays: Any) -> Any:
+        given = arrays[len(closed.consts) :]
+        if not _same(jax.make_jaxpr(function)(*closed.in_avals), closed):
+            raise ValueError(
+                "the loss runs again for its second derivatives, and computes something else than "
+                "before: it uses a variable that has changed, such as that of a loop; give it the "
+                "value as an argument"
+            )
+        return jax.tree.leaves(function(*given))
+
+    return run
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether programs are written alike, wherever their functions lie, with the same constants."""
+    first, second = (re.sub("0x[0-9a-f]+", "", str(program.jaxpr)) for program in (one, other))
+    pairs = zip(one.consts, other.consts, strict=False)
+    return first == second and all(a is b or np.array_equal(a, b) for a, b in pairs)
 
 
 def leaf_names(

@@ -47,6 +47,7 @@ class OwnRules:
 
     def __init__(self, taken: Sequence[str], moving: MovingOperands | None = None) -> None:
         self.module = IRModule()
+        self.use_surroundings = False  # what the function around a rule computes
         self._taken = taken
         self._moving = moving
         self._once = moving is not None
@@ -72,6 +73,7 @@ class OwnRules:
             return None
         programs = rule_programs(eqn, moving, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
+        self.use_surroundings |= bool(around)
         inputs = len(around) + len(eqn.invars)
         function = self._function(programs.value, inputs, _value, self, programs.around)
         name = self._known(eqn, function, programs) or self._added(eqn, function, programs)

@@ -58,8 +58,8 @@ def test_random_programs() -> None:
         nonlocal said
         try:
             expected = derivative(jax, recipe)
-        except NotImplementedError:
-            return  # JAX has no such derivative
+        except (NotImplementedError, TypeError):
+            return  # JAX has no such derivative, as no tangents of functions with a `custom_vjp`
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(expected)):
             agree(derivative(relaxjax, recipe), expected)
             said += 1

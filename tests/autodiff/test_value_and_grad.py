@@ -141,57 +141,6 @@ def test_it_composes_with_transformations_of_jax() -> None:
     chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
 
 
-@jax.custom_jvp
-def squashed(x: jax.Array) -> jax.Array:
-    return jnp.tanh(x)
-
-
-@squashed.defjvp
-def _squashed_jvp(primals: Any, tangents: Any) -> Any:
-    y = squashed(*primals)
-    return y, (1 - y * y * 0.5) * tangents[0]
-
-
-@pytest.mark.parametrize("outer", [jax.grad, relaxjax.grad])
-def test_second_derivatives_go_by_the_rules_too(outer: Any) -> None:
-    def bent(x: Any, steps: Any) -> Any:
-        return jnp.sum(squashed(x) ** 2) * jnp.sum(steps).astype("float32"), steps
-
-    def squared(gradient: Any, x: Any) -> Any:
-        return jnp.sum(gradient(bent, has_aux=True)(x, np.arange(3))[0] ** 2)
-
-    found = outer(lambda x: squared(relaxjax.grad, x))(X)
-    expected = jax.grad(lambda x: squared(jax.grad, x))(X)
-    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("kind", "again"), [("jvp", jax.jacfwd), ("jvp", jax.jacrev), ("vjp", jax.jacrev)]
-)
-def test_second_derivatives_know_what_a_rule_has_from_around_it(kind: str, again: Any) -> None:
-    """Rules use it while the loss is traced, so the loss is traced once more."""
-
-    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
-        scale = jnp.max(x)
-
-        def waves(y: jax.Array) -> jax.Array:
-            return jnp.sin(y) * scale
-
-        if kind == "jvp":
-            ruled: Any = jax.custom_jvp(waves)
-            ruled.defjvp(lambda y, t: (waves(y[0]), jnp.cos(y[0]) * scale * t[0] * 2))
-        else:
-            ruled = jax.custom_vjp(waves)
-            ruled.defvjp(
-                lambda y: (waves(y), (y, scale)), lambda kept, g: (jnp.cos(kept[0]) * kept[1] * g,)
-            )
-        return jnp.sum(ruled(w[None] * x))
-
-    found = jax.jit(again(lambda w: relaxjax.grad(loss)(w, X)))(X[0])
-    expected = again(lambda w: jax.grad(loss)(w, X))(X[0])
-    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
-
-
 def temporary_bytes(step: Any, *args: Any) -> int:
     size: int = step.lower(*args).compile().memory_analysis().temp_size_in_bytes
     return size

@@ -1,0 +1,103 @@
+"""Derivatives of gradients, by JAX and by us."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import relaxjax
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype("float32")
+
+
+@jax.custom_jvp
+def squashed(x: jax.Array) -> jax.Array:
+    return jnp.tanh(x)
+
+
+@squashed.defjvp
+def _squashed_jvp(primals: Any, tangents: Any) -> Any:
+    y = squashed(*primals)
+    return y, (1 - y * y * 0.5) * tangents[0]
+
+
+@pytest.mark.parametrize("outer", [jax.grad, relaxjax.grad])
+def test_second_derivatives_go_by_the_rules_too(outer: Any) -> None:
+    def bent(x: Any, steps: Any) -> Any:
+        return jnp.sum(squashed(x) ** 2) * jnp.sum(steps).astype("float32"), steps
+
+    def squared(gradient: Any, x: Any) -> Any:
+        return jnp.sum(gradient(bent, has_aux=True)(x, np.arange(3))[0] ** 2)
+
+    found = outer(lambda x: squared(relaxjax.grad, x))(X)
+    expected = jax.grad(lambda x: squared(jax.grad, x))(X)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("kind", "again"), [("jvp", jax.jacfwd), ("jvp", jax.jacrev), ("vjp", jax.jacrev)]
+)
+def test_second_derivatives_know_what_a_rule_has_from_around_it(kind: str, again: Any) -> None:
+    """Rules use it while the loss is traced, so the loss is traced once more."""
+
+    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+        scale = jnp.max(x)
+
+        def waves(y: jax.Array) -> jax.Array:
+            return jnp.sin(y) * scale
+
+        if kind == "jvp":
+            ruled: Any = jax.custom_jvp(waves)
+            ruled.defjvp(lambda y, t: (waves(y[0]), jnp.cos(y[0]) * scale * t[0] * 2))
+        else:
+            ruled = jax.custom_vjp(waves)
+            ruled.defvjp(
+                lambda y: (waves(y), (y, scale)), lambda kept, g: (jnp.cos(kept[0]) * kept[1] * g,)
+            )
+        return jnp.sum(ruled(w[None] * x))
+
+    found = jax.jit(again(lambda w: relaxjax.grad(loss)(w, X)))(X[0])
+    expected = again(lambda w: jax.grad(loss)(w, X))(X[0])
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def of_tasks(gradient: Callable[..., Any]) -> Callable[..., Any]:
+    """A step for each task, by a loss that names the variable of the loop, as people write it."""
+
+    def loss(x: jax.Array) -> jax.Array:
+        total = jnp.zeros(())
+        for task in (1.0, 2.0, 3.0):
+            step = gradient(lambda y: jnp.sum(jnp.sin(y * task)))(x)  # noqa: B023  # which is tested
+            total += jnp.sum((x - 0.1 * step) ** 2) * task
+        return total
+
+    return loss
+
+
+@pytest.mark.parametrize("outer", [jax.grad, relaxjax.grad, lambda loss: jax.grad(jax.jit(loss))])
+def test_a_loss_may_name_the_variable_of_a_loop(outer: Any) -> None:
+    expected = jax.grad(of_tasks(jax.grad))(X)
+    chex.assert_trees_all_close(outer(of_tasks(relaxjax.grad))(X), expected, rtol=1e-5)
+
+
+def test_a_loss_that_must_run_again_may_not() -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        total = jnp.zeros(())
+        for task in (1.0, 2.0):
+
+            def own(y: jax.Array, data: jax.Array) -> jax.Array:
+                scale = jnp.max(data) * task  # noqa: B023  # which is tested
+                ruled = jax.custom_jvp(lambda z: jnp.sin(z) * scale)
+                ruled.defjvp(lambda z, t: (jnp.sin(z[0]) * scale, jnp.cos(z[0]) * scale * t[0]))
+                return jnp.sum(ruled(2.0 * y))
+
+            total += jnp.sum(relaxjax.grad(own)(x, X) ** 2)
+        return total
+
+    message = "the loss runs again for its second derivatives, and computes something else than"
+    with pytest.raises(ValueError, match=message):
+        relaxjax.grad(loss)(X)
