@@ -26,9 +26,7 @@ def with_rules_of_loss(
         return mod, loss(*loss_args)
     rules = OwnRules([*mod, *reserved])
 
-    def own_rule(
-        eqn: Any, args: list[Expr], found: Found
-    ) -> tuple[Call, Sequence[bool]] | None:
+    def own_rule(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequence[bool]] | None:
         whole = whole_function(eqn, args, found)
         return rules(eqn, args, found) if whole is None else whole
 
