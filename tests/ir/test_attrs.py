@@ -67,7 +67,7 @@ def test_attributes_are_a_mapping_that_cannot_be_assigned_to() -> None:
     assert len(attrs) == 2
     assert repr(attrs) == "Attrs({'a': 1, 'b': 2})"
     with pytest.raises(TypeError, match="does not support item assignment"):
-        attrs["a"] = 2
+        attrs["a"] = 2  # pyright: ignore[reportIndexIssue]  # which is tested
 
 
 def test_attributes_by_their_names() -> None:

@@ -86,30 +86,30 @@ class _ExprFunctor:
         dataflow = isinstance(var, DataflowVar)
         return self.visit_dataflow_var_def_(var) if dataflow else self.visit_var_def_(var)
 
-    def visit_var_binding_(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any, /) -> None:
         raise NotImplementedError
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: MatchCast, /) -> None:
         raise NotImplementedError
 
-    def visit_binding_block_(self, block: BindingBlock) -> None:
+    def visit_binding_block_(self, block: BindingBlock, /) -> None:
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+    def visit_dataflow_block_(self, block: DataflowBlock, /) -> None:
         for binding in block.bindings:
             self.visit_binding(binding)
 
-    def visit_var_def_(self, var: Var) -> Any:
+    def visit_var_def_(self, var: Var, /) -> Any:
         return var
 
-    def visit_dataflow_var_def_(self, var: Var) -> Any:
+    def visit_dataflow_var_def_(self, var: Var, /) -> Any:
         return self.visit_var_def_(var)
 
-    def visit_constant_(self, constant: Constant) -> Any:
+    def visit_constant_(self, constant: Constant, /) -> Any:
         return self.visit_generic_const_(constant)
 
-    def visit_var_(self, expr: Expr) -> Any:
+    def visit_var_(self, expr: Expr, /) -> Any:
         """A leaf: there is nothing inside."""
         return expr
 
@@ -121,24 +121,24 @@ class _ExprFunctor:
 class PyExprVisitor(_ExprFunctor):
     """Looks at a program: children first where a method asks for them by `super()`."""
 
-    def visit_var_binding_(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any, /) -> None:
         self.visit_expr(binding.value)
         self.visit_var_def(binding.var)
 
     visit_match_cast_ = visit_var_binding_
 
-    def visit_call_(self, expr: Expr) -> None:
+    def visit_call_(self, expr: Expr, /) -> None:
         for child in children(expr):
             self.visit_expr(child)
 
     visit_tuple_ = visit_tuple_getitem_ = visit_if_ = visit_call_
 
-    def visit_seq_expr_(self, seq: SeqExpr) -> None:
+    def visit_seq_expr_(self, seq: SeqExpr, /) -> None:
         for block in seq.blocks:
             self.visit_binding_block(block)
         self.visit_expr(seq.body)
 
-    def visit_function_(self, function: Function) -> None:
+    def visit_function_(self, function: Function, /) -> None:
         for param in function.params:
             self.visit_var_def(param)
         self.visit_expr(function.body)
@@ -175,7 +175,7 @@ class PyExprMutator(_ExprFunctor):
         with self.builder_.scope():
             return self.builder_.sequence(self.visit_expr(expr))
 
-    def visit_var_binding_(self, binding: Any) -> None:
+    def visit_var_binding_(self, binding: Any, /) -> None:
         value = self.visit_expr(binding.value)
         var = self.visit_var_def(binding.var)
         typed = var if value.ty is None else self.with_type(var, value.ty)
@@ -183,39 +183,39 @@ class PyExprMutator(_ExprFunctor):
             self._remap[binding.var] = typed
         self.builder_.emit_binding(replace(binding, var=typed, value=value))
 
-    def visit_match_cast_(self, binding: MatchCast) -> None:
+    def visit_match_cast_(self, binding: MatchCast, /) -> None:
         value = self.builder_.normalize_leaf(self.visit_expr(binding.value))
         var = self.visit_var_def(binding.var)
         if var is not binding.var:
             self._remap[binding.var] = var
         self.builder_.emit_binding(replace(binding, var=var, value=value))
 
-    def visit_dataflow_block_(self, block: DataflowBlock) -> None:
+    def visit_dataflow_block_(self, block: DataflowBlock, /) -> None:
         with self.builder_.dataflow(block.span):
             super().visit_dataflow_block_(block)
 
-    def visit_var_(self, expr: Expr) -> Expr:
+    def visit_var_(self, expr: Expr, /) -> Expr:
         return self._remap.get(expr, expr) if isinstance(expr, Var) else expr
 
     visit_dataflow_var_ = visit_var_
 
-    def visit_call_(self, call: Call) -> Expr:
+    def visit_call_(self, call: Call, /) -> Expr:
         op, args = self.visit_expr(call.op), kept(call.args, map(self.visit_expr, call.args))
         return _changed(call, op=op, args=args)
 
-    def visit_tuple_(self, expr: Tuple) -> Expr:
+    def visit_tuple_(self, expr: Tuple, /) -> Expr:
         return _changed(expr, fields=kept(expr.fields, map(self.visit_expr, expr.fields)))
 
-    def visit_tuple_getitem_(self, expr: TupleGetItem) -> Expr:
+    def visit_tuple_getitem_(self, expr: TupleGetItem, /) -> Expr:
         return _changed(expr, tuple_value=self.visit_expr(expr.tuple_value))
 
-    def visit_if_(self, expr: If) -> Expr:
+    def visit_if_(self, expr: If, /) -> Expr:
         cond = self.visit_expr(expr.cond)
         true = self.visit_with_new_scope(expr.true_branch)
         false = self.visit_with_new_scope(expr.false_branch)
         return _changed(expr, cond=cond, true_branch=true, false_branch=false)
 
-    def visit_seq_expr_(self, seq: SeqExpr) -> Expr:
+    def visit_seq_expr_(self, seq: SeqExpr, /) -> Expr:
         with self.builder_.scope():
             for block in seq.blocks:
                 self.visit_binding_block(block)
@@ -223,7 +223,7 @@ class PyExprMutator(_ExprFunctor):
         same = kept(tuple(seq.bindings()), result.bindings()) == tuple(seq.bindings())
         return seq if same and result.body is seq.body else replace(result, span=seq.span)
 
-    def visit_function_(self, function: Function) -> Expr:
+    def visit_function_(self, function: Function, /) -> Expr:
         params = kept(function.params, map(self.visit_var_def, function.params))
         self._remap.update(zip(function.params, params, strict=True))
         with self.builder_.scope(taken=[var.name for var in all_vars(function)]):
