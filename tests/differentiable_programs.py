@@ -476,7 +476,8 @@ class _Maker:
         reverse = self.draw(st.booleans())
         done = call("scan", step, x, xs, length, reverse=reverse, checkpoint=checkpoint)
         both = self.builder.emit(done, "scanned")
-        self.keep(TupleGetItem(both, self.choose([0, 1])))
+        # Of nothing there is no largest number: no step's rows are asked for one.
+        self.keep(TupleGetItem(both, 0 if length == 0 else self.choose([0, 1])))
 
     def while_loop(self) -> None:
         """A loop that goes on as long as something holds, three times at most."""

@@ -45,7 +45,7 @@ def whole_function(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequ
     if name not in COMPOSITES:
         return None
     call: Call = get_op(f"lax.{name}")(*args, dtype=str(dtype))
-    return call, [False]
+    return call, [False] * len(eqn.outvars)
 
 
 def composite_lowering(name: str) -> Callable[..., Any]:

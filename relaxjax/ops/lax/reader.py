@@ -171,7 +171,8 @@ class Reader:
             own = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
             if own is not None:
                 call, still = own
-                return list(map(self.stopped, self.results(self.emit(call, name), wanted), still))
+                results = self.results(self.emit(call, name), wanted)
+                return [self.stopped(*pair) for pair in zip(results, still, strict=True)]
         wrapped = inlined(eqn)
         if wrapped is not None:
             program, operands = wrapped
