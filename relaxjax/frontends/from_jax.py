@@ -151,7 +151,8 @@ def _again(
 
     def run(*arrays: Any) -> Any:
         given = arrays[len(closed.consts) :]
-        if not _same(jax.make_jaxpr(function)(*closed.in_avals), closed):
+        anew = jax.make_jaxpr(lambda *values: function(*values))  # JAX may keep what it has traced
+        if not _same(anew(*closed.in_avals), closed):
             raise ValueError(
                 "the loss runs again for its second derivatives, and computes something else than "
                 "before: it uses a variable that has changed, such as that of a loop; give it the "
