@@ -1,10 +1,12 @@
 """One operator on arrays, for tests that compare its numbers."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from operator_evaluation import evaluate
+from operator_evaluation import evaluate, reverse
 
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.registry import get_op
@@ -41,3 +43,20 @@ def inferred(name: str, *args: Any, **attrs: Any) -> Type | None:
 
 def tensor(*shape: Any, dtype: str | None = "float32") -> TensorType:
     return TensorType(shape, dtype)
+
+
+def var(array: Any) -> Var:
+    return Var("x", TensorType(array.shape, str(array.dtype)))
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Expr:
+    return get_op(f"relax.{name}")(*args, **attrs)
+
+
+def gradient(build: Callable[..., Expr], *arrays: Any) -> list[Any]:
+    """The adjoints of arrays, for an adjoint of ones, by the operators' own rules."""
+    variables = [var(array) for array in arrays]
+    env = dict(zip(variables, map(jnp.asarray, arrays), strict=True))
+    expr = build(*variables)
+    adjoints = reverse(expr, jax.tree.map(jnp.ones_like, evaluate(expr, env)), env)
+    return [adjoints.get(v) for v in variables]

@@ -134,8 +134,9 @@ def _atan2_gradient(g: Expr, z: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr]:
 
 
 def _log_add_exp_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    share = call("sigmoid", x - y)
-    return g * share, g * call("sigmoid", y - x)
+    """Equal ones share, infinities too, of which there is no difference."""
+    ahead = where(call("equal", x, y), scalar(0, x), x - y)
+    return g * call("sigmoid", ahead), g * call("sigmoid", -ahead)
 
 
 def _divide(x: Any, y: Any) -> Any:

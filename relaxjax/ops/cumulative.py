@@ -45,11 +45,12 @@ def _running(function: Callable[..., Any], start: int) -> Callable[..., Any]:
 
 
 def _reversed_sum(g: Expr, axis: int | None, exclusive: bool) -> Expr:
-    """At each place the sum of `g` there and after it; only after it where `exclusive`."""
-    rest = call("sum", g, axis, keepdims=True) - call("cumsum", g, axis)
-    if exclusive:
-        return rest
-    return rest + (call("flatten", g) if axis is None else g)
+    """At each place the sum of `g` there and after it; only after it where `exclusive`.
+
+    Not the whole sum less a running one, in which small adjoints behind large ones are lost.
+    """
+    along = 0 if axis is None else axis
+    return call("flip", call("cumsum", call("flip", g, along), along, exclusive=exclusive), along)
 
 
 def _cumsum_gradient(

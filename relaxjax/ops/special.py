@@ -141,7 +141,7 @@ def _logsumexp_gradient(
 ) -> Expr:
     """The shares of the sum; where every element is minus infinity, all of them are 0."""
     total = with_reduced_axes(y, axis, keepdims)
-    shift = where(call("isfinite", total), total, scalar(0, total))
+    shift = where(call("equal", total, scalar(-math.inf, total)), scalar(0, total), total)
     return with_reduced_axes(g, axis, keepdims) * call("exp", x - shift)
 
 

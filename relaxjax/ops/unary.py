@@ -302,7 +302,7 @@ def _clip(x: Any, min: Any, max: Any) -> Any:
 
 def _bound(bound: Any, dtype: Any) -> Any:
     """A bound in a tensor's dtype: of integers the nearest one, of an infinity too."""
-    if isinstance(bound, float) and jnp.issubdtype(dtype, jnp.integer):
+    if isinstance(bound, int | float) and jnp.issubdtype(dtype, jnp.integer):
         limits = np.iinfo(np.dtype(dtype))
         bound = limits.min if bound < limits.min else limits.max if bound > limits.max else bound
     return jnp.asarray(bound).astype(dtype)

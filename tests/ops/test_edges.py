@@ -4,35 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 import chex
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from operator_evaluation import evaluate, reverse
+from applying import applied, call, gradient, var
+from operator_evaluation import evaluate
 
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 
 X = np.asarray([-1.0, 0.0, 2.0], "float32")
-
-
-def var(array: Any) -> Var:
-    return Var("x", TensorType(array.shape, str(array.dtype)))
-
-
-def call(name: str, *args: Any, **attrs: Any) -> Expr:
-    return get_op(f"relax.{name}")(*args, **attrs)
-
-
-def gradient(build: Callable[..., Expr], *arrays: Any) -> list[Any]:
-    """The adjoints of arrays, for an adjoint of ones, by the operators' own rules."""
-    variables = [var(array) for array in arrays]
-    env = dict(zip(variables, map(jnp.asarray, arrays), strict=True))
-    expr = build(*variables)
-    adjoints = reverse(expr, jax.tree.map(jnp.ones_like, evaluate(expr, env)), env)
-    return [adjoints.get(v) for v in variables]
 
 
 @pytest.mark.parametrize(
@@ -239,3 +222,64 @@ def test_the_mean_of_padding_alone_is_zero() -> None:
     v = var(x)
     pooled = evaluate(call("nn.avg_pool1d", v, 1, padding=1, count_include_pad=False), {v: x})
     chex.assert_trees_all_close(pooled, jnp.asarray([[[0.0, 1.0, 2.0, 3.0, 0.0]]], "float32"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "low", "high", "expected"),
+    [
+        ("uint8", -1, 300, [0, 5, 255]),
+        ("int8", -1000, 3, [0, 3, -1]),
+        ("int8", float("-inf"), 1e9, [0, 5, -1]),
+        ("int32", 1, 2**40, [1, 5, 255]),
+    ],
+)
+def test_a_bound_beyond_the_integers_of_a_dtype_is_none(
+    dtype: str, low: float, high: float, expected: list[Any]
+) -> None:
+    x = np.asarray([0, 5, 255]).astype(dtype)
+    v = var(x)
+    found = evaluate(call("clip", v, low, high), {v: jnp.asarray(x)})
+    chex.assert_trees_all_equal(found, jnp.asarray(expected, dtype))
+
+
+@pytest.mark.parametrize("axis", [None, 0, -1])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_small_adjoints_of_a_running_sum_are_not_lost_behind_large_ones(
+    exclusive: bool, axis: int | None
+) -> None:
+    factors = np.asarray([1e9, 1.0, 2.0, np.inf, 4.0, 8.0], "float32")
+
+    def build(x: Expr) -> Expr:
+        running = call("cumsum", x, axis=axis, exclusive=exclusive)
+        return call("where", const(factors == 0), running, const(factors) * running)
+
+    (adjoint,) = gradient(build, np.ones(6, "float32"))
+    behind = [*factors[1:], 0.0] if exclusive else list(factors)
+    expected = np.cumsum(np.asarray(behind, "float32")[::-1])[::-1]
+    chex.assert_trees_all_equal(np.asarray(adjoint), expected)
+
+
+def test_equal_infinities_share_the_adjoint_of_the_sum_of_their_powers() -> None:
+    x, y = np.asarray([[-np.inf, np.inf, -np.inf, 1], [-np.inf, np.inf, 0, 1]], "float32")
+    to_x, to_y = gradient(lambda x, y: call("log_add_exp", x, y), x, y)
+    chex.assert_trees_all_equal(to_x, jnp.asarray([0.5, 0.5, 0.0, 0.5]))
+    chex.assert_trees_all_equal(to_y, jnp.asarray([0.5, 0.5, 1.0, 0.5]))
+
+
+@pytest.mark.parametrize("largest", [np.inf, np.nan])
+def test_finite_powers_have_no_share_of_an_infinite_sum(largest: float) -> None:
+    """Of NaN there are no shares at all."""
+    (adjoint,) = gradient(
+        lambda x: call("logsumexp", x, axis=1), np.asarray([[largest, 1.0], [0.0, 0.0]], "float32")
+    )
+    rest = 0.0 if np.isinf(largest) else np.nan
+    chex.assert_trees_all_close(adjoint, jnp.asarray([[np.nan, rest], [0.5, 0.5]]))
+
+
+def test_the_adjoint_of_a_long_window_with_gaps() -> None:
+    """The number of its last place is larger than an int8."""
+    places = 130
+    x = np.arange(2 * places, dtype="float32").reshape(1, 1, -1)
+    g = np.ones((1, 1, 2), "float32")
+    adjoint = applied("grad.max_pool1d_backward", g, x, places, dilation=2)
+    chex.assert_trees_all_equal(adjoint, (x >= 2 * places - 2).astype("float32"))

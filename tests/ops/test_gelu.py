@@ -5,6 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
+from applying import call, gradient
 from parsing import parse_functions
 
 from relaxjax.lowering import to_jax
@@ -40,3 +41,12 @@ def test_values_and_derivatives_are_within_a_bound(dtype: str, within: float) ->
     np.testing.assert_allclose(y, wanted, rtol=within, atol=within)
     slopes = [distribution(v) + v * density(v) for v in values]
     np.testing.assert_allclose(found, slopes, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_derivatives_by_tanh_of_large_numbers(dtype: str) -> None:
+    """The square of such a number is infinite."""
+    large = float(np.finfo(dtype).max) / 2
+    x = np.asarray([large, -large, np.sqrt(large) * 2, 1.0], dtype)
+    (found,) = gradient(lambda x: call("nn.gelu_tanh", x), x)
+    np.testing.assert_allclose(found, [1.0, 0.0, 1.0, 1.082964], rtol=2e-3)

@@ -105,11 +105,14 @@ def _gelu_tanh(x: Any) -> Any:
 
 
 def _gelu_tanh_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
-    """The hyperbolic tangent is that of the lowering, step by step, so that it is taken once."""
+    """The hyperbolic tangent is that of the lowering, step by step, so that it is taken once.
+
+    The slope of its argument, which overflows first, is multiplied factor by factor.
+    """
     scale, cubic, half, one = (scalar(c, x) for c in (_GELU_SCALE, _GELU_CUBIC, 0.5, 1))
     tanh = call("tanh", scale * (x + cubic * x * x * x))
-    slope = scale * (one + x * x * (3 * _GELU_CUBIC))
-    return g * (half * (one + tanh) + half * x * (one - tanh * tanh) * slope)
+    steep = x * (one - tanh * tanh) * (0.5 * _GELU_SCALE)
+    return g * (half * (one + tanh) + steep + steep * x * x * (3 * _GELU_CUBIC))
 
 
 def _selu(x: Any) -> Any:

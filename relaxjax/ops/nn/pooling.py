@@ -182,12 +182,13 @@ def _first_largest(padded: Any, windows: Windows) -> Any:
     """The number of the first place in each window that has its largest element."""
     start, *others = windows.places()
     largest = windows.at(padded, start)
-    number = jnp.zeros(largest.shape, jnp.int8)
+    dtype = jnp.int8 if len(others) <= np.iinfo(np.int8).max else jnp.int32
+    number = jnp.zeros(largest.shape, dtype)
     for index, place in enumerate(others, 1):
         part = windows.at(padded, place)
         larger = part > largest
         largest = jnp.where(larger, part, largest)
-        number = jnp.where(larger, jnp.int8(index), number)
+        number = jnp.where(larger, dtype(index), number)
     return number
 
 
