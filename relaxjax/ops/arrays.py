@@ -81,6 +81,13 @@ def added_up(x: Any, axis: Any, keepdims: bool = False) -> Any:
     return jax.numpy.sum(widened(x), axis, keepdims=keepdims).astype(x.dtype)
 
 
+def as_places(indices: Any) -> Any:
+    """Indices in a dtype that can count the places of any axis, and say a place before it."""
+    if indices.dtype in (np.int32, np.int64):
+        return indices
+    return cast(indices, "int32" if indices.dtype.itemsize < 4 else "int64")
+
+
 def finite_range(dtype: Any) -> tuple[float, float]:
     """The smallest and the largest finite number of a dtype."""
     target = np_dtype(dtype)

@@ -83,6 +83,14 @@ def narrow(x: Expr, like: Expr) -> Expr:
     return x if dtype_of(x) == dtype else call("astype", x, dtype)
 
 
+def as_places(indices: Expr) -> Expr:
+    """Indices in a dtype that can count the places of any axis, and say a place before it."""
+    dtype = dtype_of(indices)
+    if dtype in ("int32", "int64"):
+        return indices
+    return call("astype", indices, "int32" if np_dtype(dtype).itemsize < 4 else "int64")
+
+
 def host_scalar(value: Expr, like: Expr) -> Expr:
     """A scalar of the host as a scalar tensor of the dtype of `like`."""
     if not isinstance(value, PrimExpr):

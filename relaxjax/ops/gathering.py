@@ -12,7 +12,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 
-from .arrays import jax_dtype
+from .arrays import as_places, jax_dtype
 from .axis_layouts import axis_rule
 from .cost_rules import MOVES, PICKS
 from .declare import OpError, op
@@ -164,7 +164,7 @@ def _number_type(value: PrimExpr, name: str) -> PrimType:
 
 
 def _one_hot(indices: Any, on_value: Any, off_value: Any, depth: int, axis: int) -> Any:
-    dtype = _host_dtype(on_value)
+    dtype, indices = _host_dtype(on_value), as_places(indices)
     ndim = indices.ndim + 1
     along = axis % ndim
     shape = (*indices.shape[:along], depth, *indices.shape[along:])

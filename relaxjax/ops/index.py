@@ -7,9 +7,11 @@ import jax.numpy as jnp
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import PrimType, TensorType
 
+from .arrays import as_places
 from .axis_layouts import TAKEN
 from .cost_rules import PICKS
 from .declare import OpError, op
+from .emit import as_places as places_of
 from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
 from .shapes import normalize_axis
@@ -26,7 +28,7 @@ def require_integers(ty: TensorType, name: str) -> None:
 
 def gather_slices(x: Any, indices: Any, axis: int | None, mode: str = "fast") -> Any:
     """What `take` does, on arrays."""
-    places, along = jnp.asarray(indices), (axis or 0) % x.ndim
+    places, along = as_places(jnp.asarray(indices)), (axis or 0) % x.ndim
     if mode == "nan":
         inside = (places >= 0) & (places < x.shape[along])
         places = jnp.where(inside, places, x.shape[along])
@@ -44,7 +46,7 @@ def _take_gradient(
 
 def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tuple[Expr, Expr]:
     """The adjoint and the places with what lies outside moved inside, as the mode has it."""
-    along = normalize_axis(axis or 0, ndim_of(x))
+    along, indices = normalize_axis(axis or 0, ndim_of(x)), places_of(indices)
     length = number(dims_of(x)[along], indices)
     if mode == "wrap":
         return g, call("floor_mod", indices, length)

@@ -15,7 +15,7 @@ from jax import lax
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.arrays import widened
+from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import op
 from relaxjax.ops.emit import call
@@ -59,7 +59,7 @@ def _softmax_nll_loss(
     ignore_index: int,
     read: Callable[[Any, Any], Any] = lambda picked, logits: picked,
 ) -> Any:
-    axis, wide = class_axis(logits), widened(logits)
+    axis, wide, targets = class_axis(logits), widened(logits), as_places(targets)
     weight = sample_weights(targets, weights, ignore_index, wide.dtype)
     places = jnp.expand_dims(targets, axis)
     picked = read(jnp.take_along_axis(wide, places, axis, mode="clip"), wide)
@@ -122,7 +122,7 @@ def _backward(
     ignore_index: int,
 ) -> Any:
     """The softmax, less 1 at the target, times what the sample counts."""
-    axis, wide = class_axis(logits), widened(logits)
+    axis, wide, targets = class_axis(logits), widened(logits), as_places(targets)
     weight = sample_weights(targets, weights, ignore_index, wide.dtype)
     scale = weight * output_grad.astype(wide.dtype)
     if reduction == "mean":

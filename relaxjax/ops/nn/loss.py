@@ -10,9 +10,10 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.arrays import widened
+from relaxjax.ops.arrays import as_places, widened
 from relaxjax.ops.cost_rules import per_input
 from relaxjax.ops.declare import OpError, op
+from relaxjax.ops.emit import as_places as places_of
 from relaxjax.ops.emit import call, dims_of, narrow, ndim_of, number, scalar, where, wide
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
@@ -76,6 +77,7 @@ def class_axis(predictions: Any) -> int:
 
 def sample_weights(targets: Any, weights: Any, ignore_index: int, dtype: Any) -> Any:
     """The weight of each sample's class, 0 where the class is to be ignored."""
+    targets = as_places(targets)
     counted = targets != jnp.asarray(ignore_index, targets.dtype)
     if weights is None:
         return counted.astype(dtype)
@@ -87,7 +89,7 @@ def _nll_loss(
     predictions: Any, targets: Any, weights: Any, reduction: str, ignore_index: int
 ) -> Any:
     axis = class_axis(predictions)
-    places = jnp.expand_dims(targets, axis)
+    places = jnp.expand_dims(as_places(targets), axis)
     picked = widened(jnp.take_along_axis(predictions, places, axis, mode="clip").squeeze(axis))
     weight = sample_weights(targets, weights, ignore_index, picked.dtype)
     losses = jnp.where(weight == 0, jnp.zeros_like(picked), -picked * weight)
@@ -123,6 +125,7 @@ def weights_gradient(
     """The sum over the samples of a class of what its weight multiplies."""
     if weights is None:
         return None
+    targets = places_of(targets)
     plain: Expr = call("nn.nll_loss", predictions, targets, None, "none", ignore_index)
     if reduction == "mean":
         counted = call("not_equal", targets, scalar(ignore_index, targets))
@@ -227,7 +230,7 @@ def _nll_loss_backward(
     ignore_index: int,
 ) -> Any:
     """By comparison with each class, which fuses, where a scatter would not."""
-    axis, g = class_axis(predictions), widened(output_grad)
+    axis, g, targets = class_axis(predictions), widened(output_grad), as_places(targets)
     weight = sample_weights(targets, weights, ignore_index, g.dtype)
     scale = -weight * g
     if reduction == "mean":
