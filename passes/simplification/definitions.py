@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Constant, DataflowVar, Expr, ShapeExpr, Var, 
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.walk import nested_sequences, used_vars, uses
 from relaxjax.ops.shapes import element_count, same_dims
 
@@ -55,9 +55,12 @@ class Definitions:
         if "value" in call.op.facts:
             return float(call.op.facts["value"])
         if call.op.name in ("relax.full", "relax.full_like"):
-            return self.fill(call.args[1])
+            return _held(self.fill(call.args[1]), call)
         return self.fill(call.args[0]) if call.op.name == "lax.broadcast_in_dim" else None
 
+
+# Up to here every whole number is a float too.
+_EXACT = 2**53
 
 # What a call of an operator is equal to by one law of algebra, None where it does not apply.
 Law = Callable[[Call, Op, Definitions], Expr | None]
@@ -72,12 +75,21 @@ def tensor_filled(call: Call, number: float) -> Expr | None:
     ty = call.ty
     if not isinstance(ty, TensorType) or ty.dims is None or ty.dtype is None:
         return None
-    if not math.isfinite(number):
+    kept = _held(number, call)
+    if kept is None or not math.isfinite(kept):
         return None
     shape = ShapeExpr(ty.dims)
     if number in (0, 1):
         return get_op("relax.zeros" if number == 0 else "relax.ones")(shape, ty.dtype)
     return get_op("relax.full")(shape, Constant(np.asarray(number, np_dtype(ty.dtype))), ty.dtype)
+
+
+def times(x: Expr, count: int) -> Expr | None:
+    """So many times `x`, None where its dtype has no such number."""
+    number = _held(count, x)
+    if number is None or not math.isfinite(number) or not isinstance(x.ty, TensorType):
+        return None
+    return x * Constant(np.asarray(number, np_dtype(x.ty.dtype)))
 
 
 def same_type(x: Expr, call: Call) -> bool:
@@ -106,6 +118,18 @@ def count_ratio(before: Expr, after: Call) -> int | None:
         return None
     ratio = many // few
     return ratio if isinstance(ratio, int) and many == few * ratio else None
+
+
+def _held(number: float | None, x: Expr) -> float | None:
+    """A number as the dtype of a tensor has it, None where that is another number or unknown."""
+    dtype = x.ty.dtype if isinstance(x.ty, TensorType) else None
+    if number is None or dtype is None:
+        return None
+    with np.errstate(all="ignore"):
+        kept = float(np.real(np.asarray(number).astype(np_dtype(dtype))))
+    if is_smooth(dtype):
+        return kept
+    return kept if kept == number and abs(kept) <= _EXACT else None
 
 
 def _uniform(data: np.ndarray[Any, Any]) -> float | None:

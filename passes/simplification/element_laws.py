@@ -1,10 +1,13 @@
 """Laws of arithmetic, element by element."""
 
-from relaxjax.ir.expr import Call, Constant, Expr
+import ml_dtypes
+
+from relaxjax.ir.expr import Call, Constant, Expr, np_dtype
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
 
 from .definitions import Definitions, same_type, tensor_filled
+from .fill_laws import filled
 
 
 def difference(call: Call, op: Op, known: Definitions) -> Expr | None:
@@ -60,12 +63,32 @@ def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
     if number is None or inner is None or inner.op is not op:
         return None
     y, other = _with_number(inner)
-    return None if y is None or other is None else op(y, op(number, other))
+    if y is None or other is None or not _is_exact_enough(op(number, other), op, known):
+        return None
+    return op(y, op(number, other))
 
 
 def same_dtype(call: Call, op: Op, known: Definitions) -> Expr | None:
     """A dtype that a tensor has is not given to it."""
     return call.args[0] if op.name == "relax.astype" and same_type(call.args[0], call) else None
+
+
+def _is_exact_enough(together: Expr, op: Op, known: Definitions) -> bool:
+    """Whether a float dtype has the result for two numbers: none too large or too small for it.
+
+    What is multiplied by one after the other need not come by such a number.
+    """
+    ty = together.ty
+    if not isinstance(together, Call) or not isinstance(ty, TensorType) or not is_float(ty.dtype):
+        return True
+    result = filled(together, op, known)
+    number = known.filling(result) if isinstance(result, Call) else None
+    if number is None:
+        return False
+    if number == 0:
+        return op.name != "relax.multiply" or 0 in map(known.fill, together.args)
+    normal = ml_dtypes.finfo(np_dtype(ty.dtype))  # type: ignore[no-untyped-call]  # it has no types
+    return abs(number) >= float(normal.tiny)
 
 
 def _with_number(call: Call) -> tuple[Expr | None, Constant | None]:

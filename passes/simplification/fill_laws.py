@@ -49,7 +49,9 @@ def filled(call: Call, op: Op, known: Definitions) -> Expr | None:
     with x64_for(call.ty, call.attrs, *types), jax.ensure_compile_time_eval():
         scalars = [np.asarray(n, np_dtype(d)) for n, d in zip(numbers, dtypes, strict=True)]
         result = np.asarray(op.lower(*map(jax.numpy.asarray, scalars), **call.attrs))
-    return tensor_filled(call, result.item()) if result.shape == () else None
+    if result.shape != () or np.imag(result) != 0:
+        return None
+    return tensor_filled(call, np.real(result).item())
 
 
 def moved(call: Call, op: Op, known: Definitions) -> Expr | None:

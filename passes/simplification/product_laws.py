@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.shapes import element_count, normalize_axes
+from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
 
 from .definitions import Definitions, same_type
 
@@ -112,7 +112,9 @@ def sum_of_stacked_products(call: Call, op: Op, known: Definitions) -> Expr | No
     if op.name != "relax.collapse_sum_to" or not isinstance(call.args[0], Var):
         return None
     product = known.call(call.args[0], "relax.matmul")
-    if product is None or known.uses.get(call.args[0]) != 1 or _ndim(call) != 2:
+    if product is None or known.uses.get(call.args[0]) != 1:
+        return None
+    if not same_dims(_dims(call), (_dims(product) or ())[-2:]):
         return None
     turned, g = known.call(product.args[0], "relax.permute_dims"), product.args[1]
     if turned is None:

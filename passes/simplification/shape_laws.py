@@ -3,10 +3,10 @@
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import element_count, normalize_axes
 
-from .definitions import Definitions, count_ratio, same_type
+from .definitions import Definitions, count_ratio, same_type, times
 
 
 def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
@@ -81,9 +81,9 @@ def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
     if op.name != "relax.collapse_sum_to" or inner is None or not same_type(inner.args[0], call):
         return None
     count = count_ratio(call.args[0], call)
-    if count is None or not isinstance(call.ty, TensorType) or call.ty.dtype is None:
+    if count is None:
         return None
-    return inner.args[0] * float(count) if count != 1 else inner.args[0]
+    return times(inner.args[0], count) if count != 1 else inner.args[0]
 
 
 def sum_of_broadcast(call: Call, op: Op, known: Definitions) -> Expr | None:
@@ -101,12 +101,13 @@ def sum_of_broadcast(call: Call, op: Op, known: Definitions) -> Expr | None:
     axes = range(len(wide)) if given is None else normalize_axes(given, len(wide))
     repeated = [axis for axis in axes if axis < new or dims[axis - new] != wide[axis]]
     count = element_count([wide[axis] for axis in repeated])
-    if not repeated or not isinstance(count, int):
+    if not repeated or not isinstance(count, int) or count == 0:
         return None
     left = [axis - new for axis in axes if axis not in repeated]
-    less = op(x, axis=left, keepdims=True) if left else x
-    if op.name == "relax.sum":
-        less = less * float(count) if is_float(ty.dtype) else less * count
+    partial = op(x, axis=left, keepdims=True) if left else x
+    less = times(partial, count) if op.name == "relax.sum" else partial
+    if less is None:
+        return None
     sizes = [1] * new + [
         1 if axis - new in left else dims[axis - new] for axis in range(new, len(wide))
     ]

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -19,6 +20,11 @@ PARAMS = (
     'x: R.Tensor((2, 3), "float32"), y: R.Tensor((2, 3), "float32"), '
     'v: R.Tensor((3,), "float32"), w: R.Tensor((3, 4), "float32")'
 )
+
+HALF = "R.astype(x, 'float16')"
+BYTES = "R.astype(x, 'int8')"
+NAN = "float('nan'), 'float32'"
+STACK = "R.stack((x, y))"
 
 # The adjoint of nll_loss after log_softmax, as far as nll_loss: `z` is bound again behind it.
 BACKWARD = (
@@ -322,6 +328,22 @@ def test_a_law(law: str, before: str, after: str) -> None:
         # one after the other of what is summed up
         "R.sum(R.multiply(x, v), axis=1, keepdims=True)",
         "R.sum(R.divide(v, x), axis=0, keepdims=True)",
+        # in one step the numbers would be too large for the dtype, or lose digits
+        f"R.multiply(R.multiply({HALF}, R.const(300, 'float16')), R.const(300, 'float16'))",
+        f"R.multiply(R.multiply({HALF}, R.const(1e-3, 'float16')), R.const(1e-3, 'float16'))",
+        f"R.multiply(R.multiply({HALF}, R.const(1e-5, 'float16')), R.const(1e-5, 'float16'))",
+        f"R.sum(R.broadcast_to({HALF}, (70000, 2, 3)), axis=[0])",
+        f"R.collapse_sum_to(R.broadcast_to({HALF}, (70000, 2, 3)), (2, 3))",
+        "R.astype(R.sum(R.ones((300, 3), 'int8'), axis=0), 'float32')",
+        f"R.astype(R.collapse_sum_to(R.broadcast_to({BYTES}, (300, 2, 3)), (2, 3)), 'float32')",
+        # nothing has no mean
+        "R.mean(R.broadcast_to(v, (0, 3)), axis=0)",
+        # what an integer dtype makes of these numbers is not theirs
+        "R.astype(R.sum(R.full((2, 3), R.const(2.7, 'float32'), 'int32')), 'float32')",
+        f"R.astype(R.add(R.full((2, 3), R.const(300, 'int32'), 'int8'), {BYTES}), 'float32')",
+        f"R.astype(R.add(R.full((2, 3), R.const({NAN}), 'int8'), {BYTES}), 'float32')",
+        # over the rows of each product too
+        f"R.collapse_sum_to(R.matmul(R.permute_dims({STACK}, [0, 2, 1]), {STACK}), (1, 3))",
         # no float holds this number
         "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
     ],
@@ -364,3 +386,19 @@ def test_a_tensor_of_unknown_shape_keeps_its_operators() -> None:
     )
     assert isinstance(module, IRModule)
     assert SimplifyExpr()(module) is module
+
+
+def test_complex_numbers_that_fill_tensors() -> None:
+    """What is computed of one number is one number where that is a real one."""
+    module = parse_functions("""
+        @R.function
+        def main(x: R.Tensor((2,), "complex64")):
+            one = R.ones(R.shape([2]), "complex64")
+            two = R.add(one, one)
+            other = R.multiply(R.multiply(x, R.const(2j, "complex64")), R.const(3j, "complex64"))
+            return (two, other)
+    """)
+    x = jnp.asarray([1, 2j], jnp.complex64)
+    simpler = SimplifyExpr()(module)
+    assert "R.add" not in simpler.script()
+    chex.assert_trees_all_close(*(to_jax(m, "main")(x) for m in (simpler, module)))
