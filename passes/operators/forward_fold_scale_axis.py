@@ -102,6 +102,8 @@ def _taken_over(
     if rule.nonnegative and not factor.nonnegative:
         return False
     partner = rule.to_partner(call, place, axis)
+    if reader in fold.changes:
+        return False  # both its arguments are scaled: it would need the factor twice
     if partner is not None and factor.fits(call.args[partner[0]]):
         other, other_axis = partner
         weight = call.args[other]

@@ -50,9 +50,10 @@ def ExpandTupleArguments(mod: IRModule) -> IRModule:
             return c
     """
     expanded: dict[str, Function] = {}
-    for name in called_only(mod):
+    for name, calls in called_only(mod).items():
         function = mod[name]
-        if any(isinstance(param.ty, TupleType) for param in function.params):
+        has_tuples = any(isinstance(param.ty, TupleType) for param in function.params)
+        if has_tuples and all(_tells_fields(call, function) for call in calls):
             expanded[name] = with_expanded_tuples(function)
     if not expanded:
         return mod
@@ -97,6 +98,12 @@ def _parameters(param: Var) -> tuple[Tuple, list[Var]]:
         values.append(value)
         params += inner
     return Tuple(tuple(values)), params
+
+
+def _tells_fields(call: Call, function: Function) -> bool:
+    """Whether the arguments of a call are known to be tuples where the parameters are."""
+    pairs = zip(call.args, function.params, strict=True)
+    return all(len([*_fields(arg)]) == len([*_fields(param)]) for arg, param in pairs)
 
 
 def _fields(arg: Expr) -> Iterator[Expr]:

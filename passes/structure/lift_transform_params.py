@@ -30,7 +30,8 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
     The weights of a function are the parameters behind its first `num_input` ones, as its attribute
     of this name says; one without it stays. `<name>_transform_params` takes them as a tuple and
     returns a tuple of what `<name>` takes in their place. A function without anything to move stays
-    as it is, as does one that takes nothing but weights.
+    as it is, as does one that takes nothing but weights. That the module has a function of the
+    transformation's name already is an error.
 
     Args:
         shared_transform: True for one function `transform_params` that does what all functions
@@ -80,7 +81,14 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
         chosen = models if shared_transform is True else list(shared_transform) or models
         groups = {"transform_params": chosen}
     for transform, names in groups.items():
-        mod = mod.with_functions(_lifted(transform, {name: mod[name] for name in names}))
+        functions = {name: mod[name] for name in names}
+        lifted = _lifted(transform, functions)
+        if lifted is not functions and transform in mod:
+            raise ValueError(
+                f"the weights would be transformed by a function `{transform}`, but the module has "
+                "one: give that another name, and keep what it does of an earlier run"
+            )
+        mod = mod.with_functions(lifted)
     return mod
 
 

@@ -301,3 +301,14 @@ def test_batch_norm_left_alone(body: str) -> None:
     vectors = 'g: R.Tensor((3,), "float32"), h: R.Tensor((6,), "float32")'
     module = program(body, params + vectors)
     assert FoldBatchnormToConv2D()(module) is module
+
+
+def test_a_product_of_two_that_have_one_factor_keeps_it() -> None:
+    """Both factors of the product would need it, so that there it would be squared."""
+    before = program("""
+        y = R.multiply(x, R.const(3.0, "float32"))
+        p = R.nn.avg_pool2d(y, pool_size=[2, 2], strides=[2, 2])
+        q = R.nn.max_pool2d(y, pool_size=[2, 2], strides=[2, 2])
+        gv = R.matmul(p, q)
+        """)
+    assert ForwardFoldScaleAxis()(before) is before

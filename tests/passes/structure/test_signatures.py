@@ -245,6 +245,21 @@ def helper(t_0: {T3}, t_1_0: {T3}, t_1_1: {T3}) -> {PAIR}:
     )
 
 
+def test_a_tuple_of_which_its_call_does_not_tell_the_fields_is_not_expanded() -> None:
+    text = f"""
+@R.function
+def main(t: R.Tuple(R.Object, {T3})) -> {T3}:
+    a = Module.helper(t)
+    return a
+@R.function(private=True)
+def helper(t: R.Tuple({PAIR}, {T3})) -> {T3}:
+    a = t[0]
+    b = a[1]
+    return b
+"""
+    check_kept(ExpandTupleArguments(), text)
+
+
 MODEL = f"""
 @R.function
 def main(x: {T3}, w0: {T3}, w1: {T3}, w2: {T3}, w3: {T3}) -> {T3}:
@@ -303,6 +318,15 @@ def main_transform_params(
     expected = run(to_jax(parse_functions(MODEL), "main"), x, *weights)
     moved = run(to_jax(changed, "main_transform_params"), tuple(weights))
     np.testing.assert_array_equal(run(to_jax(changed, "main"), x, *moved), expected)
+
+
+def test_a_function_of_the_name_of_the_transformation_is_not_lost() -> None:
+    """Such as the one of an earlier run: what is lifted later comes behind it."""
+    lifted = LiftTransformParams()(parse_functions(MODEL))
+    assert LiftTransformParams()(lifted) is lifted
+    mod = parse_functions(MODEL).with_function("main_transform_params", lifted["main"])
+    with pytest.raises(ValueError, match="`main_transform_params`, but the module has one"):
+        LiftTransformParams()(mod)
 
 
 def test_a_backward_program_has_weights_too() -> None:
