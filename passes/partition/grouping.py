@@ -30,7 +30,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
-from relaxjax.ir.structural import structural_hash
+from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
@@ -121,7 +121,7 @@ class _Outlining:
     def __init__(self, mod: IRModule) -> None:
         self.mod = mod
         self.names = Names(list(mod))
-        self.made: dict[tuple[str, int], str] = {}
+        self.made: dict[tuple[str, int], list[tuple[Function, str]]] = {}
 
     def change(self, name: str, function: Function, groups: Sequence[Group]) -> None:
         by_last = {group.bindings[-1].var: group for group in groups}
@@ -168,11 +168,13 @@ class _Outlining:
 
     def added(self, group: Group, function: Function) -> GlobalVar:
         """The function that a group becomes, the same one for groups that are alike."""
-        key = group.name, structural_hash(function)
-        if key not in self.made:
-            self.made[key] = name = self.names.unique(group.name)
+        made = self.made.setdefault((group.name, structural_hash(function)), [])
+        name = next((name for other, name in made if structural_equal(other, function)), None)
+        if name is None:
+            name = self.names.unique(group.name)
+            made.append((function, name))
             self.mod = self.mod.with_function(name, group.finish(function, name))
-        return self.mod.get_global_var(self.made[key])
+        return self.mod.get_global_var(name)
 
 
 def _lifted(group: Group) -> tuple[Sequence[Binding], dict[Expr, Expr]]:

@@ -17,6 +17,7 @@ from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import Constant, ExternFunc, GlobalVar, Var
 from .function import Function, MatchCast, SeqExpr, VarBinding
 from .global_info import VDevice
+from .index_map import IndexMap
 from .module import IRModule
 from .node import Node
 from .op import Op
@@ -58,6 +59,8 @@ def _stable_bytes(token: Any) -> bytes:
     """The same bytes for equal tokens in every process."""
     if isinstance(token, Constant):
         return f"Constant {token.dtype} {token.data.shape} ".encode() + token.data.tobytes()
+    if isinstance(token, IndexMap):  # whatever its parameters are called
+        return f"IndexMap {token.ndim} {token.outputs!r}\n".encode()
     known = isinstance(token, str | SymbolicExpr)
     return repr(token if known else type(token)).encode() + b"\n"
 

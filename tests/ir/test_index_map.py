@@ -11,6 +11,7 @@ import pytest
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.index_map import index_map
+from relaxjax.ir.node import replace
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.structural import structural_equal, structural_hash
@@ -59,6 +60,8 @@ def test_a_map_is_saved_and_compared_as_part_of_a_program() -> None:
     assert structural_equal(call, again, map_free_vars=True)
     assert structural_hash(call) == structural_hash(again)
     assert structural_equal(load_json(save_json(call)), call, map_free_vars=True)
+    other = replace(call, attrs=call.attrs.updated(index_map=index_map("NC -> NC6c")))
+    assert structural_hash(call) != structural_hash(other)
 
 
 def test_a_map_of_a_text_reads_back() -> None:

@@ -278,3 +278,21 @@ def test_a_long_group_names_its_first_operators() -> None:
     )
     (name,) = set(FuseOps()(mod)) - {"main"}
     assert name == "fused_relax_exp" + "_relax_sin" * 5 + "_and_3_more"
+
+
+def test_groups_that_differ_in_a_layout_alone_are_two_functions() -> None:
+    module = parse_functions("""
+        @R.function
+        def main(x: R.Tensor((2, 2), "float32")):
+            with R.dataflow():
+                a = R.exp(x)
+                b = R.layout_transform(a, index_map=lambda i, j: (i, j))
+                c = R.sin(x)
+                d = R.layout_transform(c, index_map=lambda i, j: (i, j))
+                e = R.exp(x)
+                f = R.layout_transform(e, index_map=lambda i, j: (j, i))
+                R.output(b, d, f)
+            return (b, d, f)
+    """)
+    assert len(FuseOps(2)(module)) == 4
+    check_same_results(module, FuseOps(2)(module))
