@@ -117,12 +117,14 @@ class _Search:
     def _in_block(
         self, block: BindingBlock, values: Mapping[Var, Expr], users: Mapping[Var, Sequence[Var]]
     ) -> list[Group]:
+        # A group is of one block: what another one computes is to a pattern what it is given.
+        own = {b.var: values[b.var] for b in block.bindings if b.var in values}
         taken: dict[Var, int] = {}
         groups: list[Group] = []
         for binding in block.bindings:
             if not isinstance(binding, VarBinding) or binding.var in taken:
                 continue
-            found = next(self.pattern.pattern.search(binding.value, Matching(values)), None)
+            found = next(self.pattern.pattern.search(binding.value, Matching(own)), None)
             if found is None:
                 continue
             members = _members(binding, found, block)
