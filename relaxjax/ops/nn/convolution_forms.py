@@ -17,7 +17,7 @@ from jax import lax
 
 from . import planes
 from .kernel_matrices import KernelMatrix
-from .layouts import SPATIAL, by_letter, permutation, relabelled, window_span
+from .layouts import SPATIAL, by_letter, numbered, permutation, relabelled, window_span
 from .windows import Windows
 
 # Shifted tensors and slices are programs of their own: there are not more of them than this.
@@ -71,7 +71,7 @@ class Convolution:
             self.strides,
             self.pads,
             rhs_dilation=self.dilation,
-            dimension_numbers=(self.data_layout, self.kernel_layout, self.out_layout),
+            dimension_numbers=numbered(self.data_layout, self.kernel_layout, self.out_layout),
             feature_group_count=self.groups,
             preferred_element_type=dtype,
         )

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from jax import lax
+
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
@@ -37,6 +39,18 @@ def relabelled(layout: str, **letters: str) -> str:
 def permutation(source: str, target: str) -> list[int]:
     """The axes of `source` in the order in which `target` has them."""
     return [source.index(letter) for letter in target]
+
+
+def numbered(data: str, kernel: str, out: str) -> lax.ConvDimensionNumbers:
+    """The layouts of a convolution for XLA, with the spatial axes in the order of `SPATIAL`.
+
+    From letters JAX takes strides and padding to be in the order of the kernel's axes.
+    """
+    spatial = SPATIAL[len(data) - 2]
+    images = tuple(tuple(permutation(layout, f"NC{spatial}")) for layout in (data, out))
+    return lax.ConvDimensionNumbers(
+        images[0], tuple(permutation(kernel, f"OI{spatial}")), images[1]
+    )
 
 
 def transposed(x: Expr, source: str, target: str) -> Expr:

@@ -18,7 +18,7 @@ from jax import lax
 from . import planes
 from .convolution_forms import FEW, LONG, MANY_PLACES, SMALL, WIDE, Convolution, known, usual
 from .kernel_matrices import KernelMatrix
-from .layouts import by_letter, permutation, relabelled, window_span
+from .layouts import by_letter, numbered, permutation, relabelled, window_span
 from .phases import put_back_by_phases
 from .window_numbers import can_be_put_back, put_back
 from .windows import Windows
@@ -50,7 +50,7 @@ class TransposedConvolution:
             pads,
             lhs_dilation=self.of.strides,
             rhs_dilation=self.of.dilation,
-            dimension_numbers=(self.of.data_layout, layout, self.of.out_layout),
+            dimension_numbers=numbered(self.of.data_layout, layout, self.of.out_layout),
             feature_group_count=self.of.groups,
             preferred_element_type=dtype,
         )
