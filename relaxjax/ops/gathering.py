@@ -61,7 +61,7 @@ def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> Ten
 
 def nd_places(indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
     """The last axis of `indices` taken apart, behind the places of the batch axes themselves."""
-    depth = indices.shape[-1]
+    depth, indices = indices.shape[-1], as_places(indices)
     rows = indices.shape[:-1]
     batch = [lax.broadcasted_iota(indices.dtype, rows, a) for a in range(batch_dims)]
     return (*batch, *(indices[..., i] for i in range(depth)))
@@ -137,7 +137,7 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
 @op(
     "relax.index_tensor",
     layout=OPAQUE,
-    lower=lambda data, indices: data[tuple(indices)],
+    lower=lambda data, indices: data[tuple(map(as_places, indices))],
     gradient=_index_tensor_gradient,
     precision="follow",
     fusion="injective",

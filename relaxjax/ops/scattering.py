@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax.numpy as jnp
+from jax import lax
 
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple, Var
@@ -11,6 +12,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import GradientRule
 from relaxjax.ir.types import TensorType, TupleType
 
+from .arrays import as_places
 from .axis_layouts import axis_rule
 from .cost_rules import MOVES
 from .declare import OpError, op
@@ -36,7 +38,7 @@ def _written(data: Any, places: Any, updates: Any, reduction: str) -> Any:
     spots = data.at[places]
     if reduction == "mean":
         counts = jnp.ones_like(data).at[places].add(jnp.ones_like(updates), mode="drop")
-        return spots.add(updates, mode="drop") / counts
+        return lax.div(spots.add(updates, mode="drop"), counts)
     writers: dict[str, Callable[..., Any]] = {
         "update": spots.set,
         "add": spots.add,
@@ -118,7 +120,7 @@ def scatter_elements(
     """`data` with `updates` at the places that gather_elements would read.
 
     `reduction` says what becomes of an element and its updates: update (one of them takes its
-    place), add, mul, mean, max, min.
+    place), add, mul, mean (of integers, cut off towards zero), max, min.
     """
     _require_reduction(reduction)
     require_int64(indices)
@@ -186,7 +188,7 @@ def scatter_nd(
 
 
 def _index_put(data: Any, indices: Any, values: Any, accumulate: bool) -> Any:
-    spots = data.at[tuple(indices)]
+    spots = data.at[tuple(map(as_places, indices))]
     return spots.add(values) if accumulate else spots.set(values)
 
 

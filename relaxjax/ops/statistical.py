@@ -117,7 +117,7 @@ def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
     """The mean; of integers, cut off towards zero."""
     if jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.mean(x, axis, keepdims=keepdims)
-    total = jnp.sum(x, axis, jnp.int32, keepdims=keepdims)
+    total = jnp.sum(x, axis, x.dtype if x.dtype.itemsize >= 4 else jnp.int32, keepdims=keepdims)
     count = jnp.asarray(_count(x, axis)).astype(total.dtype)
     return lax.div(total, jnp.broadcast_to(count, total.shape)).astype(x.dtype)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import chex
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -283,3 +284,21 @@ def test_the_adjoint_of_a_long_window_with_gaps() -> None:
     g = np.ones((1, 1, 2), "float32")
     adjoint = applied("grad.max_pool1d_backward", g, x, places, dilation=2)
     chex.assert_trees_all_equal(adjoint, (x >= 2 * places - 2).astype("float32"))
+
+
+def test_the_mean_of_scattered_integers_is_an_integer() -> None:
+    x, i, u = (np.asarray(v, d) for v, d in (([-8, 2], "int32"), ([0], "int64"), ([3], "int32")))
+    variables = [var(array) for array in (x, i, u)]
+    written = evaluate(
+        call("scatter_elements", *variables, reduction="mean"),
+        dict(zip(variables, map(jnp.asarray, (x, i, u)), strict=True)),
+    )
+    chex.assert_trees_all_equal(written, jnp.asarray([-2, 2], "int32"))
+
+
+def test_the_mean_of_wide_integers() -> None:
+    """Their sum is as wide as they are."""
+    with jax.enable_x64(True):
+        x = np.asarray([2**40, 2**40 + 2], "int64")
+        v = var(x)
+        assert evaluate(call("mean", v), {v: jnp.asarray(x)}) == 2**40 + 1

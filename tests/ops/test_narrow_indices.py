@@ -59,3 +59,21 @@ def test_slices_that_are_taken(dtype: str, indices: list[int], mode: str) -> Non
     chex.assert_trees_all_equal(value("take", x, places, axis=0, mode=mode), x[indices])
     to_x, _ = gradient(lambda x, i: call("take", x, i, axis=0, mode=mode), x, places)
     chex.assert_trees_all_equal(np.flatnonzero(to_x), np.asarray(indices))
+
+
+@pytest.mark.parametrize(("dtype", "indices"), [("int8", [5, -3]), ("uint8", [5, 200])])
+def test_elements_that_are_read_and_written(dtype: str, indices: list[int]) -> None:
+    x, v = np.zeros(CLASSES, "float32"), np.asarray([1.0, 2.0], "float32")
+    places = np.asarray(indices, dtype)
+    x[indices] = v
+    variables = [var(x), var(places), var(v)]
+    data, i, updates = variables
+    values = dict(zip(variables, map(jnp.asarray, (x, places, v)), strict=True))
+    read = evaluate(call("index_tensor", data, (i,)), values)
+    chex.assert_trees_all_equal(read, jnp.asarray(v))
+    put = evaluate(call("index_put", call("zeros_like", data), (i,), updates), values)
+    chex.assert_trees_all_equal(put, jnp.asarray(x))
+    to_updates = gradient(
+        lambda x, i, u: call("scatter_nd", x, call("reshape", i, (2, 1)), u), x, places, v
+    )[2]
+    chex.assert_trees_all_equal(to_updates, jnp.ones(2))
