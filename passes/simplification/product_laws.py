@@ -53,6 +53,8 @@ def product_with_filled(call: Call, op: Op, known: Definitions) -> Expr | None:
         dims = _dims(call.args[filled])
         if number is None or _ndim(x) < 2 or dims is None or len(dims) < 2:
             continue
+        if abs(number) < 1 and _has_narrow_range(call):
+            continue
         sums = get_op("relax.sum")(x, axis=[axis], keepdims=True)
         assert isinstance(call.ty, TensorType)
         multiple = sums * Constant(np.asarray(number, np_dtype(call.ty.dtype)))
@@ -72,6 +74,8 @@ def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
         return None
     (a, b), ndim = product.args, _ndim(product)
     if _ndim(a) < 2 or _ndim(b) != 2:
+        return None
+    if op.name == "relax.sum" and _has_narrow_range(product):
         return None
     given = call.attrs["axis"]
     axes = list(range(ndim)) if given is None else normalize_axes(given, ndim)
@@ -175,6 +179,12 @@ def _same_dtypes(product: Call) -> bool:
     """Whether factors and product are of one dtype: sums are made in it then."""
     dtypes = {ty.dtype for ty in _types(product) if isinstance(ty, TensorType)}
     return len(dtypes) == 1 and None not in dtypes
+
+
+def _has_narrow_range(product: Call) -> bool:
+    """Whether the sum of one factor may be too large for a dtype that has that of the product."""
+    ty = product.ty
+    return isinstance(ty, TensorType) and str(ty.dtype).startswith(("float16", "float8"))
 
 
 def _types(call: Call) -> Sequence[object]:

@@ -332,6 +332,8 @@ def test_a_law(law: str, before: str, after: str) -> None:
         f"R.multiply(R.multiply({HALF}, R.const(300, 'float16')), R.const(300, 'float16'))",
         f"R.multiply(R.multiply({HALF}, R.const(1e-3, 'float16')), R.const(1e-3, 'float16'))",
         f"R.multiply(R.multiply({HALF}, R.const(1e-5, 'float16')), R.const(1e-5, 'float16'))",
+        f"R.matmul({HALF}, R.full((3, 2), R.const(0.1, 'float16'), 'float16'))",
+        f"R.sum(R.matmul({HALF}, R.astype(w, 'float16')), axis=0)",
         f"R.sum(R.broadcast_to({HALF}, (70000, 2, 3)), axis=[0])",
         f"R.collapse_sum_to(R.broadcast_to({HALF}, (70000, 2, 3)), (2, 3))",
         "R.astype(R.sum(R.ones((300, 3), 'int8'), axis=0), 'float32')",
