@@ -48,7 +48,10 @@ def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, 
     cost=PICKS,
 )
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
-    """For each element of `indices`, the element of `data` at the same place but along `axis`."""
+    """For each element of `indices`, the element of `data` at the same place but along `axis`.
+
+    Negative places count from the back. None may be outside: it has no gradient that fits.
+    """
     require_int64(indices)
     if data.ndim >= 0:
         normalize_axis(axis, data.ndim)
@@ -88,7 +91,7 @@ def _gather_nd_gradient(
 def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> TensorType:
     """The slices of `data` at the places that the last axis of `indices` holds.
 
-    The first `batch_dims` axes of both run together.
+    The first `batch_dims` axes of both run together. Places are as for gather_elements.
     """
     require_int64(indices)
     depth = indices.dims[-1] if indices.dims else None
@@ -147,6 +150,7 @@ def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     """The slices of `data` at places that tensors of indices say, one for each leading axis.
 
     The tensors broadcast to one another: y[i, ...] = data[indices[0][i], indices[1][i], ..., ...].
+    Places are as for gather_elements.
     """
     types = index_types(indices)
     if 0 <= data.ndim < len(types):

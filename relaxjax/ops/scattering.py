@@ -168,7 +168,10 @@ def _is_narrow(indices: Expr) -> bool:
 def scatter_nd(
     data: TensorType, indices: TensorType, updates: TensorType, reduction: str = "update"
 ) -> TensorType:
-    """`data` with slices of `updates` at the places that the last axis of `indices` holds."""
+    """`data` with slices of `updates` at the places that the last axis of `indices` holds.
+
+    They are the places that gather_nd would read, and `reduction` is as for scatter_elements.
+    """
     _require_reduction(reduction)
     require_integers(indices, "indices")
     common_dtype(data=data, updates=updates)
