@@ -296,6 +296,17 @@ class PrimExpr(Expr):
         object.__setattr__(self, "dtype", dtype)
         object.__setattr__(self, "ty", PrimType(dtype))
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PrimExpr) and self._content() == other._content()
+
+    def __hash__(self) -> int:
+        return hash(self._content())
+
+    def _content(self) -> tuple[str, Dim | str]:
+        """The text tells 0.0 and -0.0 apart, and a nan is equal to a nan."""
+        value = repr(self.value) if isinstance(self.value, float) else self.value
+        return self.dtype, value
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class StringImm(Expr):

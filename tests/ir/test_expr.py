@@ -195,6 +195,8 @@ def test_shapes_and_scalars_know_their_types() -> None:
     assert PrimExpr(1, "int32").ty == PrimType("int32")
     assert PrimExpr(1) != PrimExpr(True)
     assert PrimExpr(1) != PrimExpr(1.0)
+    assert PrimExpr(0.0) != PrimExpr(-0.0)
+    assert PrimExpr(float("nan")) == PrimExpr(float("nan"))
     with pytest.raises(TypeError, match="`'n'` is no dimension"):
         ShapeExpr(("n",))  # type: ignore[arg-type]  # what is tested
 
