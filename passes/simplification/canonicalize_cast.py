@@ -107,4 +107,7 @@ def _dtypes(cast: Call) -> tuple[str, str] | None:
 
 
 def _loses_nothing(start: str, end: str) -> bool:
-    return np.can_cast(np_dtype(start), np_dtype(end), "safe")
+    """Whether a dtype has every number of another: a float has not all integers of 64 bits."""
+    narrow, wide = np_dtype(start), np_dtype(end)
+    rounds = narrow.kind in "iu" and narrow.itemsize == 8 and wide.kind not in "iu"
+    return not rounds and np.can_cast(narrow, wide, "safe")

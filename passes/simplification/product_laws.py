@@ -11,7 +11,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
 
 from .definitions import Definitions, same_type
@@ -65,7 +65,8 @@ def product_with_filled(call: Call, op: Op, known: Definitions) -> Expr | None:
 def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     """sum(a b) = sum(a) sum(b): the rows or columns are added up first; the same for means.
 
-    The product has no other use, so that the smaller one stands in its place.
+    The product has no other use, so that the smaller one stands in its place. Means of integers
+    are rounded, and those of factors before they are multiplied.
     """
     if op.name not in ("relax.sum", "relax.mean") or not isinstance(call.args[0], Var):
         return None
@@ -76,6 +77,8 @@ def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     if _ndim(a) < 2 or _ndim(b) != 2:
         return None
     if op.name == "relax.sum" and _has_narrow_range(product):
+        return None
+    if op.name == "relax.mean" and not _is_smooth(product):
         return None
     given = call.attrs["axis"]
     axes = list(range(ndim)) if given is None else normalize_axes(given, ndim)
@@ -185,6 +188,10 @@ def _has_narrow_range(product: Call) -> bool:
     """Whether the sum of one factor may be too large for a dtype that has that of the product."""
     ty = product.ty
     return isinstance(ty, TensorType) and str(ty.dtype).startswith(("float16", "float8"))
+
+
+def _is_smooth(product: Call) -> bool:
+    return isinstance(product.ty, TensorType) and is_smooth(product.ty.dtype)
 
 
 def _types(call: Call) -> Sequence[object]:

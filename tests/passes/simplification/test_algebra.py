@@ -346,6 +346,8 @@ def test_a_law(law: str, before: str, after: str) -> None:
         f"R.astype(R.add(R.full((2, 3), R.const({NAN}), 'int8'), {BYTES}), 'float32')",
         # over the rows of each product too
         f"R.collapse_sum_to(R.matmul(R.permute_dims({STACK}, [0, 2, 1]), {STACK}), (1, 3))",
+        # means of integers are rounded
+        "R.astype(R.mean(R.matmul(R.astype(x, 'int32'), R.astype(w, 'int32'))), 'float32')",
         # no float holds this number
         "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
     ],

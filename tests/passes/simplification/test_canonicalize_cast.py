@@ -48,3 +48,7 @@ def test_casts_of_casts_are_one_where_nothing_is_lost() -> None:
         CanonicalizeCast(),
         main('a = R.astype(x, "int32")\nb = R.astype(a, "float32")\nreturn b', "float32"),
     )
+    check_kept(
+        CanonicalizeCast(),
+        main('a = R.astype(x, "float64")\nb = R.astype(a, "int64")\nreturn b', "int64"),
+    )
