@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.creation import ones_like
-from relaxjax.ops.emit import call, dtype_of
+from relaxjax.ops.emit import call, dtype_of, narrow, wide
 from relaxjax.ops.statistical import mean, sum
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -84,7 +84,7 @@ class Loss:
             losses = losses * weights
         match self.reduction:
             case "mean" if weights is not None:
-                return sum(losses) / sum(weights)
+                return weighted_mean(losses, weights)
             case "mean":
                 return mean(losses)
             case "sum":
@@ -110,6 +110,13 @@ class Loss:
             ) from None
         given = {name: given[name] for name in names if given.get(name) is not None}
         return {name: _param(kind, name, value) for name, value in given.items()}
+
+
+def weighted_mean(losses: Expr, weights: Expr) -> Expr:
+    """The sum of weighted losses over that of their weights, which half precision need not hold."""
+    if isinstance(losses.ty, TensorType) and losses.ty.dtype is None:
+        return sum(losses) / sum(weights)
+    return narrow(sum(wide(losses)) / sum(wide(weights)), losses)
 
 
 def class_axis(scores: Expr) -> int:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.binary import greater, maximum
-from relaxjax.ops.emit import scalar
+from relaxjax.ops.emit import narrow, scalar, wide
 from relaxjax.ops.nn.activation import relu
 from relaxjax.ops.search import where
 from relaxjax.ops.statistical import sum
@@ -61,7 +61,16 @@ class CosineEmbeddingLoss(Loss):
 
 
 def cosine(builder: BlockBuilder, a: Expr, b: Expr) -> Expr:
-    """The cosine of the angle between vectors; 0 where one has no direction."""
+    """The cosine of the angle between vectors; 0 where one has no direction.
+
+    In float32 for half precision, which has neither the squares of lengths nor of `_EPSILON`.
+    """
+    given, a, b = a, _wide(builder, a), _wide(builder, b)
     squares = builder.emit(sum(a * a, axis=-1) * sum(b * b, axis=-1))
     lengths = sqrt(maximum(squares, scalar(_EPSILON**2, squares)))
-    return sum(a * b, axis=-1) / lengths
+    return narrow(sum(a * b, axis=-1) / lengths, given)
+
+
+def _wide(builder: BlockBuilder, x: Expr) -> Expr:
+    found = wide(x)
+    return x if found is x else builder.emit(found)

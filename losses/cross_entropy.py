@@ -17,7 +17,7 @@ from relaxjax.ops.reshaping import expand_dims
 from relaxjax.ops.search import argmax, where
 from relaxjax.ops.statistical import mean, sum
 
-from .base import Loss, class_axis, in_dtype_of
+from .base import Loss, class_axis, in_dtype_of, weighted_mean
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,8 @@ class CrossEntropyLoss(Loss):
         losses = (1 - self.label_smoothing) * picked + self.label_smoothing * spread
         if self.reduction != "mean":
             return self.reduce(losses)
-        return sum(losses) / nll_loss(-ones_like(log_p), ids, weights, "sum", self.ignore_index)
+        counts = nll_loss(-ones_like(log_p), ids, weights, "none", self.ignore_index)
+        return weighted_mean(losses, counts)
 
     def _are_ids(self, predictions: Var, targets: Var) -> bool:
         """Whether the targets are class ids; else they must have the shape of the predictions."""
@@ -105,7 +106,7 @@ class CrossEntropyLoss(Loss):
             case _ if weights is None:
                 return mean(sum(losses, axis=axis))
             case _:
-                return sum(losses) / sum(shares * weights)
+                return weighted_mean(losses, shares * weights)
 
     def _smoothed(self, shares: Var, axis: int) -> Expr:
         if not self.label_smoothing:

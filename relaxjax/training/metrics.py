@@ -187,7 +187,7 @@ def _measured(
             if each.of_classes:
                 given = counted_classes(each.name, predictions, truth, ignored)
             values = _numbers_of(each, given)
-            sums[index] += float(values.sum())
+            sums[index] += float(values.sum(dtype="float64"))
             sizes[index] += values.size
     if not count:
         raise ValueError("there is nothing to measure on: `eval_data` has no batches")

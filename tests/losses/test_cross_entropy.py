@@ -194,6 +194,15 @@ def test_half_precision_stays_half_precision() -> None:
     assert found.dtype == "float16"
 
 
+@pytest.mark.parametrize("one_hot", [False, True])
+def test_means_in_half_precision_have_sums_that_it_does_not_hold(one_hot: bool) -> None:
+    even, ids = np.zeros((70000, 2), "float16"), np.zeros(70000, "int64")
+    targets = np.eye(2, dtype="float16")[ids] if one_hot else ids
+    loss = CrossEntropyLoss(label_smoothing=0.0 if one_hot else 0.1)
+    found = value(loss, even, targets, np.ones(2, "float16"))
+    np.testing.assert_allclose(found, np.log(2), rtol=1e-3)
+
+
 # Label smoothing
 
 

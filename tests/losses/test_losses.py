@@ -266,7 +266,29 @@ def test_half_precision_stays_half_precision() -> None:
     assert value(BCELoss(), half, half).dtype == half.dtype
 
 
+def test_half_precision_has_the_angle_of_long_and_short_vectors() -> None:
+    for length in (0.0, 1e-3, 3e3):
+        a, b = (x * length).astype("float16"), y.astype("float16")
+        wanted = value(CosineLoss(), a.astype("float32"), b.astype("float32"))
+        found = value(CosineLoss(), a, b)
+        assert found.dtype == "float16"
+        np.testing.assert_allclose(found, wanted, atol=2e-3)
+        slope = gradient(CosineLoss(), a, b)
+        wide_slope = gradient(CosineLoss(), a.astype("float32"), b.astype("float32"))
+        np.testing.assert_allclose(slope, wide_slope.astype("float16"), rtol=1e-2, atol=1e-6)
+
+
+def test_a_weighted_mean_in_half_precision_has_sums_that_it_does_not_hold() -> None:
+    many = np.full((300, 300), 2, "float16")
+    assert value(MSELoss(), many, np.zeros_like(many), np.ones_like(many)) == 4
+
+
 @pytest.mark.parametrize("delta", [0.0, -1.0])
 def test_huber_needs_a_positive_delta(delta: float) -> None:
     with pytest.raises(ValueError, match=f"`delta` must be above zero, but it is {delta}"):
         HuberLoss(delta=delta)
+
+
+def test_a_weighted_mean_of_a_dtype_that_is_not_known() -> None:
+    unknown = TensorType((3,))
+    assert "R.sum" in MSELoss()(unknown, unknown, unknown).script()

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from small_models import BATCH, batch, classifier
@@ -50,6 +51,12 @@ def test_perplexity() -> None:
     p = np.exp(SCORES) / np.exp(SCORES).sum(-1, keepdims=True)
     expected = np.exp(-np.log(p[np.arange(4), IDS]).mean())
     assert measured("perplexity") == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_many_numbers_in_half_precision_are_added_up(dtype: str) -> None:
+    ones = np.ones((4, 20000), ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+    assert measured(Metric("ones", lambda predictions, targets: predictions), (ones, IDS)) == 1
 
 
 def test_targets_may_be_one_hot() -> None:
