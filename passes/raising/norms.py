@@ -67,7 +67,7 @@ def standardised(view: View, reading: Reading) -> Standardised | None:
     over, epsilon, about_zero = spreads[0]
     for index, values in enumerate(others):
         of = Reduced(values.expr, over.axes) if about_zero else reading.centred(values.expr)
-        if of == over and values.axes == View.whole(over.data).axes:
+        if of == over and values.axes == view.axes and dims_of(over.data) == dims_of(view.expr):
             rest = [*others[:index], *others[index + 1 :], None]
             return Standardised(over, epsilon, rest[0], about_zero)
     return None
@@ -107,10 +107,10 @@ def _spread(factor: _Factor, reading: Reading) -> tuple[Reduced, float, bool] | 
 def _norm(found: Standardised, shift: View | None) -> Expr | None:
     """The norm whose scale and shift lie where those that are given do."""
     data, axes = found.over.data, found.over.axes
-    vectors = [None if view is None else _along(view, data) for view in (found.scale, shift)]
+    vectors = list(map(_vector, (found.scale, shift)))
     given = {vector.axes for vector in vectors if vector is not None}
     left = tuple(axis for axis in range(ndim_of(data)) if axis not in axes)
-    if len(given) > 1 or not all(vector is None or _fits(vector, data) for vector in vectors):
+    if len(given) > 1:
         return None
     along = given.pop() if given else axes
     scale, shift_by = (_filled(vector, data, along) for vector in vectors)
@@ -129,33 +129,34 @@ def _norm(found: Standardised, shift: View | None) -> Expr | None:
 
 def _root_mean_square(found: Standardised) -> Expr | None:
     data, axes = found.over.data, found.over.axes
-    vector = None if found.scale is None else _along(found.scale, data)
-    if vector is not None and (vector.axes != axes or not _fits(vector, data)):
+    vector = _vector(found.scale)
+    if vector is not None and vector.axes != axes:
         return None
     weight = _filled(vector, data, axes)
     return None if weight is None else relax("nn.rms_norm", data, weight, axes, found.epsilon)
 
 
-def _along(view: View, data: Expr) -> View:
+@dataclass(frozen=True)
+class _Vector:
+    """A scale or shift, and the axes along which it has numbers of its own."""
+
+    expr: Expr
+    axes: tuple[int, ...]
+
+
+def _vector(view: View | None) -> _Vector | None:
     """A scale or shift without axes of one element along which it is repeated."""
-    dims, whole = dims_of(view.expr), dims_of(data)
-    if dims is None or whole is None:
-        return view
-    kept = [place for place, axis in enumerate(view.axes) if dims[place] == whole[axis]]
-    repeated = [dims[place] for place in range(len(dims)) if place not in kept]
-    if not repeated or set(repeated) != {1}:
-        return view
-    shape = [dims[place] for place in kept]
-    return View(of_shape(view.expr, shape), tuple(view.axes[place] for place in kept))
+    if view is None:
+        return None
+    axes = tuple(axis for axis in view.axes if axis is not None)
+    dims = dims_of(view.expr)
+    if dims is None or axes == view.axes:
+        return _Vector(view.expr, axes)
+    shape = [dim for dim, axis in zip(dims, view.axes, strict=True) if axis is not None]
+    return _Vector(of_shape(view.expr, shape), axes)
 
 
-def _fits(vector: View, data: Expr) -> bool:
-    """Whether a scale or shift has a value for each place along its axes."""
-    dims, whole = dims_of(vector.expr), dims_of(data)
-    return whole is not None and dims == tuple(whole[axis] for axis in vector.axes)
-
-
-def _filled(vector: View | None, data: Expr, along: tuple[int, ...]) -> Expr | None:
+def _filled(vector: _Vector | None, data: Expr, along: tuple[int, ...]) -> Expr | None:
     """A scale or shift; where there is none, ones that have no influence."""
     dims, dtype = dims_of(data), dtype_of(data)
     if vector is not None or dims is None or dtype is None:

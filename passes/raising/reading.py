@@ -1,7 +1,8 @@
 """What expressions of `lax.*` compute: numbers, sums and means over axes, as JAX writes them.
 
 JAX writes a statistic of some axes as a smaller tensor, laid along the axes that are left. Which
-these are is what a `View` keeps: a mean over rows must not be taken for one over columns.
+these are is what a `View` keeps: a mean over rows must not be taken for one over columns, and the
+only number of an axis that is repeated not for numbers that count along it.
 """
 
 import math
@@ -17,10 +18,13 @@ from relaxjax.passes.simplification.definitions import Definitions
 
 @dataclass(frozen=True)
 class View:
-    """A tensor and where its axes lie among those of a larger one."""
+    """A tensor and where its axes lie among those of a larger one.
+
+    None is for an axis of one element that is repeated there.
+    """
 
     expr: Expr
-    axes: tuple[int, ...]
+    axes: tuple[int | None, ...]
 
     @staticmethod
     def whole(expr: Expr) -> "View":
@@ -62,7 +66,7 @@ class Reading:
         call = self.call(view.expr, name)
         return None if call is None else self.elementwise(call, view.axes)
 
-    def elementwise(self, call: Call, axes: tuple[int, ...]) -> list[View]:
+    def elementwise(self, call: Call, axes: tuple[int | None, ...]) -> list[View]:
         """The arguments of a call as laid along axes; numbers have none."""
         return [View(arg, axes if ndim_of(arg) == len(axes) else ()) for arg in call.args]
 
@@ -72,7 +76,8 @@ class Reading:
             places = _places(call)
             if places is None:
                 break
-            view = View(call.args[0], tuple(view.axes[place] for place in places))
+            axes = (None if place is None else view.axes[place] for place in places)
+            view = View(call.args[0], tuple(axes))
         return view
 
     def number(self, view: View) -> float | None:
@@ -205,17 +210,26 @@ class Reading:
             yield from self.factors(arg)
 
 
-def _places(call: Call) -> tuple[int, ...] | None:
+def _places(call: Call) -> tuple[int | None, ...] | None:
     """Where the axes of an argument come to lie when axes of one element, or repeats, are added."""
     if len(call.args) != 1:
         return None
     if "broadcast_dimensions" in call.attrs:
-        return tuple(call.attrs["broadcast_dimensions"])
+        return _kept_places(call)
     before, after = static_dims(call.args[0]), static_dims(call)
     if before is None or after is None or 1 in before or call.attrs.get("dimensions") is not None:
         return None
     places = tuple(place for place, length in enumerate(after) if length != 1)
     return places if tuple(after[place] for place in places) == before else None
+
+
+def _kept_places(call: Call) -> tuple[int | None, ...] | None:
+    """Where a broadcast lays the axes of its argument, None for those that it repeats."""
+    before, after = dims_of(call.args[0]), dims_of(call)
+    if before is None or after is None:
+        return None
+    pairs = zip(before, call.attrs["broadcast_dimensions"], strict=True)
+    return tuple(place if after[place] == length else None for length, place in pairs)
 
 
 def ndim_of(expr: Expr) -> int:

@@ -1,0 +1,88 @@
+"""Where tensors lie along the axes of larger ones: what is repeated there is not what counts."""
+
+from collections.abc import Callable
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import relaxjax
+
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+WAVES = np.sin(np.arange(120, dtype="float32"))
+ROWS = WAVES[:12].reshape(3, 4)
+LABELS = np.array([1, 0, 3])
+HEADS = WAVES.reshape(2, 5, 3, 4)
+
+
+def attended(seen: Any) -> Callable[..., Any]:
+    def function(x: Any) -> Any:
+        scores = jnp.where(seen, jnp.einsum("bqhd,bkhd->bhqk", x, x), -jnp.inf)
+        return jnp.einsum("bhqk,bkhd->bqhd", jax.nn.softmax(scores), x)
+
+    return function
+
+
+def seeing_the_first(x: Any) -> Any:
+    return attended(jnp.arange(1)[:, None] >= jnp.arange(5))(x)
+
+
+def seeing_all(x: Any) -> Any:
+    return attended(jnp.arange(5)[:, None] >= jnp.arange(1))(x)
+
+
+def picked_from_the_first_row(x: Any) -> Any:
+    return jax.nn.log_softmax(x)[jnp.arange(1), LABELS]
+
+
+def centred(x: Any) -> tuple[Any, Any]:
+    low = x - jnp.mean(x, -1, keepdims=True)
+    return low, lax.rsqrt(jnp.mean(low**2, -1, keepdims=True) + 1e-3)
+
+
+def repeated_after_its_mean(x: Any) -> Any:
+    spread = lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-3)
+    shape = (5, x.shape[1])
+    return jnp.broadcast_to(x, shape) * jnp.broadcast_to(spread, shape) * x[0]
+
+
+def scaled_along_a_new_axis(x: Any) -> Any:
+    low, inverse = centred(x)
+    return (low * inverse)[:, :, None] * jnp.arange(1.0, 6.0)
+
+
+def scaled_and_repeated(x: Any) -> Any:
+    low, inverse = centred(x)
+    shape = (3, 4, 5)
+    return jnp.broadcast_to((low * inverse)[:, :, None], shape) * jnp.broadcast_to(
+        jnp.arange(1.0, 5.0)[:, None], shape
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "x"),
+    [
+        (seeing_the_first, HEADS),
+        (seeing_all, HEADS),
+        (picked_from_the_first_row, ROWS),
+        (repeated_after_its_mean, ROWS[:1]),
+        (scaled_along_a_new_axis, ROWS),
+        (scaled_and_repeated, ROWS),
+    ],
+)
+def test_an_axis_of_one_element_that_is_repeated_is_no_other(
+    function: Callable[..., Any], x: Any
+) -> None:
+    def loss(x: Any) -> Any:
+        result = function(x)
+        return jnp.sum(jnp.sin(result + jnp.linspace(0.0, 1.0, result.size).reshape(result.shape)))
+
+    with jax.numpy_rank_promotion("allow"):
+        ours, jaxs = relaxjax.value_and_grad(loss), jax.value_and_grad(loss)
+        found = jax.jit(ours, compiler_options=QUICK)(x)
+        expected = jax.jit(jaxs, compiler_options=QUICK)(x)
+    chex.assert_trees_all_close(found, expected, rtol=2e-5, atol=2e-5)
