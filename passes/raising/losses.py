@@ -46,7 +46,7 @@ def class_log_probability(call: Call, reading: Reading) -> Expr | None:
         return None
     if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
         return None
-    loss = _loss(found.args[0], call, call, reading)
+    loss = _loss(found.args[0], call, call, reading, picks_last=True)
     return None if loss is None else -loss
 
 
@@ -73,8 +73,13 @@ def _both_orders(args: list[View] | None) -> list[list[View]]:
     return [] if args is None or len(args) != 2 else [args, args[::-1]]
 
 
-def _loss(scores: Expr, choice: Call, like: Call, reading: Reading) -> Expr | None:
-    """The loss of scores for the classes that a gather picks, in the shape of `like`."""
+def _loss(
+    scores: Expr, choice: Call, like: Call, reading: Reading, picks_last: bool = False
+) -> Expr | None:
+    """The loss of scores for the classes that a gather picks, in the shape of `like`.
+
+    Where it `picks_last`, out of the logarithms, nothing goes back from labels outside of them.
+    """
     targets = picked_column(choice, reading)
     dims, shape, dtype = dims_of(scores), dims_of(like), dtype_of(scores)
     labels = None if targets is None else dtype_of(targets)
@@ -85,14 +90,18 @@ def _loss(scores: Expr, choice: Call, like: Call, reading: Reading) -> Expr | No
     count = element_count(dims[:-1])
     flat, rows = of_shape(targets, [count]), of_shape(scores, [count, dims[-1]])
     never = int(np.iinfo(np_dtype(labels)).min)
-    losses: Any = relax("nn.softmax_nll_loss", rows, flat, None, "none", never)
-    if fills(choice):
-        classes = static_dims(scores)
-        if classes is None:
-            return None
-        first, behind = const(0, labels), const(classes[-1], labels)
-        inside = relax(
-            "logical_and", relax("greater_equal", flat, first), relax("less", flat, behind)
-        )
-        losses = losses + where(inside, const(0.0, dtype), const(math.nan, dtype))
+    if not fills(choice):
+        return of_shape(_each(rows, flat, never), shape)
+    classes = static_dims(scores)
+    if classes is None:
+        return None
+    first, behind = const(0, labels), const(classes[-1], labels)
+    inside = relax("logical_and", relax("greater_equal", flat, first), relax("less", flat, behind))
+    counted = where(inside, flat, const(never, labels)) if picks_last else flat
+    nothing, undefined = const(0.0, dtype), const(math.nan, dtype)
+    losses = _each(rows, counted, never) + where(inside, nothing, undefined)
     return of_shape(losses, shape)
+
+
+def _each(rows: Expr, labels: Expr, never: int) -> Any:
+    return relax("nn.softmax_nll_loss", rows, labels, None, "none", never)

@@ -157,10 +157,11 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         [
             "p = L.reshape(t, new_sizes=[3, 1, 1])",
             "f = R.reshape(p, (3,))",
-            'n = R.nn.softmax_nll_loss(x, f, None, reduction="none", ignore_index=-2147483648)',
             'a = R.greater_equal(f, R.const(0, "int32"))',
             'b = R.less(f, R.const(5, "int32"))',
             "c = R.logical_and(a, b)",
+            'g = R.where(c, f, R.const(-2147483648, "int32"))',
+            'n = R.nn.softmax_nll_loss(x, g, None, reduction="none", ignore_index=-2147483648)',
             'd = R.where(c, R.const(0.0, "float32"), R.const(float("nan"), "float32"))',
             "e = R.add(n, d)",
             "r = R.reshape(e, (3, 1))",

@@ -393,9 +393,14 @@ def test_the_adjoint_of_equal_elements_goes_to_the_first_as_in_jax() -> None:
 
 
 @pytest.mark.parametrize("labels", [[-1, -5, 2], [5, -6, 1]])
-def test_labels_count_from_the_end_or_give_nan_as_in_jax(labels: list[int]) -> None:
+@pytest.mark.parametrize("picks_last", [False, True])
+def test_labels_count_from_the_end_or_give_nan_as_in_jax(
+    labels: list[int], picks_last: bool
+) -> None:
     def losses(x: Any) -> Any:
         places = jnp.asarray(labels)[:, None]
+        if picks_last:
+            return -jnp.take_along_axis(jax.nn.log_softmax(x), places, -1)
         return jax.nn.logsumexp(x, -1, keepdims=True) - jnp.take_along_axis(x, places, -1)
 
     module = raised(losses, ROWS)

@@ -44,10 +44,10 @@ def centred(x: Any) -> tuple[Any, Any]:
     return low, lax.rsqrt(jnp.mean(low**2, -1, keepdims=True) + 1e-3)
 
 
-def repeated_after_its_mean(x: Any) -> Any:
+def repeated_after_its_mean(both: Any) -> Any:
+    x, scale = both[:1], both[1]
     spread = lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-3)
-    shape = (5, x.shape[1])
-    return jnp.broadcast_to(x, shape) * jnp.broadcast_to(spread, shape) * x[0]
+    return jnp.sum(jnp.broadcast_to(x, (5, 4)) * jnp.broadcast_to(spread, (5, 4)) * scale, 0)
 
 
 def scaled_along_a_new_axis(x: Any) -> Any:
@@ -69,7 +69,7 @@ def scaled_and_repeated(x: Any) -> Any:
         (seeing_the_first, HEADS),
         (seeing_all, HEADS),
         (picked_from_the_first_row, ROWS),
-        (repeated_after_its_mean, ROWS[:1]),
+        (repeated_after_its_mean, ROWS[:2]),
         (scaled_along_a_new_axis, ROWS),
         (scaled_and_repeated, ROWS),
     ],
