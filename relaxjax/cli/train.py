@@ -55,6 +55,7 @@ from .train_setup import (
 )
 
 DEFAULT_BATCH = 64
+_MODEL = "model.safetensors"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         record = record_of(args, given, examples, size)
         if args.resume:
             check_record(args.out, record)
-        if args.init is not None:
+        elif args.init is not None:
             trainer.load(args.init, optimizer=False)
             trainer.seed(args.seed)
     print(
@@ -199,10 +200,10 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
         resume=args.resume,
         check_numerics=args.check_numerics,
     )
-    trainer.save(args.out / "model.safetensors")
+    trainer.save(args.out / _MODEL)
     if args.export:
         trainer.export(args.out / "exported")
-    print(f"the model is saved in {(args.out / 'model.safetensors').resolve()}")
+    print(f"the model is saved in {(args.out / _MODEL).resolve()}")
 
 
 class _SoundCheckpoints(Checkpoints):
@@ -247,6 +248,11 @@ def _check_out(args: argparse.Namespace) -> None:
         raise InputError(
             f"`{args.out}` holds a training already: go on with it by --resume, or give another "
             "folder by --out"
+        )
+    if (args.out / _MODEL).exists() and not args.resume:
+        raise InputError(
+            f"`{args.out / _MODEL}` is a model already: move it away, or give another folder by "
+            "--out"
         )
     if args.resume and not found:
         raise InputError(f"there is no training in `{args.out}` to resume")

@@ -17,7 +17,7 @@ from .train_data import Examples
 # What decides the numbers of a training besides its model and its data.
 _OPTIONS = (
     *("loss", "optim", "lr", "weight_decay", "schedule", "warmup", "clip", "accumulate"),
-    *("loss_scale", "half", "holdout", "seed", "states"),
+    *("loss_scale", "half", "holdout", "seed", "states", "init"),
 )
 _MODEL, _DATA = "the model", "the data to train on"
 

@@ -124,7 +124,7 @@ def optimizer(args: argparse.Namespace, steps: int) -> Any:
     made: Any = optax
     for part in OPTIMIZERS[args.optim].split("."):
         made = getattr(made, part)
-    updates = -(-steps // args.accumulate)
+    updates = max(1, steps // args.accumulate)  # steps left over at the end make none
     chain = [made(_schedule(args, updates), **options)]
     if args.weight_decay is not None and not has_own_decay:
         chain.insert(0, optax.add_decayed_weights(args.weight_decay))

@@ -13,7 +13,7 @@ from relaxjax.ir.folder import obstacle
 from relaxjax.ir.module import IRModule
 
 from .callbacks import Direction, Monitor
-from .checkpoint import CheckpointError, check_optimizer, notes
+from .checkpoint import CheckpointError, check_begun, notes
 from .counts import is_count
 from .progress import EpochReport
 
@@ -138,7 +138,7 @@ class Checkpoints:
         if not paths:
             return Position()
         position = _position(paths[-1])
-        check_optimizer(paths[-1], trainer.mod)
+        check_begun(paths[-1], trainer.mod)
         trainer.load(paths[-1])
         return position
 
@@ -162,6 +162,11 @@ class Checkpoints:
             raise FileExistsError(
                 f"`{Path(self.folder)}` holds {len(paths)} checkpoints of a training: go on with "
                 "it by fit(..., resume=True), or give another folder"
+            )
+        if self.best_path.exists():
+            raise FileExistsError(
+                f"`{self.best_path}` is the best epoch of a training: move it away, or give "
+                "another folder"
             )
 
 

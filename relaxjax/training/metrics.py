@@ -137,7 +137,7 @@ def evaluate(
         for inputs, targets in batches:
             filled = _filled(_listed(inputs), trainer.batch_sizes[0], _share(trainer, inputs))
             truth = _truth(inputs, targets)
-            yield _first(trainer.predict(*filled))[: len(truth)], truth
+            yield _compared(trainer.predict(*filled), truth), truth
 
     return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
 
@@ -161,10 +161,11 @@ def evaluate_with_loss(
                 for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
             )
             loss, outputs = trainer.evaluate(*filled)
+            predictions = _compared(outputs, truth)
             if loss is not None and share == 1:
                 weight = _counted(truth, trainer.ignored_class)
                 total, samples = total + (float(loss) * weight if weight else 0), samples + weight
-            yield _first(outputs)[: len(truth)], truth
+            yield predictions, truth
 
     found = _measured(predicted(), metrics_of(metrics, [EVAL_LOSS]), trainer.ignored_class)
     return {EVAL_LOSS: total / samples, **found} if samples else found
@@ -224,8 +225,16 @@ def _truth(inputs: Any, targets: Any) -> Array:
     return np.asarray(next(iter((*_listed(targets), *_listed(inputs)))))
 
 
-def _first(result: Any) -> Array:
-    return np.asarray(result[0] if isinstance(result, tuple) else result)
+def _compared(result: Any, truth: Array) -> Array:
+    """The predictions, the first of what a model gives, for the samples that there are."""
+    predictions = np.asarray(result[0] if isinstance(result, tuple) else result)
+    for name, array in (("array of targets", truth), ("output of the model", predictions)):
+        if not array.ndim:
+            raise ValueError(
+                f"what is measured must have a value for each sample, but the first {name} is a "
+                f"single number, {array}"
+            )
+    return predictions[: len(truth)]
 
 
 def _share(trainer: Predictor, inputs: Any) -> Fraction:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import optax
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -14,7 +15,9 @@ from relaxjax.cli import main
 from relaxjax.cli.train_setup import OPTIMIZERS, optimizer
 from relaxjax.datasets import idx
 from relaxjax.ir.expr import Var
+from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
+from relaxjax.optim import from_optax
 from relaxjax.training.checkpoint import module
 
 MODEL = """
@@ -181,6 +184,18 @@ def test_a_saved_model_is_where_another_training_starts(line: Path) -> None:
     np.testing.assert_allclose(weights(line)["params/w"], load_file(saved)["params/w"], rtol=1e-5)
 
 
+def test_a_training_goes_on_from_the_values_that_it_began_with(line: Path, capsys: Capture) -> None:
+    options = [line.parent / "line.npz", "--loss", "mse", "--batch", "8"]
+    assert train(line, *options, "--epochs", "1") == 0
+    first = (line.parent / "run").rename(line.parent / "first") / "model.safetensors"
+    assert train(line, *options, "--epochs", "1", "--init", first) == 0
+    assert train(line, *options, "--epochs", "2", "--resume", "--init", "other") == 2
+    assert f"  --init was {first} and is other now" in capsys.readouterr().err
+    first.unlink()
+    assert train(line, *options, "--epochs", "2", "--resume", "--init", first) == 0
+    assert len(log(line)) == 2
+
+
 def test_a_training_that_starts_from_another_has_a_schedule_of_its_own(line: Path) -> None:
     """It went on where that of the other one had ended, at a rate of zero, and learned nothing."""
     options = [line.parent / "line.npz", "--loss", "mse", "--batch", "8", "--epochs", "2"]
@@ -242,6 +257,15 @@ def test_what_stands_around_an_optimizer() -> None:
     assert "cos" in scheduled.get_function().script()
     gathered = optimizer(options(optim="sgd", schedule="linear", accumulate=4), 100).init([weight])
     assert len(gathered.state) > 2
+
+
+def test_the_last_of_accumulated_updates_ends_the_schedule() -> None:
+    """Ten steps make two updates by four, at the whole rate and at half of it."""
+    given = options(optim="sgd", schedule="linear", accumulate=4)
+    by_hand = from_optax(optax.MultiSteps(optax.sgd(optax.linear_schedule(0.1, 0.0, 2)), 4), "sgd")
+    weight = Var("w", TensorType((3, 2), "float32"))
+    made = optimizer(given, 10).init([weight]).get_function()
+    assert_structural_equal(made, by_hand.init([weight]).get_function())
 
 
 def test_help_tells_enough_to_begin(capsys: Capture) -> None:
@@ -424,6 +448,10 @@ def test_folders_that_are_in_the_way(model: Path, line: Path, capsys: Capture) -
     capsys.readouterr()
     assert train(line, data, *options) == 2
     assert "holds a training already: go on with it by --resume, or give" in capsys.readouterr().err
+    (line.parent / "run" / "checkpoints").rename(line.parent / "moved")
+    assert train(line, data, *options) == 2
+    assert "model.safetensors` is a model already: move it away" in capsys.readouterr().err
+    (line.parent / "moved").rename(line.parent / "run" / "checkpoints")
     for place in (line, line / "run"):
         assert main(["train", str(line), "--data", str(data), "--out", str(place)]) == 2
         assert f"`{line}` is a file: give a folder by --out" in capsys.readouterr().err

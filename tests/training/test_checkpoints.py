@@ -8,9 +8,13 @@ import chex
 import numpy as np
 import optax
 import pytest
-from small_models import batch, classifier
+from small_models import Counting, batch, classifier, trainable
 
-from relaxjax.optim import Adam, from_optax
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.training import (
     CheckpointError,
     Checkpoints,
@@ -32,6 +36,17 @@ def fresh() -> Trainer:
     trainer = classifier(Adam(0.01))
     trainer.xavier_uniform_init_params(seed=2)
     return trainer
+
+
+def counting_by(loss: Loss) -> Trainer:
+    """A model of batches of any size, by a loss whose targets may be of other types."""
+    n = SymbolicVar("n")
+    targets = TensorType((n,), "int32") if loss.compares_classes else TensorType((n, 2), "float32")
+    mod = trainable(Counting, loss, SGD(0.1), TensorType((n, 2), "float32"), targets)
+    return Trainer(mod, VirtualMachine(build(mod)))
+
+
+ONE = [(np.ones((3, 2), "float32"), np.zeros(3, "int32"))]
 
 
 def names(folder: Path) -> list[str]:
@@ -251,6 +266,15 @@ def test_a_new_training_does_not_mix_with_an_old_one(tmp_path: Path) -> None:
         fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
 
 
+def test_the_best_epoch_of_an_old_training_stays(tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path, best="loss")
+    run.best_path.write_text("of an old training")
+    match = r"best.safetensors` is the best epoch of a training: move it away, or give another"
+    with pytest.raises(FileExistsError, match=match):
+        fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
+    assert run.best_path.read_text() == "of an old training"
+
+
 @pytest.mark.parametrize("resume", [False, True])
 def test_trainings_that_began_in_one_folder_do_not_mix(tmp_path: Path, resume: bool) -> None:
     """Neither had a checkpoint in it, or both go on from one: the first to write another stays."""
@@ -311,6 +335,18 @@ def test_a_training_goes_on_with_the_optimizer_that_it_began_with(
     chex.assert_trees_all_equal(trainer.export_params(), params)
     trainer.load(run.paths()[-1])
     trainer.fit(data, 1, reporter=QUIET)
+
+
+@pytest.mark.parametrize("other", [CrossEntropyLoss(), MSELoss()], ids=["options", "targets"])
+def test_a_training_goes_on_with_the_loss_that_it_began_with(other: Loss, tmp_path: Path) -> None:
+    run = Checkpoints(tmp_path)
+    counting_by(CrossEntropyLoss(label_smoothing=0.1)).fit(ONE, 1, reporter=QUIET, checkpoints=run)
+    again, trainer = counting_by(CrossEntropyLoss(label_smoothing=0.1)), counting_by(other)
+    again.fit(ONE, 2, reporter=QUIET, checkpoints=run, resume=True)
+    match = r"with another loss, or with other options of it: (?s:.*) now$"
+    with pytest.raises(CheckpointError, match=match):
+        trainer.fit(ONE, 3, reporter=QUIET, checkpoints=run, resume=True)
+    assert trainer.export_params()["w"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("damage", ["cut off", "foreign", "of another model"])

@@ -173,6 +173,29 @@ def test_what_is_wrong_with_listed_data_is_found_before_the_training(
         classifier().fit(untouched, 1, eval_data, QUIET)
 
 
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ((np.ones(2), np.float32(3)), "but the first array of targets is a single number, 3.0"),
+        ((np.float32(2), np.ones(2)), "but the first output of the model is a single number, 2.0"),
+    ],
+)
+def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
+    class Echo:
+        batch_sizes: Any = ([None], [None])
+        ignored_class: int | None = None
+
+        def predict(self, *inputs: Any) -> Any:
+            return inputs[0]
+
+        def evaluate(self, inputs: Any, targets: Any) -> Any:
+            return 0.5, inputs[0]
+
+    for measure in (evaluate, evaluate_with_loss):
+        with pytest.raises(ValueError, match=match):
+            measure(Echo(), [given], [])
+
+
 def test_a_number_is_no_batch_to_measure_on() -> None:
     with pytest.raises(ArgumentError, match=r"`x` must have 2 dimensions, found 0"):
         evaluate_with_loss(classifier(), [(1.0, 2)], ["accuracy"])
