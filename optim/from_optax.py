@@ -1,7 +1,7 @@
 """Any optax gradient transformation as an optimizer, traced into a Relax function."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,7 +75,8 @@ class OptaxOptimizer(Optimizer):
                 f"from_optax takes a gradient transformation such as optax.adamw(1e-3), but it "
                 f"was given {self.transformation!r} of type {type(self.transformation).__name__}"
             )
-        return self.transformation.init(dict(params))
+        with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
+            return self.transformation.init(dict(params))
 
     def _from_values(self, zeros: Arrays) -> list[bool]:
         """Which leaves of the first state are made of the values of the parameters."""
@@ -111,14 +112,9 @@ class OptaxOptimizer(Optimizer):
     def _stepped(self, params: Arrays, gradients: Arrays, state: Tree) -> tuple[Tree, Tree]:
         import optax
 
-        try:
+        with _said_of(self.name, "be stepped with gradients, state and parameters by name alone"):
             updates, new_state = self.transformation.update(gradients, state, params)
-        except TypeError as error:
-            raise TypeError(
-                f"the optimizer {self.name} cannot be stepped with gradients, state and parameters "
-                f"alone: {error}"
-            ) from error
-        return optax.apply_updates(params, updates), new_state
+            return optax.apply_updates(params, updates), new_state
 
     def _check_stable(self, labels: list[str], before: list[Any], after: list[Any]) -> None:
         """A state must come out of a step as it went in, or the next one could not take it."""
@@ -140,6 +136,16 @@ def from_optax(tx: Any, name: str = "optax") -> OptaxOptimizer:
     gradients and a state, such as the value of the loss, is refused.
     """
     return OptaxOptimizer(tx, name)
+
+
+@contextmanager
+def _said_of(optimizer: str, doing: str) -> Iterator[None]:
+    """What optax raises, with what it was asked for: it knows of no optimizer by name."""
+    try:
+        yield
+    except (TypeError, ValueError, AttributeError, LookupError) as error:
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(f"the optimizer {optimizer} cannot {doing}: {error}") from error
 
 
 def _taken(step: Step) -> list[Var]:

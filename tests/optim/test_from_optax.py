@@ -262,8 +262,38 @@ def test_symbolic_shapes_are_an_error() -> None:
 
 def test_a_transformation_that_asks_for_the_loss_is_an_error() -> None:
     plateau = optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau())
-    with pytest.raises(TypeError, match=r"gradients, state and parameters alone: .* 'value'"):
+    with pytest.raises(
+        TypeError, match=r"gradients, state and parameters by name alone: .* 'value'"
+    ):
         from_optax(plateau).init([x]).get_function()
+
+
+REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
+    "lookahead": (
+        optax.lookahead(optax.sgd(0.1), 5, 0.5),
+        TypeError,
+        "be stepped with gradients, state and parameters by name alone: .* no attribute 'fast'",
+    ),
+    "sophia": (
+        optax.contrib.sophia(0.1),
+        ValueError,
+        "be stepped with gradients, state and parameters by name alone: obj_fn must be provided",
+    ),
+    "masked": (
+        optax.masked(optax.sgd(0.1), {"z": True}),
+        ValueError,
+        "begin with the parameters x, y by name: (?s:.*)\n    z",
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "given"), REFUSED.items(), ids=REFUSED)
+def test_what_optax_refuses_names_the_optimizer(
+    name: str, given: tuple[Any, type[Exception], str]
+) -> None:
+    tx, kind, match = given
+    with pytest.raises(kind, match=f"^the optimizer {name} cannot {match}"):
+        from_optax(tx, name).init([x, y]).get_function()
 
 
 class _Pair(NamedTuple):
