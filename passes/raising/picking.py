@@ -83,7 +83,8 @@ def _same_elements(expr: Expr, reading: Reading) -> Expr | None:
     call = reading.call(expr, "reshape", "squeeze", "gather", "relax.reshape", "relax.squeeze")
     if call is None or (call.op is get_op("lax.gather") and not _picks_only_place(call)):
         return None
-    return call.args[0]
+    turned = call.op is get_op("lax.reshape") and call.attrs.get("dimensions") is not None
+    return None if turned else call.args[0]
 
 
 def _picks_only_place(gather: Call) -> bool:

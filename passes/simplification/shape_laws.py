@@ -50,17 +50,23 @@ def reshaped_as_in_jax(call: Call, op: Op, known: Definitions) -> Expr | None:
     if op.name not in ("lax.reshape", "lax.reduce_sum") or not isinstance(call.ty, TensorType):
         return None
     x, dims = call.args[0], call.ty.dims
-    if not isinstance(x.ty, TensorType) or x.ty.dims is None or dims is None:
+    if not isinstance(x.ty, TensorType) or x.ty.dims is None or dims is None or _turns(call):
         return None
     if op.name == "lax.reduce_sum" and any(x.ty.dims[axis] != 1 for axis in call.attrs["axes"]):
         return None
     inner = known.call(x, "lax.reshape")
+    inner = None if inner is None or _turns(inner) else inner
     source = x if inner is None else inner.args[0]
     if same_type(source, call):
         return source
     if op.name == "lax.reshape" and inner is None:
         return None
     return get_op("lax.reshape")(source, new_sizes=list(dims))
+
+
+def _turns(call: Call) -> bool:
+    """Whether a reshape of JAX's takes the axes in another order first."""
+    return call.attrs.get("dimensions") is not None
 
 
 def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:

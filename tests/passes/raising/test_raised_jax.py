@@ -302,6 +302,13 @@ def seeing_in_8_bits(q: Any) -> Any:
     return seeing(rows >= columns)(q)
 
 
+def in_columns(x: Any) -> Any:
+    """What is picked is taken off in another order."""
+    scores = x.reshape(2, 2, 5)
+    picked = jnp.take_along_axis(scores, np.array([[[0], [1]], [[2], [0]]]), -1)
+    return jax.nn.logsumexp(scores, -1) - lax.reshape(picked, (2, 2), (1, 0, 2))
+
+
 LOWER = np.tril(np.ones((6, 6), bool))
 HIGHEST = lax.Precision.HIGHEST
 
@@ -361,6 +368,7 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
         ["nn.softmax_nll_loss"],
     ),
     "one of several taken off": (by_one_of_several, (ROWS,), ["nn.softmax"]),
+    "labels in columns": (in_columns, (drawn(4, 5),), ["nn.softmax_nll_loss"]),
     "labels clipped": (clipped, (ROWS,), ["nn.softmax_nll_loss"]),
     "other derivative": (leaking_backward, (ROWS,), ["nn.relu"]),
     "other gelu": (lambda x: 0.5 * x * lax.erfc(-x), (ROWS,), ["nn.gelu"]),

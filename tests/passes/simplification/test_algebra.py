@@ -115,6 +115,10 @@ CASES = {
             "L.reduce_sum(L.reshape(x, new_sizes=[1, 3, 1, 2]), axes=[0, 2])",
             "L.reshape(x, new_sizes=[3, 2])",
         ),
+        (
+            "L.reduce_sum(L.reshape(x, new_sizes=[1, 6], dimensions=[1, 0]), axes=[0])",
+            "L.reshape(L.reshape(x, new_sizes=[1, 6], dimensions=[1, 0]), new_sizes=[6])",
+        ),
     ],
     "broadcast_away": [
         ("R.broadcast_to(x, (2, 3))", "x"),
@@ -307,6 +311,10 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.multiply(v, x)",
         "R.reshape(R.permute_dims(x), (6,))",
         "L.reduce_sum(L.reshape(x, new_sizes=[3, 1, 2]), axes=[0, 1])",
+        # the axes are taken in another order first
+        "L.reshape(L.reshape(x, new_sizes=[3, 2], dimensions=[1, 0]), new_sizes=[6])",
+        "L.reshape(L.reshape(x, new_sizes=[3, 2]), new_sizes=[6], dimensions=[1, 0])",
+        "L.reshape(R.matmul(x, R.permute_dims(x)), new_sizes=[2, 2], dimensions=[1, 0])",
         "R.astype(x, 'float16')",
         "R.exp(R.log(x))",
         "R.matmul(x, R.eye(3, k=1))",
