@@ -32,5 +32,7 @@ def _read(text: str) -> int | float:
     match = re.fullmatch(r"\s*(\d+\.?\d*|\.\d+)\s*([A-Za-z]*|%)\s*", text)
     if match is None or (match[2] != "%" and match[2].upper() not in _UNITS):
         raise ValueError(f"`{text}` is no memory budget: write {_FORMS}")
-    number = float(match[1])
-    return number / 100 if match[2] == "%" else int(number * _UNITS[match[2].upper()])
+    number, unit = float(match[1]), match[2]
+    if not unit and "." in match[1]:
+        return number
+    return number / 100 if unit == "%" else int(number * _UNITS[unit.upper()])

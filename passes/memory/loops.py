@@ -141,7 +141,7 @@ class _Lean:
         kept = [step.var for step in self.program.forward if step.var in cut]
         there, back = self.pair.call, self.pair.back.value
         assert isinstance(back, Call)
-        if self.count is None or not goes(back, True):
+        if not self.count or not goes(back, True):
             return _Stacked(kept, (), {})
         carried: list[Carried] = []
         if goes(there, False):

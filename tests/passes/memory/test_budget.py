@@ -19,6 +19,8 @@ from relaxjax.passes.memory.budget import Budget, budget_in_bytes
         (1.0, 1000),
         ("60%", 600),
         ("12.5 %", 125),
+        ("0.5", 500),
+        ("1.0", 1000),
     ],
 )
 def test_bytes(budget: Budget, expected: int) -> None:
@@ -31,7 +33,7 @@ def test_what_is_no_budget(budget: Budget) -> None:
         budget_in_bytes(budget, lambda: 1000)
 
 
-@pytest.mark.parametrize("budget", [0.0, 1.5, "0%", "120%", float("nan")])
+@pytest.mark.parametrize("budget", [0.0, 1.5, "0%", "120%", "1.5", float("nan")])
 def test_a_share_is_of_everything(budget: Budget) -> None:
     with pytest.raises(ValueError, match=r"is no share: write"):
         budget_in_bytes(budget, lambda: 1000)

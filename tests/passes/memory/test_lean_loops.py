@@ -240,6 +240,28 @@ def test_what_a_step_got_is_stacked_else(step: str, options: str) -> None:
     chex.assert_trees_all_equal(gradients(found), gradients(mod))
 
 
+def test_a_loop_without_steps() -> None:
+    """There is no row that a step could read of the stacks."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main(x: R.Tensor((2, 3), "float32"), ws: R.Tensor((0, 3, 3), "float32")):
+            @R.function
+            def step(carry: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+                return (R.nn.gelu(R.matmul(carry, w)), ())
+            out = R.scan(step, x, ws)
+            loss = R.sum(out[0])
+            return loss
+        """
+    )
+    mod = simple_adjoint(mod)
+    found = with_lean_loops(mod, ADJOINT, lambda s: s.fusible, 1e18)
+    assert "dynamic_slice" not in found.script()
+    x, ws = np.ones((2, 3), "float32"), np.ones((0, 3, 3), "float32")
+    loss, gradients = to_jax(found, ADJOINT)(x, ws)
+    chex.assert_trees_all_equal((loss, gradients), (np.float32(6), (x, ws)))
+
+
 def test_policies_and_budgets_reach_into_loops() -> None:
     mod = adjoint()
     whole = temporary_bytes(mod, ADJOINT)
