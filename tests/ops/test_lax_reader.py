@@ -343,6 +343,13 @@ def test_general_reductions_of_windows_are_refused() -> None:
         read_function(function, X)
 
 
+def test_functions_of_what_is_at_some_places_are_refused() -> None:
+    """They were taken for the zeros that JAX writes with them."""
+    message = r"`scatter` has no form in the IR: .*: write `x.at\[places\].set\(f\(x\[places\]\)\)`"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        read_function(lambda x: x.at[0].apply(jnp.sin), X)
+
+
 def _operators(function: Function) -> list[str]:
     return [
         binding.value.op.name

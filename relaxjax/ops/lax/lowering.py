@@ -8,7 +8,7 @@ from jax import lax
 from jax.dtypes import canonicalize_dtype
 
 from .avals import jax_dtype
-from .parameters import decode_attrs
+from .parameters import UnsupportedParameterError, decode_attrs
 from .prototypes import find_primitive, optional_params
 
 # Primitives with parameters that JAX's public function makes anew: programs, mostly.
@@ -74,6 +74,11 @@ def written_params(eqn: Any) -> Mapping[str, Any]:
     name = eqn.primitive.name
     if name == "dim_as_value":
         return {**eqn.params, "dtype": eqn.outvars[0].aval.dtype}
+    if name == "scatter" and eqn.params.get("update_jaxpr") is not None:
+        raise UnsupportedParameterError(
+            "it runs a function of what is there, as `x.at[places].apply(f)` has it: "
+            "write `x.at[places].set(f(x[places]))`"
+        )
     left_out = _LEFT_OUT.get(name, frozenset())
     optional = optional_params(name)
     return {
