@@ -32,7 +32,7 @@ def elementwise_kernel(
     rows, columns = prod(shape[:-1]), (shape[-1] if shape else 1)
     block = min(ROWS, _power_of_two(rows)), min(COLUMNS, _power_of_two(columns))
     matrices = [_matrix(array, shape) for array in arrays]
-    padded = [_padded(matrix, block) for matrix in matrices]
+    padded = [_padded(matrix, _sides(matrix, block)) for matrix in matrices]
     grid = -(-rows // block[0]), -(-columns // block[1])
 
     def spec(matrix: Any) -> Any:
@@ -73,6 +73,8 @@ def matmul_kernel(
 
     lead, inner, columns = x.shape[:-1], x.shape[-1], weight.shape[-1]
     rows = prod(lead)
+    if 0 in (rows, columns):
+        return jnp.zeros((*lead, columns), dtype)
     side = MATMUL_BLOCK
     left = _padded(x.reshape(rows, inner), (side, side))
     right = _padded(weight, (side, side))
@@ -120,12 +122,15 @@ def _matrix(array: Any, shape: Sequence[int]) -> Any:
     return array.reshape(lead, dims[-1] if dims else 1)
 
 
+def _sides(matrix: Any, block: Sequence[int]) -> list[int]:
+    """The sides of a matrix's blocks: 1 where that is constant."""
+    return [1 if size == 1 else side for size, side in zip(matrix.shape, block, strict=True)]
+
+
 def _padded(matrix: Any, block: Sequence[int]) -> Any:
-    """A matrix with sides that blocks divide; a side of 1 stays."""
-    pads = [
-        (0, 0) if size == 1 and side > 1 else (0, -size % side)
-        for size, side in zip(matrix.shape, block, strict=True)
-    ]
+    """A matrix filled up with zeros to whole blocks, one of them at least."""
+    pairs = zip(matrix.shape, block, strict=True)
+    pads = [(0, max(1, -(-size // side)) * side - size) for size, side in pairs]
     return jnp.pad(matrix, pads) if any(high for _, high in pads) else matrix
 
 

@@ -141,6 +141,26 @@ def test_a_layer_is_one_kernel(rows: tuple[int, ...], dtype: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "inner", "columns"),
+    [(1, 5, 4), (3, 1, 4), (3, 5, 1), (1, 1, 1), (0, 5, 4), (3, 0, 4), (3, 5, 0)],
+)
+def test_products_with_sides_of_one_or_none(rows: int, inner: int, columns: int) -> None:
+    mod = parse_functions(
+        LAYER.format(
+            signature=f'x: R.Tensor(({rows}, {inner}), "float32"), '
+            f'w: R.Tensor(({inner}, {columns}), "float32"), b: R.Tensor(({columns},), "float32")',
+            result=f"({rows}, {columns})",
+            dtype="float32",
+            add="product, b",
+        )
+    )
+    x, w, b = normal(rows, inner), normal(inner, columns), normal(columns)
+    fused = FuseOpsByPattern(get_patterns_with_prefix("pallas"), annotate_codegen=True)(mod)
+    found = build(RunCodegen()(fused))["main"](x, w, b)
+    chex.assert_trees_all_close(found, np.maximum(x @ w + b, 0), rtol=1e-5)
+
+
 def test_a_bias_that_is_a_constant() -> None:
     mod = parse_functions(
         """
