@@ -9,7 +9,7 @@ import numpy as np
 from relaxjax.ir.expr import Call, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
 from .evaluation import Evaluation, Observer, operator_calls
 from .numpy_operators import NUMPY
@@ -58,11 +58,20 @@ def evaluate_numpy(region: Function, args: Sequence[Any], on_value: Observer | N
 
 def _operator(call: Call, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     assert isinstance(call.op, Op)
-    given = [arg for arg in args if arg is not None]
+    given = [_widened(arg) for arg in args if arg is not None]
     with np.errstate(all="ignore"):
         value = NUMPY[call.op.name](*given, **attrs)
     assert isinstance(call.ty, TensorType)
     return np.asarray(value).astype(np_dtype(call.ty.dtype))
+
+
+def _widened(value: Any) -> Any:
+    """An argument of half precision as float32: NumPy sums up in the dtype that it is given."""
+    if isinstance(value, tuple):
+        return tuple(map(_widened, value))
+    dtype = getattr(value, "dtype", None)
+    is_half = dtype is not None and is_float(str(dtype)) and dtype.itemsize < 4
+    return np.asarray(value, np.float32) if is_half else value
 
 
 def _result_shapes(region: Function, args: Sequence[Any]) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from relaxjax.ir.expr import np_dtype
+
 Array = Any
 
 
@@ -58,13 +60,15 @@ def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _log_sum_exp(x: Array, axis: Any, keepdims: bool) -> Array:
-    top = np.max(x, axis=axis, keepdims=True)
+    most = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(most), most, 0)
     total = np.log(np.sum(np.exp(x - top), axis=axis, keepdims=True)) + top
     return total if keepdims else np.squeeze(total, axis=axis)
 
 
 def _log_softmax(data: Array, axis: int) -> Array:
-    return data - _log_sum_exp(data, axis, True)
+    shifted = data - np.max(data, axis=axis, keepdims=True, initial=-np.inf)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
 
 def _softmax(data: Array, axis: int) -> Array:
@@ -99,6 +103,11 @@ def _collapse(data: Array, shape: Any) -> Array:
     pairs = enumerate(zip(padded, data.shape, strict=True))
     axes = tuple(i for i, (small, big) in pairs if small == 1 != big)
     return data.sum(axis=axes, keepdims=True).reshape(shape)
+
+
+def _matmul(x1: Array, x2: Array, out_dtype: Any) -> Array:
+    dtype = np.result_type(x1, x2, *([np_dtype(out_dtype)] if out_dtype else []))
+    return np.matmul(x1.astype(dtype), x2.astype(dtype))
 
 
 def _einsum(operands: Any, subscripts: str) -> Array:
@@ -175,7 +184,7 @@ _REDUCTIONS: dict[str, Callable[..., Any]] = {
     "nn.log_softmax": _log_softmax,
     "nn.layer_norm": _layer_norm,
     "nn.cross_entropy_with_logits": _cross_entropy,
-    "matmul": lambda x1, x2, out_dtype: np.matmul(x1, x2),
+    "matmul": _matmul,
     "einsum": _einsum,
 }
 _ARRANGING: dict[str, Callable[..., Any]] = {

@@ -61,6 +61,37 @@ def test_numpy_computes_what_the_lowering_does(name: str) -> None:
         )
 
 
+def evaluated(text: str, *values: Any) -> Any:
+    """What NumPy makes of a call whose result stands in the values' place."""
+    types = ", ".join(f'x{i}: R.Tensor({v.shape}, "{v.dtype}")' for i, v in enumerate(values))
+    lines = ("@R.function", f"def region({types}):", f"    y = {text}", "    return y")
+    return evaluate_numpy(parse_function("\n".join(lines)), values)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("sum(x0)", 1000), ("mean(x0)", 1), ("einsum((x0, x0), 'i,i->')", 1000)],
+)
+def test_half_precision_is_summed_up_in_more(dtype: str, text: str, expected: float) -> None:
+    found = evaluated(f"R.{text}", np.ones(1000, jnp.dtype(dtype)))
+    assert (float(found), str(found.dtype)) == (expected, dtype)
+
+
+@pytest.mark.parametrize(("dtype", "more"), [("int8", "int32"), ("float16", "float32")])
+def test_products_are_computed_in_the_dtype_that_they_are_to_have(dtype: str, more: str) -> None:
+    x = np.full((1, 700), 100, dtype)
+    found = evaluated(f"R.matmul(x0, R.permute_dims(x0), out_dtype='{more}')", x)
+    assert (found.item(), str(found.dtype)) == (7_000_000, more)
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"), [([-np.inf] * 2, -np.inf), ([np.inf, 0.0], np.inf), ([], -np.inf)]
+)
+def test_logsumexp_of_what_is_infinite(row: list[float], expected: float) -> None:
+    assert evaluated("R.logsumexp(x0, axis=0)", np.array(row, "float32")) == expected
+
+
 REGION = parse_function(
     """
     @R.function
