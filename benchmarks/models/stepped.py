@@ -6,6 +6,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.passes import LegalizeOps
+from relaxjax.passes.collection import collector_paused
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 from relaxjax.passes.training.step_memory import is_worth_a_plan, planned_for_speed
@@ -25,11 +26,12 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
     if policy == "auto" and not is_worth_a_plan(function):
         return mod
     whole, caller = stepped(mod, adjoint, params)
-    if policy == "auto":
-        smaller = planned_for_speed(whole, adjoint, caller)
-    else:
-        ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
-        smaller = rematerialized(whole, adjoint, ledger.plan)
+    with collector_paused():  # as in a pass
+        if policy == "auto":
+            smaller = planned_for_speed(whole, adjoint, caller)
+        else:
+            ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
+            smaller = rematerialized(whole, adjoint, ledger.plan)
     return mod.with_functions({adjoint: smaller[adjoint]})
 
 

@@ -20,13 +20,15 @@ _TIGHTEST = 2
 # How many plans are improved by keeping more, and how many values are then tried one by one.
 _RELAXED = 2
 _TRIED_SINGLY = 4
-# By how much smaller a value is than what it sums up, or what a broadcast one is a factor of, that
-# is kept anyway. Other factors are not: in a transformer, XLA then writes out the maximum of a
-# softmax as large as the scores, and keeps that.
+# By how much smaller a value is than what it sums up, or what a broadcast or dear one is a factor
+# of, that is kept anyway. Other factors are not: in a transformer, XLA then writes out the maximum
+# of a softmax as large as the scores, and keeps that.
 _SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
+# The share of the peak of keeping everything that nothing comes near which keeps everything.
+_FAR_LESS = 1 / 2
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
 FREE = 0.05
 BALANCED = 0.12
@@ -75,6 +77,8 @@ class Planner:
         most = int(self.total * FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
+        if plan.peak <= _FAR_LESS * self.none.peak:
+            return plan
         return min(self.none, self.waiting, plan, key=lambda plan: plan.peak)
 
     @cached_property
@@ -179,16 +183,18 @@ class Planner:
     def _slight(self) -> frozenset[Var]:
         """What is so small that to keep it costs nothing beside what it is a part of computing.
 
-        To sum it up again would read too much. And each value that is computed again of kept ones
-        alone has to wait for a moment, which is more operations in a kernel: where parameters are
-        at hand in the shape in which they are factors, the data does alone.
+        To sum it up again would read too much, and what is dear takes a kernel of its own. And each
+        value that is computed again of kept ones alone has to wait for a moment, which is more
+        operations in a kernel: where parameters are at hand in the shape in which they are factors,
+        the data does alone.
         """
         if self._is_small:
             return frozenset()
         return frozenset(step.var for step in self.program.forward if self._is_slight(step))
 
     def _is_slight(self, step: Step) -> bool:
-        users = self.program.users.get(step.var, ()) if step.is_broadcast else ()
+        is_factor = step.is_broadcast or (step.pointwise and step.expensive)
+        users = self.program.users.get(step.var, ()) if is_factor else ()
         read = map(size_of, step.inputs) if step.is_reduction else ()
         made = (user.size for user in users)
         return max((*read, *made), default=0) >= _SMALLER * step.size

@@ -49,15 +49,22 @@ class Program:
         bindings = list(function.body.bindings())
         closures = {b.var: b.value for b in bindings if isinstance(b.value, Function)}
         # What a loop costs is not said by its binding alone.
-        known = {step.binding: step for step in like.steps} if like and not closures else {}
-        steps = tuple(known.get(b) or read_step(b, mod, name, closures) for b in bindings)
+        known = {step.var: step for step in like.steps} if like and not closures else {}
+
+        def read(binding: Binding, function: str) -> Step:
+            step = known.get(binding.var)
+            if step is not None and step.binding is binding:
+                return step
+            return read_step(binding, mod, function, closures)
+
+        steps = tuple(read(binding, name) for binding in bindings)
         results = {var for field in body.fields[:-1] for var in used_vars(field)}
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
         loops = dict(Program._loops(closures, bindings, mod, name))
         if caller is None:
             return Program(function, steps, last + 1, None, loops)
         rest = rest_of(mod.with_function(name, function), name, caller)
-        after = tuple(read_step(binding, mod, caller.name) for binding in rest.bindings)
+        after = tuple(read(binding, caller.name) for binding in rest.bindings)
         return Program(function, (*steps, *after), last + 1, rest, loops)
 
     @staticmethod

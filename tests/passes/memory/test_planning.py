@@ -1,8 +1,11 @@
 """What plans keep whatever their policy."""
 
+from collections import Counter
+
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 from relaxjax.passes.memory.planning import Planner
@@ -45,3 +48,26 @@ def test_the_factors_of_a_norm_are_kept() -> None:
     planner = Planner(Program.of(mod["main_adjoint"], mod, "main_adjoint"))
     waiting = [task for task in planner.free.tasks if task.again and task.waits]
     assert [task.step.numbers for task in waiting] == [ROWS * WIDTH, WIDTH] * LAYERS
+
+
+def test_what_is_dear_and_small_is_kept() -> None:
+    """It takes a kernel of its own: of a batch norm, what the centred data is multiplied by."""
+    builder = BlockBuilder()
+    x = Var("x", TensorType((ROWS, WIDTH), "float32"))
+    weights = [Var(f"w{i}", TensorType((WIDTH, WIDTH), "float32")) for i in range(LAYERS)]
+    numbers = [Var(name, TensorType((WIDTH,), "float32")) for name in ("g", "b", "mean", "var")]
+    with builder.function("main", [x, *weights, *numbers]):
+        with builder.dataflow():
+            h = x
+            for w in weights:
+                normed = builder.emit(R.nn.batch_norm(R.matmul(h, w), *numbers, axis=1))
+                h = builder.emit(R.nn.relu(builder.emit(normed[0])))
+            loss = builder.emit_output(R.sum(R.multiply(h, h)))
+        builder.emit_func_output(loss)
+    mod = Gradient("main", require_grads=weights)(builder.get())
+    for one in (SimplifyGradient(), LegalizeOps(), EliminateCommonSubexpr()):
+        mod = one(mod)
+    planner = Planner(Program.of(mod["main_adjoint"], mod, "main_adjoint"))
+    again = Counter(task.step.op for task in planner.free.tasks if task.again)
+    assert again[get_op("lax.mul")]
+    assert not again[get_op("lax.rsqrt")]
