@@ -130,7 +130,8 @@ def flip(data: TensorType, axis: int) -> TensorType:
 def _reverse_sequence(data: Any, seq_lengths: Any, seq_axis: int, batch_axis: int) -> Any:
     seq, batch = seq_axis % data.ndim, batch_axis % data.ndim
     place = lax.broadcasted_iota(seq_lengths.dtype, data.shape, seq)
-    length = lax.broadcast_in_dim(seq_lengths, data.shape, (batch,))
+    whole = jnp.asarray(data.shape[seq], seq_lengths.dtype)
+    length = lax.broadcast_in_dim(jnp.minimum(seq_lengths, whole), data.shape, (batch,))
     source = jnp.where(place < length, length - 1 - place, place)
     return jnp.take_along_axis(data, source, seq)
 
@@ -149,7 +150,10 @@ def _reverse_sequence(data: Any, seq_lengths: Any, seq_axis: int, batch_axis: in
 def reverse_sequence(
     data: TensorType, seq_lengths: TensorType, seq_axis: int = 1, batch_axis: int = 0
 ) -> TensorType:
-    """The first `seq_lengths[b]` elements along `seq_axis` in reverse order, for each b."""
+    """The first `seq_lengths[b]` elements along `seq_axis` in reverse order, for each b.
+
+    A length of more than there are reverses all of them.
+    """
     if seq_lengths.dtype not in (None, "int32", "int64"):
         raise OpError(f"`seq_lengths` must be int32 or int64, found {seq_lengths.dtype}")
     if seq_lengths.ndim not in (-1, 1):

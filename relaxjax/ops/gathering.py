@@ -100,10 +100,10 @@ def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> Ten
     if batch_dims < 0 or batch_dims > min(data.ndim, indices.ndim - 1):
         limit = min(data.ndim, indices.ndim - 1)
         raise OpError(f"`batch_dims` must be in [0, {limit}], found {batch_dims}")
-    if depth > data.ndim - batch_dims:
+    if not 1 <= depth + batch_dims <= data.ndim:
         raise OpError(
-            f"the last dimension of `indices` may be at most {data.ndim - batch_dims}, "
-            f"found {depth}"
+            f"the last dimension of `indices` must be in [{0 if batch_dims else 1}, "
+            f"{data.ndim - batch_dims}], found {depth}"
         )
     assert indices.dims is not None
     if data.dims is None:

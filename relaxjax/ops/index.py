@@ -4,7 +4,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, np_dtype
 from relaxjax.ir.types import PrimType, TensorType
 
 from .arrays import as_places
@@ -77,6 +77,8 @@ def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fas
     """
     if mode not in _MODES:
         raise OpError(f"`mode` must be one of {', '.join(_MODES)}, found {mode}")
+    if mode == "nan" and x.dtype is not None and np_dtype(x.dtype).kind in "iub":
+        raise OpError(f'`x` must be of floats for mode "nan", which {x.dtype} does not have')
     return taken_type(x, indices, axis)
 
 

@@ -10,19 +10,24 @@ from .emit import call, shape_of, where
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """How one call writes, by the reduction, and what reads the places that it writes to."""
+    """How one call writes, by the reduction, and what reads the places that it writes to.
+
+    What would be written outside of a tensor is left out; `is_inside` says what is not.
+    """
 
     write: Callable[[Expr, Expr, str], Expr]
     read: Callable[[Expr], Expr]
+    is_inside: Callable[[Expr], Expr]
 
     def gradient(
         self, g: Expr, y: Expr, data: Expr, updates: Expr, reduction: str
     ) -> tuple[Expr, Expr]:
         """The adjoints of `data` and `updates`, where the reduction is update, add or mul."""
         if reduction == "add":
-            return g, self.read(g)
+            return g, self._of_written(data, self.read(g))
         if reduction == "mul":
-            return self.write(g, updates, "mul"), self._times_others(g, y, data, updates)
+            factors = self._times_others(g, y, data, updates)
+            return self.write(g, updates, "mul"), self._of_written(data, factors)
         kept = self.write(g, call("zeros_like", updates), "update")
         read = self.read(g)
         return kept, where(self._took_place(data, read), read, call("zeros_like", read))
@@ -37,6 +42,9 @@ class Scatter:
             return moved
         factors = self._times_others(call("ones_like", data), y, data, updates)
         return self.write(moved, of_updates * factors, "add")
+
+    def _of_written(self, data: Expr, adjoints: Expr) -> Expr:
+        return where(self.is_inside(data), adjoints, call("zeros_like", adjoints))
 
     def _times_others(self, g: Expr, y: Expr, data: Expr, updates: Expr) -> Expr:
         """For each update, at its place, `g` times the product of all but the update.

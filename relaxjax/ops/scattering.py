@@ -14,6 +14,7 @@ from relaxjax.ir.types import TensorType, TupleType
 
 from .arrays import as_places
 from .axis_layouts import axis_rule
+from .bounds import has_each, has_elements, has_nd
 from .cost_rules import MOVES
 from .declare import OpError, op
 from .emit import call
@@ -60,6 +61,7 @@ def _elements(indices: Expr, axis: int) -> Scatter:
             "scatter_elements", data, indices, updates, axis=axis, reduction=reduction
         ),
         lambda x: call("gather_elements", x, indices, axis=axis),
+        lambda data: has_elements(data, indices, axis),
     )
 
 
@@ -120,7 +122,8 @@ def scatter_elements(
     """`data` with `updates` at the places that gather_elements would read.
 
     `reduction` says what becomes of an element and its updates: update (one of them takes its
-    place), add, mul, mean (of integers, cut off towards zero), max, min.
+    place), add, mul, mean (of integers, cut off towards zero), max, min. Updates at places outside
+    are left out.
     """
     _require_reduction(reduction)
     require_int64(indices)
@@ -146,6 +149,7 @@ def _slices(indices: Expr) -> Scatter:
             "scatter_nd", data, indices, updates, reduction=reduction
         ),
         lambda x: call("gather_nd", x, places),
+        lambda data: has_nd(data, places),
     )
 
 
@@ -178,8 +182,8 @@ def scatter_nd(
     depth = indices.dims[-1] if indices.dims else None
     if data.dims is None or not isinstance(depth, int) or updates.dims is None:
         return data
-    if depth > data.ndim:
-        raise OpError(f"the last dimension of `indices` may be at most {data.ndim}, found {depth}")
+    if not 1 <= depth <= data.ndim:
+        raise OpError(f"the last dimension of `indices` must be in [1, {data.ndim}], found {depth}")
     assert indices.dims is not None
     wanted = (*indices.dims[:-1], *data.dims[depth:])
     wrong_rank = len(wanted) != len(updates.dims)
@@ -203,6 +207,7 @@ def _index_put_gradient(
             "index_put", data, indices, values, accumulate=reduction == "add"
         ),
         lambda x: call("index_tensor", x, indices),
+        lambda data: has_each(data, indices),
     )
     reduction = "add" if accumulate else "update"
     to_data, to_values = scatter.gradient(g, y, data, values, reduction)

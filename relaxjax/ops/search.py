@@ -18,7 +18,7 @@ from .emit import call, scalar
 from .emit import where as choose
 from .rearranging import LIKE_DATA
 from .shapes import broadcast, common_dtype
-from .statistical import reduced_type
+from .statistical import reduced_type, require_elements
 from .sugar import sugar
 
 
@@ -44,6 +44,12 @@ def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
     return broadcast(condition, both, dtype, ("`condition`", "`x1` with `x2`"))
 
 
+def _place_type(x: TensorType, axis: int | None, keepdims: bool) -> TensorType:
+    axes = None if axis is None else (axis,)
+    require_elements(x, axes)
+    return reduced_type(x, axes, keepdims, "int64")
+
+
 @op(
     "relax.argmax",
     layout=LOCATED,
@@ -55,7 +61,7 @@ def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:
 )
 def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first largest element along `axis`, or in the flattened tensor."""
-    return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
+    return _place_type(x, axis, keepdims)
 
 
 @op(
@@ -69,7 +75,7 @@ def argmax(x: TensorType, axis: int | None = None, keepdims: bool = False) -> Te
 )
 def argmin(x: TensorType, axis: int | None = None, keepdims: bool = False) -> TensorType:
     """The place of the first smallest element along `axis`, or in the flattened tensor."""
-    return reduced_type(x, None if axis is None else (axis,), keepdims, "int64")
+    return _place_type(x, axis, keepdims)
 
 
 def _bucketize(input_tensor: Any, boundaries: Any, out_int32: bool, right: bool) -> Any:

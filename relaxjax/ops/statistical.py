@@ -14,7 +14,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from .arrays import added_up, jax_dtype, widened
 from .axis_layouts import REDUCED
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
-from .declare import Axes, op
+from .declare import Axes, OpError, op
 from .emit import (
     call,
     dims_of,
@@ -27,6 +27,7 @@ from .emit import (
     wide,
 )
 from .shapes import (
+    dims_text,
     element_count,
     normalize_axes,
     normalize_axis,
@@ -55,6 +56,13 @@ def reduced_type(
     return TensorType(known, dtype, vdevice=x.vdevice)
 
 
+def require_elements(x: TensorType, axes: Sequence[int] | None) -> None:
+    """Raise where there is known to be no element of which one is to be found."""
+    if x.dims is not None and any(x.dims[axis] == 0 for axis in normalize_axes(axes, x.ndim)):
+        along = "" if axes is None else f" along {', '.join(f'axis {axis}' for axis in axes)}"
+        raise OpError(f"`x` must have an element{along}, but its shape is {dims_text(x.dims)}")
+
+
 def reduction(
     name: str,
     lower: Callable[..., Any],
@@ -63,6 +71,7 @@ def reduction(
     cost: CostRule = REDUCES,
     of_numbers: bool = False,
     of_complex: bool = False,
+    of_some: bool = False,
     jvp: Callable[..., Expr] | None = None,
 ) -> Op:
     """An operator that makes one element out of all those along `axis`, of the same dtype."""
@@ -72,6 +81,8 @@ def reduction(
             require_numbers("x", x)
         if not of_complex:
             require_real(x=x)
+        if of_some:
+            require_elements(x, axis)
         return reduced_type(x, axis, keepdims, x.dtype)
 
     infer.__doc__ = doc
@@ -226,8 +237,8 @@ std = reduction(
     per_input(4),
     of_numbers=True,
 )
-max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient)
-min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient)
+max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient, of_some=True)
+min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient, of_some=True)
 prod = reduction(
     "prod",
     _prod,
@@ -294,6 +305,7 @@ def median(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> T
     Along one axis, a pair: the medians, and where they stand along it.
     """
     require_real(x=x)
+    require_elements(x, axis)
     value = reduced_type(x, axis, keepdims, x.dtype)
     if axis is None or len(axis) != 1:
         return value

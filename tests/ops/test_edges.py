@@ -70,6 +70,27 @@ def test_the_exponent_of_zero_has_no_nan() -> None:
     chex.assert_trees_all_close(to_exponent, jnp.asarray([0.0, 8 * np.log(2)], "float32"))
 
 
+def test_the_power_of_infinity_that_is_one_is_flat() -> None:
+    base, exponent = np.asarray([np.inf, -np.inf, 0.0], "float32"), np.zeros(3, "float32")
+    to_base, _ = gradient(lambda x, y: call("power", x, y), base, exponent)
+    chex.assert_trees_all_equal(to_base, jnp.zeros(3))
+
+
+def test_a_sequence_longer_than_the_data_is_reversed_whole() -> None:
+    x, lengths = np.arange(6, dtype="float32").reshape(2, 3), np.asarray([5, 2], "int32")
+    found = applied("reverse_sequence", x, lengths)
+    assert found.tolist() == [[2, 1, 0], [4, 3, 5]]
+    adjoint, _ = gradient(lambda x, i: call("reverse_sequence", x, i), x, lengths)
+    chex.assert_trees_all_equal(adjoint, jnp.ones((2, 3)))
+
+
+@pytest.mark.parametrize("name", ["nn.softmax", "nn.log_softmax"])
+def test_the_softmax_of_nothing_is_nothing(name: str) -> None:
+    assert applied(name, np.zeros((2, 0), "float32")).shape == (2, 0)
+    (adjoint,) = gradient(lambda x: call(name, x), np.zeros((2, 0), "float32"))
+    assert adjoint.shape == (2, 0)
+
+
 def test_scattered_products() -> None:
     """JAX has no derivative of it: this is by the product rule."""
     data, updates = np.asarray([2.0, 3.0, 5.0], "float32"), np.asarray([7.0, 11.0], "float32")

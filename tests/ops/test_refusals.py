@@ -283,11 +283,11 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: call("gather_nd", t(2, 3), i(4, 1), 3), "`batch_dims` must be in [0, 1], found 3"),
         (
             lambda: call("gather_nd", t(2, 3), i(4, 3)),
-            "the last dimension of `indices` may be at most 2, found 3",
+            "the last dimension of `indices` must be in [1, 2], found 3",
         ),
         (
             lambda: call("scatter_nd", t(2, 3), i(4, 3), t(4)),
-            "relax.scatter_nd: the last dimension of `indices` may be at most 2, found 3",
+            "relax.scatter_nd: the last dimension of `indices` must be in [1, 2], found 3",
         ),
         (
             lambda: call("scatter_nd", t(2, 3), i(4, 1), t(4)),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops import OpError, op
@@ -31,6 +31,42 @@ n = SymbolicVar("n")
 CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "tile": (lambda: call("tile", t(2), (-1,)), "`repeats` must not be negative, found (-1)"),
     "repeat": (lambda: call("repeat", t(2), -2), "`repeats` must not be negative, found (-2)"),
+    "places of no axis": (
+        lambda: call("gather_nd", t(2, 3), i(4, 0)),
+        "relax.gather_nd: the last dimension of `indices` must be in [1, 2], found 0",
+    ),
+    "places of batches": (
+        lambda: call("gather_nd", t(2, 3), i(2, 2), 1),
+        "relax.gather_nd: the last dimension of `indices` must be in [0, 1], found 2",
+    ),
+    "updates of no axis": (
+        lambda: call("scatter_nd", t(2, 3), i(4, 0), t(4, 2, 3)),
+        "relax.scatter_nd: the last dimension of `indices` must be in [1, 2], found 0",
+    ),
+    "largest of none": (
+        lambda: call("max", t(2, 0, 3), [-2, 0]),
+        "relax.max: `x` must have an element along axis -2, axis 0, but its shape is (2, 0, 3)",
+    ),
+    "smallest of none": (
+        lambda: call("min", t(0)),
+        "relax.min: `x` must have an element, but its shape is (0)",
+    ),
+    "median of none": (
+        lambda: call("median", t(n, 0), -1),
+        "relax.median: `x` must have an element along axis -1, but its shape is (n, 0)",
+    ),
+    "place of the largest of none": (
+        lambda: call("argmax", t(0, 2), 0),
+        "relax.argmax: `x` must have an element along axis 0, but its shape is (0, 2)",
+    ),
+    "place of the smallest of none": (
+        lambda: call("argmin", t(0, 2)),
+        "relax.argmin: `x` must have an element, but its shape is (0, 2)",
+    ),
+    "integers that are not there": (
+        lambda: call("take", i(3), i(2), 0, "nan"),
+        'relax.take: `x` must be of floats for mode "nan", which int64 does not have',
+    ),
     "split": (
         lambda: call("split", t(4), [-1, 2]),
         "relax.split: `indices_or_sections` must not be negative, found (-1, 2)",
@@ -199,6 +235,15 @@ def test_a_type_that_cannot_be_is_an_error_of_the_operator() -> None:
             shorter(t(1))
     finally:
         del OPS["relax.test.shorter"]
+
+
+def test_the_last_places_may_be_unknown_but_for_their_gradient() -> None:
+    write = call("scatter_nd", t(4), i(3, n), t(3), "add")
+    assert isinstance(write, Call)
+    rule: Any = get_op("relax.scatter_nd").gradient
+    match = "the last dimension of `x` must be known here, but it is n"
+    with pytest.raises(OpError, match=match):
+        rule(t(4), t(4), *write.args, **write.attrs)
 
 
 def test_symbolic_sizes_may_be_right() -> None:

@@ -246,7 +246,14 @@ def softplus(data: TensorType, beta: float = 1.0, threshold: float = 20.0) -> Te
     return data
 
 
+def _has_none(data: Any, axis: int) -> bool:
+    """Whether there is nothing along an axis, of which JAX has no largest element."""
+    return isinstance(data.shape[axis], int) and not data.shape[axis]
+
+
 def _softmax(data: Any, axis: int) -> Any:
+    if _has_none(data, axis):
+        return data
     powers = jnp.exp(data - lax.stop_gradient(jnp.max(data, axis, keepdims=True)))
     return powers / jnp.sum(powers, axis, keepdims=True)
 
@@ -256,6 +263,8 @@ def _softmax_gradient(g: Expr, y: Expr, x: Expr, axis: int) -> Expr:
 
 
 def _log_softmax(data: Any, axis: int) -> Any:
+    if _has_none(data, axis):
+        return data
     shifted = data - lax.stop_gradient(jnp.max(data, axis, keepdims=True))
     return shifted - jnp.log(jnp.sum(jnp.exp(shifted), axis, keepdims=True))
 
