@@ -307,6 +307,22 @@ def test_the_adjoint_of_a_long_window_with_gaps() -> None:
     chex.assert_trees_all_equal(adjoint, (x >= 2 * places - 2).astype("float32"))
 
 
+def test_the_adjoint_of_large_windows_with_gaps_goes_to_the_first_of_their_largest() -> None:
+    """They are taken axis by axis, which must choose the same one of many that are equal."""
+    x = np.random.default_rng(0).integers(0, 3, (1, 1, 20, 18)).astype("float32")
+    window = {"pool_size": (9, 8), "dilation": 2, "padding": 1, "strides": (2, 1)}
+    y = applied("nn.max_pool2d", x, **window)
+    g = np.arange(1, y.size + 1, dtype="float32").reshape(y.shape)
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-np.inf)[0, 0]
+    expected = np.zeros_like(padded)
+    for row, column in np.ndindex(y.shape[2:]):
+        part = padded[2 * row :, column:][:17:2, :15:2]
+        i, j = np.unravel_index(np.argmax(part), part.shape)
+        expected[2 * row + 2 * i, column + 2 * j] += g[0, 0, row, column]
+    found = applied("grad.max_pool2d_backward", g, x, **window)
+    np.testing.assert_allclose(found[0, 0], expected[1:-1, 1:-1])
+
+
 def test_the_mean_of_scattered_integers_is_an_integer() -> None:
     x, i, u = (np.asarray(v, d) for v, d in (([-8, 2], "int32"), ([0], "int64"), ([3], "int32")))
     variables = [var(array) for array in (x, i, u)]

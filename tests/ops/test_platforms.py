@@ -338,6 +338,12 @@ def test_adjoints_of_pooling_where_windows_have_gaps_or_none_at_the_end(kind: st
     both_agree(name, (1, 1, 6, 6), (1, 1, 4, 3), **late)
 
 
+def test_large_windows_with_gaps_are_no_slice_for_each_of_their_places() -> None:
+    window = {"pool_size": (20, 20), "dilation": 2}
+    name, shapes = "relax.grad.max_pool2d_backward", [(1, 1, 2, 2), (1, 1, 40, 40)]
+    assert sum(chosen("cpu", name, *shapes, **window).values()) < 600
+
+
 def test_without_a_target_the_form_is_that_of_where_jax_runs() -> None:
     mod = module_of("relax.nn.conv3d", [(1, 2, 5, 5, 5), (3, 2, 3, 3, 3)])
     assert primitives(LegalizeOps()(mod)) == primitives(LegalizeOps(jax.default_backend())(mod))

@@ -162,13 +162,26 @@ def _max_pool_backward(
 ) -> Any:
     """The adjoint of a window goes to the first of its places that has the largest element.
 
-    JAX has no derivative of XLA's windows where their places lie apart.
+    JAX has no derivative of XLA's windows where their places lie apart. Many of those are taken
+    axis by axis: the first place is in the first row of which the largest element is the window's.
     """
     g = _arranged(output_grad, out_layout, layout)
     windows = _windows(data.shape, layout, **window)
     if windows.left_to_xla and set(windows.dilation) == {1}:
         (adjoint,) = jax.vjp(lambda x: _largest(x, windows), data)[1](g)
         return adjoint
+    stages, values = [windows], [data]
+    if windows.has_many_places:
+        stages = windows.by_axis()[::-1]
+        for stage in stages[:-1]:
+            values.append(_largest(values[-1], stage))
+    for stage, value in zip(stages[::-1], values[::-1], strict=True):
+        g = _to_places(g, value, stage)
+    return g
+
+
+def _to_places(g: Any, data: Any, windows: Windows) -> Any:
+    """The adjoints of windows at their places with the largest element."""
     padded = windows.padded(data, _lowest(data.dtype))
     first = windows.spread(_first_largest(padded, windows), -1)
     spread, total = windows.spread(g, 0), jnp.zeros_like(padded)

@@ -73,7 +73,21 @@ class Windows:
     def left_to_xla(self) -> bool:
         """Whether slices are not wanted, or many, or of windows that a symbol counts."""
         known = all(isinstance(count, int) for count in self.counts)
-        return not self.sliced or not known or math.prod(self.size) > _MANY_PLACES
+        return not self.sliced or not known or self.has_many_places
+
+    @property
+    def has_many_places(self) -> bool:
+        return math.prod(self.size) > _MANY_PLACES
+
+    def by_axis(self) -> list["Windows"]:
+        """The windows along each axis alone: together, one after the other, they are these."""
+        along = zip(
+            self.axes, self.size, self.strides, self.pads, self.dilation, self.counts, strict=True
+        )
+        return [
+            Windows((axis,), (size,), (stride,), (pads,), (gap,), (count,), self.sliced)
+            for axis, size, stride, pads, gap, count in along
+        ]
 
     def places(self) -> list[tuple[int, ...]]:
         """The places inside a window, row by row."""
