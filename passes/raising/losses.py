@@ -63,10 +63,18 @@ def log_total(view: View, reading: Reading) -> Expr | None:
         if summed is None or args is None or summed.axes != (ndim_of(summed.data) - 1,):
             continue
         largest = reading.largest(args[1])
-        same = reading.peeled(args[1]) == reading.peeled(top)
+        same = _agree(reading.peeled(args[1]), reading.peeled(top))
         if same and largest is not None and largest.data is args[0].expr:
             return largest.data if largest.axes == summed.axes else None
     return None
+
+
+def _agree(one: View, other: View) -> bool:
+    """Whether two views are of one tensor in one place, be it repeated or not."""
+    if one.expr is not other.expr:
+        return False
+    pairs = zip(one.axes, other.axes, strict=True)
+    return all(None in pair or pair[0] == pair[1] for pair in pairs)
 
 
 def _both_orders(args: list[View] | None) -> list[list[View]]:

@@ -68,7 +68,15 @@ class Reading:
 
     def elementwise(self, call: Call, axes: tuple[int | None, ...]) -> list[View]:
         """The arguments of a call as laid along axes; numbers have none."""
-        return [View(arg, axes if ndim_of(arg) == len(axes) else ()) for arg in call.args]
+        return [View(arg, self._laid(arg, call, axes)) for arg in call.args]
+
+    def _laid(self, arg: Expr, call: Call, axes: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        """Where the axes of an argument lie, which may have one element where others have more."""
+        before, after = dims_of(arg), dims_of(call)
+        if before is None or after is None or len(before) != len(after):
+            return ()
+        triples = zip(before, after, axes, strict=True)
+        return tuple(axis if length == whole else None for length, whole, axis in triples)
 
     def peeled(self, view: View) -> View:
         """What `view` is made of by repeating it along further axes."""

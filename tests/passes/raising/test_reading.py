@@ -50,6 +50,15 @@ def repeated_after_its_mean(both: Any) -> Any:
     return jnp.sum(jnp.broadcast_to(x, (5, 4)) * jnp.broadcast_to(spread, (5, 4)) * scale, 0)
 
 
+def scaled_by_one_number(x: Any) -> Any:
+    """As an array of one element, which operators of `lax` repeat by themselves."""
+    return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-3) * jnp.sin(x[:1, :1])
+
+
+def scaled_by_rows(x: Any) -> Any:
+    return x * (lax.rsqrt(jnp.mean(x * x) + 1e-3) * jnp.sin(x[:, :1]))
+
+
 def scaled_along_a_new_axis(x: Any) -> Any:
     low, inverse = centred(x)
     return (low * inverse)[:, :, None] * jnp.arange(1.0, 6.0)
@@ -70,6 +79,8 @@ def scaled_and_repeated(x: Any) -> Any:
         (seeing_all, HEADS),
         (picked_from_the_first_row, ROWS),
         (repeated_after_its_mean, ROWS[:2]),
+        (scaled_by_one_number, ROWS),
+        (scaled_by_rows, ROWS),
         (scaled_along_a_new_axis, ROWS),
         (scaled_and_repeated, ROWS),
     ],
