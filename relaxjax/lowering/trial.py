@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.dims import Dim, SymbolicVar
@@ -56,21 +57,34 @@ def spread_like(tree: Any, start: int = 0) -> Any:
     return jax.tree.map(spread, tree)
 
 
-def difference(found: Any, expected: Any) -> str | None:
-    """What tells two trees of arrays apart; None where it is no more than rounding."""
+def difference(found: Any, expected: Any, least: float = 0.0) -> str | None:
+    """What tells two trees of arrays apart; None where it is no more than rounding.
+
+    The largest number is taken to be `least` at least: what was rounded may have been as large.
+    """
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
     floats = [pair for pair in pairs if is_float(str(pair[1].dtype))]
-    scale = max((float(np.max(np.abs(_wide(e)), initial=1.0)) for _, e in floats), default=1.0)
+    scale = max((float(np.max(np.abs(_wide(e)), initial=least)) for _, e in floats), default=0.0)
     for one, other in floats:
         if np.shape(one) != np.shape(other):
             return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
         far = np.abs(_wide(one) - _wide(other))
-        limit = TOLERANCE.get(str(other.dtype), 1e-1) * scale
+        limit = _tolerance(other.dtype) * scale + _noise(other.dtype)
         if not np.all(far <= limit):
             worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
             place = f" at {tuple(map(int, worst))}" if worst else ""
             return f"found {_wide(one)[worst]:.8g}, expected {_wide(other)[worst]:.8g}{place}"
     return None
+
+
+def _tolerance(dtype: Any) -> float:
+    return TOLERANCE.get(str(dtype), 1e-1)
+
+
+def _noise(dtype: Any) -> float:
+    """How far what should be 0 may lie from it where numbers near 1 are summed up."""
+    epsilon = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # jax gives it no types
+    return min(_tolerance(dtype), 64 * epsilon)
 
 
 def inner(lhs: Any, rhs: Any) -> float:

@@ -178,7 +178,7 @@ class _Check:
             return f"the tangent of `{self.name}` is not that of JAX: {wrong}"
         found, same = inner(self.u, moved), inner(self.gradients, self.v)
         coarsest = max(self.dtypes, key=lambda name: TOLERANCE.get(name, 1))
-        wrong = difference(np.asarray(found, coarsest), np.asarray(same, coarsest))
+        wrong = difference(np.asarray(found, coarsest), np.asarray(same, coarsest), least=1)
         return wrong and f"<u, Jv> and <J'u, v> of `{self.name}` are not the same: {wrong}"
 
     def second_order(self) -> str | None:

@@ -135,6 +135,24 @@ def main(x: R.Tensor("float64"), w: R.Tensor((3,), "float64")):
 
 
 @pytest.mark.usefixtures("_clean")
+@pytest.mark.parametrize(("factor", "wrong"), [(5e-5, True), (1e-4, False)])
+def test_a_gradient_of_small_numbers_may_not_be_of_others(factor: float, wrong: bool) -> None:
+    """Such as that of the mean of many."""
+
+    @op("relax.test_faint", lower=lambda x: x * 1e-4, gradient=lambda g, y, x: g * factor)
+    def faint(x: TensorType) -> TensorType:
+        """Little of it."""
+        return x
+
+    mod = _module_of(faint)
+    if not wrong:
+        check_gradients(mod)
+        return
+    with pytest.raises(GradientCheckError, match=r"gradient rule of relax\.test_faint is"):
+        check_gradients(mod)
+
+
+@pytest.mark.usefixtures("_clean")
 def test_a_wrong_gradient_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
     with pytest.raises(GradientCheckError) as caught:
