@@ -17,7 +17,7 @@ from .axis_layouts import axis_rule
 from .cost_rules import MOVES, PICKS
 from .declare import OpError, op
 from .emit import call
-from .index import require_integers
+from .index import require_integers, require_read
 from .shapes import broadcast_dims, normalize_axis
 from .traced import traced_gradient
 
@@ -59,6 +59,7 @@ def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> Ten
             raise OpError(f"`indices` must have {data.ndim} dimensions, found {indices.ndim}")
     if data.ndim < 0 or indices.ndim < 0:
         return TensorType(None, data.dtype, vdevice=data.vdevice)
+    require_read("data", data, [axis], indices.dims)
     return TensorType(indices.dims, data.dtype, indices.ndim, data.vdevice)
 
 
@@ -110,6 +111,8 @@ def gather_nd(data: TensorType, indices: TensorType, batch_dims: int = 0) -> Ten
         return TensorType(
             None, data.dtype, indices.ndim - 1 + data.ndim - batch_dims - depth, data.vdevice
         )
+    read = range(batch_dims, batch_dims + depth)
+    require_read("data", data, read, indices.dims[:-1])
     dims = (*indices.dims[:-1], *data.dims[batch_dims + depth :])
     return TensorType(dims, data.dtype, vdevice=data.vdevice)
 
@@ -156,6 +159,7 @@ def index_tensor(data: TensorType, indices: TupleType) -> TensorType:
     if 0 <= data.ndim < len(types):
         raise OpError(f"`indices` may be at most {data.ndim} tensors, found {len(types)}")
     places = common_places(types)
+    require_read("data", data, range(len(types)), places)
     if places is None or data.dims is None:
         return TensorType(None, data.dtype, vdevice=data.vdevice)
     return TensorType((*places, *data.dims[len(types) :]), data.dtype, vdevice=data.vdevice)

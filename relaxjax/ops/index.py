@@ -1,9 +1,11 @@
 """Operators that read parts of a tensor."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
 
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, np_dtype
 from relaxjax.ir.types import PrimType, TensorType
 
@@ -14,7 +16,7 @@ from .declare import OpError, op
 from .emit import as_places as places_of
 from .emit import call, dims_of, ndim_of, number, scalar
 from .emit import where as choose
-from .shapes import normalize_axis
+from .shapes import dims_text, normalize_axis
 
 _MODES = ("fast", "wrap", "clip", "nan")
 # `fast` promises that no place is outside; XLA clips the places it gathers in any case.
@@ -24,6 +26,21 @@ _GATHER_MODES: dict[str, Any] = {"fast": "clip", "wrap": "wrap", "clip": "clip"}
 def require_integers(ty: TensorType, name: str) -> None:
     if ty.dtype is not None and not ty.dtype.startswith(("int", "uint")):
         raise OpError(f"`{name}` must have an integer dtype, found {ty.dtype}")
+
+
+def require_read(
+    name: str, x: TensorType, axes: Sequence[int], places: Sequence[Dim] | None
+) -> None:
+    """Raise where there is known to be a place to read at, and nothing to be read there."""
+    if x.dims is None or places is None:
+        return
+    is_asked = all(isinstance(dim, int) and dim > 0 for dim in places)
+    empty = next((axis for axis in axes if x.dims[axis] == 0), None)
+    if is_asked and empty is not None:
+        raise OpError(
+            f"`{name}` has nothing along axis {empty} that could be read, but `indices` have "
+            f"places: its shape is {dims_text(x.dims)}"
+        )
 
 
 def gather_slices(x: Any, indices: Any, axis: int | None, mode: str = "fast") -> Any:
@@ -90,6 +107,7 @@ def taken_type(x: TensorType, indices: Expr, axis: int | None) -> TensorType:
     if x.ndim < 0 or places.ndim < 0:
         return TensorType(None, x.dtype, vdevice=x.vdevice)
     along = normalize_axis(axis or 0, x.ndim)
+    require_read("x", x, [along], places.dims)
     if x.dims is None or places.dims is None:
         return TensorType(None, x.dtype, x.ndim - 1 + places.ndim, x.vdevice)
     dims = (*x.dims[:along], *places.dims, *x.dims[along + 1 :])

@@ -63,6 +63,22 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: call("argmin", t(0, 2)),
         "relax.argmin: `x` must have an element, but its shape is (0, 2)",
     ),
+    "slices of none": (
+        lambda: call("take", t(3, 0), i(2), -1),
+        "`x` has nothing along axis 1 that could be read, but `indices` have places: its shape is",
+    ),
+    "elements of none": (
+        lambda: call("gather_elements", t(0, 3), i(2, 3)),
+        "relax.gather_elements: `data` has nothing along axis 0 that could be read",
+    ),
+    "pairs of none": (
+        lambda: call("gather_nd", t(2, 0, 3), i(2, 2)),
+        "relax.gather_nd: `data` has nothing along axis 1 that could be read",
+    ),
+    "rows of none": (
+        lambda: call("index_tensor", t(0, 3), [i(2)]),
+        "relax.index_tensor: `data` has nothing along axis 0 that could be read",
+    ),
     "integers that are not there": (
         lambda: call("take", i(3), i(2), 0, "nan"),
         'relax.take: `x` must be of floats for mode "nan", which int64 does not have',
@@ -82,6 +98,10 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "resize": (
         lambda: call("image.resize2d", t(1, 2, 4, 4), (-2, 3)),
         "relax.image.resize2d: `size` must not be negative, found (-2, 3)",
+    ),
+    "resize of nothing": (
+        lambda: call("image.resize2d", t(1, 4, 0, 2), (2, 3), layout="NHWC"),
+        "relax.image.resize2d: `data` has nothing along W to make 3 elements of",
     ),
     "grid": (
         lambda: call("image.affine_grid", t(1, 2, 3), (-2, 3)),
@@ -249,4 +269,6 @@ def test_the_last_places_may_be_unknown_but_for_their_gradient() -> None:
 def test_symbolic_sizes_may_be_right() -> None:
     call("index_put", t(4, 3), [i(2)], t(2, n))
     call("grad.take_backward", t(n, 3), t(5, 3), i(2), axis=0)
+    call("take", t(0, 3), i(n), 0)
+    call("take", t(0, 3), i(0), 0)
     call("grad.take_backward", Var("g", TensorType(None, "float32")), t(5, 3), i(2), axis=0)

@@ -66,6 +66,8 @@ def _resized_type(
         return TensorType(None, dtype, len(axes_of(layout)), data.vdevice)
     dims = list(data.dims)
     for axis, dim in zip(spatial_axes(layout, letters), size.values, strict=True):
+        if dims[axis] == 0 and isinstance(dim, int) and dim:
+            raise OpError(f"`data` has nothing along {layout[axis]} to make {dim} elements of")
         dims[axis] = dim
     return TensorType(dims, dtype, vdevice=data.vdevice)
 
