@@ -1,6 +1,6 @@
 """Trying functions out: random arguments for them, and the numbers that come out compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -64,17 +64,41 @@ def difference(found: Any, expected: Any, least: float = 0.0) -> str | None:
     """
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
     floats = [pair for pair in pairs if is_float(str(pair[1].dtype))]
-    scale = max((float(np.max(np.abs(_wide(e)), initial=least)) for _, e in floats), default=0.0)
+    scale = max((_largest(e, least) for _, e in floats), default=0.0)
     for one, other in floats:
         if np.shape(one) != np.shape(other):
             return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
-        far = np.abs(_wide(one) - _wide(other))
+        far = _distances(_wide(one), _wide(other))
         limit = _tolerance(other.dtype) * scale + _noise(other.dtype)
         if not np.all(far <= limit):
             worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
             place = f" at {tuple(map(int, worst))}" if worst else ""
             return f"found {_wide(one)[worst]:.8g}, expected {_wide(other)[worst]:.8g}{place}"
     return None
+
+
+def as_far_as_jax_can(derivative: Callable[[], Any]) -> Any:
+    """A derivative by JAX; None where it has none of some primitive."""
+    try:
+        return derivative()
+    except NotImplementedError:
+        return None
+    except ValueError as error:  # of a loop without end that is not differentiated by Gradient
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        return None
+
+
+def _largest(array: Any, least: float) -> float:
+    wide = np.abs(_wide(array))
+    return float(np.max(wide, initial=least, where=np.isfinite(wide)))
+
+
+def _distances(one: Any, other: Any) -> Any:
+    """How far numbers lie apart: not at all where both are NaN, or the same infinity."""
+    with np.errstate(invalid="ignore"):
+        is_same = (one == other) | (np.isnan(one) & np.isnan(other))
+        return np.where(is_same, 0.0, np.abs(one - other))
 
 
 def _tolerance(dtype: Any) -> float:
@@ -90,7 +114,8 @@ def _noise(dtype: Any) -> float:
 def inner(lhs: Any, rhs: Any) -> float:
     """The inner product of two trees of arrays, over their floats."""
     pairs = zip(jax.tree.leaves(lhs), jax.tree.leaves(rhs), strict=True)
-    return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
+    with np.errstate(invalid="ignore"):  # where the numbers are infinite, it is NaN
+        return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
 
 
 def all_float(ty: Type | None) -> bool:

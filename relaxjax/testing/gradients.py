@@ -1,6 +1,6 @@
 """Checking what Gradient and Jvp make of a function, and naming the operator that is at fault."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,11 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import is_float
 from relaxjax.lowering import to_jax
+from relaxjax.lowering.arguments import check_count
 from relaxjax.lowering.trial import (
     TOLERANCE,
     all_float,
+    as_far_as_jax_can,
     difference,
     inner,
     random_arguments,
@@ -50,8 +52,12 @@ def check_gradients(
     """
     if order not in (1, 2):
         raise ValueError(f"`order` must be 1 or 2, found {order}")
+    if not isinstance(mod, IRModule):
+        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
+        raise TypeError(f"`check_gradients` takes an IRModule, found {type(mod).__name__}{mend}")
     function = mod[func]
     given = random_arguments(function.params, seed) if args is None else tuple(args)
+    check_count(function.params, given, f"`{func}`")
     with wide_enough_for(given):
         check = _Check(mod, func, function, given)
         if not check.places:
@@ -141,7 +147,7 @@ class _Check:
         return list(to_jax(self.adjoint, f"{self.name}_adjoint")(*self.adjoint_args)[1])
 
     def against_jax(self) -> str | None:
-        expected = _as_far_as_jax_can(lambda: self.by_jax(*self.floats))
+        expected = as_far_as_jax_can(lambda: self.by_jax(*self.floats))
         found = expected and difference(self.gradients, expected)
         return found and f"the gradient of `{self.name}` is not that of JAX: {found}"
 
@@ -172,7 +178,7 @@ class _Check:
         pushed = Jvp(self.name, wrt=[self.function.params[p].name for p in self.places])(self.mod)
         _, tangent = to_jax(pushed, f"{self.name}_jvp")(*self.args, *self.v)
         moved = tangent if self.targets is None else [tangent[index] for index in self.targets]
-        expected = _as_far_as_jax_can(lambda: jax.jvp(self.forward, self.floats, self.v)[1])
+        expected = as_far_as_jax_can(lambda: jax.jvp(self.forward, self.floats, self.v)[1])
         wrong = None if expected is None else difference(moved, expected)
         if wrong:
             return f"the tangent of `{self.name}` is not that of JAX: {wrong}"
@@ -186,21 +192,9 @@ class _Check:
         wrt = [self.function.params[p].name for p in self.places]
         pushed = Jvp(name, wrt=wrt)(self.adjoint)
         _, tangent = to_jax(pushed, f"{name}_jvp")(*self.adjoint_args, *self.v)
-        expected = _as_far_as_jax_can(lambda: jax.jvp(self.by_jax, self.floats, self.v)[1])
+        expected = as_far_as_jax_can(lambda: jax.jvp(self.by_jax, self.floats, self.v)[1])
         wrong = expected and difference(list(tangent[1]), expected)
         return wrong and f"the second derivative of `{self.name}` is not that of JAX: {wrong}"
-
-
-def _as_far_as_jax_can(derivative: Callable[[], Any]) -> Any:
-    """A derivative by JAX; None where it has none of some primitive."""
-    try:
-        return derivative()
-    except NotImplementedError:
-        return None
-    except ValueError as error:  # of a loop without end that is not differentiated by Gradient
-        if "Reverse-mode differentiation does not work" not in str(error):
-            raise
-        return None
 
 
 def _dtypes(tree: Any) -> list[str]:

@@ -13,6 +13,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import OPS
 from relaxjax.ir.types import ObjectType, TensorType
+from relaxjax.lowering.arguments import ArgumentError
+from relaxjax.lowering.trial import difference
 from relaxjax.ops import op
 from relaxjax.testing import GradientCheckError, check_gradients
 from relaxjax.testing.bisection import Bisection
@@ -207,7 +209,68 @@ def test_a_fault_that_is_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
         check_gradients(_module_of(_cube("relax.test_cube", _right)))
 
 
+LOOPED = """
+@R.function
+def main(x: R.Tensor((3,), "float64"), ws: R.Tensor((2, 3), "float64")):
+    @R.function
+    def step(a: R.Tensor((3,), "float64"), w: R.Tensor((3,), "float64")):
+        return (R.multiply(R.test_cube(a), w), ())
+    last = R.scan(step, x, ws)
+    return last[0]
+"""
+# JAX has no derivatives of these.
+ENDLESS = """
+@R.function
+def main(x: R.Tensor((3,), "float64")):
+    @R.function
+    def goes_on(a: R.Tensor((3,), "float64")):
+        return R.less(R.sum(R.multiply(a, a)), R.const(9.0, "float64"))
+    @R.function
+    def step(a: R.Tensor((3,), "float64")):
+        return R.add(R.test_cube(a), x)
+    last = R.while_loop(goes_on, step, x, max_iter=4)
+    return last
+"""
+SCATTERED = """
+@R.function
+def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
+    c = R.test_cube(x)
+    z = R.scatter_elements(c, R.const([1, 1], "int64"), y, reduction="mul")
+    return z
+"""
+
+
+@pytest.mark.usefixtures("_clean")
+@pytest.mark.parametrize("program", [LOOPED, ENDLESS, SCATTERED], ids=["scan", "while", "scatter"])
+def test_a_fault_is_found_in_a_loop_and_beside_what_jax_cannot_differentiate(program: str) -> None:
+    _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    with pytest.raises(GradientCheckError) as caught:
+        check_gradients(parse_functions(program))
+    message = str(caught.value)
+    assert message.count("rule of") == 1
+    assert "the gradient rule of relax.test_cube is wrong: found" in message
+
+
+def test_what_is_not_finite_is_nobodys_fault() -> None:
+    """But no gradient that differences confirm, and beside it others may still be wrong."""
+    module = parse_functions(
+        "@R.function\ndef main(x: R.Tensor((2,), 'float32')):\n    return R.log(x)"
+    )
+    with pytest.raises(GradientCheckError) as caught:
+        check_gradients(module, args=(np.zeros(2, "float32"),))
+    assert "rule of" not in str(caught.value)
+    one, other = np.asarray([np.inf, np.nan, 1]), np.asarray([np.inf, np.nan, 2])
+    assert difference(one, one) is None
+    assert difference(one, other) == "found 1, expected 2 at (2,)"
+
+
 def test_what_it_cannot_do() -> None:
+    with pytest.raises(
+        TypeError, match=r"takes an IRModule, found Function: write `IRModule\.from"
+    ):
+        check_gradients(MODULE["main"])  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"`main` takes 4 arguments .*, but 1 were"):
+        check_gradients(MODULE, args=(np.ones((2, 3), "float32"),))
     with pytest.raises(ValueError, match="`order` must be 1 or 2, found 3"):
         check_gradients(MODULE, order=3)
     counts = "@R.function\ndef main(x: R.Tensor((3,), 'int32')):\n    return R.add(x, x)"
