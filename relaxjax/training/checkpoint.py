@@ -46,6 +46,7 @@ def save(
     notes: Mapping[str, str] | None = None,
 ) -> None:
     """Write the arrays of the groups, in the dtypes that the program states, the program, notes."""
+    _check_notes(notes)
     tensors = {
         array_name(group, var): _to_host(var, array)
         for group, values in zip(groups, arrays, strict=True)
@@ -124,6 +125,12 @@ def notes(path: str | os.PathLike[str]) -> dict[str, str]:
     found = read_tensors(path, _CHECKPOINT)
     texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
     return {name.removeprefix(_NOTES): _text(array) for name, array in texts}
+
+
+def _check_notes(given: Any) -> None:
+    is_one = isinstance(given, Mapping) and all(isinstance(x, str) for x in given.values())
+    if given is not None and not is_one:
+        raise TypeError(f"`notes` must be a mapping from names to texts, but it is {given!r}")
 
 
 def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:

@@ -162,6 +162,21 @@ def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
             )
 
 
+def check_stacked(wanted: Sequence[Var], arrays: Sequence[Any]) -> int:
+    """How many batches are stacked; those of which there are fewer would meet others twice."""
+    counts = {array.shape[:1] for array in arrays}
+    if len(counts) == 1 and () not in counts:
+        return int(counts.pop()[0])
+    found = ", ".join(
+        f"`{var.name}` is of shape {tuple(array.shape)}"
+        for var, array in zip(wanted, arrays, strict=True)
+    )
+    raise ValueError(
+        "`update_many` takes batches stacked along a new first dimension, as many of each input "
+        f"and target, but {found}"
+    )
+
+
 def check_place(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding) -> None:
     """Raise where arrays of a batch were put on other devices than the trainer."""
     found = elsewhere(arrays, place)

@@ -24,6 +24,7 @@ from .door import (
     as_seed,
     check_place,
     check_samples,
+    check_stacked,
     elsewhere,
     given_arrays,
     tensor_type,
@@ -193,8 +194,8 @@ class Trainer:
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets, count)
+            steps = self._steps(batch, count)
             check_counted(self._class_ids, batch[1], True, count)
-            steps = _steps(batch, count)
             losses, self._state = self._step.many(self._state, steps, *batch)
         return losses
 
@@ -346,6 +347,15 @@ class Trainer:
         check_ids(self._target_ids, wanted, count)
         return given, wanted
 
+    def _steps(self, batch: tuple[Arrays, Arrays], count: int | None) -> int:
+        """How many steps to make on stacked batches: one on each unless so many are asked for."""
+        items = check_stacked((*self.layout.inputs, *self.layout.targets), (*batch[0], *batch[1]))
+        if count is not None and not 0 <= count <= items:
+            raise ValueError(
+                f"`count` must be 0 to {items}, as many batches as given, but is {count}"
+            )
+        return items if count is None else count
+
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():
             self._change(group, group.initial(rule, self.device))
@@ -383,11 +393,3 @@ def _first_dim(var: Var) -> int | None:
 
 def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list | tuple) else (values,)
-
-
-def _steps(batch: tuple[Arrays, Arrays], count: int | None) -> int:
-    """How many steps to make on stacked batches: one on each unless so many are asked for."""
-    items = int((*batch[0], *batch[1])[0].shape[0])
-    if count is not None and not 0 <= count <= items:
-        raise ValueError(f"`count` must be 0 to {items}, as many batches as given, but is {count}")
-    return items if count is None else count

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import chex
 import numpy as np
@@ -131,6 +132,13 @@ def test_a_file_for_another_model_is_refused_with_names_and_shapes(tmp_path: Pat
         "  `params/w9`: the program has no such array",
     ]
     chex.assert_trees_all_equal(trainer.export_params(), before)
+
+
+@pytest.mark.parametrize("notes", [{"epoch": 3}, "three"])
+def test_notes_are_texts_by_name(notes: Any, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=r"`notes` must be a mapping from names to texts, but it"):
+        trained().save(tmp_path / "model.safetensors", notes)
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_file_of_another_optimizer_is_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A step of the trainer against the same step written by hand in JAX and optax."""
 
+import re
 from typing import Any
 
 import chex
@@ -62,6 +63,21 @@ def test_twenty_steps_equal_those_of_jax_and_optax(
     expected_params, expected_losses = by_hand(theirs, params)
     chex.assert_trees_all_close(losses, expected_losses, rtol=1e-6, atol=1e-6)
     chex.assert_trees_all_close(trainer.export_params(), expected_params, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "targets"), [((2, 8, 5), (3, 8)), ((3, 8, 5), (2, 8)), ((2, 8, 5), ())]
+)
+def test_stacks_of_inputs_and_of_targets_have_as_many_batches(
+    inputs: tuple[int, ...], targets: tuple[int, ...]
+) -> None:
+    """The last targets would be those of several batches."""
+    match = f"as many of each input and target, but `x` is of shape {inputs}, `targets` is of sha"
+    trainer = classifier()
+    before = trainer.export_params()
+    with pytest.raises(ValueError, match=re.escape(match)):
+        trainer.update_many(np.ones(inputs, "float32"), np.ones(targets, "int32"))
+    chex.assert_trees_all_equal(trainer.export_params(), before)
 
 
 def test_steps_are_the_same_bit_for_bit_however_they_are_spread_over_calls() -> None:
