@@ -15,7 +15,7 @@ from relaxjax.frontends import leaf_names
 class Arguments:
     """The leaves of a call's arguments, and which of them are those of `argnums`: `asked`.
 
-    All of these are `wanted`, but for integers, which have no derivative. Traced are the wanted
+    All of these are `wanted`, but for integers and keys, which have no derivative. Traced are the wanted
     and all other arrays. What else there is, such as a flag or the name of a mode, is for the
     function to look at.
     """
@@ -84,7 +84,7 @@ def sort_arguments(
 ) -> Arguments:
     """Sort the arguments of a call; those of `argnums` must be real or complex numbers.
 
-    With `allow_int` there may be integers and truth values among them.
+    With `allow_int` there may be integers, truth values and random keys among them.
     """
     chosen = _chosen(argnums, len(args))
     leaves, tree = jax.tree.flatten((tuple(args), dict(kwargs)))
@@ -116,9 +116,10 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
 
 
 def _is_whole(leaf: Any) -> bool:
-    """Whether a leaf is an integer or a truth value, or an array of such."""
+    """Whether a leaf is an integer, a truth value or a random key, or an array of such."""
     dtype = getattr(leaf, "dtype", type(leaf))
-    return jnp.issubdtype(dtype, np.integer) or dtype in (np.bool_, bool, int)
+    whole = jnp.issubdtype(dtype, np.integer) or jnp.issubdtype(dtype, jax.dtypes.prng_key)
+    return whole or dtype in (np.bool_, bool, int)
 
 
 def _without_numbers(leaf: Any) -> Any:
@@ -134,7 +135,7 @@ def _check_smooth(leaf: Any, name: str) -> None:
         if jnp.issubdtype(dtype, jnp.inexact):
             return
         found = f"of dtype {dtype}"
-    instead = ", or pass over integers by `allow_int=True`" if _is_whole(leaf) else ""
+    instead = ", or pass over integers and keys by `allow_int=True`" if _is_whole(leaf) else ""
     raise TypeError(
         "only arrays of floating-point or complex dtype can be differentiated by, "
         f"but `{name}` is {found}: leave it out of `argnums`{instead}"

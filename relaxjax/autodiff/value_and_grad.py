@@ -159,9 +159,9 @@ def value_and_grad(
 
     Like JAX's it belongs inside a `jax.jit`, which calls it once for each set of shapes; called by
     itself it makes the program anew each time. Arrays among the arguments are traced whether they
-    are differentiated by or not; everything else stays as it is. With `allow_int`, integers among
-    the arguments of `argnums` are passed over: their gradients have no numbers. With
-    `memory_budget` or `memory_policy`, values are computed again rather than kept, as
+    are differentiated by or not; everything else stays as it is. With `allow_int`, integers and
+    random keys among the arguments of `argnums` are passed over: their gradients have no numbers.
+    With `memory_budget` or `memory_policy`, values are computed again rather than kept, as
     `Rematerialize` explains; the program is then compiled some times to know what it takes.
     """
     return ValueAndGrad(

@@ -14,11 +14,12 @@ PARAMS = {
     "places": np.array([2, 0]),
     "table": np.linspace(-1.0, 1.0, 6, dtype="float32").reshape(3, 2),
     "used": np.array([True, False]),
+    "keys": jax.random.split(jax.random.key(0)),
 }
 
 
 def loss(params: Any, scale: Any) -> Any:
-    rows = params["table"][params["places"]]
+    rows = params["table"][params["places"]] + jax.random.uniform(params["keys"][1], (2, 2))
     return jnp.sum(jnp.where(params["used"][:, None], rows, 0.0) ** 3) * scale
 
 
@@ -47,9 +48,11 @@ def test_there_may_be_nothing_but_integers(count: Any) -> None:
 
 
 def test_without_the_keyword_the_error_names_it() -> None:
-    message = "`params_places` is of dtype int.*: leave it out of `argnums`, or pass over integers "
-    with pytest.raises(TypeError, match=message + "by `allow_int=True`"):
-        relaxjax.grad(loss)(PARAMS, 2.0)
+    message = "is of dtype %s.*: leave it out of `argnums`, or pass over integers and keys by `all"
+    with pytest.raises(TypeError, match="`params_places` " + message % "int"):
+        relaxjax.grad(loss)({**PARAMS, "keys": None}, 2.0)
+    with pytest.raises(TypeError, match="`key` " + message % "key<fry>"):
+        relaxjax.grad(lambda key: 1.0)(jax.random.key(0))
 
 
 def test_what_is_no_number_stays_an_error() -> None:
