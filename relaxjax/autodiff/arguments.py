@@ -15,9 +15,9 @@ from relaxjax.frontends import leaf_names
 class Arguments:
     """The leaves of a call's arguments, and which of them are those of `argnums`: `asked`.
 
-    All of these are `wanted`, but for integers and keys, which have no derivative. Traced are the wanted
-    and all other arrays. What else there is, such as a flag or the name of a mode, is for the
-    function to look at.
+    All of these are `wanted`, but for integers and keys, which have no derivative. Traced are the
+    wanted and all other arrays. What else there is, such as a flag or the name of a mode, is for
+    the function to look at.
     """
 
     leaves: tuple[Any, ...]
