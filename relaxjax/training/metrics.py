@@ -135,9 +135,9 @@ def evaluate(
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         for inputs, targets in batches:
-            filled = _filled(_listed(inputs), trainer.batch_sizes[0], _share(trainer, inputs))
-            truth = _truth(inputs, targets)
-            yield _compared(trainer.predict(*filled), truth), truth
+            truth, share = _truth(inputs, targets), _share(trainer, inputs)
+            filled = _filled(_listed(inputs), trainer.batch_sizes[0], share)
+            yield _compared(trainer.predict(*filled), truth, share), truth
 
     return _measured(predicted(), metrics_of(metrics), trainer.ignored_class)
 
@@ -161,7 +161,7 @@ def evaluate_with_loss(
                 for part, sizes in zip((inputs, targets), trainer.batch_sizes, strict=True)
             )
             loss, outputs = trainer.evaluate(*filled)
-            predictions = _compared(outputs, truth)
+            predictions = _compared(outputs, truth, share)
             if loss is not None and share == 1:
                 weight = _counted(truth, trainer.ignored_class)
                 total, samples = total + (float(loss) * weight if weight else 0), samples + weight
@@ -183,6 +183,11 @@ def _measured(
     sums, sizes, count = [0.0] * len(metrics), [0] * len(metrics), 0
     for predictions, truth in batches:
         count += 1
+        if metrics and len(predictions) != len(truth):
+            raise ValueError(
+                "there must be as many targets as predictions, but the model gives "
+                f"{len(predictions)} for a batch of evaluation data that has {len(truth)} targets"
+            )
         for index, each in enumerate(metrics):
             given = (predictions, truth)
             if each.of_classes:
@@ -225,7 +230,7 @@ def _truth(inputs: Any, targets: Any) -> Array:
     return np.asarray(next(iter((*_listed(targets), *_listed(inputs)))))
 
 
-def _compared(result: Any, truth: Array) -> Array:
+def _compared(result: Any, truth: Array, share: Fraction) -> Array:
     """The predictions, the first of what a model gives, for the samples that there are."""
     predictions = np.asarray(result[0] if isinstance(result, tuple) else result)
     for name, array in (("array of targets", truth), ("output of the model", predictions)):
@@ -234,7 +239,7 @@ def _compared(result: Any, truth: Array) -> Array:
                 f"what is measured must have a value for each sample, but the first {name} is a "
                 f"single number, {array}"
             )
-    return predictions[: len(truth)]
+    return predictions[: int(len(predictions) * min(share, Fraction(1)))]
 
 
 def _share(trainer: Predictor, inputs: Any) -> Fraction:

@@ -196,6 +196,27 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
             measure(Echo(), [given], [])
 
 
+@pytest.mark.parametrize(("samples", "targets"), [(8, 6), (6, 8), (6, 5)])
+def test_there_are_as_many_targets_as_samples(samples: int, targets: int) -> None:
+    """Zeros that fill up a batch counted as samples, and samples without a target did not."""
+    x, ids = DATA[0]
+    match = f"model gives {samples} for a batch of evaluation data that has {targets} targets"
+    with pytest.raises(ValueError, match=match):
+        evaluate(classifier(), [(x[:samples], ids[:targets])], ["accuracy"])
+
+
+def test_a_loss_may_compare_a_model_with_fewer_targets() -> None:
+    """Where nothing else is measured."""
+
+    def apart(out: Any, target: Any) -> Any:
+        return ((out.sum() - target.sum()) ** 2).reshape(())
+
+    mod = trainable(Classifier, from_jax(apart), SGD(0.1), SCORES, TensorType((2,), "float32"))
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    found = evaluate_with_loss(trainer, [(DATA[0][0], np.full(2, 3, "float32"))], [])
+    assert found == {"eval_loss": 36}
+
+
 def test_a_number_is_no_batch_to_measure_on() -> None:
     with pytest.raises(ArgumentError, match=r"`x` must have 2 dimensions, found 0"):
         evaluate_with_loss(classifier(), [(1.0, 2)], ["accuracy"])
