@@ -52,9 +52,7 @@ def check_gradients(
     """
     if order not in (1, 2):
         raise ValueError(f"`order` must be 1 or 2, found {order}")
-    if not isinstance(mod, IRModule):
-        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
-        raise TypeError(f"`check_gradients` takes an IRModule, found {type(mod).__name__}{mend}")
+    _check_module(mod)
     function = mod[func]
     given = random_arguments(function.params, seed) if args is None else tuple(args)
     check_count(function.params, given, f"`{func}`")
@@ -70,6 +68,12 @@ def check_gradients(
         if problem:
             blamed = faulty_rules(check.adjoint, f"{func}_adjoint", check.adjoint_args)
             raise GradientCheckError("\n".join([problem, *blamed]))
+
+
+def _check_module(mod: object) -> None:
+    if not isinstance(mod, IRModule):
+        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
+        raise TypeError(f"`check_gradients` takes an IRModule, found {type(mod).__name__}{mend}")
 
 
 @dataclass

@@ -268,7 +268,7 @@ def test_what_it_cannot_do() -> None:
     with pytest.raises(
         TypeError, match=r"takes an IRModule, found Function: write `IRModule\.from"
     ):
-        check_gradients(MODULE["main"])  # type: ignore[arg-type]
+        check_gradients(MODULE["main"])
     with pytest.raises(ArgumentError, match=r"`main` takes 4 arguments .*, but 1 were"):
         check_gradients(MODULE, args=(np.ones((2, 3), "float32"),))
     with pytest.raises(ValueError, match="`order` must be 1 or 2, found 3"):
