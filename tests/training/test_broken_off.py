@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -92,10 +93,10 @@ def test_an_interrupt_during_a_step_waits_for_its_state(
     same(other, plain)
 
 
-def _interrupted(run: Any) -> Any:
+def _interrupted(run: Any, number: int = signal.SIGINT) -> Any:
     def interrupted(*given: Any) -> Any:
         result = run(*given)
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
         return result
 
     return interrupted
@@ -123,6 +124,28 @@ def test_interrupts_wait_only_while_they_are_held(got: list[int]) -> None:
         interrupts.release()
     assert len(got) == 2
     assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal that Windows lacks")
+def test_who_saves_at_a_signal_finds_the_state_of_a_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as at the one that a cluster sends to a training before it ends it."""
+    plain, other = started(), started()
+    plain.fit(DATA[:1], 1, reporter=QUIET)
+    path = tmp_path / "saved.safetensors"
+    step = type(other._step)
+    for name in ("__call__", "many"):
+        run = _interrupted(getattr(step, name), signal.SIGUSR1)
+        monkeypatch.setattr(step, name, run)
+    former = signal.signal(signal.SIGUSR1, lambda number, frame: other.save(path))
+    try:
+        other.fit(DATA[:1], 1, reporter=QUIET)
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    other.zero_init_params()
+    other.load(path)
+    same(other, plain)
 
 
 def test_a_handler_that_somebody_sets_meanwhile_stays(got: list[int]) -> None:
