@@ -1,7 +1,8 @@
 """Find the pass of a pipeline that breaks a check.
 
 The check is a Python file that is run with `module` set to the module as a pass left it, and fails
-by raising an exception, such as that of an `assert`. It must pass on the module as it was read:
+by raising an exception, such as that of an `assert`, or by `sys.exit(1)`. It must pass on the
+module as it was read:
 
     relaxjax bisect model.py -p "Gradient{func_name=main},SimplifyGradient" --check check.py
 
@@ -96,6 +97,8 @@ def _modules(passes: Sequence[Pass], module: IRModule) -> tuple[list[IRModule], 
 def _failure(path: str, module: IRModule) -> Exception | None:
     try:
         runpy.run_path(path, {"module": module})
+    except SystemExit as end:  # a check that ends as scripts do
+        return None if end.code in (None, 0) else RuntimeError(f"it ends with {end.code!r}")
     except Exception as error:
         return error
     return None

@@ -37,6 +37,19 @@ def test_the_pass_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     )
 
 
+@pytest.mark.parametrize(("code", "said"), [("1", "1"), ("'too few'", "'too few'")])
+def test_a_check_may_end_as_scripts_do(
+    code: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = f'import sys\nsys.exit({code} if str(module).count("R.exp") < 2 else 0)\n'
+    assert bisected(tmp_path, check, "-p", PIPELINE) == 1
+    out = capsys.readouterr().out
+    assert out == (
+        "pass 3 of 4 breaks the check: EliminateCommonSubexpr\n"
+        f"    RuntimeError: it ends with {said}\n"
+    )
+
+
 def test_a_pass_that_fails_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bisected(tmp_path, "", "-p", "Normalize,Gradient{func_name=mian},Normalize") == 1
     out = capsys.readouterr().out
