@@ -1,6 +1,6 @@
 """Trying functions out: random arguments for them, and the numbers that come out compared."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -57,10 +57,13 @@ def spread_like(tree: Any, start: int = 0) -> Any:
     return jax.tree.map(spread, tree)
 
 
-def difference(found: Any, expected: Any, least: float = 0.0) -> str | None:
+def difference(
+    found: Any, expected: Any, least: float = 0.0, dtypes: Collection[str] = ()
+) -> str | None:
     """What tells two trees of arrays apart; None where it is no more than rounding.
 
     The largest number is taken to be `least` at least: what was rounded may have been as large.
+    `dtypes` are those of floats that were rounded on the way, beside those of the arrays.
     """
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
     floats = [pair for pair in pairs if is_float(str(pair[1].dtype))]
@@ -69,7 +72,7 @@ def difference(found: Any, expected: Any, least: float = 0.0) -> str | None:
         if np.shape(one) != np.shape(other):
             return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
         far = _distances(_wide(one), _wide(other))
-        limit = _tolerance(other.dtype) * scale + _noise(other.dtype)
+        limit = max(_limit(dtype, scale) for dtype in {str(other.dtype), *dtypes})
         if not np.all(far <= limit):
             worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
             place = f" at {tuple(map(int, worst))}" if worst else ""
@@ -101,14 +104,14 @@ def _distances(one: Any, other: Any) -> Any:
         return np.where(is_same, 0.0, np.abs(one - other))
 
 
-def _tolerance(dtype: Any) -> float:
-    return TOLERANCE.get(str(dtype), 1e-1)
+def _limit(dtype: str, scale: float) -> float:
+    """How far numbers that were rounded to a dtype may lie apart.
 
-
-def _noise(dtype: Any) -> float:
-    """How far what should be 0 may lie from it where numbers near 1 are summed up."""
+    What should be 0 may lie some way from it where numbers near 1 are summed up.
+    """
+    tolerance = TOLERANCE.get(dtype, 1e-1)
     epsilon = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # jax gives it no types
-    return min(_tolerance(dtype), 64 * epsilon)
+    return tolerance * scale + min(tolerance, 64 * epsilon)
 
 
 def inner(lhs: Any, rhs: Any) -> float:

@@ -1,6 +1,6 @@
 """Checking what Gradient and Jvp make of a function, and naming the operator that is at fault."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,9 +12,11 @@ import numpy as np
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import is_float
+from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import all_vars
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import check_count
+from relaxjax.lowering.traits import reachable
 from relaxjax.lowering.trial import (
     TOLERANCE,
     all_float,
@@ -139,8 +141,12 @@ class _Check:
 
     @cached_property
     def dtypes(self) -> list[str]:
-        """The dtypes of what moves."""
-        return _dtypes((self.floats, self.value))
+        """The float dtypes of what moves, and of all that is computed on the way."""
+        leaves = jax.tree.leaves((self.floats, self.value))
+        functions = (function for _, function in reachable(self.mod, self.name))
+        found = [str(leaf.dtype) for leaf in leaves]
+        found += [name for f in functions for var in all_vars(f) for name in _dtypes(var.ty)]
+        return [name for name in dict.fromkeys(found) if is_float(name)] or ["float32"]
 
     def by_jax(self, *floats: Any) -> Any:
         _, pullback = jax.vjp(self.forward, *floats)
@@ -152,12 +158,12 @@ class _Check:
 
     def against_jax(self) -> str | None:
         expected = as_far_as_jax_can(lambda: self.by_jax(*self.floats))
-        found = expected and difference(self.gradients, expected)
+        found = expected and difference(self.gradients, expected, dtypes=self.dtypes)
         return found and f"the gradient of `{self.name}` is not that of JAX: {found}"
 
     def against_differences(self) -> str | None:
         """By central differences; how exact they are depends on the coarsest dtype."""
-        epsilon = max(_epsilon(name) for name in self.dtypes if is_float(name))
+        epsilon = max(map(_epsilon, self.dtypes))
         step, tolerance = epsilon ** (1 / 3), 100 * epsilon ** (2 / 3)
 
         def along(distance: float) -> float:
@@ -183,7 +189,7 @@ class _Check:
         _, tangent = to_jax(pushed, f"{self.name}_jvp")(*self.args, *self.v)
         moved = tangent if self.targets is None else [tangent[index] for index in self.targets]
         expected = as_far_as_jax_can(lambda: jax.jvp(self.forward, self.floats, self.v)[1])
-        wrong = None if expected is None else difference(moved, expected)
+        wrong = None if expected is None else difference(moved, expected, dtypes=self.dtypes)
         if wrong:
             return f"the tangent of `{self.name}` is not that of JAX: {wrong}"
         found, same = inner(self.u, moved), inner(self.gradients, self.v)
@@ -197,12 +203,17 @@ class _Check:
         pushed = Jvp(name, wrt=wrt)(self.adjoint)
         _, tangent = to_jax(pushed, f"{name}_jvp")(*self.adjoint_args, *self.v)
         expected = as_far_as_jax_can(lambda: jax.jvp(self.by_jax, self.floats, self.v)[1])
-        wrong = expected and difference(list(tangent[1]), expected)
+        wrong = expected and difference(list(tangent[1]), expected, dtypes=self.dtypes)
         return wrong and f"the second derivative of `{self.name}` is not that of JAX: {wrong}"
 
 
-def _dtypes(tree: Any) -> list[str]:
-    return [str(leaf.dtype) for leaf in jax.tree.leaves(tree)] or ["float32"]
+def _dtypes(ty: Type | None) -> Iterator[str]:
+    """The dtypes of the tensors in a value."""
+    if isinstance(ty, TupleType):
+        for field in ty.fields:
+            yield from _dtypes(field)
+    elif isinstance(ty, TensorType) and ty.dtype is not None:
+        yield ty.dtype
 
 
 def _epsilon(dtype: str) -> float:

@@ -347,3 +347,40 @@ def test_it_is_found_by_halving() -> None:
     (line,) = search.function(builder.get()["main"], [np.asarray([0.3, 0.5, 0.8], "float32")])
     assert line.startswith("the gradient rule of relax.test_cube is wrong")
     assert search.tried == 13
+
+
+HALF_INSIDE = """
+@R.function(private=True)
+def cubes(x: R.Tensor((3,), "float16")):
+    y = R.multiply(x, R.multiply(x, x))
+    return y
+
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    cls = Module
+    y = cls.cubes(R.astype(x, "float16"))
+    z = R.sum(R.astype(y, "float32"))
+    return z
+"""
+
+
+def test_what_is_half_precision_inside_is_checked_as_closely_as_that_allows() -> None:
+    args = (np.asarray([0.3, 0.7, 1.1], "float32"),)
+    check_gradients(parse_functions(HALF_INSIDE), args=args)
+
+
+@pytest.mark.usefixtures("_clean")
+def test_a_fault_in_half_precision_inside_is_found() -> None:
+    _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
+    module = parse_functions(
+        HALF_INSIDE.replace("R.multiply(x, R.multiply(x, x))", "R.test_cube(x)")
+    )
+    with pytest.raises(GradientCheckError, match=r"rule of relax\.test_cube is wrong"):
+        check_gradients(module, args=(np.asarray([0.3, 0.7, 1.1], "float32"),))
+
+
+def test_numbers_may_lie_as_far_apart_as_the_coarsest_rounding_on_the_way() -> None:
+    one, other = np.asarray([1.0, 2.0], "float32"), np.asarray([1.0, 2.02], "float32")
+    assert difference(one, other) == "found 2, expected 2.02 at (1,)"
+    assert difference(one, other, dtypes=["float16"]) is None
+    assert difference(one, 2 * other, dtypes=["float16"]) is not None
