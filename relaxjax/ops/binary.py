@@ -107,8 +107,10 @@ def _power_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr | No
     """With the limits where a factor is infinite: x ** 0 is flat, and so is 0 ** y for y > 0."""
     if isinstance(y, Constant) and 0 not in y.data:
         return g * y * x ** (y - 1), None
-    lower_power = where(call("equal", y, scalar(0, y)), scalar(0, y), y - 1)
-    positive = where(call("equal", x, scalar(0, x)), scalar(1, x), x)
+    is_zero = call("equal", x, scalar(0, x))
+    is_flat = call("logical_and", is_zero, call("equal", y, scalar(0, y)))
+    lower_power = where(is_flat, scalar(0, y), y - 1)
+    positive = where(is_zero, scalar(1, x), x)
     return g * y * x**lower_power, g * z * call("log", positive)
 
 

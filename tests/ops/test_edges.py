@@ -76,6 +76,17 @@ def test_the_power_of_infinity_that_is_one_is_flat() -> None:
     chex.assert_trees_all_equal(to_base, jnp.zeros(3))
 
 
+def test_the_slope_of_a_power_that_is_one_grows_with_the_exponent() -> None:
+    """The derivative of y * x ** (y - 1) by y at 0; JAX gives x."""
+    base, exponent = jnp.asarray([0.5, 2.0]), jnp.zeros(2)
+
+    def slope(y: jax.Array) -> jax.Array:
+        to_base, _ = gradient(lambda x, y: call("power", x, y), base, y)
+        return jnp.sum(to_base)
+
+    chex.assert_trees_all_close(jax.grad(slope)(exponent), 1 / base)
+
+
 def test_a_sequence_longer_than_the_data_is_reversed_whole() -> None:
     x, lengths = np.arange(6, dtype="float32").reshape(2, 3), np.asarray([5, 2], "int32")
     found = applied("reverse_sequence", x, lengths)
