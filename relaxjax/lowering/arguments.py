@@ -20,7 +20,14 @@ from relaxjax.ir.types import (
     Type,
     is_float,
 )
-from relaxjax.ops.lax import WIDE_DTYPES, evaluate_dim, jax_dtype, x64_enabled
+from relaxjax.ops.lax import (
+    WIDE_DTYPES,
+    evaluate_dim,
+    is_key,
+    jax_dtype,
+    key_implementation,
+    x64_enabled,
+)
 
 
 class ArgumentError(TypeError):
@@ -199,6 +206,7 @@ def _verify(value: Any, ty: Type | None, symbols: Symbols, subject: str, where: 
                     f"{where}{subject} must be a tensor, found {_described(value)}; "
                     "give a numpy or a JAX array"
                 )
+            _verify_key(value, ty.dtype, subject, where)
             _verify_dims(value.shape, ty.dims, ty.ndim, symbols, subject, where)
             _verify_dtype(str(value.dtype), ty.dtype, subject, where)
         case ShapeType():
@@ -267,6 +275,18 @@ def _expectation(dim: Dim, symbols: Symbols) -> str:
         return str(dim)
     origins = dict.fromkeys(symbols.origins[symbol] for symbol in dim_vars(dim))
     return f"{dim} = {symbols.value(dim)}, as in {' and '.join(origins)}"
+
+
+def _verify_key(value: Any, expected: str | None, subject: str, where: str) -> None:
+    """What stands for a random key must be one: nothing else has that dtype, nor is made to."""
+    found = str(value.dtype)
+    if expected is None or not is_key(expected) or found == expected:
+        return
+    impl = key_implementation(expected)
+    raise ArgumentError(
+        f"{where}{subject} must be a random key, of dtype {expected}, found dtype {found} in shape "
+        f'{value.shape}: make it by jax.random.key(seed, impl="{impl}")'
+    )
 
 
 def _verify_dtype(found: str, expected: str | None, subject: str, where: str) -> None:

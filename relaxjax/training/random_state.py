@@ -8,7 +8,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.lax.avals import KEY_IMPLEMENTATIONS, jax_dtype, key_dtypes
+from relaxjax.ops.lax.avals import jax_dtype, key_implementation
 
 
 def is_key(var: Var) -> bool:
@@ -50,5 +50,4 @@ def _is_any_key(value: Any) -> bool:
 def implementation(var: Var) -> str:
     """The name of a key's generator."""
     assert isinstance(var.ty, TensorType)
-    by_dtype = dict(zip(key_dtypes(), KEY_IMPLEMENTATIONS, strict=True))
-    return by_dtype[var.ty.dtype or ""]
+    return key_implementation(var.ty.dtype or "")

@@ -1,5 +1,6 @@
 """The door of a function: what it lets in, and what it says to everything else."""
 
+from collections.abc import Callable
 from typing import Any
 
 import chex
@@ -37,6 +38,10 @@ def scale(x: R.Tensor((2, 3), "float32"), by: R.Tensor((), "float32")):
 @R.function
 def count(i: R.Tensor((), "int8")):
     return i
+
+@R.function
+def drawn(key: R.Tensor((), "key<fry>")):
+    return R.random.uniform(key, (2,))
 
 @R.function
 def flag(b: R.Tensor((), "bool")):
@@ -204,6 +209,22 @@ def test_the_dtype() -> None:
         '`count`: `i` must be of dtype int8, found int32: convert it by .astype("int8")',
         "count",
         jnp.int32(1),
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (lambda: jax.random.key(0, impl="rbg"), "dtype key<rbg> in shape ()"),
+        (lambda: jax.random.PRNGKey(0), "dtype uint32 in shape (2,)"),
+    ],
+)
+def test_a_random_key(key: Callable[[], jax.Array], found: str) -> None:
+    refused(
+        f"`drawn`: `key` must be a random key, of dtype key<fry>, found {found}: "
+        'make it by jax.random.key(seed, impl="threefry2x32")',
+        "drawn",
+        key(),
     )
 
 

@@ -6,6 +6,7 @@ from .avals import aval_of as aval_of
 from .avals import is_key as is_key
 from .avals import is_wide as is_wide
 from .avals import jax_dtype as jax_dtype
+from .avals import key_implementation as key_implementation
 from .avals import matmul_precision as matmul_precision
 from .avals import type_of as type_of
 from .avals import x64_enabled as x64_enabled

@@ -49,6 +49,11 @@ def key_dtypes() -> dict[str, Any]:
     return {str(dtype): dtype for dtype in dtypes}
 
 
+def key_implementation(name: str) -> str:
+    """What `jax.random.key` calls the way in which keys of a dtype are made into bits."""
+    return dict(zip(key_dtypes(), KEY_IMPLEMENTATIONS, strict=True))[name]
+
+
 def is_key(dtype: Any) -> bool:
     """Whether a dtype is that of typed random keys."""
     return _name(dtype).startswith("key<")
