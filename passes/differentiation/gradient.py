@@ -211,9 +211,9 @@ def _required_vars(
     for index, var in enumerate(required):
         if var in required[:index]:
             raise GradientError(f"the variable `{var.name}` appears more than once")
-        if not _all(is_smooth, var.ty):
+        if not (carries_gradient(var.ty) and _can_be_zero(var.ty)):
             raise GradientError(
-                "only tensors of floating-point or complex dtype, or tuples of them, can require "
+                "only tensors of floating-point or complex dtype, or tuples with some, can require "
                 f"gradients, but `{var.name}` is of type {var.ty}"
             )
     return required

@@ -230,6 +230,24 @@ def main(x: R.Tensor((3,), "float64")):
     np.testing.assert_allclose(found, np.exp(sin) * (cos**2 - sin) * t, rtol=1e-12)
 
 
+def test_a_product_with_the_floats_of_a_tuple() -> None:
+    module = parse_functions(
+        """
+@R.function
+def main(t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "int32"))):
+    powers = R.power(t[0], R.astype(t[1], "float32"))
+    loss = R.sum(powers)
+    return loss
+"""
+    )
+    x, exponents, tangent = array(3), jnp.array([1, 2, 3], jnp.int32), array(3, seed=1)
+    product = to_jax(HessianVectorProduct("main")(module), "main_hvp")
+    ((found, of_integers),) = product((x, exponents), (tangent, exponents))
+    expected = jnp.array([0.0, 2.0, 6.0 * x[2]]) * tangent
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+    chex.assert_trees_all_equal(of_integers, jnp.zeros(3, jnp.int32))
+
+
 @pytest.fixture
 def _opaque() -> Iterator[None]:
     @op("relax.test_opaque", lower=lambda x: x)
