@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
 from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
@@ -97,8 +97,10 @@ def Gradient(
         if problems:
             raise GradientError("\n".join(["no gradient is known for:", *problems]))
         differentiator = Differentiator(mod)
+        names = Names([param.name for param in copy.params])
         seeds = [
-            _cotangent(target, copy.params) if cotangent else _ones(target) for target in targets
+            _cotangent(target, copy.params, names) if cotangent else _ones(target)
+            for target in targets
         ]
         body = _adjoint_body(differentiator, copy, flat, lazy, targets, seeds, wanted)
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
@@ -176,12 +178,12 @@ def _ones(target: Expr) -> Expr:
     return get_op("relax.ones")((), target.ty.dtype)
 
 
-def _cotangent(target: Expr, params: Sequence[Var]) -> Var:
+def _cotangent(target: Expr, params: Sequence[Var], names: Names) -> Var:
     """The parameter for a cotangent, its type as far as it can be said before the body."""
     assert target.ty is not None
     known = {symbol for param in params for symbol in definable_symbols(param.ty)}
     ty = erase(target.ty, known, set(params))
-    return Var(f"{getattr(target, 'name', 'result')}_cotangent", ty)
+    return Var(names.unique(f"{getattr(target, 'name', 'result')}_cotangent"), ty)
 
 
 def _as_exact(builder: BlockBuilder, seed: Expr, target: Expr) -> Expr:

@@ -418,6 +418,23 @@ def test_several_targets_have_a_cotangent_each() -> None:
     chex.assert_trees_all_close(gradients, pullback((g, h)), rtol=1e-5)
 
 
+def test_the_cotangents_of_one_variable_have_names_of_their_own() -> None:
+    module = parse(
+        """
+    @R.function
+    def main(x: R.Tensor((3,), "float32")):
+        y = R.sin(x)
+        return (y, y)
+"""
+    )
+    adjoint = Gradient("main", target_index=[0, 1], cotangent=True)(module)
+    names = [param.name for param in adjoint["main_adjoint"].params]
+    assert names == ["x", "y_cotangent", "y_cotangent1"]
+    x, g, h = array(3), array(3, seed=3), array(3, seed=4)
+    _, gradients = to_jax(adjoint, "main_adjoint")(x, g, h)
+    chex.assert_trees_all_close(gradients, (jnp.cos(x) * (g + h),), rtol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
