@@ -23,7 +23,7 @@ from .simple_adjoint import legalised
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
 # Bytes that are worth a plan that nobody asked for, and the share of them that may be left. The
-# suite's ResNet-50, of 355 MiB, takes 0.8 to 0.95 of the time a step then, and 1.6 times that to
+# suite's ResNet-50, of 355 MiB, takes 0.8 to 0.95 of the time a step then, and 1.35 times that to
 # compile.
 _LARGE = 256 * 2**20
 _LESS = 0.5
