@@ -27,7 +27,7 @@ _SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
-# The share of the peak of keeping everything that nothing comes near which keeps everything.
+# At this share of the peak of keeping everything, other plans that keep all are not looked at.
 _FAR_LESS = 1 / 2
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
 FREE = 0.05

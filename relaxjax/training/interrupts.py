@@ -40,8 +40,12 @@ class Interrupts:
     def release(self) -> None:
         """Let signals through; those that came while they were held come here."""
         self._holds = False
-        while self._caught:
-            self._got(*self._caught.popitem())
+        if self._caught:
+            caught = self._caught.popitem()
+            try:
+                self._got(*caught)
+            finally:  # that of the keyboard raises, and the others are to come all the same
+                self.release()
 
     def _got(self, number: int, frame: FrameType | None) -> None:
         if self._holds:

@@ -148,6 +148,23 @@ def test_who_saves_at_a_signal_finds_the_state_of_a_step(
     same(other, plain)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="a signal that Windows lacks")
+@pytest.mark.parametrize("first", ["SIGUSR1", "SIGINT"])
+def test_a_signal_comes_though_another_one_ends_the_training(first: str) -> None:
+    came: list[int] = []
+    former = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
+    try:
+        with Interrupts() as interrupts:
+            interrupts.hold()
+            for name in (first, *({"SIGUSR1", "SIGINT"} - {first})):
+                signal.raise_signal(getattr(signal, name))
+            with pytest.raises(KeyboardInterrupt):
+                interrupts.release()
+    finally:
+        signal.signal(signal.SIGUSR1, former)
+    assert came == [signal.SIGUSR1]
+
+
 def test_a_handler_that_somebody_sets_meanwhile_stays(got: list[int]) -> None:
     with Interrupts():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
