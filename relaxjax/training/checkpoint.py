@@ -8,23 +8,14 @@ import jax
 import numpy as np
 
 from relaxjax.ir.expr import Var, np_dtype
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.structural import structural_equal
 from relaxjax.script.program_file import FileKind, read_program, read_tensors, write_program
 
 from .door import fits_shape, tensor_type, to_device
 from .group import Arrays, Group
-from .layout import BACKBONE, EVALUATE, LOSS_SCALE, OPTIMIZER
 from .random_state import as_key, is_key, key_numbers
-from .storage import STORED_OPTIM_STATES, STORED_PARAMS
 
 FORMAT = "relaxjax trainer 1"
-_PLACES = (STORED_PARAMS, STORED_OPTIM_STATES, LOSS_SCALE)  # where the functions have what
-_OTHERS = {
-    OPTIMIZER: "optimizer, such as one of another learning rate",
-    EVALUATE: "loss, or with other options of it",
-}
 _NOTES = "notes/"
 _MARKS = "marks/"
 
@@ -84,40 +75,6 @@ def load(
 def module(path: str | os.PathLike[str]) -> IRModule:
     """The module that the checkpoint was written for."""
     return read_program(path, _CHECKPOINT)[0]
-
-
-def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
-    """Raise where the checkpoint was written by a training with another optimizer or loss.
-
-    The states of another optimizer, such as one of another rate, may well be of the same types.
-    Functions that have their arrays in other places, such as those of equal layers in stacks, are
-    not compared, and losses only behind the very same program of the model.
-    """
-    theirs = module(path)
-    if any(theirs.attrs.get(x) != mod.attrs.get(x) for x in _PLACES):
-        return
-    for name, other in _OTHERS.items():
-        if name in theirs and name in mod and _is_other(name, theirs, mod):
-            raise CheckpointError(
-                f"`{path}` was written by a training with another {other}: resume=True goes on as "
-                "it was begun; to train on with this one, trainer.load the checkpoint and fit "
-                f"without `resume`{_first_change(theirs[name], mod[name])}"
-            )
-
-
-def _is_other(name: str, theirs: IRModule, mod: IRModule) -> bool:
-    begun, own = theirs[name], mod[name]
-    if structural_equal(begun, own):
-        return False
-    if name == EVALUATE:
-        return structural_equal(theirs[BACKBONE], mod[BACKBONE])
-    return [p.ty for p in begun.params] == [p.ty for p in own.params]  # else `load` says which
-
-
-def _first_change(begun: Function, own: Function) -> str:
-    before, now = (f.script(show_all_types=False).splitlines() for f in (begun, own))
-    lines = next((pair for pair in zip(before, now, strict=False) if pair[0] != pair[1]), None)
-    return "" if lines is None else "\n  was {}\n  and is {} now".format(*map(str.strip, lines))
 
 
 def notes(path: str | os.PathLike[str]) -> dict[str, str]:

@@ -12,8 +12,9 @@ from typing import Protocol
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.module import IRModule
 
+from .begun import check_begun
 from .callbacks import Direction, Monitor
-from .checkpoint import CheckpointError, check_begun, notes
+from .checkpoint import CheckpointError, notes
 from .counts import is_count
 from .progress import EpochReport
 

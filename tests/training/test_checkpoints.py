@@ -8,13 +8,9 @@ import chex
 import numpy as np
 import optax
 import pytest
-from small_models import Counting, batch, classifier, trainable
+from small_models import batch, classifier
 
-from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.types import TensorType
-from relaxjax.losses import CrossEntropyLoss, Loss, MSELoss
-from relaxjax.lowering import VirtualMachine, build
-from relaxjax.optim import SGD, Adam, from_optax
+from relaxjax.optim import Adam, from_optax
 from relaxjax.training import (
     CheckpointError,
     Checkpoints,
@@ -36,17 +32,6 @@ def fresh() -> Trainer:
     trainer = classifier(Adam(0.01))
     trainer.xavier_uniform_init_params(seed=2)
     return trainer
-
-
-def counting_by(loss: Loss) -> Trainer:
-    """A model of batches of any size, by a loss whose targets may be of other types."""
-    n = SymbolicVar("n")
-    targets = TensorType((n,), "int32") if loss.compares_classes else TensorType((n, 2), "float32")
-    mod = trainable(Counting, loss, SGD(0.1), TensorType((n, 2), "float32"), targets)
-    return Trainer(mod, VirtualMachine(build(mod)))
-
-
-ONE = [(np.ones((3, 2), "float32"), np.zeros(3, "int32"))]
 
 
 def names(folder: Path) -> list[str]:
@@ -303,50 +288,6 @@ def test_resuming_needs_checkpoints() -> None:
         ValueError, match="resume=True needs to know from where: give `checkpoints`"
     ):
         fresh().fit(data, 1, reporter=QUIET, resume=True)
-
-
-RATES: dict[str, tuple[Any, Any, str]] = {
-    "a rate": (Adam(0.01), Adam(0.02), r"(?s:.*)\n  was .*0\.01.*\n  and is .*0\.02.* now$"),
-    "a schedule": (
-        from_optax(optax.sgd(optax.linear_schedule(0.1, 0.0, 10))),
-        from_optax(optax.sgd(optax.linear_schedule(0.1, 0.0, 20))),
-        r"(?s:.*)\n  was .*\n  and is .* now$",
-    ),
-    "a clip": (
-        from_optax(optax.adam(0.1)),
-        from_optax(optax.chain(optax.clip(1.0), optax.adam(0.1))),
-        r"trainer\.load the checkpoint and fit without `resume`",
-    ),
-}
-
-
-@pytest.mark.parametrize(("begun", "other", "match"), RATES.values(), ids=RATES)
-def test_a_training_goes_on_with_the_optimizer_that_it_began_with(
-    begun: Any, other: Any, match: str, tmp_path: Path
-) -> None:
-    """Others have states of the same types. To go on with one of them is another training."""
-    run = Checkpoints(tmp_path)
-    classifier(begun).fit(data, 1, reporter=QUIET, checkpoints=run)
-    again, trainer = classifier(begun), classifier(other)
-    again.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)
-    params = trainer.export_params()
-    with pytest.raises(CheckpointError, match=f"with another optimizer, such as .*{match}"):
-        trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
-    chex.assert_trees_all_equal(trainer.export_params(), params)
-    trainer.load(run.paths()[-1])
-    trainer.fit(data, 1, reporter=QUIET)
-
-
-@pytest.mark.parametrize("other", [CrossEntropyLoss(), MSELoss()], ids=["options", "targets"])
-def test_a_training_goes_on_with_the_loss_that_it_began_with(other: Loss, tmp_path: Path) -> None:
-    run = Checkpoints(tmp_path)
-    counting_by(CrossEntropyLoss(label_smoothing=0.1)).fit(ONE, 1, reporter=QUIET, checkpoints=run)
-    again, trainer = counting_by(CrossEntropyLoss(label_smoothing=0.1)), counting_by(other)
-    again.fit(ONE, 2, reporter=QUIET, checkpoints=run, resume=True)
-    match = r"with another loss, or with other options of it: (?s:.*) now$"
-    with pytest.raises(CheckpointError, match=match):
-        trainer.fit(ONE, 3, reporter=QUIET, checkpoints=run, resume=True)
-    assert trainer.export_params()["w"].tolist() == [0, 0]
 
 
 @pytest.mark.parametrize("damage", ["cut off", "foreign", "of another model"])
