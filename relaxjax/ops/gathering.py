@@ -27,6 +27,11 @@ def require_int64(indices: TensorType) -> None:
         raise OpError(f"`indices` must have dtype int64, found {indices.dtype}")
 
 
+def read_at(data: Any, places: tuple[Any, ...]) -> Any:
+    """What `data` holds at places; outside of it NaN, which takes no gradient anywhere."""
+    return data.at[places].get(mode="fill")
+
+
 def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, ...]:
     """The places in a tensor that the elements of `indices` mean: their own, but along `axis`."""
     return tuple(
@@ -38,7 +43,9 @@ def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, 
 @op(
     "relax.gather_elements",
     layout=axis_rule("axis", arranged=(0, 1)),
-    lower=lambda data, indices, axis: data[element_places(data.shape, indices, axis % data.ndim)],
+    lower=lambda data, indices, axis: read_at(
+        data, element_places(data.shape, indices, axis % data.ndim)
+    ),
     gradient=lambda g, y, data, indices, axis: (
         call("scatter_elements", call("zeros_like", data), indices, g, axis=axis, reduction="add"),
         None,
@@ -50,7 +57,8 @@ def element_places(shape: Sequence[Any], indices: Any, axis: int) -> tuple[Any, 
 def gather_elements(data: TensorType, indices: TensorType, axis: int = 0) -> TensorType:
     """For each element of `indices`, the element of `data` at the same place but along `axis`.
 
-    Negative places count from the back. None may be outside: it has no gradient that fits.
+    Negative places count from the back. Places outside give NaN, in signed integers the lowest
+    number, in unsigned ones the highest, and True in bools.
     """
     require_int64(indices)
     if data.ndim >= 0:
@@ -83,7 +91,7 @@ def _gather_nd_gradient(
 @op(
     "relax.gather_nd",
     layout=OPAQUE,
-    lower=lambda data, indices, batch_dims: data[nd_places(indices, batch_dims)],
+    lower=lambda data, indices, batch_dims: read_at(data, nd_places(indices, batch_dims)),
     gradient=_gather_nd_gradient,
     precision="follow",
     fusion="injective",
@@ -143,7 +151,7 @@ def _index_tensor_gradient(g: Expr, y: Expr, data: Expr, indices: Expr) -> tuple
 @op(
     "relax.index_tensor",
     layout=OPAQUE,
-    lower=lambda data, indices: data[tuple(map(as_places, indices))],
+    lower=lambda data, indices: read_at(data, tuple(map(as_places, indices))),
     gradient=_index_tensor_gradient,
     precision="follow",
     fusion="injective",

@@ -5,7 +5,12 @@ from dataclasses import dataclass
 
 from relaxjax.ir.expr import Expr
 
-from .emit import call, shape_of, where
+from .emit import call, shape_of, tensor_type, where
+
+
+def is_empty(data: Expr) -> bool:
+    """Whether a tensor is known to have no elements: whatever is written, is written nowhere."""
+    return 0 in (tensor_type(data).dims or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,8 @@ class Scatter:
         self, g: Expr, y: Expr, data: Expr, updates: Expr, reduction: str
     ) -> tuple[Expr, Expr]:
         """The adjoints of `data` and `updates`, where the reduction is update, add or mul."""
+        if is_empty(data):
+            return g, call("zeros_like", updates)
         if reduction == "add":
             return g, self._of_written(data, self.read(g))
         if reduction == "mul":
@@ -44,7 +51,14 @@ class Scatter:
         return self.write(moved, of_updates * factors, "add")
 
     def _of_written(self, data: Expr, adjoints: Expr) -> Expr:
-        return where(self.is_inside(data), adjoints, call("zeros_like", adjoints))
+        return where(self._was_written(data), adjoints, call("zeros_like", adjoints))
+
+    def _was_written(self, data: Expr) -> Expr:
+        """Where the shape is known when the program runs only, what can be read tells."""
+        if tensor_type(data).dims is not None:
+            return self.is_inside(data)
+        read = self.read(call("ones_like", data, dtype="int32"))
+        return call("equal", read, call("ones_like", read))
 
     def _times_others(self, g: Expr, y: Expr, data: Expr, updates: Expr) -> Expr:
         """For each update, at its place, `g` times the product of all but the update.

@@ -21,7 +21,7 @@ from .emit import call
 from .gathering import common_places, element_places, index_types, nd_places, require_int64
 from .index import require_integers
 from .lowered_cost import LOWERED
-from .scatter_rules import Scatter
+from .scatter_rules import Scatter, is_empty
 from .shapes import common_dtype, dims_text, normalize_axis
 from .traced import traced_gradient, traced_tangent
 
@@ -71,7 +71,7 @@ def _gradient(name: str, scatter_of: Callable[..., Scatter]) -> GradientRule:
     def gradient(
         g: Expr, y: Var, data: Expr, indices: Expr, updates: Expr, reduction: str, **where: int
     ) -> tuple[Expr | None, ...]:
-        if reduction not in _WITH_RULES:
+        if reduction not in _WITH_RULES and not is_empty(data):
             rule = traced_gradient(name)
             return tuple(rule(g, y, data, indices, updates, reduction=reduction, **where))
         scatter = scatter_of(indices, **where)
@@ -93,6 +93,8 @@ def _jvp(name: str, scatter_of: Callable[..., Scatter]) -> Callable[..., Expr]:
         reduction: str,
         **where: int,
     ) -> Expr:
+        if is_empty(data):
+            return call("zeros_like", data)
         if reduction != "mul":
             rule = traced_tangent(name)
             return rule(tangents, y, data, indices, updates, reduction=reduction, **where)
