@@ -126,9 +126,9 @@ class Adjoint:
         assert isinstance(var.ty, TupleType)
         before = self.adjoints.get(var)
         fields: list[Expr] = []
-        for i, ty in enumerate(var.ty.fields):
+        for i in range(len(var.ty.fields)):
             if before is None:
-                fields.append(partial if i == index else zeros(ty))
+                fields.append(partial if i == index else self.nothing(TupleGetItem(var, i)))
             elif i == index:
                 fields.append(self.leaf(self.sum(self.field(before, i), partial)))
             else:
@@ -138,8 +138,12 @@ class Adjoint:
     def of(self, var: Var) -> Var:
         """The adjoint of a variable: zero where nothing came back to it."""
         if var not in self.adjoints:
-            self.update(var, zeros(var.ty))
+            self.update(var, self.nothing(var))
         return self.adjoints[var]
+
+    def nothing(self, value: Expr) -> Expr:
+        """The zero adjoint of a value; what its type does not say of it is read from it."""
+        return zeros_of(value, self.recomputed)
 
     def sum(self, lhs: Expr, rhs: Expr) -> Expr:
         """The sum of two adjoints of the same type, leaf by leaf for tuples."""
@@ -173,7 +177,21 @@ def zeros(ty: Type | None) -> Expr:
         case TensorType(shape=tuple() as shape, dtype=str() as dtype):
             return get_op("relax.zeros")(shape, dtype)
         case _:
-            raise GradientError(f"a zero gradient needs a known shape and dtype, found {ty}")
+            raise GradientError(
+                f"a zero gradient needs a known shape and dtype, found {ty}: give the value that "
+                "it belongs to its shape before, as by R.match_cast"
+            )
+
+
+def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) -> Expr:
+    """The zero adjoint of a value; `read` gives the value where its type leaves its shape open."""
+    match value.ty:
+        case TupleType(fields=fields):
+            return Tuple(tuple(zeros_of(item(value, i), read) for i in range(len(fields))))
+        case TensorType(shape=shape, dtype=dtype) if not (isinstance(shape, tuple) and dtype):
+            return get_op("relax.zeros_like")(read(value))
+        case ty:
+            return zeros(ty)
 
 
 def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:

@@ -18,6 +18,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.span import located
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
 from .activity import (
@@ -27,7 +29,7 @@ from .activity import (
     local_functions,
     module_functions,
 )
-from .adjoint import Adjoint, Reverse, zeros
+from .adjoint import Adjoint, GradientError, Reverse, zeros
 from .checkpoints import Part, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearized import linearized
@@ -88,7 +90,7 @@ class Differentiator:
         self.functions |= local_functions(unmarked.bindings)
         for binding in unmarked.bindings:
             part = self._part(binding, nested) if binding.var in active else None
-            with builder.origin(binding.span):
+            with located(binding.span), builder.origin(binding.span):
                 if part is None:
                     builder.emit_binding(binding)
                 elif binding.var in unmarked.between:
@@ -284,6 +286,14 @@ def _half(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:
 
 
 def _zeros_of(saved: Sequence[Var]) -> tuple[Expr, ...]:
+    """What stands for them where the other branch runs; of open shape, nothing can."""
+    for var in saved:
+        if isinstance(var.ty, TensorType) and not isinstance(var.ty.shape, tuple):
+            raise GradientError(
+                f"the way back through a branch needs `{var.name}`, in whose place the other "
+                f"branch gives zeros, so its shape must be known there: found {var.ty}; give what "
+                "it is computed from its shape before the branch, as by R.match_cast"
+            )
     return tuple(zeros(var.ty) for var in saved)
 
 

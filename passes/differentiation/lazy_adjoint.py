@@ -6,9 +6,9 @@ from typing import TypeAlias
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TupleType, Type
+from relaxjax.ir.types import TupleType
 
-from .adjoint import Adjoint, item, zeros
+from .adjoint import Adjoint, item
 
 # An adjoint as far as it is known: whole, or the fields of a tuple that something came back to.
 Known: TypeAlias = Expr | dict[int, "Known"]
@@ -40,7 +40,7 @@ class LazyAdjoint(Adjoint):
 
     def of(self, var: Var) -> Var:
         """The whole adjoint of a variable: zero where nothing came back to it."""
-        whole = self.whole(self.known.get(var), var.ty)
+        whole = self.whole(self.known.get(var), var)
         bound = whole if isinstance(whole, Var) else self.named(whole, var)
         self.known[var] = bound
         return bound
@@ -84,14 +84,15 @@ class LazyAdjoint(Adjoint):
         fields = enumerate(known.ty.fields)
         return {index: item(known, index) for index, ty in fields if carries_gradient(ty)}
 
-    def whole(self, known: Known | None, ty: Type | None) -> Expr:
-        """An adjoint with zeros for what is not known of it."""
+    def whole(self, known: Known | None, value: Expr) -> Expr:
+        """The adjoint of a value, with zeros for what is not known of it."""
         if known is None:
-            return zeros(ty)
+            return self.nothing(value)
         if isinstance(known, Expr):
             return known
-        assert isinstance(ty, TupleType)
-        return Tuple(tuple(self.whole(known.get(i), part) for i, part in enumerate(ty.fields)))
+        assert isinstance(value.ty, TupleType)
+        count = len(value.ty.fields)
+        return Tuple(tuple(self.whole(known.get(i), item(value, i)) for i in range(count)))
 
     def named(self, value: Expr, var: Var) -> Var:
         return self.builder.emit(value, f"{var.name}_adjoint")

@@ -56,7 +56,7 @@ def emit_loop(
         emit, name = adjoint.builder.emit, binding.var.name
         back = emit(way.backward_step(), f"{name}_step_adjoint")
         start = [adjoint.leaf(at(cotangent, (0, *path))) for path in way.carry]
-        start += [adjoint.leaf(zeros(var.ty)) for var in way.now]
+        start += [adjoint.leaf(adjoint.nothing(var)) for var in way.now]
         given = [adjoint.leaf(at(cotangent, (1, *path))) for path in way.ys]
         stacks = _fields(xs, TupleGetItem(ys, 1), Tuple(tuple(given)))
         attrs = {**call.attrs, "reverse": not call.attrs["reverse"]}

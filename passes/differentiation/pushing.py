@@ -20,7 +20,7 @@ from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
 from .activity import in_full, local_functions, module_functions
-from .adjoint import item, zeros
+from .adjoint import item, zeros_of
 from .inlining import inline_closures, resolve_casts
 from .moving import Moving
 from .parts import is_flat
@@ -245,7 +245,7 @@ def _still(value: Expr) -> Expr:
         case TupleType(fields=fields):
             return Tuple(tuple(_still(item(value, index)) for index in range(len(fields))))
         case TensorType():
-            return zeros(value.ty)
+            return zeros_of(value)
         case _:
             return value
 
