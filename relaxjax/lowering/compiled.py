@@ -16,6 +16,7 @@ from relaxjax.ops.devices import devices_known
 from relaxjax.ops.platform import lowering_for
 
 from .arguments import ArgumentError, Symbols, admit, as_jax, bind
+from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
 from .places import place_of, places_of
@@ -69,16 +70,13 @@ class CompiledFunction:
             return self._run_program(program, args)
 
     def _run_program(self, program: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """A program's result; an argument that was given away before is named in the error."""
+        """A program's result; what was given away before, or is so twice, is named in the error."""
         try:
             return program(*args)
         except (RuntimeError, ValueError):
-            for param, arg in zip(self.function.params, args, strict=True):
-                if any(isinstance(x, jax.Array) and x.is_deleted() for x in jax.tree.leaves(arg)):
-                    raise ArgumentError(
-                        f"`{self.name}`: the memory of `{param.name}` is gone: it was donated to "
-                        "an earlier call, or deleted; use that call's result in its place"
-                    ) from None
+            fault = fault_of_donation(self.function.params, self.donated, args)
+            if fault is not None:
+                raise ArgumentError(f"`{self.name}`: {fault}") from None
             raise
 
     def context(self) -> AbstractContextManager[Any]:
@@ -180,15 +178,3 @@ def holds_arrays(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(holds_arrays, value))
     return isinstance(value, jax.Array | np.ndarray)
-
-
-def donated_params(function: Function, name: str, donate: Sequence[str | int]) -> list[int]:
-    """The positions of the parameters that are donated, given by name or position."""
-    names = [param.name for param in function.params]
-    positions = []
-    for item in donate:
-        if item not in names and item not in range(len(names)):
-            listed = ", ".join(f"`{n}`" for n in names)
-            raise ValueError(f"`{name}` has no parameter `{item}` to donate; it has {listed}")
-        positions.append(names.index(item) if isinstance(item, str) else item)
-    return positions

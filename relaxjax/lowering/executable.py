@@ -9,7 +9,8 @@ import jax
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 
-from .compiled import CompiledFunction, donated_params
+from .compiled import CompiledFunction
+from .donation import donated_params
 from .interpreter import LoweringError
 from .legalize import legalize
 from .target import Target, placement, platform_of

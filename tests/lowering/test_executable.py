@@ -167,6 +167,26 @@ def test_an_argument_that_was_given_away_is_named() -> None:
             update(param, (X,))
 
 
+@pytest.mark.parametrize("donated", ["p", "g"])
+def test_an_argument_that_is_given_away_twice_is_named(donated: str) -> None:
+    update = build(MODULE).compiled("update", donate=[donated])
+    twice = jnp.array(X)
+    other = "g" if donated == "p" else "p"
+    match = f"`update`: the memory of `{donated}` is donated, but `{other}` is the same array: give"
+    for same in (twice, jax.device_put(twice)):
+        for _ in range(2):
+            with pytest.raises(ArgumentError, match=match):
+                update(twice, (same,))
+    both = parse_functions("""
+@R.function
+def main(t: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "float32"))):
+    return (R.exp(t[0]), R.sin(t[1]))
+""")
+    half = jnp.ones(2)
+    with pytest.raises(ArgumentError, match="`t` is donated, but `t` holds it twice"):
+        build(both).compiled("main", donate=["t"])((half, half))
+
+
 def test_other_errors_of_a_program_stay_as_they_are() -> None:
     def fails(x: Any) -> Any:
         raise ValueError("out of cheese")
