@@ -1,6 +1,7 @@
 """The data that `fit` is given: something to iterate over, or a function from the epoch to that."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from itertools import chain
 from types import FunctionType
 from typing import Any, TypeAlias
 
@@ -46,6 +47,24 @@ def check_lasts(name: str, data: Data | None, epochs: int) -> None:
             f"`{name}` is a {type(data).__name__}, which is used up after one epoch: give "
             "a list, a loader, or a function from the epoch to its batches"
         )
+
+
+def lasting(name: str, data: Data, epoch: int) -> Given:
+    """The batches of an epoch, the first of which is taken from an iterator already.
+
+    Some begin anew once they have ended, and others are used up: one that is so is an error before
+    the epoch is trained.
+    """
+    batches = batches_of(data, epoch)
+    if callable(data) or not isinstance(batches, Iterator):
+        return batches
+    rest = iter(batches)
+    for first in rest:
+        return chain([first], rest)
+    raise ValueError(
+        f"`{name}` is a {type(batches).__name__} that has no batches{' any more' * bool(epoch)}: "
+        "give a list, a loader, or a function from the epoch to its batches"
+    )
 
 
 def check_goes_on(data: Data, reports: Sequence[EpochReport]) -> None:

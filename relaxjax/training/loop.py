@@ -17,7 +17,7 @@ from relaxjax.ir.registry import did_you_mean
 from .callbacks import Callback, Monitor
 from .checkpoints import Checkpoints, Position
 from .counts import is_count
-from .data import Data, Given, batches_of, check_goes_on, check_lasts, length_of
+from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
 from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
@@ -174,6 +174,7 @@ class _Plan:
         number = len(position.reports)
         started = time.perf_counter()
         batches = batches_of(data, number)
+        measured = None if eval_data is None else lasting("eval_data", eval_data, number)
         last_time = position.reports[-1].steps if position.reports else None
         self.reporter.start(number + 1, epochs, length_of(batches, last_time))
         position = self.steps(batches, position)
@@ -185,8 +186,8 @@ class _Plan:
             )
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
-        if eval_data is not None:
-            pairs = paired(batches_of(eval_data, number), self.trainer.argument_names)
+        if measured is not None:
+            pairs = paired(measured, self.trainer.argument_names)
             found = evaluate_with_loss(self.trainer, pairs, self.chosen)
         loss = position.loss_sum / position.steps
         return EpochReport(number + 1, epochs, loss, found, position.steps, seconds)

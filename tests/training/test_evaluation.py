@@ -1,5 +1,6 @@
 """What is measured on evaluation data, of models with several targets for each sample."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -153,6 +154,45 @@ def test_evaluation_data_must_last_for_all_epochs() -> None:
     with pytest.raises(ValueError, match=match):
         classifier().fit(DATA, 2, (pair for pair in DATA), QUIET)
     classifier().fit(DATA, 1, (pair for pair in DATA), QUIET)
+
+
+class Loader(Iterator[Any]):
+    """Goes over its batches once, or ever again."""
+
+    def __init__(self, begins_anew: bool) -> None:
+        self.begins_anew = begins_anew
+        self.left = list(DATA)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.left:
+            return self.left.pop()
+        if self.begins_anew:
+            self.left = list(DATA)
+        raise StopIteration
+
+
+def test_evaluation_data_that_is_used_up_is_found_before_more_is_trained() -> None:
+    reports = classifier().fit(DATA, 3, Loader(begins_anew=True), QUIET)
+    assert len({report.metrics["eval_loss"] for report in reports}) == 3
+    begun: list[int] = []
+
+    def data(epoch: int) -> Any:
+        begun.append(epoch)
+        return DATA
+
+    class Finished(Lines):
+        def end(self, report: Any) -> None:
+            begun.append(-report.epoch)
+
+    match = "`eval_data` is a Loader that has no batches any more: give a list, a loader, or"
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(data, 3, Loader(begins_anew=False), Finished())
+    assert begun == [0, -1, 1]
+    with pytest.raises(ValueError, match="is a list_iterator that has no batches: give"):
+        classifier().fit(DATA, 1, iter([]), QUIET)
 
 
 @pytest.mark.parametrize(
