@@ -33,10 +33,14 @@ class Loss:
 
     One that `compares_classes` takes ids or shares of classes for its first target, and its "mean"
     is that over the targets which are not ignored. A training measures accuracy then where nothing
-    is said, and refuses batches of which no target counts.
+    is said, and refuses batches of which no target counts. An argument that is called `weights`
+    weighs the mean, as `reduce` does, and so it weighs the losses of batches in an evaluation. One
+    that `takes` "probabilities" or "log-probabilities" is not for models that give other scores,
+    which a training refuses.
     """
 
     compares_classes: ClassVar[bool] = False
+    takes: ClassVar[str | None] = None
 
     loss_name: str
     num_backbone_outputs: int = 1

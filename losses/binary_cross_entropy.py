@@ -1,6 +1,7 @@
 """Cross entropy of yes-or-no questions, from probabilities or from scores."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -20,6 +21,8 @@ class BCELoss(Loss):
     Probabilities are kept the least distance that their dtype knows away from 0 and 1, so that the
     loss is finite. `BCEWithLogitsLoss` does without: it takes the scores before the sigmoid.
     """
+
+    takes: ClassVar[str | None] = "probabilities"
 
     loss_name: str = field(default="bce_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)

@@ -134,6 +134,7 @@ class NLLLoss(Loss):
     """
 
     compares_classes: ClassVar[bool] = True
+    takes: ClassVar[str | None] = "log-probabilities"
 
     loss_name: str = field(default="nll_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)

@@ -1,6 +1,7 @@
 """The Kullback-Leibler divergence."""
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import jax.numpy as jnp
 
@@ -23,6 +24,8 @@ class KLDivLoss(Loss):
     or with `log_target` their logarithms. Each distribution gives one loss, so "mean" is the mean
     divergence. (PyTorch's "mean" divides by the classes too; its "batchmean" is ours.)
     """
+
+    takes: ClassVar[str | None] = "log-probabilities"
 
     loss_name: str = field(default="kl_div_loss", init=False)
     num_backbone_outputs: int = field(default=1, init=False)

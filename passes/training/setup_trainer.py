@@ -22,7 +22,6 @@ from relaxjax.passes.differentiation.inlining import inline_closures
 from relaxjax.passes.memory.budget import Budget
 
 from .append_loss import AppendLoss
-from .class_ids import CLASS_IDS, class_ids
 from .decompose_ops import DecomposeOpsForInference, for_training
 from .evaluation import EVALUATE, with_evaluation
 from .fuse_train_step import ADJOINT, TRAIN_STEP, FuseTrainStep
@@ -32,11 +31,11 @@ from .loss_scale import LOSS_SCALE, LossScale, check_loss_scale, unscaled_type, 
 from .master_weights import masters, needs_masters, with_master_weights
 from .random_keys import with_unused_key
 from .rolled_training import RollOption, check_roll_option, update_of_stacks, with_rolled_blocks
-from .row_ids import ROW_IDS, row_ids
 from .simple_adjoint import legalised, with_simple_adjoint
 from .step_memory import with_fast_step, with_step_memory
 from .stored_arrays import STORED_OPTIM_STATES, STORED_PARAMS, Stored, are_by_param
 from .stored_kernels import with_stored_kernels
+from .trainer_facts import facts_of
 from .training_copies import with_training_copies
 from .update import Update, tensor_type
 from .written_outputs import outputs_written
@@ -45,7 +44,6 @@ BACKBONE = "backbone"
 BACKBONE_LOSS = "backbone_loss"
 OPTIMIZER = "optimizer"
 OPTIM_STATE_NAMES = "optim_state_names"  # the attribute by which a checkpoint knows its optimizer
-COMPARES_CLASSES = "compares_classes"  # the attribute by which a trainer measures accuracy
 _ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
 
@@ -126,9 +124,11 @@ def SetupTrainer(
     each, and whether the loss is a mean over the others, of which there must be one; where inputs
     pick rows by `R.take`, `row_ids` lists their names and the numbers of rows: a Trainer refuses
     what they must not be. `compares_classes` says that the targets are of classes, by which a
-    Trainer measures accuracy unless it is told. For an optimizer of optax,
-    `optim_state_names` lists what its states are, by which a Trainer refuses checkpoints of
-    another.
+    Trainer measures accuracy unless it is told. `loss_weights` is the name of the target that
+    weighs the mean of the loss, as the argument `weights` of a loss does, and `loss_takes` says of
+    what a loss is, such as probabilities: a Trainer looks whether the model gives these. For an
+    optimizer of optax, `optim_state_names` lists what its states are, by which a Trainer refuses
+    checkpoints of another.
 
     Before:
 
@@ -212,7 +212,7 @@ def SetupTrainer(
     mod, function = with_rules_of_loss(mod, loss, loss_args, _ADDED)
     outputs = loss.num_backbone_outputs
     mod = _with_loss(mod, function, outputs, counts)
-    facts = _facts(mod[BACKBONE_LOSS], loss)
+    facts = facts_of(mod[BACKBONE_LOSS], loss, len(loss_args))
     has_budget = memory_budget is not None or memory_policy is not None
     params = mod[BACKBONE_LOSS].params[counts.inputs : counts.inputs + counts.params]
     _check_trains(mod[BACKBONE_LOSS], params)
@@ -256,14 +256,6 @@ def _check_kinds(loss: Any, optimizer: Any) -> None:
             "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
             f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
         )
-
-
-def _facts(function: Function, loss: Any) -> dict[str, Any]:
-    """What a trainer is to know of the arguments of the model and its loss, by attributes."""
-    ids, compares = class_ids(function), bool(getattr(loss, COMPARES_CLASSES, False))
-    if compares and loss.reduction == "mean":
-        ids = [[*one[:-1], True] for one in ids]
-    return {CLASS_IDS: ids, ROW_IDS: row_ids(function), COMPARES_CLASSES: compares}
 
 
 def _check_trains(function: Function, params: Sequence[Var]) -> None:

@@ -11,7 +11,7 @@ from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.lax import JaxSymbols
 from relaxjax.ops.lax.avals import aval_of
 
-from .compiled import donated_params
+from .donation import donated_params
 from .interpreter import LoweringError
 from .to_jax import to_jax
 from .traits import needs_x64

@@ -58,7 +58,7 @@ def lasting(name: str, data: Data, epoch: int) -> Given:
     batches = batches_of(data, epoch)
     if callable(data) or not isinstance(batches, Iterator):
         return batches
-    rest = iter(batches)
+    rest: Iterator[Any] = iter(batches)
     for first in rest:
         return chain([first], rest)
     raise ValueError(

@@ -33,6 +33,7 @@ from .metrics import (
 from .options import FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .staging import Batch, Stage
+from .taken_predictions import first_looked_at
 
 MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
 
@@ -209,6 +210,8 @@ class _Plan:
     def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         pairs = paired(batches, self.trainer.argument_names)
+        if not position.total_steps:
+            pairs = first_looked_at(self.trainer, pairs)
         stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again
         first = position.total_steps - position.steps
         planned = calls(

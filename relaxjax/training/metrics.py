@@ -8,10 +8,13 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 
 from .counts import is_count
+from .loss_weights import LossWeights
 from .scored_classes import counted_classes
+from .taken_predictions import check_taken
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
@@ -34,6 +37,11 @@ class Predictor(Protocol):
 
 class Evaluator(Predictor, Protocol):
     """What measuring the loss asks of a trainer too."""
+
+    mod: IRModule
+
+    @property
+    def loss_weights(self) -> LossWeights: ...
 
     def evaluate(self, inputs: Any, targets: Any) -> tuple[Any, Any]: ...
 
@@ -147,13 +155,13 @@ def evaluate_with_loss(
 ) -> dict[str, float]:
     """The loss as `eval_loss`, and metrics, over batches.
 
-    The loss is the mean of the batches' by their numbers of targets that are not to be ignored; a
-    batch that had to be filled up counts for the metrics alone.
+    The loss is the mean of the batches' by their numbers of targets that are not to be ignored, or
+    by the weights of these; a batch that had to be filled up counts for the metrics alone.
     """
-    total, samples = 0.0, 0
+    total, weights = 0.0, 0.0
 
     def predicted() -> Iterator[tuple[Array, Array]]:
-        nonlocal total, samples
+        nonlocal total, weights
         for inputs, targets in batches:
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = (
@@ -162,18 +170,14 @@ def evaluate_with_loss(
             )
             loss, outputs = trainer.evaluate(*filled)
             predictions = _compared(outputs, truth, share)
+            check_taken(trainer.mod, predictions)
             if loss is not None and share == 1:
-                weight = _counted(truth, trainer.ignored_class)
-                total, samples = total + (float(loss) * weight if weight else 0), samples + weight
+                weight = trainer.loss_weights.of_batch(predictions, truth, _listed(targets))
+                total, weights = total + (float(loss) * weight if weight else 0), weights + weight
             yield predictions, truth
 
     found = _measured(predicted(), metrics_of(metrics, [EVAL_LOSS]), trainer.ignored_class)
-    return {EVAL_LOSS: total / samples, **found} if samples else found
-
-
-def _counted(targets: Array, ignored: int | None) -> int:
-    """By how much the loss of a batch counts: it may be NaN where all of it is ignored."""
-    return len(targets) if ignored is None else int(np.count_nonzero(targets != ignored))
+    return {EVAL_LOSS: total / weights, **found} if weights else found
 
 
 def _measured(

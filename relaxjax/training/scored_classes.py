@@ -5,7 +5,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import Tuple, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 
 COMPARES_CLASSES = "compares_classes"  # the attribute of a module whose loss says so of itself
@@ -13,12 +15,14 @@ COMPARES_CLASSES = "compares_classes"  # the attribute of a module whose loss sa
 Array: TypeAlias = np.ndarray[Any, Any]
 
 
-def scores_classes(output: Type | None, targets: Sequence[Var], compares: bool) -> bool:
+def scores_classes(mod: IRModule, backbone: Function, targets: Sequence[Var]) -> bool:
     """Whether a model's first output is scores of classes, of which there are several.
 
     Its loss says so, or its first target has an integer for each of its samples: one-hot targets
     of another loss look as the numbers of a regression do.
     """
+    result, compares = backbone.body.body, bool(mod.attrs.get(COMPARES_CLASSES, False))
+    output = (result.fields[0] if isinstance(result, Tuple) else result).ty
     if not isinstance(output, TensorType) or output.ndim == -1:
         return compares
     if output.ndim < 2 or (output.dims is not None and 1 in (output.dims[1], output.dims[-1])):

@@ -7,7 +7,6 @@ from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
@@ -47,11 +46,25 @@ def step_of(executable: Executable) -> "TrainStep":
 
 
 class TrainStep:
-    """`step(state, inputs, targets) -> (loss, state)`: forward, backward and update.
+    """Forward, backward and update, as four programs: one step or many, checked or not.
 
-    It is one executable: the function `train_step` of the module. The state that goes in is
-    donated: its memory is used for the state that comes out. Whoever calls it, or makes arrays for
-    it, does so inside of `dtypes()`.
+        one(state, inputs, targets) -> (loss, state)
+        many(state, count, inputs, targets) -> (losses, state)
+        one_checked(state, is_sound, inputs, targets) -> (loss, flag, state)
+        many_checked(state, is_sound, count, inputs, targets) -> (losses, flags, state)
+
+    Each is one executable: the function `train_step` of the module. The state that goes in is
+    donated: its memory is used for the state that comes out. Whoever calls them, or makes arrays
+    for them, does so inside of `dtypes()`.
+
+    Many make a step for each of the first `count` items of inputs and targets. There is one program
+    for any count, and so the steps are the same bit for bit however they are spread over calls. The
+    losses are 0 from `count` on.
+
+    What is checked looks at its loss and gradients. A flag says whether all was finite so far,
+    `is_sound` whether it was before. Where it was not, the state stays as it is: that of before the
+    first bad step. Of many, there is a flag for each item, and from `count` on it is that of the
+    last step.
     """
 
     def __init__(self, mod: IRModule) -> None:
@@ -62,43 +75,10 @@ class TrainStep:
         assert isinstance(result, TupleType)
         self._loss = Var("loss", result.fields[0])
         self._counts: dict[tuple[Any, ...], int] = {}
-        self._one = jax.jit(self._run, donate_argnums=0)
-        self._many = jax.jit(self._run_many, donate_argnums=0)
-        self._one_checked = jax.jit(self._run_checked, donate_argnums=0)
-        self._many_checked = jax.jit(self._run_many_checked, donate_argnums=0)
-
-    def __call__(
-        self, state: TrainState, inputs: Arrays, targets: Arrays
-    ) -> tuple[jax.Array, TrainState]:
-        loss, new_state = self._one(state, inputs, targets)
-        return loss, new_state
-
-    def many(
-        self, state: TrainState, count: int, inputs: Arrays, targets: Arrays
-    ) -> tuple[jax.Array, TrainState]:
-        """A step for each of the first `count` items of inputs and targets, in one call.
-
-        There is one program for any count, and so the steps are the same bit for bit however they
-        are spread over calls. The losses are 0 from `count` on.
-        """
-        losses, new_state = self._many(state, np.int32(count), inputs, targets)
-        return losses, new_state
-
-    def checked(
-        self, state: TrainState, is_sound: Any, count: int | None, inputs: Arrays, targets: Arrays
-    ) -> tuple[jax.Array, jax.Array, TrainState]:
-        """A step, or many, that looks at its loss and gradients: losses, flags, the new state.
-
-        A flag says whether all was finite so far, `is_sound` whether it was before. Where it was
-        not, the state stays as it is: that of before the first bad step. With a count there is a
-        flag for each item, and from `count` on it is that of the last step.
-        """
-        losses, flags, new_state = (
-            self._one_checked(state, is_sound, inputs, targets)
-            if count is None
-            else self._many_checked(state, is_sound, np.int32(count), inputs, targets)
-        )
-        return losses, flags, new_state
+        self.one = jax.jit(self._run, donate_argnums=0)
+        self.many = jax.jit(self._run_many, donate_argnums=0)
+        self.one_checked = jax.jit(self._run_checked, donate_argnums=0)
+        self.many_checked = jax.jit(self._run_many_checked, donate_argnums=0)
 
     def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
         """How many steps one call had better make, by what a step computes.
@@ -111,7 +91,7 @@ class TrainStep:
         if not arrays or most <= 1 or not all(map(is_on_host, arrays)):
             return 1
         if shapes not in self._counts:
-            lowered = self._one.lower(state, inputs, targets)
+            lowered = self.one.lower(state, inputs, targets)
             flops = (lowered.cost_analysis() or {}).get("flops", _SMALL_STEP)
             is_small = flops < _SMALL_STEP and "convolution" not in lowered.as_text()
             self._counts[shapes] = min(most, _STEPS_PER_CALL) if is_small else 1
@@ -119,7 +99,7 @@ class TrainStep:
 
     def temporary_bytes(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int | None:
         """What one step needs beside its arguments and results."""
-        found = self._one.lower(state, inputs, targets).compile().memory_analysis()
+        found = self.one.lower(state, inputs, targets).compile().memory_analysis()
         return None if found is None else int(found.temp_size_in_bytes)
 
     def dtypes(self) -> AbstractContextManager[Any]:
@@ -135,7 +115,7 @@ class TrainStep:
     ) -> tuple[Any, TrainState]:
         def body(index: Any, carry: tuple[Any, TrainState]) -> tuple[Any, TrainState]:
             losses, state = carry
-            loss, new_state = self._one(state, *_items(index, inputs, targets))
+            loss, new_state = self.one(state, *_items(index, inputs, targets))
             return _with_item(losses, index, loss), new_state
 
         start = (self._no_losses(len((*inputs, *targets)[0])), state)
@@ -161,7 +141,7 @@ class TrainStep:
         def body(index: Any, carry: tuple[Any, Any, TrainState]) -> Any:
             losses, flags, state = carry
             batch = _items(index, inputs, targets)
-            loss, flag, new_state = self._one_checked(state, flags[index], *batch)
+            loss, flag, new_state = self.one_checked(state, flags[index], *batch)
             return _with_item(losses, index, loss), flags & (flag | (places < index)), new_state
 
         start = (self._no_losses(items), jnp.full(items, is_sound), state)

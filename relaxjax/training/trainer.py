@@ -9,13 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Tuple, Var
+from relaxjax.ir.expr import Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
 
 from . import checkpoint
+from .cell import StateCell
 from .class_ids import check_counted, class_ids_of
 from .compilation_cache import use_compilation_cache
 from .data import Data
@@ -35,11 +36,12 @@ from .ids import Ids, check_ids
 from .initializers import xavier_uniform
 from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout, optimizer_state
 from .loop import fit
+from .loss_weights import LossWeights
 from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter
 from .row_ids import row_ids_of
-from .scored_classes import COMPARES_CLASSES, scores_classes
+from .scored_classes import scores_classes
 from .staging import Stage
 from .step import TrainState, step_of
 
@@ -78,6 +80,7 @@ class Trainer:
         inputs, targets = self.layout.inputs, self.layout.targets
         self._input_ids = row_ids_of(train_mod, inputs)
         self._class_ids = class_ids_of(train_mod, targets)
+        self.loss_weights = LossWeights.of(train_mod, targets, self.ignored_class)
         self._target_ids: tuple[Ids, ...] = (*self._class_ids, *row_ids_of(train_mod, targets))
         self.mod = train_mod.without_attr("optim_state")
         self.vm = vm
@@ -85,7 +88,7 @@ class Trainer:
         self._step = step_of(vm.executable)
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
-        self._state = TrainState(*(group.empty() for group in self.layout.groups))
+        self._cell = StateCell(TrainState(*(group.empty() for group in self.layout.groups)))
         for group in self.layout.groups:
             self._change(group, group.empty())
         self._is_initialised = False
@@ -147,10 +150,7 @@ class Trainer:
     @property
     def scores_classes(self) -> bool:
         """Whether the first output is scores of classes, by the first target and the loss."""
-        result = self.mod[BACKBONE].body.body
-        first = (result.fields[0] if isinstance(result, Tuple) else result).ty
-        compares = self.mod.attrs.get(COMPARES_CLASSES, False)
-        return scores_classes(first, self.layout.targets, compares)
+        return scores_classes(self.mod, self.mod[BACKBONE], self.layout.targets)
 
     @property
     def ignored_class(self) -> int | None:
@@ -182,7 +182,7 @@ class Trainer:
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
             check_counted(self._class_ids, batch[1], False)
-            loss, self._state = self._step(self._state, *batch)
+            (loss,) = self._cell.run(self._step.one, *batch)
         return loss
 
     def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array:
@@ -196,7 +196,7 @@ class Trainer:
             batch = self._batch(inputs, targets, count)
             steps = self._steps(batch, count)
             check_counted(self._class_ids, batch[1], True, count)
-            losses, self._state = self._step.many(self._state, steps, *batch)
+            (losses,) = self._cell.run(self._step.many, np.int32(steps), *batch)
         return losses
 
     def update_checked(
@@ -210,7 +210,9 @@ class Trainer:
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch, count)
             check_counted(self._class_ids, given[1], count is not None, count)
-            losses, flags, self._state = self._step.checked(self._state, sound, count, *given)
+            steps = () if count is None else (np.int32(count),)
+            program = self._step.many_checked if steps else self._step.one_checked
+            losses, flags = self._cell.run(program, sound, *steps, *given)
         return losses, flags
 
     def check_numerics(self, inputs: Any, targets: Any) -> None:
@@ -329,6 +331,10 @@ class Trainer:
             "and `load`, or keep what `export_params` gives"
         )
 
+    @property
+    def _state(self) -> TrainState:
+        return self._cell.state
+
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
         batch = self._admitted(inputs, targets, count)
@@ -377,7 +383,7 @@ class Trainer:
     def _change(self, group: Group, arrays: Arrays) -> None:
         if group.name in self.layout.storage:
             arrays = self.layout.storage[group.name].together(arrays)
-        self._state = dataclasses.replace(self._state, **{group.name: arrays})
+        self._cell.state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
         if not self._is_initialised:

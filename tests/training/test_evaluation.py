@@ -3,17 +3,27 @@
 from collections.abc import Iterator
 from typing import Any
 
+import chex
 import numpy as np
 import pytest
 from small_models import CLASSES, Classifier, batch, classifier, trainable
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import BCEWithLogitsLoss, CrossEntropyLoss, MSELoss, from_jax
+from relaxjax.losses import (
+    BCELoss,
+    BCEWithLogitsLoss,
+    CrossEntropyLoss,
+    KLDivLoss,
+    MSELoss,
+    NLLLoss,
+    from_jax,
+)
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
+from relaxjax.training.loss_weights import LossWeights
 
 DATA = [batch(0)]
 QUIET = Lines(lambda line: None)
@@ -122,6 +132,54 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
     assert found["eval_loss"] == pytest.approx((3 * losses[0] + 8 * losses[1]) / 11)
 
 
+def weighed(loss: Any, *targets: TensorType) -> Trainer:
+    mod = trainable(Classifier, loss, SGD(0.1), SCORES, *targets)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.xavier_uniform_init_params(0)
+    return trainer
+
+
+def weighted_mean(trainer: Trainer, parts: Any, sizes: Any) -> Any:
+    losses = [float(np.asarray(trainer.evaluate(*part)[0])) for part in parts]
+    return pytest.approx(np.average(losses, weights=sizes), rel=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("form", ["ids", "one-hot"])
+def test_weights_of_classes_weigh_the_losses_of_batches(form: str, smoothing: float) -> None:
+    """The mean of a batch is by them, and so is that of all."""
+    weights = np.array([1, 2, 6], "float32")
+    ids = [np.repeat([0, 1], 4), np.repeat([2, -100], 4), np.repeat([1, 2], [7, 1])]
+    if form == "one-hot":
+        ids = [np.eye(3, dtype="float32")[one] for one in (ids[0], ids[2])]
+    sizes = [12, 24, 20] if form == "ids" else [12, 20]
+    types = (IDS if form == "ids" else SCORES), TensorType((CLASSES,), "float32")
+    trainer = weighed(CrossEntropyLoss(label_smoothing=smoothing), *types)
+    parts = [(batch(place)[0], [one, weights]) for place, one in enumerate(ids)]
+    found = evaluate_with_loss(trainer, parts, [])
+    assert found["eval_loss"] == weighted_mean(trainer, parts, sizes)
+
+
+def test_weights_of_samples_weigh_the_losses_of_batches() -> None:
+    rng = np.random.default_rng(0)
+    trainer = weighed(MSELoss(), SCORES, TensorType((8, 1), "float32"))
+    weights = [rng.uniform(size=(8, 1)).astype("float32") * scale for scale in (1, 9, 0)]
+    parts = [(batch(place)[0], [np.ones((8, 3)), one]) for place, one in enumerate(weights)]
+    found = evaluate_with_loss(trainer, parts, [])
+    sizes = [one.sum() for one in weights[:2]]
+    assert found["eval_loss"] == weighted_mean(trainer, parts[:2], sizes)
+
+
+def test_what_a_loss_of_jax_calls_weights_is_its_own_affair() -> None:
+    def loss(scores: Any, weights: Any) -> Any:
+        return (weights * scores**2).mean()
+
+    trainer = weighed(from_jax(loss), SCORES)
+    parts = [(DATA[0][0], np.full((8, CLASSES), scale, "float32")) for scale in (1, 3)]
+    found = evaluate_with_loss(trainer, parts, [])
+    assert found["eval_loss"] == weighted_mean(trainer, parts, [1, 1])
+
+
 def test_a_loss_of_the_outputs_alone_is_measured() -> None:
     """Metrics compare the first output with the first input then."""
     mod: Any = from_source(
@@ -224,6 +282,8 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
     class Echo:
         batch_sizes: Any = ([None], [None])
         ignored_class: int | None = None
+        loss_weights = LossWeights()
+        mod = IRModule({})
 
         def predict(self, *inputs: Any) -> Any:
             return inputs[0]
@@ -234,6 +294,33 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
     for measure in (evaluate, evaluate_with_loss):
         with pytest.raises(ValueError, match=match):
             measure(Echo(), [given], [])
+
+
+@pytest.mark.parametrize(
+    ("loss", "targets", "match"),
+    [
+        (BCELoss(), SCORES, "takes probabilities, 0 to 1, but the model gives .* by BCEWithLogits"),
+        (NLLLoss(), IDS, "takes log-probabilities, at most 0, but .* by CrossEntropyLoss"),
+        (KLDivLoss(), SCORES, "let it end with R.nn.log_softmax, or train"),
+    ],
+)
+def test_a_loss_of_probabilities_is_not_for_scores(
+    loss: Any, targets: TensorType, match: str
+) -> None:
+    """It clips them, or has no bound, and the training would go on in silence."""
+    trainer = weighed(loss, targets)
+    before = trainer.export_params()
+    wanted = DATA[0][1] if targets is IDS else np.full((8, CLASSES), 0.5, "float32")
+    data = [(DATA[0][0], wanted)]
+    for given in (data, lambda epoch: iter(data)):
+        with pytest.raises(ValueError, match=match):
+            trainer.fit(given, 1, reporter=QUIET)
+    chex.assert_trees_all_equal(trainer.export_params(), before)
+    with pytest.raises(ValueError, match=match):
+        evaluate_with_loss(trainer, data, [])
+    if isinstance(loss, BCELoss):
+        trainer.zero_init_params()
+        trainer.fit(data, 1, data, QUIET)
 
 
 @pytest.mark.parametrize(("samples", "targets"), [(8, 6), (6, 8), (6, 5)])

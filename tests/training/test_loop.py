@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, batch, classifier, counting
 
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
@@ -26,6 +27,7 @@ from relaxjax.training import (
     fit,
     loop,
 )
+from relaxjax.training.loss_weights import LossWeights
 from relaxjax.training.progress import Bars, reporter_for_output
 
 DATA = [batch(seed) for seed in range(3)]
@@ -54,6 +56,8 @@ class Fixed:
 
     batch_sizes: Any = ([4], [4])
     ignored_class = None
+    loss_weights = LossWeights()
+    mod = IRModule({})
 
     def update(self, inputs: Any, targets: Any) -> Any:
         return np.float32(0)
