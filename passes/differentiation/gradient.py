@@ -11,7 +11,7 @@ from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
-from relaxjax.ir.expr import Expr, GlobalVar, Tuple, Var
+from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
 from relaxjax.ir.module import IRModule
@@ -251,7 +251,7 @@ def _can_be_zero(ty: Type | None) -> bool:
 def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
     """What is differentiated: the result of the function, or one field of it.
 
-    It is a variable; with a cotangent it may be a tuple of them, as an adjoint's gradients are.
+    It is a variable or a constant; with a cotangent it may be a tuple, as an adjoint's gradients.
     """
     result = function.body.body
     if isinstance(result, Tuple):
@@ -267,8 +267,8 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
             f"`{name}` has one result: `target_index` can only be 0, found {index}"
             + (f"; to choose among the fields of `{result}`, write them out" if is_tuple else "")
         )
-    if not isinstance(result, Var) and not (any_float and _all_vars(result)):
-        raise GradientError(f"the target must be a variable, found `{result}`")
+    if not isinstance(result, Var | Constant) and not (any_float and _all_leaves(result)):
+        raise GradientError(f"the target must be a variable or a number, found `{result}`")
     if any_float:
         if not _all(is_smooth, result.ty):
             raise GradientError(
@@ -286,5 +286,7 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
     return result
 
 
-def _all_vars(expr: Expr) -> bool:
-    return all(map(_all_vars, expr.fields)) if isinstance(expr, Tuple) else isinstance(expr, Var)
+def _all_leaves(expr: Expr) -> bool:
+    if isinstance(expr, Tuple):
+        return all(map(_all_leaves, expr.fields))
+    return isinstance(expr, Var | Constant)

@@ -253,6 +253,16 @@ def test_what_does_not_depend_on_the_arguments_needs_no_derivative() -> None:
     chex.assert_trees_all_close(relaxjax.grad(total)(X), jax.grad(total)(X), rtol=1e-6)
 
 
+def test_a_loss_that_is_a_constant_has_gradients_of_zeros() -> None:
+    """It is folded to a number before it is differentiated, as the derivative of a line is."""
+
+    def slope(x: jax.Array) -> jax.Array:
+        return jnp.sin(jax.grad(lambda x: 2 * x)(x))
+
+    expected = jax.value_and_grad(slope)(3.0)
+    chex.assert_trees_all_close(relaxjax.value_and_grad(slope)(3.0), expected)
+
+
 def test_it_is_called_like_the_loss() -> None:
     assert relaxjax.value_and_grad(loss).__name__ == "loss"
     assert relaxjax.grad(loss).__name__ == "loss"

@@ -183,6 +183,22 @@ def test_a_parameter_that_the_target_does_not_use_has_a_gradient_of_zeros() -> N
     chex.assert_trees_all_equal(gradients[1], jnp.zeros(4))
 
 
+@pytest.mark.parametrize("cotangent", [True, False])
+def test_a_number_has_a_gradient_of_zeros(cotangent: bool) -> None:
+    """What folds constants may leave nothing else of a loss."""
+    module = parse("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
+        return R.const(2.0, "float32")
+""")
+    adjoint = Gradient("main", cotangent=cotangent)(module)
+    seeds = [jnp.ones(())] if cotangent else []
+    value, gradients = to_jax(adjoint, "main_adjoint")(array(3), *seeds)
+    chex.assert_trees_all_equal((value, gradients), (jnp.float32(2), (jnp.zeros(3),)))
+
+
 def test_several_blocks_and_plain_bindings_make_one_backward_program() -> None:
     module = parse(
         """
@@ -302,6 +318,15 @@ def test_what_the_target_does_not_depend_on_needs_no_gradient() -> None:
 SCALAR = 'x: R.Tensor((3,), "float32")'
 
 
+PAIRS = parse("""
+@I.ir_module
+class Module:
+    @R.function
+    def main(x: R.Tensor((), "float32")):
+        return ((x, x), x)
+""")
+
+
 @pytest.mark.parametrize(
     ("module", "options", "message"),
     [
@@ -326,6 +351,7 @@ SCALAR = 'x: R.Tensor((3,), "float32")'
             r'of floating-point dtype, but `loss` is of type R.Tensor\(\(\), dtype="int32"\)(?!:)',
         ),
         (function_of("loss = (x, x)", SCALAR), {}, "the target must be a scalar"),
+        (PAIRS, {}, "the target must be a variable or a number, found `"),
         (
             MLP,
             {"require_grads": Var("q", TensorType((3,), "float32"))},
