@@ -40,6 +40,17 @@ class Callback:
         """The training is over, or an error ended it."""
 
 
+def check_is_asked(callback: Callback) -> None:
+    """Raise where a subclass defines nothing that is ever asked of it, as by names of elsewhere."""
+    asked = ("step", "epoch", "stops", "close")
+    own = type(callback)
+    if own is not Callback and all(getattr(own, x) is getattr(Callback, x) for x in asked):
+        raise TypeError(
+            f"the callback {own.__name__} has none of the methods that `fit` calls, which are "
+            "step(step, loss), epoch(reports), stops(reports) and close()"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Monitor:
     """A number of the reports that is to become as low or as high as it can.

@@ -138,7 +138,11 @@ class Checkpoints:
         self._own.update(paths)
         if not paths:
             return Position()
-        position = _position(paths[-1])
+        try:
+            position = _position(paths[-1])
+        except CheckpointError as error:
+            mend = f"; to go on from `{paths[-2]}`, move it away" if len(paths) > 1 else ""
+            raise CheckpointError(f"{error}{mend}") from None
         check_begun(paths[-1], trainer.mod)
         trainer.load(paths[-1])
         return position

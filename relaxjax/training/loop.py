@@ -14,7 +14,7 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 
-from .callbacks import Callback, Monitor
+from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
 from .counts import is_count
 from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
@@ -351,6 +351,8 @@ def _check_kinds(options: FitOptions) -> None:
             "`callbacks` must be a list of callbacks, such as [EarlyStopping()], but "
             f"{strange[0] if strange else callbacks!r} was given"
         )
+    for callback in _listed(callbacks):
+        check_is_asked(callback)
 
 
 def _listed(values: Any) -> Any:

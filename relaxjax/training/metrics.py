@@ -50,6 +50,7 @@ class Evaluator(Predictor, Protocol):
 class Metric:
     """The mean of a value over all samples: `values(predictions, targets)` gives those of a batch.
 
+    A single number is taken for the mean of its batch, and counts for each of the samples in it.
     `finish` makes the metric of the mean, as perplexity is the exponential of a mean. One that is
     `of_classes` takes ids of classes for targets, and scores whose last axis is that of the
     classes; a class that the loss ignores, or a negative one, does not count.
@@ -197,8 +198,9 @@ def _measured(
             if each.of_classes:
                 given = counted_classes(each.name, predictions, truth, ignored)
             values = _numbers_of(each, given)
-            sums[index] += float(values.sum(dtype="float64"))
-            sizes[index] += values.size
+            samples = 1 if values.ndim else len(given[0])  # a number for all of them is their mean
+            sums[index] += float(values.sum(dtype="float64")) * samples
+            sizes[index] += values.size * samples
     if not count:
         raise ValueError("there is nothing to measure on: `eval_data` has no batches")
     return {

@@ -244,3 +244,14 @@ def test_lines_are_written_every_so_many_steps(every: Any) -> None:
     match = f"`every` must be a number of steps, or 0 for no single steps, but it is {every!r}"
     with pytest.raises(ValueError, match=match):
         JsonLines("log.jsonl", every)
+
+
+def test_a_callback_that_is_never_asked_is_an_error() -> None:
+    """It may have the methods that are called elsewhere, and would do nothing in silence."""
+
+    class Foreign(Callback):
+        def on_epoch_end(self, epoch: int, logs: Any) -> None:
+            raise AssertionError
+
+    with pytest.raises(TypeError, match=r"Foreign has none of the methods that `fit` calls, which"):
+        classifier().fit(DATA, 1, reporter=QUIET, callbacks=[Foreign()])

@@ -309,6 +309,19 @@ def test_a_file_that_does_not_fit_is_an_error_and_stays(damage: str, tmp_path: P
     chex.assert_trees_all_equal(trainer.export_params(), params)
 
 
+def test_the_checkpoint_before_a_damaged_one_is_named(tmp_path: Path) -> None:
+    run, trainer = Checkpoints(tmp_path), fresh()
+    trainer.fit(data, 2, reporter=QUIET, checkpoints=run)
+    before, last = run.paths()
+    last.write_bytes(last.read_bytes()[:99])
+    match = "damaged or no .*; to go on from `.*step-000000005.safetensors`, move it away"
+    with pytest.raises(CheckpointError, match=match):
+        trainer.fit(data, 3, reporter=QUIET, checkpoints=run, resume=True)
+    last.unlink()
+    assert len(trainer.fit(data, 2, reporter=QUIET, checkpoints=run, resume=True)) == 2
+    assert before.exists()
+
+
 def test_a_file_of_no_training_is_an_error(tmp_path: Path) -> None:
     fresh().save(tmp_path / "step-000000005.safetensors")
     with pytest.raises(CheckpointError, match="does not say where in its data the training was"):

@@ -168,3 +168,13 @@ def test_a_metric_is_a_number_of_python_that_a_checkpoint_can_hold(tmp_path: Pat
 def test_k_is_a_number_of_classes(k: Any) -> None:
     with pytest.raises(ValueError, match=f"`k` of top_k must be an integer .* it is {k!r}"):
         top_k(k)
+
+
+def test_a_number_for_a_batch_counts_for_each_of_its_samples() -> None:
+    """As functions give it that take the mean themselves: the last batch may be smaller."""
+
+    def mean_right(scores: Any, ids: Any) -> Any:
+        return (scores.argmax(-1) == ids).mean()
+
+    batches = [(SCORES, IDS), (SCORES[:1], IDS[:1])]
+    assert measured(mean_right, *batches) == pytest.approx(measured("accuracy", *batches))
