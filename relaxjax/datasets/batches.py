@@ -26,6 +26,12 @@ def batches(
     so that every batch has one shape and a compiled step serves them all.
     """
     check_flags(drop_last=drop_last)
+    for name, given in (("images", images), ("labels", labels)):
+        if not hasattr(given, "shape"):
+            raise TypeError(
+                f"`{name}` must be an array, but it is a {type(given).__name__}: make one of it by "
+                "np.asarray(...)"
+            )
     if len(images) != len(labels):
         raise ValueError(f"there are {len(images)} images, but {len(labels)} labels: pair them up")
     try:

@@ -58,6 +58,7 @@ class Model:
         with self._dtypes():
             given = self._given("inputs", _listed(inputs))
             batch = (*given, *self._given("targets", _listed(targets)))
+            _check_sizes(self._types, batch)
             result = self._train_step(self.params, self.states, self.optimizer, *batch)
         loss: jax.Array
         loss, self.params, self.states, self.optimizer = result
@@ -136,8 +137,23 @@ def _listed(values: Any) -> Any:
     return values if isinstance(values, list | tuple) else (values,)
 
 
+def _check_sizes(types: Any, batch: tuple[Any, ...]) -> None:
+    """Raise where a size that the model leaves open, such as that of a batch, is two at once."""
+    found: dict[str, tuple[int, str]] = {}
+    for (name, wanted), array in zip(types.items(), batch, strict=True):
+        for dim, size in zip(map(str, wanted.shape), array.shape, strict=True):
+            known, first = found.setdefault(dim, (size, name))
+            if dim.isidentifier() and size != known:
+                raise ValueError(
+                    f"`{name}` must have {dim} = {known}, as `{first}` has, but an array of shape "
+                    f"{array.shape} was given"
+                )
+
+
 def _admitted(name: str, value: Any, wanted: Any) -> Any:
     """An array in a dtype and of a shape; what would be changed by that is an error."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"`{name}` is a masked array, whose mask would be lost: fill it first")
     array = value if isinstance(value, jax.Array) else np.asarray(value)
     sizes = [dim if isinstance(dim, int) else None for dim in wanted.shape]
     fits = len(sizes) == array.ndim and all(
@@ -149,6 +165,8 @@ def _admitted(name: str, value: Any, wanted: Any) -> Any:
             f"`{name}` is of shape ({', '.join(shape)}), but an array of shape {array.shape} was "
             "given"
         )
+    if not array.size and 0 not in sizes:
+        raise ValueError(f"`{name}` holds no samples, its shape is {array.shape}")
     if array.dtype == wanted.dtype:
         return array
     old = np.asarray(array)

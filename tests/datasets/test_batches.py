@@ -54,5 +54,13 @@ def test_faults_are_told_at_the_call_not_at_the_first_batch() -> None:
         batches(IMAGES, LABELS, 11)
 
 
+@pytest.mark.parametrize("name", ["images", "labels"])
+def test_lists_are_no_arrays(name: str) -> None:
+    """They cannot be taken from in an order."""
+    given: Any = {"images": np.arange(3), "labels": np.arange(3)} | {name: [1, 2, 3]}
+    with pytest.raises(TypeError, match=f"`{name}` must be an array, but it is a list: make one"):
+        batches(**given, size=2)
+
+
 def test_one_smaller_batch_is_given_where_the_last_is_kept() -> None:
     assert [len(labels) for _, labels in batches(IMAGES, LABELS, 11, drop_last=False)] == [10]

@@ -166,6 +166,14 @@ WRONG: list[tuple[Any, Any, type[Exception], str]] = [
         ValueError,
         "`targets` holds -99 to 3: give ids .* or -100 for what",
     ),
+    ([IDS[:0], MORE[:0]], CLASSES[:0], ValueError, r"`ids` holds no samples, its shape is \(0, 4"),
+    ([IDS, MORE], CLASSES[:1], ValueError, r"`targets` must have n = 2, as `ids` has, but .*\(1,"),
+    (
+        [IDS, np.ma.masked_less(MORE, 9)],
+        CLASSES,
+        TypeError,
+        "`more` is a masked array, whose mask would be lost: fill it first",
+    ),
     ([IDS, MORE], CLASSES * 0 - 100, ValueError, "all of `targets` is -100, which counts for no"),
 ]
 
