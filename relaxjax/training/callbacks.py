@@ -56,7 +56,7 @@ class Monitor:
     """A number of the reports that is to become as low or as high as it can.
 
     `name` is "loss", "eval_loss" or that of a metric. "auto" takes low losses and a low perplexity
-    for good, and high values of everything else.
+    for good, and high shares of right answers; of other metrics the direction has to be said.
     """
 
     name: str
@@ -77,7 +77,7 @@ class Monitor:
         """The number, turned so that more is better."""
         numbers = _numbers(report)
         self.check(numbers)
-        low = self.direction == "lowest" or (self.direction == "auto" and self.name in _LOW_IS_GOOD)
+        low = self.name in _LOW_IS_GOOD if self.direction == "auto" else self.direction == "lowest"
         return -numbers[self.name] if low else numbers[self.name]
 
     def holding(self, reports: Sequence[EpochReport]) -> list[EpochReport]:
@@ -85,11 +85,18 @@ class Monitor:
         return [report for report in reports if self.name in _numbers(report)]
 
     def check(self, names: Collection[str]) -> None:
-        """Raise where the number is none of those that the reports hold."""
+        """Raise where the number is none of those that the reports hold, or may be an error that is
+        to become low."""
         if self.name not in names:
             raise ValueError(
                 f"there is no `{self.name}` to go by, only {', '.join(names)}: name one of "
                 "these, or give `fit` the metric and evaluation data"
+            )
+        is_known = self.name in (*_LOW_IS_GOOD, "accuracy") or self.name.startswith("top ")
+        if self.direction == "auto" and not is_known:
+            raise ValueError(
+                f"whether a low `{self.name}` is good or a high one must be said: give "
+                'direction="lowest" or "highest" beside its name'
             )
 
     def best(self, reports: Sequence[EpochReport], least_gain: float = 0.0) -> int:

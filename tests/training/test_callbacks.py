@@ -255,3 +255,21 @@ def test_a_callback_that_is_never_asked_is_an_error() -> None:
 
     with pytest.raises(TypeError, match=r"Foreign has none of the methods that `fit` calls, which"):
         classifier().fit(DATA, 1, reporter=QUIET, callbacks=[Foreign()])
+
+
+@pytest.mark.parametrize("by", ["callback", "checkpoints"])
+def test_the_direction_of_a_metric_of_ones_own_must_be_said(by: str, tmp_path: Path) -> None:
+    """The best epoch by an error of the model would be its worst."""
+
+    def error(scores: Any, ids: Any) -> Any:
+        return scores.argmax(-1) != ids
+
+    def options(direction: Any) -> Any:
+        if by == "callback":
+            return {"callbacks": [EarlyStopping("error", direction=direction)]}
+        return {"checkpoints": Checkpoints(tmp_path, best="error", direction=direction)}
+
+    match = 'whether a low `error` is good or a high one must be said: give direction="lowest" or'
+    with pytest.raises(ValueError, match=match):
+        classifier().fit(untouched(), 1, DATA, QUIET, metrics=[error], **options("auto"))
+    classifier().fit(DATA, 1, DATA, QUIET, metrics=[error], **options("lowest"))

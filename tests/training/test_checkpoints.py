@@ -76,7 +76,7 @@ def test_a_call_of_several_steps_ends_where_a_checkpoint_is_due(
 
 
 def test_the_best_epoch_is_kept(tmp_path: Path) -> None:
-    run = Checkpoints(tmp_path, keep=1, best="wanted")
+    run = Checkpoints(tmp_path, keep=1, best="wanted", direction="highest")
     worth = iter([0.1, 0.9, 0.5])
     trainer = fresh()
     kept: list[Any] = []
