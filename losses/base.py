@@ -8,7 +8,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.types import TensorType, Type, is_float
 from relaxjax.ops.creation import ones_like
 from relaxjax.ops.emit import call, dtype_of, narrow, wide
 from relaxjax.ops.statistical import mean, sum
@@ -155,6 +155,14 @@ def check_stretch(loss: str, name: str, values: Expr, other_name: str, others: E
 
 def _is_known(dim: Dim) -> bool:
     return isinstance(dim, int)
+
+
+def counts_in_dtype_of(like: Expr, value: Expr, builder: BlockBuilder) -> Expr:
+    """Integers, such as counts that a model is to tell, in the dtype of its predictions."""
+    dtypes = [x.ty.dtype if isinstance(x.ty, TensorType) else None for x in (like, value)]
+    if None in dtypes or is_float(dtypes[1]) or not is_float(dtypes[0]):
+        return value
+    return builder.emit(call("astype", value, dtypes[0]))
 
 
 def in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:

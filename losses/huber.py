@@ -8,7 +8,7 @@ from relaxjax.ops.binary import minimum
 from relaxjax.ops.emit import scalar
 from relaxjax.ops.unary import abs
 
-from .base import Loss, check_targets
+from .base import Loss, check_targets, counts_in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,7 @@ class HuberLoss(Loss):
         weights: Expr | None = None,
     ) -> Expr:
         check_targets(self.loss_name, predictions, targets)
+        targets = counts_in_dtype_of(predictions, targets, builder)
         return self.reduce(self.losses(builder, predictions, targets), weights)
 
     def losses(self, builder: BlockBuilder, predictions: Expr, targets: Expr) -> Expr:

@@ -6,7 +6,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.unary import abs
 
-from .base import Loss, check_targets
+from .base import Loss, check_targets, counts_in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -24,4 +24,5 @@ class L1Loss(Loss):
         weights: Expr | None = None,
     ) -> Expr:
         check_targets(self.loss_name, predictions, targets)
+        targets = counts_in_dtype_of(predictions, targets, builder)
         return self.reduce(abs(predictions - targets), weights)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
 
-from .base import Loss, check_targets
+from .base import Loss, check_targets, counts_in_dtype_of
 
 
 @dataclass(frozen=True)
@@ -23,5 +23,6 @@ class MSELoss(Loss):
         weights: Expr | None = None,
     ) -> Expr:
         check_targets(self.loss_name, predictions, targets)
+        targets = counts_in_dtype_of(predictions, targets, builder)
         difference = builder.emit(predictions - targets)
         return self.reduce(difference * difference, weights)

@@ -250,8 +250,10 @@ def _compared(result: Any, truth: Array, share: Fraction) -> Array:
 
 def _share(trainer: Predictor, inputs: Any) -> Fraction:
     """How much of a batch of the model there is; 1 where it takes any number of samples."""
-    size, shape = trainer.batch_sizes[0][0], np.shape(_listed(inputs)[0])
-    return Fraction(shape[0], size) if size and shape else Fraction(1)
+    sizes, given = trainer.batch_sizes[0], _listed(inputs)
+    if not sizes or not given or not sizes[0] or not np.ndim(given[0]):
+        return Fraction(1)
+    return Fraction(len(given[0]), sizes[0])
 
 
 def _filled(arrays: Sequence[Any], sizes: list[int | None], share: Fraction) -> list[Any]:

@@ -155,6 +155,16 @@ def test_gradients_are_those_of_jax(name: str) -> None:
     np.testing.assert_allclose(gradient(loss(), *args), expected, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("loss", [MSELoss(), L1Loss(), HuberLoss()])
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "bool"])
+def test_targets_of_a_regression_may_be_counts(loss: Any, dtype: str) -> None:
+    counts = bits.astype(dtype)
+    expected = value(loss, x, counts.astype("float32"))
+    np.testing.assert_allclose(value(loss, x, counts), expected)
+    with pytest.raises(TypeError, match="the dtypes must be the same, but `x1` is float32 and"):
+        value(loss, x, y.astype("float16"))
+
+
 # Their options
 
 

@@ -132,6 +132,25 @@ def test_the_loss_of_what_is_ignored_does_not_count() -> None:
     assert found["eval_loss"] == pytest.approx((3 * losses[0] + 8 * losses[1]) / 11)
 
 
+def test_a_model_without_inputs_is_measured() -> None:
+    mod: Any = from_source(
+        """
+@R.function
+def backbone(w: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        out = R.multiply(w, w)
+        R.output(out)
+    return out
+"""
+    )
+    mod = IRModule({"backbone": mod}, attrs={"param_num": 1, "state_num": 0})
+    numbers = TensorType((3,), "float32")
+    mod = trainable(mod, MSELoss(), SGD(0.1), numbers, numbers)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    found = trainer.fit([([], np.ones(3))], 1, [([], np.ones(3))], QUIET, metrics=[squares])
+    assert found[0].metrics == {"eval_loss": 1, "squares": 1}
+
+
 def weighed(loss: Any, *targets: TensorType) -> Trainer:
     mod = trainable(Classifier, loss, SGD(0.1), SCORES, *targets)
     trainer = Trainer(mod, VirtualMachine(build(mod)))
