@@ -30,11 +30,13 @@ def CustomGradient(
     """Let an operator, or a function of the module, be differentiated by rules of one's own.
 
     For an operator such as "relax.nn.relu", the rules are Python functions as `relaxjax.op` takes
-    them, and hold for the calls that are in the module now. For a function `f` of the module they
-    are names of others, or functions in JAX, which become others: `gradient(*params, cotangent)`
-    returns a tuple, a gradient for each parameter that can have one; `jvp(*params, *tangents)`, of
-    as many tangents, returns `(result, tangent)`. The attributes of `f` then say so, and its body
-    is not looked into. What is not given stays as it was.
+    them, and hold for the calls that are in the module now: they are not in its text, and JAX,
+    where it differentiates what a module runs as, does not ask them. For a function `f` of the
+    module they are names of others, or functions in JAX, which become others:
+    `gradient(*params, cotangent)` returns a tuple, a gradient for each parameter that can have one;
+    `jvp(*params, *tangents)`, of as many tangents, returns `(result, tangent)`. The attributes of
+    `f` then say so, and its body is not looked into. What is not given stays as it was: `Jvp` goes
+    through the body of a function that has a gradient alone.
 
     Where there are both, they are tried out at random arguments: <u, Jv> and <J'u, v> must be the
     same, unless `check` is not set.
