@@ -145,8 +145,8 @@ def residual(net: Network, x: Expr) -> list[Expr]:
 
 @_step
 def pooling(net: Network, x: Expr) -> list[Expr]:
-    kind = net.draw.choice(["max", "avg"])
-    return [call(f"nn.{kind}_pool2d", x, [1, 2], [1, 1], layout=net.layout)]
+    kind, width = net.draw.choice(["max", "avg"]), dims(x)[net.layout.index("W")]
+    return [call(f"nn.{kind}_pool2d", x, [1, min(2, width)], [1, 1], layout=net.layout)]
 
 
 @_step

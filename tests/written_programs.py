@@ -14,6 +14,7 @@ from jax.extend import core
 
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_python
+from relaxjax.ops.lax.inlining import scan_counts
 
 # Put before a program, so that nothing in it can lean on the package after all.
 ALONE = """
@@ -124,8 +125,9 @@ def _written_equation(eqn: Any, operands: list[Any]) -> tuple[Any, str]:
     bodies: list[Any] = []
     params.pop("computation", None)  # of a reduction: the function that its program was traced of
     if eqn.primitive.name == "scan":
-        count = params.pop("num_consts")
-        params.pop("linear", None)  # one for each operand
+        count, params["num_carry"] = scan_counts(eqn.params)
+        for name in ("num_consts", "linear", "ft_in", "ft_out"):  # of each operand or result
+            params.pop(name, None)
         bodies = [_body(params.pop("jaxpr"), operands[:count])]
         operands = operands[count:]
     elif eqn.primitive.name == "while":

@@ -151,6 +151,8 @@ def test_who_saves_at_a_signal_finds_the_state_of_a_step(
 def test_a_signal_comes_though_another_one_ends_the_training(first: str) -> None:
     came: list[int] = []
     former = signal.signal(signal.SIGUSR1, lambda number, frame: came.append(number))
+    # Who runs the tests in the background has interrupts ignored.
+    interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with Interrupts() as interrupts:
             interrupts.hold()
@@ -160,6 +162,7 @@ def test_a_signal_comes_though_another_one_ends_the_training(first: str) -> None
                 interrupts.release()
     finally:
         signal.signal(signal.SIGUSR1, former)
+        signal.signal(signal.SIGINT, interrupted)
     assert came == [signal.SIGUSR1]
 
 
