@@ -12,6 +12,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, Concatenate, Generic, Literal, ParamSpec, overload
 
+import numpy as np
+
 from relaxjax.ir.arguments import by_name
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -73,10 +75,16 @@ class PassFactory(Generic[P]):
             for name, parameter in self.parameters.items()
             if parameter.default is parameter.empty
         ]
-        options = by_name(self.name, list(self.parameters), args, named, needed, "option")
+        given = by_name(self.name, list(self.parameters), args, named, needed, "option")
+        options = {name: _of_python(value) for name, value in given.items()}
         for name, value in options.items():
             check_option(f"{self.name}: the option `{name}`", self.parameters[name], value)
         return {name: options[name] for name in self.parameters if name in options}
+
+
+def _of_python(value: Any) -> Any:
+    """An option's value; a number of numpy, such as the sum of some sizes, as one of Python."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 @overload

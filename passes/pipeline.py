@@ -3,11 +3,12 @@
     pipeline = [pass {"," pass}] [","]
     pass     = name ["{" [option {"," option}] [","] "}"]
     option   = name "=" value
-    value    = number | "True" | "False" | "None" | word | string | list | mapping
+    value    = number | amount | "True" | "False" | "None" | word | string | list | mapping
     list     = "[" [value {"," value}] [","] "]"
     mapping  = "{" [option {"," option}] [","] "}"
 
-A word is a string without quotes: letters, digits, `_`, `.` and `-`, a letter or `_` first.
+A word is a string without quotes: letters, digits, `_`, `.` and `-`, a letter or `_` first. So is
+an amount: a number with its unit, such as 8GiB or 50%.
 An option's name may be shortened as long as one option only begins with it.
 """
 
@@ -29,7 +30,8 @@ T = TypeVar("T")
 
 _TOKEN = re.compile(
     r"""\s*(?:
-        (?P<number>[-+]?(?:inf|nan|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.-]))
+        (?P<number>[-+]?(?:inf|nan|\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?)(?![\w.%-]))
+      | (?P<amount>\d+\.?\d*(?:%|[KMGT]?i?B)(?![\w.%-]))
       | (?P<word>[A-Za-z_][\w.-]*)
       | (?P<string>"(?:[^"\\\n]|\\.)*" | '[^'\n]*')
       | (?P<sign>[{}\[\],=])
@@ -125,9 +127,11 @@ class _Reader:
             return self.enclosed("[", self.value, "]")
         if token.text == "{":
             return dict(self.enclosed("{", self.entry, "}"))
-        if token.kind not in ("number", "word", "string"):
+        if token.kind not in ("number", "amount", "word", "string"):
             raise self.error(f"expected a value, found {token}", token)
         self.position += 1
+        if token.kind == "amount":
+            return token.text
         if token.kind == "word":
             return _WORDS.get(token.text, token.text)
         return _number(token.text) if token.kind == "number" else self.string(token)

@@ -17,13 +17,13 @@ from operator_sample_table import SAMPLES
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Tuple
+from relaxjax.ir.expr import Constant, Tuple
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.walk import expr_symbols, type_symbols
+from relaxjax.ir.walk import expr_symbols, post_order, type_symbols
 from relaxjax.ops import OpError
 from relaxjax.script import from_source
 from relaxjax.script.errors import ScriptError
@@ -62,6 +62,7 @@ ON_DEVICES = {"relax.to_vdevice", "relax.hint_on_device"}
 DEVICES = {"vdevice": (VDevice("llvm", 0), VDevice("llvm", 1), VDevice("cuda", 0))}
 
 UNKNOWN = ("rank", "dtype", "shape")
+CRASHED = "TVM crashed"
 
 
 def _module(name: str, index: int, known: str) -> IRModule:
@@ -104,8 +105,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter that has TVM")
     folder = tmp_path_factory.mktemp("tvm")
     texts = {case: _module(*which).script(show_meta=True) for case, which in CASES.items()}
-    risky = [case for case in CASES if case.endswith(UNKNOWN)]
-    (folder / "questions.json").write_text(json.dumps({"texts": texts, "risky": risky}))
+    (folder / "questions.json").write_text(json.dumps(texts))
     peer = Path(__file__).parents[1] / "tvm_reader.py"
     command = [PYTHON, str(peer), str(folder / "questions.json"), str(folder / "answers.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -121,11 +121,18 @@ def test_tvm_reads_it_and_finds_the_same_types(case: str, answers: dict[str, Any
         pytest.skip("TVM has no such operator")
     if case.endswith(UNKNOWN) and "error" in answer:
         pytest.skip("TVM refuses arguments of which so little is known")
+    if answer.get("error") == CRASHED and _holds_arrays(_module(*CASES[case])):
+        pytest.skip("TVM 0.27 crashes where it prints arrays beside a module")
     if case.startswith(tuple(DIFFERENT)):
         with pytest.raises((AssertionError, ScriptError)):
             _compare(case, answer)
     else:
         _compare(case, answer)
+
+
+def _holds_arrays(mod: IRModule) -> bool:
+    nodes = (node for f in mod.relax_functions().values() for node in post_order(f))
+    return any(isinstance(node, Constant) and node.data.ndim > 0 for node in nodes)
 
 
 def _compare(case: str, answer: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+import numpy as np
 import pytest
 
 import relaxjax.ops.binary
@@ -54,6 +55,8 @@ def test_a_factory_gives_passes_that_remember_their_options() -> None:
     assert Tag("a", value=2).options == {"name": "a", "value": 2}
     assert Tag("a").info == PassInfo(2, "Tag", (), False)
     assert repr(Tag("a", 2)) == "Tag(name='a', value=2)"
+    count: Any = np.int64(2)
+    assert repr(Tag("a", count)) == "Tag(name='a', value=2)"
 
 
 def test_a_factory_is_known_by_name_signature_summary_and_level() -> None:

@@ -78,6 +78,8 @@ def test_names() -> None:
         (".5", 0.5),
         ("1.", 1.0),
         ("-inf", float("-inf")),
+        ("50%", "50%"),
+        ("1.5GiB", "1.5GiB"),
         ("True", True),
         ("true", True),
         ("False", False),
