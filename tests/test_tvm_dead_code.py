@@ -7,12 +7,8 @@ Ours goes further in two places, which have tests of their own: TVM keeps what o
 captures, and every match_cast.
 """
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
+from asking_tvm import asked_of_tvm
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -140,16 +136,10 @@ PROGRAMS = {name: program(body) for name, body in BODIES.items()}
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What TVM prints of each program before and after its own pass."""
-    python = os.environ.get("RELAXJAX_TVM_PYTHON")
-    if python is None:
-        pytest.skip("RELAXJAX_TVM_PYTHON does not name a Python with apache-tvm")
-    folder: Path = tmp_path_factory.mktemp("tvm")
-    script, asked, answered = (folder / name for name in ("ask.py", "asked.json", "answered.json"))
-    script.write_text(ASK_TVM)
-    asked.write_text(json.dumps(PROGRAMS))
-    subprocess.run([python, script, asked, answered], check=True, capture_output=True, timeout=300)
-    read: dict[str, list[str]] = json.loads(answered.read_text())
-    return read
+    found: dict[str, list[str]] = asked_of_tvm(
+        tmp_path_factory.mktemp("tvm"), ASK_TVM, lambda: PROGRAMS
+    )
+    return found
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -4,15 +4,13 @@ TVM is asked once, for all cases, in a process of its own: by the interpreter th
 variable `RELAXJAX_TVM_PYTHON` names. Without it these tests are skipped.
 """
 
-import json
-import os
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import indent
 from typing import Any
 
 import pytest
+from asking_tvm import asked_of_tvm
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import OPS
@@ -323,23 +321,18 @@ def relax_operators() -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def exchange(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
-    python = os.environ.get("RELAXJAX_TVM_PYTHON")
-    if not python:
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter with TVM")
-    folder = tmp_path_factory.mktemp("tvm")
     sources = {**CASES, "an adjoint": str(Gradient("main")(read(CASES["a perceptron"])).script())}
     modules = {name: read(text) for name, text in sources.items()}
-    cases = {
-        name: {"source": text, "ours": str(modules[name].script())}
-        for name, text in sources.items()
-    }
-    questions, answers = folder / "questions.json", folder / "answers.json"
-    questions.write_text(
-        json.dumps({"cases": cases, "operators": dict.fromkeys(relax_operators())})
-    )
+
+    def questions() -> dict[str, Any]:
+        cases = {
+            name: {"source": text, "ours": str(modules[name].script())}
+            for name, text in sources.items()
+        }
+        return {"cases": cases, "operators": dict.fromkeys(relax_operators())}
+
     peer = Path(__file__).with_name("tvm_peer.py")
-    subprocess.run([python, peer, questions, answers], check=True, capture_output=True)
-    given = json.loads(answers.read_text())
+    given = asked_of_tvm(tmp_path_factory.mktemp("tvm"), peer, questions)
     return Exchange(modules, given["cases"], given["signatures"])
 
 

@@ -5,12 +5,8 @@ programs are those that it handles rightly: not relu at zero, not power of or to
 other errors, for which ours has tests of its own.
 """
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
+from asking_tvm import asked_of_tvm
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -124,16 +120,11 @@ def program_text(params: str, body: str) -> str:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """What TVM prints for each program."""
-    python = os.environ.get("RELAXJAX_TVM_PYTHON")
-    if not python:
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter with TVM")
-    folder: Path = tmp_path_factory.mktemp("tvm")
-    (folder / "ask.py").write_text(ASK_TVM)
-    texts = {name: program_text(*program) for name, program in PROGRAMS.items()}
-    (folder / "programs.json").write_text(json.dumps(texts))
-    command = [python, "ask.py", "programs.json", "answers.json"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True)
-    found: dict[str, str] = json.loads((folder / "answers.json").read_text())
+    found: dict[str, str] = asked_of_tvm(
+        tmp_path_factory.mktemp("tvm"),
+        ASK_TVM,
+        lambda: {name: program_text(*program) for name, program in PROGRAMS.items()},
+    )
     return found
 
 

@@ -4,12 +4,8 @@ TVM is asked in a process of its own, by the interpreter that `RELAXJAX_TVM_PYTH
 line of Python makes a module of another on both sides; both start from TVM's own print.
 """
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
+from asking_tvm import asked_of_tvm
 
 import relaxjax.dpl
 import relaxjax.passes
@@ -134,16 +130,11 @@ def program(body: str) -> str:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """TVM's print of each program, and of what it makes of it."""
-    python = os.environ.get("RELAXJAX_TVM_PYTHON")
-    if not python:
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter that has TVM")
-    folder: Path = tmp_path_factory.mktemp("partition")
-    asked, given = folder / "asked.json", folder / "given.json"
-    asked.write_text(
-        json.dumps({n: (program(body), change) for n, (change, body) in CASES.items()})
+    found: dict[str, list[str]] = asked_of_tvm(
+        tmp_path_factory.mktemp("partition"),
+        ASK_TVM,
+        lambda: {name: (program(body), change) for name, (change, body) in CASES.items()},
     )
-    subprocess.run([python, "-c", ASK_TVM, asked, given], check=True, capture_output=True)
-    found: dict[str, list[str]] = json.loads(given.read_text())
     return found
 
 

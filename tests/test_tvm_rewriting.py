@@ -8,12 +8,8 @@ readers, and goes back before a padding and before a bias of fewer axes; and it 
 what it reads in float32 again.
 """
 
-import json
-import os
-import subprocess
-from pathlib import Path
-
 import pytest
+from asking_tvm import asked_of_tvm
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
@@ -104,19 +100,14 @@ def source(change: str, body: str) -> str:
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, str]]:
     """What TVM prints of each program before and after its pass."""
-    interpreter = os.environ.get("RELAXJAX_TVM_PYTHON", "")
-    if not Path(interpreter).is_file():
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter with TVM")
-    folder = tmp_path_factory.mktemp("tvm")
-    peer, asked, given = (folder / name for name in ("peer.py", "asked.json", "given.json"))
-    peer.write_text(ASK_TVM)
-    programs = {
-        name: (source(change, body), change, OPTIONS.get(change, []))
-        for name, (change, body) in CASES.items()
-    }
-    asked.write_text(json.dumps(programs))
-    subprocess.run([interpreter, str(peer), str(asked), str(given)], check=True, timeout=300)
-    found: dict[str, tuple[str, str]] = json.loads(given.read_text())
+    found: dict[str, tuple[str, str]] = asked_of_tvm(
+        tmp_path_factory.mktemp("tvm"),
+        ASK_TVM,
+        lambda: {
+            name: (source(change, body), change, OPTIONS.get(change, []))
+            for name, (change, body) in CASES.items()
+        },
+    )
     return found
 
 

@@ -4,14 +4,12 @@ TVM is asked once, in a process of its own, by the interpreter that the environm
 `RELAXJAX_TVM_PYTHON` names. Without it these tests are skipped.
 """
 
-import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asking_tvm import asked_of_tvm
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 
@@ -28,7 +26,6 @@ from relaxjax.ops import OpError
 from relaxjax.script import from_source
 from relaxjax.script.errors import ScriptError
 
-PYTHON = os.environ.get("RELAXJAX_TVM_PYTHON")
 # Where TVM differs and we mean to: each with what it does.
 DIFFERENT = {
     "relax.meshgrid-1-static": 'forgets in the type that indexing="xy" swaps the first two axes',
@@ -101,16 +98,11 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    if not PYTHON:
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter that has TVM")
-    folder = tmp_path_factory.mktemp("tvm")
-    texts = {case: _module(*which).script(show_meta=True) for case, which in CASES.items()}
-    (folder / "questions.json").write_text(json.dumps(texts))
-    peer = Path(__file__).parents[1] / "tvm_reader.py"
-    command = [PYTHON, str(peer), str(folder / "questions.json"), str(folder / "answers.json")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    given: dict[str, Any] = json.loads((folder / "answers.json").read_text())
+    given: dict[str, Any] = asked_of_tvm(
+        tmp_path_factory.mktemp("tvm"),
+        Path(__file__).parents[1] / "tvm_reader.py",
+        lambda: {case: _module(*which).script(show_meta=True) for case, which in CASES.items()},
+    )
     return given
 
 
@@ -122,7 +114,7 @@ def test_tvm_reads_it_and_finds_the_same_types(case: str, answers: dict[str, Any
     if case.endswith(UNKNOWN) and "error" in answer:
         pytest.skip("TVM refuses arguments of which so little is known")
     if answer.get("error") == CRASHED and _holds_arrays(_module(*CASES[case])):
-        pytest.skip("TVM 0.27 crashes where it prints arrays beside a module")
+        pytest.skip("TVM with tvm-ffi 0.1.15 crashes where it prints arrays beside a module")
     if case.startswith(tuple(DIFFERENT)):
         with pytest.raises((AssertionError, ScriptError)):
             _compare(case, answer)
