@@ -7,6 +7,7 @@ original stood, and what it saved is handed to the backward half, so that nothin
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from operator import is_
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
@@ -19,7 +20,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
 from .activity import (
@@ -29,7 +30,7 @@ from .activity import (
     local_functions,
     module_functions,
 )
-from .adjoint import Adjoint, GradientError, Reverse, zeros
+from .adjoint import Adjoint, GradientError, Reverse, item, zeros
 from .checkpoints import Part, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearized import linearized
@@ -274,9 +275,20 @@ def _by_pullback(
         back = Call(pullback, (*call.args, *saved, cotangent))
         result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
         for place in places:
-            adjoint.distribute(call.args[place], TupleGetItem(result, able.index(place)))
+            arg = call.args[place]
+            partial = _of_floats(TupleGetItem(result, able.index(place)), arg.ty)
+            adjoint.distribute(arg, partial)
 
     return reverse
+
+
+def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
+    """An adjoint with zeros for its integers, whatever a rule of one's own gives for them."""
+    if not isinstance(ty, TupleType):
+        return adjoint if carries_gradient(ty) else zeros(ty)
+    fields = [item(adjoint, index) for index in range(len(ty.fields))]
+    parts = list(map(_of_floats, fields, ty.fields))
+    return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))
 
 
 def _half(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:

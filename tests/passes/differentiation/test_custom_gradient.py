@@ -82,6 +82,42 @@ def test_a_function_with_a_gradient_of_its_own() -> None:
     np.testing.assert_allclose(to_jax(only_s, "main_adjoint")(X, K, S)[1][0], ds)
 
 
+def test_what_a_rule_gives_for_integers_is_not_their_gradient() -> None:
+    """It is zeros, also for those within a tuple, however often the function is called."""
+    module = from_source("""
+@I.ir_module
+class Module:
+    @R.function(private=True)
+    def rule(
+        p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "int32")),
+        g: R.Tensor((2,), "float32"),
+    ):
+        return ((g, R.const([1, 2], "int32")),)
+
+    @R.function(private=True)
+    def first(
+        p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "int32")),
+    ) -> R.Tensor((2,), "float32"):
+        R.func_attr({"custom_gradient": "rule"})
+        x = p[0]
+        return x
+
+    @R.function
+    def main(p: R.Tuple(R.Tensor((2,), "float32"), R.Tensor((2,), "int32"))):
+        cls = Module
+        loss = R.sum(R.add(cls.first(p), cls.first(p)))
+        return loss
+""")
+    assert isinstance(module, IRModule)
+    adjoint = Gradient("main")(module)
+    well_formed(adjoint)
+    arg = jnp.ones(2), jnp.ones(2, jnp.int32)
+    ((dx, di),) = to_jax(adjoint, "main_adjoint")(arg)[1]
+    np.testing.assert_array_equal(dx, [2.0, 2.0])
+    np.testing.assert_array_equal(di, [0, 0])
+    assert di.dtype == jnp.int32
+
+
 def test_a_function_with_a_tangent_of_its_own() -> None:
     module = CustomGradient("clipped", jvp="clipped_jvp")(MODULE)
     pushed = Jvp("main", wrt="x")(module)
