@@ -140,7 +140,16 @@ def _pullback(
     function, varied = _of_smooth(eqn, operands, places)
     results, pull = jax.vjp(function, *varied)
     _check_mapped(eqn, results)
-    adjoints = iter(pull(list(map(_cotangent, cotangents, results))))
+    try:
+        adjoints = iter(pull(list(map(_cotangent, cotangents, results))))
+    except NotImplementedError as error:
+        if "'stop_gradient'" not in str(error):
+            raise
+        raise UnsupportedPrimitiveError(
+            f"the tangents of `{name_of(standing_for(eqn))}` go through a lax.cond whose condition "
+            "jax.vmap maps, and JAX cannot go back through that: write jnp.where in the place of "
+            "lax.cond, or lax.map in that of jax.vmap"
+        ) from None
     fixed = map(jnp.zeros_like, filter(can_vary, values[:ignored]))
     return *fixed, *(
         next(adjoints) if place in places else jnp.zeros_like(operand)

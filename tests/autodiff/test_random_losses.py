@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from random_losses import Step, loss_of, steps
 
 import relaxjax
+from relaxjax.ops.lax import UnsupportedPrimitiveError
 
 PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "24"))
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -61,7 +62,13 @@ def test_random_programs() -> None:
         except (NotImplementedError, TypeError):
             return  # JAX has no such derivative, as no tangents of functions with a `custom_vjp`
         if all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(expected)):
-            agree(derivative(relaxjax, recipe), expected)
+            try:
+                found = derivative(relaxjax, recipe)
+            except UnsupportedPrimitiveError as error:
+                if "go through a lax.cond whose condition jax.vmap maps" not in str(error):
+                    raise
+                return
+            agree(found, expected)
             said += 1
 
     one()

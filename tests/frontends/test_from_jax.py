@@ -408,6 +408,28 @@ def test_a_rule_in_a_loop_cannot_use_what_is_computed_before_it() -> None:
         from_jax(looped, X, X)
 
 
+def test_tangents_cannot_go_through_a_mapped_choice() -> None:
+    """JAX's own gradient has no transpose for them, either."""
+
+    @jax.custom_jvp
+    def bent(x: jax.Array) -> jax.Array:
+        return jnp.abs(x)
+
+    @bent.defjvp
+    def _(primals: Any, tangents: Any) -> Any:
+        (x,), (moved,) = primals, tangents
+        return bent(x), jax.lax.cond(x[0] > 0, lambda t: t, lambda t: -t, moved)
+
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.sum(jax.vmap(bent)(x))
+
+    with pytest.raises(NotImplementedError, match="stop_gradient"):
+        jax.grad(loss)(X)
+    message = "the tangents of `bent` go through a lax.cond whose condition jax.vmap maps"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.grad(loss)(X)
+
+
 def test_a_rule_cannot_be_mapped_without_its_function() -> None:
     @jax.custom_jvp
     def rounded(x: jax.Array, steepness: jax.Array) -> jax.Array:
