@@ -9,7 +9,7 @@ import numpy as np
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.registry import get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, uses
 
 Array = np.ndarray[Any, Any]
@@ -35,6 +35,8 @@ def process_params(
     `params` are arrays by the names of the function's parameters. In the place of a weight come its
     blocks and where they stand, as `w_data`, `w_indices` and `w_indptr`.
     """
+    if not _is_shape(block_size):
+        raise ValueError(f"`block_size` must be two lengths above 0, found {block_size!r}")
     names: list[str] = []
     shapes: list[list[tuple[int, ...]]] = []
     packed: dict[str, Array] = {}
@@ -52,6 +54,11 @@ def process_params(
     return SparseWeights(names, shapes, packed)
 
 
+def _is_shape(block: Any) -> bool:
+    is_pair = isinstance(block, tuple | list) and len(block) == 2
+    return is_pair and all(isinstance(length, int) and length > 0 for length in block)
+
+
 def packed_names(name: str) -> tuple[str, str, str]:
     """The names of the three parameters that come in the place of a weight."""
     return f"{name}_data", f"{name}_indices", f"{name}_indptr"
@@ -66,7 +73,7 @@ class DenseUse:
 
 
 def dense_uses(function: Function) -> dict[Var, DenseUse]:
-    """The parameters that a function reads only as the right factors of matmuls."""
+    """The parameters that a function reads only as the right factors of matmuls of floats."""
     values = {b.var: b.value for seq in nested_sequences(function) for b in seq.bindings()}
     counts = uses(function)
     found = {}
@@ -91,8 +98,15 @@ def _turns(value: Expr, param: Var) -> bool:
 
 
 def _reads_as_weight(value: Expr, variables: Sequence[Var]) -> bool:
-    matmul = isinstance(value, Call) and value.op is get_op("relax.matmul")
-    return matmul and isinstance(value, Call) and value.args[1] in variables
+    """Whether it is a matmul by one of them that is added up in the dtype of all of it, a float.
+
+    So are the products of blocks; integers would overflow, and so would half precision.
+    """
+    if not (isinstance(value, Call) and value.op is get_op("relax.matmul")):
+        return False
+    types = [value.ty, *(arg.ty for arg in value.args)]
+    dtypes = {ty.dtype for ty in types if isinstance(ty, TensorType)}
+    return value.args[1] in variables and len(dtypes) == 1 and is_float(*dtypes)
 
 
 def _packed(weight: Array, block: tuple[int, int]) -> tuple[Array, Array, Array] | None:

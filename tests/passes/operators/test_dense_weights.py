@@ -207,6 +207,33 @@ def test_a_weight_that_is_read_otherwise_stays() -> None:
     assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
 
 
+@pytest.mark.parametrize(
+    ("data", "weight", "out"),
+    [("int8", "int8", "int32"), ("float16", "float16", "float32"), ("int8", "int8", "int8")],
+)
+def test_a_product_that_is_added_up_in_another_dtype_stays(
+    data: str, weight: str, out: str
+) -> None:
+    """Products of blocks are added up in the dtype of the data, which they may overflow."""
+    module: IRModule = parse_functions(
+        f"""
+        @R.function
+        def main(x: R.Tensor((3, 64), "{data}"), w: R.Tensor((64, 64), "{weight}")):
+            y = R.matmul(x, w, out_dtype="{out}")
+            return y
+        """
+    )
+    found = process_params(module["main"], {"w": np.zeros((64, 64), weight)}, (16, 16))
+    assert found.weight_name == []
+    assert DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(module) is module
+
+
+@pytest.mark.parametrize("block", [(0, 2), (-2, 2), (2,), 3, (2.0, 2)])
+def test_what_is_no_size_of_blocks(block: Any) -> None:
+    with pytest.raises(ValueError, match="`block_size` must be two lengths above 0, found"):
+        process_params(PAIR["main"], {}, block)
+
+
 def test_options_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="of each of the 1 weights in `weight_name`, found 0"):
         DenseToSparse(["w"])(PAIR)
