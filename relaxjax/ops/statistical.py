@@ -9,7 +9,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType, TupleType, Type, is_smooth
 
 from .arrays import added_up, jax_dtype, widened
 from .axis_layouts import REDUCED
@@ -72,16 +72,20 @@ def reduction(
     of_numbers: bool = False,
     of_complex: bool = False,
     of_some: bool = False,
+    of_parts: bool = False,
     jvp: Callable[..., Expr] | None = None,
 ) -> Op:
-    """An operator that makes one element out of all those along `axis`, of the same dtype."""
+    """An operator that makes one element out of all those along `axis`, of the same dtype.
+
+    It may be `of_some`, one of them, or `of_parts`, which integers and bools have none of for none.
+    """
 
     def infer(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:
         if of_numbers:
             require_numbers("x", x)
         if not of_complex:
             require_real(x=x)
-        if of_some:
+        if of_some or (of_parts and x.dtype is not None and not is_smooth(x.dtype)):
             require_elements(x, axis)
         return reduced_type(x, axis, keepdims, x.dtype)
 
@@ -125,11 +129,14 @@ def _prod(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The mean; of integers, cut off towards zero."""
+    """The mean; of integers, cut off towards zero, and 0 where there turn out to be none."""
     if jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.mean(x, axis, keepdims=keepdims)
     total = jnp.sum(x, axis, x.dtype if x.dtype.itemsize >= 4 else jnp.int32, keepdims=keepdims)
-    count = jnp.asarray(_count(x, axis)).astype(total.dtype)
+    # XLA divides numbers that it knows while it compiles, and 0 / 0 would end the process.
+    count = _count(x, axis)
+    count = (count or 1) if isinstance(count, int) else jnp.maximum(count, 1)
+    count = jnp.asarray(count).astype(total.dtype)
     return lax.div(total, jnp.broadcast_to(count, total.shape)).astype(x.dtype)
 
 
@@ -219,7 +226,12 @@ def _prod_jvp(tangents: Sequence[Expr], y: Expr, x: Expr, axis: Any, keepdims: b
 
 sum = reduction("sum", _sum, "Sum of the elements along `axis`.", _sum_gradient, of_complex=True)
 mean = reduction(
-    "mean", _mean, "Mean of the elements along `axis`.", _mean_gradient, of_complex=True
+    "mean",
+    _mean,
+    "Mean of the elements along `axis`.",
+    _mean_gradient,
+    of_complex=True,
+    of_parts=True,
 )
 variance = reduction(
     "variance",
@@ -228,6 +240,7 @@ variance = reduction(
     _variance_gradient,
     per_input(4),
     of_numbers=True,
+    of_parts=True,
 )
 std = reduction(
     "std",
@@ -236,6 +249,7 @@ std = reduction(
     _std_gradient,
     per_input(4),
     of_numbers=True,
+    of_parts=True,
 )
 max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient, of_some=True)
 min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient, of_some=True)

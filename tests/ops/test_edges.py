@@ -11,10 +11,12 @@ import pytest
 from applying import applied, call, gradient, var
 from operator_evaluation import evaluate
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering import VirtualMachine, build
 
 X = np.asarray([-1.0, 0.0, 2.0], "float32")
 
@@ -214,6 +216,17 @@ def test_a_mean_over_symbolic_lengths_divides_by_what_they_are() -> None:
 def test_statistics_of_nothing_have_empty_gradients(name: str, dtype: str) -> None:
     (adjoint,) = gradient(lambda x: call(name, x, axis=0), np.zeros((0, 2), dtype))
     assert (adjoint.shape, adjoint.dtype) == ((0, 2), dtype)
+
+
+@pytest.mark.parametrize("name", ["mean", "variance", "std"])
+def test_statistics_of_integers_that_turn_out_to_be_none_are_zeros(name: str) -> None:
+    """XLA would end the process where it divides by a number that it knows to be 0."""
+    x, builder = Var("x", TensorType((SymbolicVar("n"), 2), "int32")), BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(call(name, x, axis=0)))
+    run = VirtualMachine(build(builder.get()))["main"]
+    np.testing.assert_array_equal(run(jnp.zeros((0, 2), "int32")), [0, 0])
+    np.testing.assert_array_equal(run(jnp.full((3, 2), 7)), [7, 7] if name == "mean" else [0, 0])
 
 
 def test_numbers_cast_to_float8_by_quantize_have_the_gradient_of_a_cast() -> None:

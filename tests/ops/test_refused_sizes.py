@@ -51,6 +51,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: call("min", t(0)),
         "relax.min: `x` must have an element, but its shape is (0)",
     ),
+    "mean of no integers": (
+        lambda: call("mean", i(3, 0), 1),
+        "relax.mean: `x` must have an element along axis 1, but its shape is (3, 0)",
+    ),
+    "variance of no integers": (
+        lambda: call("variance", i(0)),
+        "relax.variance: `x` must have an element, but its shape is (0)",
+    ),
     "median of none": (
         lambda: call("median", t(n, 0), -1),
         "relax.median: `x` must have an element along axis -1, but its shape is (n, 0)",
