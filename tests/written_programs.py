@@ -1,5 +1,6 @@
 """Programs written as plain JAX: run here, run where relaxjax cannot be imported, and compared."""
 
+import ast
 import os
 import re
 import subprocess
@@ -13,7 +14,7 @@ import numpy as np
 from jax.extend import core
 
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_python
+from relaxjax.lowering import build, to_python
 from relaxjax.ops.lax.inlining import scan_counts
 
 # Put before a program, so that nothing in it can lean on the package after all.
@@ -54,6 +55,35 @@ def same_bits(found: Any, expected: Any) -> bool:
     mine, theirs = np.asarray(found), np.asarray(expected)
     same = (mine.dtype, mine.shape) == (theirs.dtype, theirs.shape)
     return same and mine.tobytes() == theirs.tobytes()
+
+
+def text_of(mod: IRModule, function: str = "main") -> str:
+    """The text of one function, decorators included."""
+    text = to_python(mod)
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.FunctionDef) and node.name == function:
+            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+            return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    raise LookupError(function)
+
+
+def check(mod: IRModule, *args: Any, function: str = "main") -> None:
+    """Compare a function, written and run, with the compiled module bit by bit."""
+    found, expected = written(mod)[function](*args), build(mod)[function](*args)
+    assert same_bits(found, expected), f"{found}\n{expected}"
+
+
+def unused_names(text: str) -> set[str]:
+    """What a program imports and does not use."""
+    tree = ast.parse(text)
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    return imported - used
 
 
 def canonical(closed: Any) -> list[Any]:
