@@ -12,8 +12,9 @@ from jax import lax
 from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.scaling import ScalingRule
-from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.types import TensorType, is_smooth
 
+from . import integers
 from .arrays import broadcasting, keeping_dtype, through_floats
 from .cost_rules import (
     ELEMENTWISE,
@@ -25,7 +26,7 @@ from .cost_rules import (
 from .declare import OpError, op
 from .emit import call, scalar, where
 from .scaling import PRODUCT, QUOTIENT, SUM
-from .shapes import broadcast, common_dtype, require_real
+from .shapes import broadcast, common_dtype, require_numbers, require_real
 
 _ELEMENTWISE = {"elementwise": True}
 
@@ -39,12 +40,16 @@ def arithmetic(
     cost: CostRule = ELEMENTWISE,
     scaling: ScalingRule | None = None,
     of_complex: bool = True,
+    of_bools: bool = True,
 ) -> Op:
     """An operator on two tensors of one dtype, which is also the dtype of the result."""
 
     def infer(x1: TensorType, x2: TensorType) -> TensorType:
         if not of_complex:
             require_real(x1=x1, x2=x2)
+        if not of_bools:
+            require_numbers("x1", x1)
+            require_numbers("x2", x2)
         return broadcast(x1, x2, common_dtype(x1=x1, x2=x2))
 
     infer.__doc__ = doc
@@ -65,14 +70,19 @@ def comparison(
 
 
 def bitwise(
-    name: str, lower: Callable[..., Any], doc: str, facts: Mapping[str, Any] | None = None
+    name: str,
+    lower: Callable[..., Any],
+    doc: str,
+    facts: Mapping[str, Any] | None = None,
+    of_bools: bool = True,
 ) -> Op:
     """An operator on the bits of two tensors of one integer dtype, or bool."""
 
     def infer(x1: TensorType, x2: TensorType) -> TensorType:
         dtype = common_dtype(x1=x1, x2=x2)
-        if is_float(dtype):
-            raise OpError(f"the dtype must be an integer or bool, found {dtype}")
+        if is_smooth(dtype) or (dtype == "bool" and not of_bools):
+            wanted = "an integer or bool" if of_bools else "an integer"
+            raise OpError(f"the dtype must be {wanted}, found {dtype}")
         return broadcast(x1, x2, dtype)
 
     infer.__doc__ = doc
@@ -141,9 +151,14 @@ def _log_add_exp_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Exp
     return g * call("sigmoid", ahead), g * call("sigmoid", -ahead)
 
 
-def _divide(x: Any, y: Any) -> Any:
-    integers = jnp.issubdtype(jnp.result_type(x), jnp.integer)
-    return lax.div(*jnp.broadcast_arrays(x, y)) if integers else jnp.divide(x, y)
+def _by_kind(of_integers: Callable[..., Any], of_others: Callable[..., Any]) -> Callable[..., Any]:
+    """One function of integers, and another one of floats and complex numbers."""
+
+    def lower(x: Any, y: Any) -> Any:
+        is_integer = jnp.issubdtype(jnp.result_type(x), jnp.integer)
+        return (of_integers if is_integer else of_others)(x, y)
+
+    return lower
 
 
 def _remainder(x: Any, y: Any) -> Any:
@@ -172,6 +187,7 @@ subtract = arithmetic(
     lambda g, z, x, y: (g, -g),
     {"right_unit": 0},
     scaling=SUM,
+    of_bools=False,
 )
 multiply = arithmetic(
     "multiply",
@@ -183,40 +199,45 @@ multiply = arithmetic(
 )
 divide = arithmetic(
     "divide",
-    _divide,
-    "Quotient: z = x / y; of integers, cut off towards zero.",
+    _by_kind(integers.quotient, jnp.divide),
+    "Quotient: z = x / y; of integers, cut off towards zero, and -1 for y = 0.",
     _divide_gradient,
     {"right_unit": 1},
     scaling=QUOTIENT,
+    of_bools=False,
 )
 power = arithmetic(
     "power",
-    jnp.power,
-    "Power: z = x ** y.",
+    _by_kind(integers.power, jnp.power),
+    "Power: z = x ** y; of integers, cut off towards zero for y < 0.",
     _power_gradient,
     {"right_unit": 1},
     TRANSCENDENTAL,
+    of_bools=False,
 )
 floor_divide = arithmetic(
     "floor_divide",
-    jnp.floor_divide,
-    "Quotient rounded down: z = floor(x / y).",
+    _by_kind(integers.quotient_rounded_down, jnp.floor_divide),
+    "Quotient rounded down: z = floor(x / y); of integers, -1 for y = 0.",
     ZERO_GRADIENT,
     of_complex=False,
+    of_bools=False,
 )
 mod = arithmetic(
     "mod",
-    _remainder,
-    "Remainder with the sign of x: z = x - trunc(x / y) * y.",
+    _by_kind(integers.remainder, _remainder),
+    "Remainder with the sign of x: z = x - trunc(x / y) * y; of integers, x for y = 0.",
     _mod_gradient,
     of_complex=False,
+    of_bools=False,
 )
 floor_mod = arithmetic(
     "floor_mod",
     jnp.remainder,
-    "Remainder with the sign of y: z = x - floor(x / y) * y.",
+    "Remainder with the sign of y: z = x - floor(x / y) * y; of integers, 0 for y = 0.",
     _floor_mod_gradient,
     of_complex=False,
+    of_bools=False,
 )
 maximum = arithmetic(
     "maximum",
@@ -314,7 +335,12 @@ bitwise_or = bitwise(
 bitwise_xor = bitwise(
     "bitwise_xor", jnp.bitwise_xor, "The bits that exactly one of them has.", _LOGIC
 )
-left_shift = bitwise("left_shift", jnp.left_shift, "Bits moved to the left: z = x * 2 ** y.")
+left_shift = bitwise(
+    "left_shift", jnp.left_shift, "Bits moved to the left: z = x * 2 ** y.", of_bools=False
+)
 right_shift = bitwise(
-    "right_shift", jnp.right_shift, "Bits moved to the right, the sign kept: z = floor(x / 2 ** y)."
+    "right_shift",
+    jnp.right_shift,
+    "Bits moved to the right, the sign kept: z = floor(x / 2 ** y).",
+    of_bools=False,
 )

@@ -43,7 +43,7 @@ def require_ndim(name: str, ty: TensorType, ndim: int) -> None:
 def require_numbers(name: str, ty: TensorType) -> None:
     """A tensor of bools is an error."""
     if ty.dtype == "bool":
-        raise OpError(f"`{name}` must have a dtype of numbers, found bool")
+        raise OpError(f"`{name}` must have a dtype of numbers, found bool: convert it with astype")
 
 
 def require_real(**tensors: TensorType) -> None:

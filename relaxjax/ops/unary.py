@@ -9,7 +9,7 @@ from jax import lax
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
-from relaxjax.ir.types import PrimType, TensorType, is_float
+from relaxjax.ir.types import PrimType, TensorType, is_float, is_smooth
 
 from .arrays import keeping_dtype
 from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, CostRule, per_element
@@ -108,7 +108,9 @@ def _of_floats(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _abs(x: Any) -> Any:
-    return x if x.dtype == bool else lax.abs(x)
+    """Bools and unsigned integers have no sign."""
+    is_signed = jnp.issubdtype(x.dtype, jnp.signedinteger)
+    return lax.abs(x) if is_signed or jnp.issubdtype(x.dtype, jnp.inexact) else x
 
 
 def _negative(x: Any) -> Any:
@@ -291,7 +293,7 @@ logical_not = elementwise("logical_not", jnp.logical_not, "Whether x is false (0
 )
 def bitwise_not(x: TensorType) -> TensorType:
     """Every bit turned over."""
-    if is_float(x.dtype):
+    if is_smooth(x.dtype):
         raise OpError(f"`x` must have an integer dtype or bool, found {x.dtype}")
     return x
 

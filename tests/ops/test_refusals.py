@@ -95,6 +95,21 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             "`x` must have an integer dtype or bool, found float32",
         ),
         (
+            lambda: call("bitwise_or", *[t(2, dtype="complex64")] * 2),
+            "relax.bitwise_or: the dtype must be an integer or bool, found complex64",
+        ),
+        (
+            lambda: call("right_shift", *[t(2, dtype="bool")] * 2),
+            "relax.right_shift: the dtype must be an integer, found bool",
+        ),
+        *(
+            (
+                lambda name=name: call(name, *[t(2, dtype="bool")] * 2),
+                f"relax.{name}: `x1` must have a dtype of numbers, found bool: convert it with",
+            )
+            for name in ["subtract", "divide", "floor_divide", "mod", "floor_mod", "power"]
+        ),
+        (
             lambda: call("ewise_fma", t(2), t(2), t(1, 2)),
             "relax.ewise_fma: `x1`, `x2` and `x3` must have the same rank, found [1, 2]",
         ),
