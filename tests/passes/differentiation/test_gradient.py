@@ -5,8 +5,8 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from adjoint_checks import array, float_places
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import GlobalVar, Var
@@ -103,15 +103,11 @@ def check_against_jax(module: IRModule, *args: jax.Array, target_index: int = 0)
         result = forward(*inputs)
         return result[target_index] if isinstance(result, tuple) else result
 
-    floats = tuple(i for i, arg in enumerate(args) if jnp.issubdtype(arg.dtype, jnp.floating))
+    floats = float_places(args)
     expected = jax.grad(target, argnums=floats)(*args)
     value, gradients = to_jax(adjoint, "main_adjoint")(*args)
     chex.assert_trees_all_close(value, forward(*args), rtol=1e-6)
     chex.assert_trees_all_close(tuple(gradients[i] for i in floats), expected, rtol=1e-5, atol=1e-6)
-
-
-def array(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, shape), jnp.float32)
 
 
 def test_values_agree_with_jax() -> None:

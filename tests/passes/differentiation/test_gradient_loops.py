@@ -3,41 +3,17 @@
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from adjoint_checks import check_adjoint, signed_array
 from parsing import parse_functions
 
 from relaxjax.frontends import from_jax
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Jvp, LambdaLift
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.script import from_source
-
-
-def parse(source: str) -> IRModule:
-    module = from_source(f"@I.ir_module\nclass Module:\n{source}")
-    assert isinstance(module, IRModule)
-    return module
-
-
-def array(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), jnp.float32)
-
-
-def check(module: IRModule, *args: jax.Array) -> IRModule:
-    adjoint = Gradient("main")(module)
-    well_formed(adjoint)
-    assert_structural_equal(from_source(adjoint.script()), adjoint)
-    floats = tuple(i for i, arg in enumerate(args) if jnp.issubdtype(arg.dtype, jnp.floating))
-    expected = jax.value_and_grad(to_jax(module, "main"), argnums=floats)(*args)
-    value, gradients = to_jax(adjoint, "main_adjoint")(*args)
-    found = (value, tuple(gradients[i] for i in floats))
-    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-6)
-    return adjoint
-
 
 V = 'R.Tensor((3,), "float32")'
 
@@ -59,18 +35,18 @@ RECURRENT = f"""
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_a_recurrent_network_with_weights_from_outside(reverse: bool) -> None:
-    module = parse(RECURRENT.replace("REVERSE", str(reverse)))
-    check(module, array(3, 3), array(3, seed=1), array(5, 3, seed=2))
+    module = parse_functions(RECURRENT.replace("REVERSE", str(reverse)))
+    check_adjoint(module, signed_array(3, 3), signed_array(3, seed=1), signed_array(5, 3, seed=2))
 
 
 def test_a_step_is_not_run_twice() -> None:
-    adjoint = Gradient("main")(parse(RECURRENT.replace("REVERSE", "False")))
+    adjoint = Gradient("main")(parse_functions(RECURRENT.replace("REVERSE", "False")))
     assert adjoint["main_adjoint"].script().count("R.tanh") == 1
 
 
 def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
     """The weights of layers, say: they are given to the steps on the way back as well."""
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(h: {V}, ws: R.Tensor((4, 3, 3), "float32"), bs: R.Tensor((4, 3), "float32")):
@@ -88,7 +64,9 @@ def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
         return loss
 """
     )
-    adjoint = check(module, array(3), array(4, 3, 3, seed=1), array(4, 3, seed=2))
+    adjoint = check_adjoint(
+        module, signed_array(3), signed_array(4, 3, 3, seed=1), signed_array(4, 3, seed=2)
+    )
     (stacked,) = (
         binding.var.ty
         for binding in adjoint["main_adjoint"].body.bindings()
@@ -99,7 +77,7 @@ def test_what_each_step_is_given_is_not_kept_a_second_time() -> None:
 
 
 def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32"), ks: R.Tensor((4,), "int32")):
@@ -115,11 +93,13 @@ def test_carries_and_inputs_in_tuples_integers_among_them() -> None:
         return loss
 """
     )
-    check(module, array(3), array(4, 3, seed=1), jnp.arange(4, dtype=jnp.int32))
+    check_adjoint(
+        module, signed_array(3), signed_array(4, 3, seed=1), jnp.arange(4, dtype=jnp.int32)
+    )
 
 
 def test_a_loop_that_only_counts() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(x: {V}, a: {V}):
@@ -132,11 +112,11 @@ def test_a_loop_that_only_counts() -> None:
         return loss
 """
     )
-    check(module, array(3), array(3, seed=1))
+    check_adjoint(module, signed_array(3), signed_array(3, seed=1))
 
 
 def test_a_loop_inside_a_loop_and_a_branch_inside_that() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(x: {V}, xs: R.Tensor((2, 4, 3), "float32"), b: R.Tensor((), "bool")):
@@ -157,11 +137,11 @@ def test_a_loop_inside_a_loop_and_a_branch_inside_that() -> None:
 """
     )
     for taken in (True, False):
-        check(module, array(3), array(2, 4, 3, seed=1), jnp.asarray(taken))
+        check_adjoint(module, signed_array(3), signed_array(2, 4, 3, seed=1), jnp.asarray(taken))
 
 
 def test_a_body_that_is_a_function_of_the_module() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function(private=True)
     def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
@@ -176,11 +156,11 @@ def test_a_body_that_is_a_function_of_the_module() -> None:
         return loss
 """
     )
-    check(module, array(3), array(4, 3, seed=1))
+    check_adjoint(module, signed_array(3), signed_array(4, 3, seed=1))
 
 
 def test_a_body_that_is_not_known_is_refused() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(
@@ -197,7 +177,7 @@ def test_a_body_that_is_not_known_is_refused() -> None:
 
 
 def test_what_a_body_has_no_gradient_for_is_listed() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
@@ -215,7 +195,7 @@ def test_what_a_body_has_no_gradient_for_is_listed() -> None:
 
 
 def test_a_closure_that_a_body_calls() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(c: {V}, xs: R.Tensor((4, 3), "float32")):
@@ -232,13 +212,13 @@ def test_a_closure_that_a_body_calls() -> None:
         return loss
 """
     )
-    check(module, array(3), array(4, 3, seed=1))
+    check_adjoint(module, signed_array(3), signed_array(4, 3, seed=1))
 
 
 @pytest.mark.parametrize("bound", [2, 8])
 def test_a_bounded_loop(bound: int) -> None:
     """Steps that were not taken have no derivative, not even one of NaN."""
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function
     def main(x: R.Tensor((), "float32"), a: R.Tensor((), "float32")):
@@ -304,17 +284,17 @@ def test_loops_and_choices_of_jax_whose_functions_are_of_the_module(taken: float
         z = jax.lax.cond(jnp.sum(xs) > 0, lambda a: a * w, jnp.exp, c)
         return jnp.sum(z) + jnp.sum(ys)
 
-    w, xs = array(3), taken * jnp.abs(array(4, 3, seed=1))
+    w, xs = signed_array(3), taken * jnp.abs(signed_array(4, 3, seed=1))
     module = LambdaLift()(from_jax(loss, w, xs))
     assert "@R.function" not in module["main"].script().split("def main")[1]
-    check(module, w, xs)
+    check_adjoint(module, w, xs)
     tangents = to_jax(Jvp("main")(module), "main_jvp")(w, xs, jnp.cos(w), jnp.cos(xs))
     expected = jax.jvp(loss, (w, xs), (jnp.cos(w), jnp.cos(xs)))
     chex.assert_trees_all_close(tangents, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
-    module = parse(
+    module = parse_functions(
         f"""
     @R.function(private=True)
     def step(c: {V}, x: {V}) -> R.Tuple({V}, {V}):
@@ -337,7 +317,7 @@ def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
         return loss
 """
     )
-    args = array(3), array(4, 3, seed=1)
+    args = signed_array(3), signed_array(4, 3, seed=1)
 
     def unrolled(c: jax.Array, xs: jax.Array) -> jax.Array:
         total = jnp.zeros(())

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from adjoint_checks import array, float_places
 from numpy_evaluation import run
 from parsing import parse_functions
 
@@ -21,16 +22,12 @@ from relaxjax.passes import Gradient, GradientError, HessianVectorProduct, Jvp
 from relaxjax.script import from_source
 
 
-def array(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, shape), jnp.float32)
-
-
 def check(module: IRModule, *args: jax.Array) -> IRModule:
     """Compare with `jax.jvp`, and see that the function is well-formed and survives its text."""
     pushed = Jvp("main")(module)
     well_formed(pushed)
     assert_structural_equal(from_source(pushed.script()), pushed)
-    places = [i for i, arg in enumerate(args) if jnp.issubdtype(arg.dtype, jnp.floating)]
+    places = float_places(args)
     tangents = [array(*args[i].shape, seed=10 + i) for i in places]
     forward = to_jax(module, "main")
 

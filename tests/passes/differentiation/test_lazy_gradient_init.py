@@ -5,8 +5,8 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from adjoint_checks import array
 from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
@@ -144,10 +144,6 @@ def test_a_lazy_gradient_does_not_make_them_either() -> None:
     args: Any = ((array(3), array(3, seed=1)), array(4)), array(5)
     expected = to_jax(whole, "main_adjoint")(*args)
     chex.assert_trees_all_close(to_jax(lazy, "main_adjoint")(*args), expected, rtol=1e-6)
-
-
-def array(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).uniform(0.5, 1.5, shape), jnp.float32)
 
 
 INTEGERS = parse_functions(

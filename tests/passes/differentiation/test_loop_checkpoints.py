@@ -6,8 +6,8 @@ from typing import Any
 import chex
 import jax
 import jax.numpy as jnp
-import numpy as np
 import pytest
+from adjoint_checks import signed_array
 from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
@@ -21,10 +21,6 @@ from relaxjax.script import from_source
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 V = 'R.Tensor((3,), "float32")'
-
-
-def array(*shape: int, seed: int = 0) -> jax.Array:
-    return jnp.asarray(np.random.default_rng(seed).uniform(-1, 1, shape), jnp.float32)
 
 
 def run(function: Any, *args: Any) -> Any:
@@ -53,8 +49,8 @@ def main(
 
 
 def arguments(steps: int) -> tuple[Any, ...]:
-    xs, ks = array(steps, 3, seed=2), jnp.arange(steps, dtype=jnp.int32)
-    return array(3), array(3, seed=1), xs, ks
+    xs, ks = signed_array(steps, 3, seed=2), jnp.arange(steps, dtype=jnp.int32)
+    return signed_array(3), signed_array(3, seed=1), xs, ks
 
 
 @pytest.mark.parametrize(("steps", "reverse"), [(1, False), (7, True), (7, False), (9, True)])
@@ -103,7 +99,7 @@ def main(h: {v}, w: {v}):
 """
     )
     lowered = jax.jit(to_jax(Gradient("main")(module), "main_adjoint")).lower(
-        array(256), array(256)
+        signed_array(256), signed_array(256)
     )
     analysis = lowered.compile().memory_analysis()
     assert analysis is not None
