@@ -363,8 +363,21 @@ def _operand(value: Any, beside: Expr) -> Expr:
     if isinstance(value, Expr):
         return value
     if isinstance(value, bool | int | float) and isinstance(beside.ty, TensorType):
-        return const(value, beside.ty.dtype or "float32")
+        dtype = beside.ty.dtype or "float32"
+        _check_kind(value, dtype)
+        return const(value, dtype)
     raise TypeError(f"`{value!r}` is no operand for a tensor: write R.const(value, dtype)")
+
+
+def _check_kind(value: float, dtype: str) -> None:
+    """Refuse a number that numpy would have to make another one for the dtype."""
+    if isinstance(value, bool) or not (dtype == "bool" or "int" in dtype):
+        return
+    if dtype == "bool" or isinstance(value, float):
+        raise TypeError(
+            f"`{value!r}` stands beside a tensor of dtype {dtype}, which has no such number: "
+            f'convert the tensor first, as by R.astype(x, "{const(value).dtype}")'
+        )
 
 
 def _prim_dtype(value: Dim | float) -> str:

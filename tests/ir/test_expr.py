@@ -256,6 +256,17 @@ def test_what_is_no_number_is_no_operand() -> None:
         PAIR + 1
 
 
+def test_a_number_beside_a_tensor_is_one_of_its_dtype() -> None:
+    whole, flag = Var("i", TensorType((3,), "int8")), Var("b", TensorType((3,), "bool"))
+    assert whole * True == get_op("relax.multiply")(whole, const(1, "int8"))
+    with pytest.raises(TypeError, match=r"`0\.5` stands beside a tensor of dtype int8"):
+        operator.mul(whole, 0.5)
+    with pytest.raises(TypeError, match=r'convert the tensor first, as by R\.astype\(x, "float32"'):
+        operator.lt(2.0, whole)
+    with pytest.raises(TypeError, match=r'`2` .* dtype bool.* R\.astype\(x, "int32"'):
+        operator.add(flag, 2)
+
+
 @pytest.mark.parametrize(
     ("value", "dtype"),
     [
