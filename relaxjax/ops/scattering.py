@@ -22,24 +22,35 @@ from .gathering import common_places, element_places, index_types, nd_places, re
 from .index import require_integers
 from .lowered_cost import LOWERED
 from .scatter_rules import Scatter, is_empty
-from .shapes import common_dtype, dims_text, normalize_axis
+from .shapes import common_dtype, dims_text, normalize_axis, require_numbers
 from .traced import traced_gradient, traced_tangent
 
 _WITH_RULES = ("update", "add", "mul")
 _REDUCTIONS = (*_WITH_RULES, "mean", "max", "min")
 
 
-def _require_reduction(reduction: str) -> None:
+def _mean(data: Any, places: Any, updates: Any) -> Any:
+    """Each element's mean with its updates; sums and counts of narrow dtypes would overflow."""
+    narrow = jnp.int32 if jnp.issubdtype(data.dtype, jnp.integer) else jnp.float32
+    wide = data.dtype if data.dtype.itemsize >= 4 else narrow
+    updates = updates.astype(wide)
+    totals = data.astype(wide).at[places].add(updates, mode="drop")
+    counts = jnp.ones_like(totals).at[places].add(jnp.ones_like(updates), mode="drop")
+    return lax.div(totals, counts).astype(data.dtype)
+
+
+def _require_reduction(reduction: str, data: TensorType) -> None:
     if reduction not in _REDUCTIONS:
         raise OpError(f"`reduction` must be one of {', '.join(_REDUCTIONS)}, found {reduction}")
+    if reduction == "mean":
+        require_numbers("data", data)
 
 
 def _written(data: Any, places: Any, updates: Any, reduction: str) -> Any:
     """`data` with `updates` at `places`; places outside are left out."""
     spots = data.at[places]
     if reduction == "mean":
-        counts = jnp.ones_like(data).at[places].add(jnp.ones_like(updates), mode="drop")
-        return lax.div(spots.add(updates, mode="drop"), counts)
+        return _mean(data, places, updates)
     writers: dict[str, Callable[..., Any]] = {
         "update": spots.set,
         "add": spots.add,
@@ -127,7 +138,7 @@ def scatter_elements(
     place), add, mul, mean (of integers, cut off towards zero), max, min. Updates at places outside
     are left out.
     """
-    _require_reduction(reduction)
+    _require_reduction(reduction, data)
     require_int64(indices)
     common_dtype(data=data, updates=updates)
     if data.ndim >= 0:
@@ -178,7 +189,7 @@ def scatter_nd(
 
     They are the places that gather_nd would read, and `reduction` is as for scatter_elements.
     """
-    _require_reduction(reduction)
+    _require_reduction(reduction, data)
     require_integers(indices, "indices")
     common_dtype(data=data, updates=updates)
     depth = indices.dims[-1] if indices.dims else None

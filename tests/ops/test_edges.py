@@ -357,6 +357,14 @@ def test_the_mean_of_scattered_integers_is_an_integer() -> None:
     chex.assert_trees_all_equal(written, jnp.asarray([-2, 2], "int32"))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", jnp.bfloat16])
+def test_the_mean_of_many_scattered_numbers_of_few_bits(dtype: Any) -> None:
+    """Neither their sum nor their count fits the dtype."""
+    x, u = np.asarray([[100], [1]], dtype), np.full((900, 1), 100, dtype)
+    written = applied("scatter_nd", x, np.zeros((900, 1), "int32"), u, reduction="mean")
+    chex.assert_trees_all_equal(written, x)
+
+
 def test_the_mean_of_wide_integers() -> None:
     """Their sum is as wide as they are."""
     with jax.enable_x64(True):

@@ -290,6 +290,12 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             lambda: call("scatter_elements", t(2), i(2), t(2), reduction="sub"),
             "`reduction` must be one of update, add, mul, mean, max, min, found sub",
         ),
+        (
+            lambda: call(
+                "scatter_elements", t(2, dtype="bool"), i(2), t(2, dtype="bool"), reduction="mean"
+            ),
+            "relax.scatter_elements: `data` must have a dtype of numbers, found bool",
+        ),
         (lambda: call("scatter_elements", t(2), i(2), t(1, 2)), "`updates` must have 1 dimensions"),
         (
             lambda: call("scatter_elements", t(2), i(2), t(1)),
