@@ -26,7 +26,8 @@ def compile_numpy(region: Function, on_value: Observer | None = None) -> Callabl
     """A region as a callback to the host, where NumPy computes it.
 
     `on_value(variable, array)` is called with each value: print it, stop a debugger there, or
-    raise where it is not finite.
+    raise where it is not finite. NumPy keeps numbers too small to be normal, which XLA takes for 0
+    on CPUs.
     """
     for call in operator_calls(region):
         if not numpy_supports(call):
@@ -59,10 +60,26 @@ def evaluate_numpy(region: Function, args: Sequence[Any], on_value: Observer | N
 def _operator(call: Call, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
     assert isinstance(call.op, Op)
     given = [_widened(arg) for arg in args if arg is not None]
+    assert isinstance(call.ty, TensorType)
     with np.errstate(all="ignore"):
         value = NUMPY[call.op.name](*given, **attrs)
-    assert isinstance(call.ty, TensorType)
-    return np.asarray(value).astype(np_dtype(call.ty.dtype))
+        return _converted(np.asarray(value), np_dtype(call.ty.dtype))
+
+
+def _converted(value: Any, dtype: Any) -> Any:
+    """An array in another dtype, as XLA converts: of a float, the nearest integer towards zero."""
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        value = value.real
+    is_rounded = dtype.kind in "iu" and value.dtype.kind not in "iub"
+    return _rounded_towards_zero(value, dtype) if is_rounded else value.astype(dtype)
+
+
+def _rounded_towards_zero(value: Any, dtype: Any) -> Any:
+    """Floats as integers: the largest or the smallest one where they are beyond it, 0 for NaN."""
+    wide, limits = np.asarray(value, np.float64), np.iinfo(dtype)
+    above, below = wide >= float(limits.max), wide <= float(limits.min)
+    inside = np.where(above | below | np.isnan(wide), 0, wide).astype(dtype)
+    return np.where(above, dtype.type(limits.max), np.where(below, dtype.type(limits.min), inside))
 
 
 def _widened(value: Any) -> Any:

@@ -27,6 +27,14 @@ def _by_element(function: Callable[[float], float]) -> Callable[[Array], Array]:
 _erf = _by_element(math.erf)
 
 
+def _lgamma(x: float) -> float:
+    """The logarithm of |gamma|, where `math` gives up: at the poles, and past the largest float."""
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
 def _sigmoid(x: Array) -> Array:
     return np.exp(-np.logaddexp(0, -_wide(x)))
 
@@ -46,10 +54,46 @@ def _selu(data: Array) -> Array:
     return scale * np.where(data > 0, data, alpha * np.expm1(np.minimum(data, 0)))
 
 
-def _divide(x1: Array, x2: Array) -> Array:
-    if np.issubdtype(x1.dtype, np.integer):
-        return np.trunc(_wide(x1) / x2)
-    return np.divide(x1, x2)
+def _by_kind(of_integers: Callable[..., Any], of_others: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x1, x2: (of_integers if x1.dtype.kind in "iu" else of_others)(x1, x2)
+
+
+def _through_floats(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of floats: of integers, by way of float32."""
+    return lambda x1, x2: function(*(x if x.dtype.kind == "f" else _single(x) for x in (x1, x2)))
+
+
+def _single(x: Array) -> Array:
+    return np.asarray(x, np.float32)
+
+
+def _quotient_rounded_down(x1: Array, x2: Array) -> Array:
+    """Of integers: -1 where there is no quotient."""
+    return np.where(x2 == 0, np.invert(np.zeros_like(x1)), np.floor_divide(x1, x2))
+
+
+def _quotient(x1: Array, x2: Array) -> Array:
+    """Of integers, cut off towards zero."""
+    is_cut = (np.fmod(x1, x2) != 0) & ((x1 < 0) != (x2 < 0))
+    return _quotient_rounded_down(x1, x2) + is_cut.astype(x1.dtype)
+
+
+def _remainder(x1: Array, x2: Array) -> Array:
+    """Of integers."""
+    return np.where(x2 == 0, x1, np.fmod(x1, x2))
+
+
+def _power(x1: Array, x2: Array) -> Array:
+    """Of integers: those with negative exponents are cut off towards zero."""
+    powers = np.power(x1, np.where(x2 < 0, x2 & x2.dtype.type(1), x2))
+    fraction = np.where(x1 == 0, np.invert(np.zeros_like(x1)), np.zeros_like(x1))
+    is_unit = (x1 == 1) | ((x1 < 0) & (x1 + x1.dtype.type(1) == 0))
+    return np.where((x2 < 0) & ~is_unit, fraction, powers)
+
+
+def _but_of_bools(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of numbers, which leaves bools as they are."""
+    return lambda x: x if x.dtype == bool else function(x)
 
 
 def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -130,9 +174,9 @@ _FLOAT_FUNCTIONS: dict[str, Callable[..., Any]] = {
 _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     **_FLOAT_FUNCTIONS,
     "abs": np.abs,
-    "negative": np.negative,
+    "negative": _but_of_bools(np.negative),
     "square": np.square,
-    "sign": np.sign,
+    "sign": _but_of_bools(np.sign),
     "floor": np.floor,
     "ceil": np.ceil,
     "round": np.round,
@@ -141,7 +185,7 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
     "sigmoid": _sigmoid,
     "erf": _erf,
     "erfc": _by_element(math.erfc),
-    "lgamma": _by_element(math.lgamma),
+    "lgamma": _by_element(_lgamma),
     "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
@@ -161,14 +205,16 @@ _ELEMENTWISE: dict[str, Callable[..., Any]] = {
 _BROADCASTING: dict[str, Callable[..., Any]] = {
     **{name: getattr(np, name) for name in ("add", "subtract", "multiply", "maximum", "minimum")},
     **{name: getattr(np, name) for name in ("equal", "not_equal", "less", "less_equal")},
-    **{name: getattr(np, name) for name in ("greater", "greater_equal", "floor_divide", "power")},
+    **{name: getattr(np, name) for name in ("greater", "greater_equal")},
     **{name: getattr(np, name) for name in ("logical_and", "logical_or", "logical_xor")},
     **{name: getattr(np, name) for name in ("bitwise_and", "bitwise_or", "bitwise_xor")},
-    "divide": _divide,
+    "divide": _by_kind(_quotient, np.divide),
+    "floor_divide": _by_kind(_quotient_rounded_down, np.floor_divide),
     "floor_mod": np.mod,
-    "mod": np.fmod,
-    "atan2": np.arctan2,
-    "log_add_exp": np.logaddexp,
+    "mod": _by_kind(_remainder, np.fmod),
+    "power": _by_kind(_power, np.power),
+    "atan2": _through_floats(np.arctan2),
+    "log_add_exp": _through_floats(np.logaddexp),
     "where": np.where,
     "outer": np.outer,
     "broadcast_to": np.broadcast_to,

@@ -1,7 +1,7 @@
 """Functions of each element, and a reduction, that models need and TVM does not have."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -22,6 +22,11 @@ from .unary import float_only, require_float
 
 _LOG_2, _LOG_10 = math.log(2), math.log(10)
 _INVERSE_SQRT_PI = 1 / math.sqrt(math.pi)
+
+
+def _widely(function: Callable[..., Any]) -> Callable[..., Any]:
+    """`function` in float32 at least: 16 bits hold no multiple of a large x well enough."""
+    return lambda x: function(widened(x)).astype(x.dtype)
 
 
 def _erfc_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
@@ -48,7 +53,7 @@ expm1 = float_only(
 )
 exp2 = float_only(
     "exp2",
-    lax.exp2,
+    _widely(lax.exp2),
     "Power of two: y = 2 ** x.",
     lambda g, y, x: g * (scalar(_LOG_2, x) * y),
     {"inverse": "relax.log2"},
@@ -107,7 +112,7 @@ digamma = float_only(
 )
 sinc = float_only(
     "sinc",
-    jnp.sinc,
+    _widely(jnp.sinc),
     "Normalised cardinal sine: y = sin(pi * x) / (pi * x), and 1 at 0.",
     traced_gradient("relax.sinc"),
     {"even": True},

@@ -15,7 +15,7 @@ from .arrays import keeping_dtype
 from .cost_rules import ELEMENTWISE, TRANSCENDENTAL, CostRule, per_element
 from .declare import OpError, op
 from .emit import call, host_scalar, scalar, where
-from .shapes import require_real, with_dtype
+from .shapes import require_numbers, require_real, with_dtype
 
 
 def require_float(ty: TensorType, name: str) -> None:
@@ -304,10 +304,12 @@ def _clip(x: Any, min: Any, max: Any) -> Any:
 
 def _bound(bound: Any, dtype: Any) -> Any:
     """A bound in a tensor's dtype: of integers the nearest one, of an infinity too."""
-    if isinstance(bound, int | float) and jnp.issubdtype(dtype, jnp.integer):
+    if not isinstance(bound, int | float):  # a number that is traced, or of numpy's
+        return jnp.asarray(bound).astype(dtype)
+    if jnp.issubdtype(dtype, jnp.integer):
         limits = np.iinfo(np.dtype(dtype))
         bound = limits.min if bound < limits.min else limits.max if bound > limits.max else bound
-    return jnp.asarray(bound).astype(dtype)
+    return np.asarray(bound).astype(dtype)  # as 64 bits in between, whatever JAX has
 
 
 def _clip_gradient(g: Expr, y: Expr, x: Expr, min: Expr, max: Expr) -> tuple[Expr, None, None]:
@@ -328,4 +330,5 @@ def _clip_gradient(g: Expr, y: Expr, x: Expr, min: Expr, max: Expr) -> tuple[Exp
 def clip(x: TensorType, min: PrimType, max: PrimType) -> TensorType:
     """Bounded from below and above: y = min(max(x, lower), upper)."""
     require_real(x=x)
+    require_numbers("x", x)
     return x

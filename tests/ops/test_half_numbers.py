@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from applying import applied
 
 from relaxjax.lowering import to_jax
 from relaxjax.passes import DecomposeOpsForInference, Gradient
@@ -84,3 +85,12 @@ def test_norms_in_simpler_operators(name: str) -> None:
     expected = to_jax(module, "main")(*args)
     found = to_jax(DecomposeOpsForInference()(module), "main")(*args)
     np.testing.assert_allclose(found, expected, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("dtype", _EPSILON)
+@pytest.mark.parametrize(("name", "exact"), [("exp2", np.exp2), ("sinc", np.sinc)])
+def test_multiples_of_large_numbers_are_exact_inside(name: str, exact: Any, dtype: str) -> None:
+    x = np.asarray([14.9, -13.3, 11.7, 15.2], jnp.dtype(dtype))
+    wanted = exact(x.astype("float64"))
+    found = applied(name, x).astype("float64")
+    np.testing.assert_allclose(found, wanted, rtol=_EPSILON[dtype])

@@ -1,5 +1,7 @@
 """Quotients, remainders, powers and absolute values of integers, at every edge."""
 
+import math
+
 import chex
 import jax
 import numpy as np
@@ -76,3 +78,19 @@ def test_powers_of_integers_can_be_spelt_out_for_any_size_and_mapped() -> None:
 
 def test_unsigned_integers_are_their_own_absolute_values() -> None:
     assert list(applied("abs", np.asarray([0, 200], "uint8"))) == [0, 200]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "least", "largest", "expected"),
+    [
+        ("uint32", -5, math.inf, [0, 2**32 - 1]),
+        ("uint32", 1, 2**40, [1, 2**32 - 1]),
+        ("int8", -1000, 3.5, [0, 3]),
+        ("float32", 1, 2**40, [1, 2**32]),
+    ],
+)
+def test_bounds_that_32_bits_do_not_hold(
+    dtype: str, least: float, largest: float, expected: list[float]
+) -> None:
+    most = 127 if dtype == "int8" else 2**32 - 1
+    assert list(applied("clip", np.asarray([0, most], dtype), least, largest)) == expected

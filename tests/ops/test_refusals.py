@@ -99,6 +99,10 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             "relax.bitwise_or: the dtype must be an integer or bool, found complex64",
         ),
         (
+            lambda: call("clip", t(2, dtype="bool"), 0, 1),
+            "relax.clip: `x` must have a dtype of numbers, found bool",
+        ),
+        (
             lambda: call("right_shift", *[t(2, dtype="bool")] * 2),
             "relax.right_shift: the dtype must be an integer, found bool",
         ),
