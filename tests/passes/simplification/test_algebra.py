@@ -25,6 +25,7 @@ HALF = "R.astype(x, 'float16')"
 BYTES = "R.astype(x, 'int8')"
 NAN = "float('nan'), 'float32'"
 STACK = "R.stack((x, y))"
+SQUARES = "R.stack((R.matmul(x, R.permute_dims(x)), R.matmul(y, R.permute_dims(y))))"
 
 # The adjoint of nll_loss after log_softmax, as far as nll_loss: `z` is bound again behind it.
 BACKWARD = (
@@ -203,6 +204,15 @@ CASES = {
             "R.mean(R.matmul(x, w), axis=-1, keepdims=True)",
             "R.matmul(x, R.mean(w, axis=1, keepdims=True))",
         ),
+        (
+            "R.sum(R.matmul(x, w), axis=0)",
+            "R.squeeze(R.matmul(R.sum(x, axis=0, keepdims=True), w), axis=[0])",
+        ),
+        (
+            f"R.sum(R.matmul({STACK}, w), axis=[0, 2])",
+            f"""R.squeeze(R.matmul(R.sum({STACK}, axis=0, keepdims=True),
+            R.sum(w, axis=1, keepdims=True)), axis=[0, 2])""",
+        ),
     ],
     "sum_of_products": [
         ("R.add(R.matmul(x, w), R.matmul(y, w))", "R.matmul(R.add(x, y), w)"),
@@ -354,6 +364,15 @@ def test_a_law(law: str, before: str, after: str) -> None:
         f"R.astype(R.add(R.full((2, 3), R.const({NAN}), 'int8'), {BYTES}), 'float32')",
         # over the rows of each product too
         f"R.collapse_sum_to(R.matmul(R.permute_dims({STACK}, [0, 2, 1]), {STACK}), (1, 3))",
+        # nor of other axes than those of the rows
+        f"R.collapse_sum_to(R.matmul(R.permute_dims({SQUARES}), {SQUARES}), (2, 2))",
+        # no transpose is undone
+        "R.permute_dims(R.matmul(x, w))",
+        # sums of factors would be made in a narrower dtype than those of products
+        f"R.sum(R.matmul({HALF}, R.astype(w, 'float16'), out_dtype='float32'), axis=0)",
+        f"""R.astype(w, 'float16')
+            z = R.add(R.matmul({HALF}, z, out_dtype='float32'),
+                R.matmul(R.astype(y, 'float16'), z, out_dtype='float32'))""",
         # means of integers are rounded
         "R.astype(R.mean(R.matmul(R.astype(x, 'int32'), R.astype(w, 'int32'))), 'float32')",
         # no float holds this number
@@ -378,11 +397,20 @@ def test_a_product_that_is_used_elsewhere_is_not_duplicated() -> None:
     assert SimplifyExpr()(module).script().count("R.matmul") == 1
 
 
-@pytest.mark.parametrize("value", ["R.sum(z)", "R.add(z, R.matmul(y, w))"])
-def test_a_product_that_is_used_elsewhere_is_not_computed_once_more(value: str) -> None:
+@pytest.mark.parametrize(
+    ("product", "value"),
+    [
+        ("R.matmul(x, w)", "R.sum(z)"),
+        ("R.matmul(x, w)", "R.add(z, R.matmul(y, w))"),
+        (f"R.matmul(R.permute_dims({STACK}, [0, 2, 1]), {STACK})", "R.collapse_sum_to(z, (3, 3))"),
+    ],
+)
+def test_a_product_that_is_used_elsewhere_is_not_computed_once_more(
+    product: str, value: str
+) -> None:
     source = (
         f"@I.ir_module\nclass Module:\n    @R.function\n    def main({PARAMS}):\n"
-        f"        with R.dataflow():\n            z = R.matmul(x, w)\n            s = {value}\n"
+        f"        with R.dataflow():\n            z = {product}\n            s = {value}\n"
         "            R.output(z, s)\n        return (z, s)\n"
     )
     module = from_source(source)
