@@ -344,6 +344,7 @@ def test_a_law(law: str, before: str, after: str) -> None:
         # of (2, 3) numbers, not of (2, 1)
         "R.collapse_sum_to(R.multiply(v, R.sum(x, axis=1, keepdims=True)), (1, 3))",
         # one after the other of what is summed up
+        "R.sum(R.multiply(R.matmul(R.permute_dims(x), x), v), axis=1)",
         "R.sum(R.multiply(x, v), axis=1, keepdims=True)",
         "R.sum(R.divide(v, x), axis=0, keepdims=True)",
         # in one step the numbers would be too large for the dtype, or lose digits
