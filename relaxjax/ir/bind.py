@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from .dims import Dim, SymbolicVar, as_dim
-from .expr import Expr, PrimExpr, Var, const
+from .expr import Call, Expr, PrimExpr, Var, const
 from .function import Function
+from .node import replace
+from .op import Op, typed
 from .registry import function_method
 from .renew import substitute_symbols
 from .retype import check_value, retyped
+from .span import located
 from .types import PrimType
-from .walk import definable_symbols, expr_symbols
+from .walk import definable_symbols, expr_symbols, nested_sequences
 
 
 @function_method("bind_params")
@@ -28,7 +31,10 @@ def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Fun
 def bind_symbolic_vars(
     function: Function, binding_map: Mapping[str | SymbolicVar, Dim]
 ) -> Function:
-    """`function` with symbolic dimensions replaced by numbers or other dimensions."""
+    """`function` with symbolic dimensions replaced by numbers or other dimensions.
+
+    Sizes that an operator would refuse are an error.
+    """
     mapping: dict[SymbolicVar, Dim] = {}
     for key, value in binding_map.items():
         found = symbols_called(function, key)
@@ -39,7 +45,20 @@ def bind_symbolic_vars(
         mapping |= dict.fromkeys(found, as_dim(value))
     changed = substitute_symbols(function, mapping)
     assert isinstance(changed, Function)
+    _check_calls(changed)
     return changed
+
+
+def _check_calls(function: Function) -> None:
+    """Raise where an operator refuses its arguments; primitives of JAX do so when they are run."""
+    for seq in nested_sequences(function):
+        for binding in seq.bindings():
+            call = binding.value
+            if not (isinstance(call, Call) and isinstance(call.op, Op)):
+                continue
+            if not call.op.name.startswith("lax."):
+                with located(binding.span):
+                    typed(replace(call, ty=None))
 
 
 def symbols_called(function: Function, key: str | SymbolicVar) -> list[SymbolicVar]:

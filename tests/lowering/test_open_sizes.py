@@ -3,14 +3,15 @@
 from typing import Any
 
 import chex
+import jax
 import numpy as np
 import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_jax
+from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.ops import OpError
-from relaxjax.passes import Gradient, LegalizeOps
+from relaxjax.passes import BindSymbolicVars, Gradient, LegalizeOps
 
 X = np.ones((4, 3), "float32")
 ONE, LABELS = np.zeros(1, "int32"), np.ones((1, 3), "float32")
@@ -50,6 +51,8 @@ def test_one_target_is_not_repeated_for_every_sample(loss: str, function: str, s
     for given in (adjoint, LegalizeOps()(adjoint)):
         with pytest.raises(OpError, match=message):
             to_jax(given, function)(X, targets)
+    with pytest.raises(OpError, match=message):
+        VirtualMachine(build(adjoint))[function](X, targets)
 
 
 def test_what_is_too_long_is_not_passed_over() -> None:
@@ -87,3 +90,30 @@ def test_strides_beyond_the_window_leave_elements_out_at_any_length(
     chex.assert_trees_all_equal(*results)
     expected = np.where(np.isin(np.arange(length), largest), 2.0, 0.0)
     np.testing.assert_array_equal(results[0][1][0][0, 0], expected)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "R.take(x, y, axis=0)",
+        "R.gather_elements(x, R.expand_dims(y, -1), axis=0)",
+        "R.gather_nd(x, R.expand_dims(y, -1))",
+    ],
+)
+def test_nothing_is_read_from_an_axis_that_turns_out_to_be_empty(value: str) -> None:
+    mod = program(value, 'R.Tensor(("n", 2), "float32")', 'R.Tensor((3,), "int64")')
+    x, y = np.zeros((0, 2), "float32"), np.zeros(3, "int64")
+    with jax.enable_x64(True):
+        for run in (to_jax(mod, "main"), VirtualMachine(build(mod))["main"]):
+            with pytest.raises(OpError, match=r"has nothing along axis 0 that could be read"):
+                run(x, y)
+
+
+def test_sizes_that_are_bound_are_checked_where_they_are() -> None:
+    """JAX would repeat the one target for every sample."""
+    mod = program(
+        "R.nn.nll_loss(x, y)", 'R.Tensor(("n", 3), "float32")', 'R.Tensor(("m",), "int32")'
+    )
+    assert BindSymbolicVars({"n": 4, "m": 4})(mod) is not mod
+    with pytest.raises(OpError, match=TARGETS):
+        BindSymbolicVars({"n": 4, "m": 1})(mod)
