@@ -43,8 +43,16 @@ def check_printed(source: Source) -> None:
 
 def _strangers(tree: ast.Module) -> Iterator[ast.AST]:
     yield from (node for node in tree.body if not isinstance(node, ast.ClassDef))
+    layouts: set[ast.Lambda] = set()
     for node in ast.walk(tree):
         match node:
+            case ast.Call(
+                func=ast.Attribute(value=ast.Name(id="T"), attr="index_map"),
+                args=[ast.Lambda() as layout],
+            ):
+                layouts.add(layout)
+            case ast.Lambda() if node in layouts:
+                continue
             case ast.BinOp(op=op) | ast.UnaryOp(op=op) if not isinstance(op, _OPERATORS):
                 yield node
             case ast.BinOp(left=left, right=right):

@@ -62,6 +62,11 @@ def test_what_is_printed_passes() -> None:
     check(MODULE)
 
 
+def test_layouts_pass() -> None:
+    layout = "T.index_map(lambda a, b: (a, b // 2, b % 2))"
+    check(MODULE.replace("R.print(y)", f"z = R.layout_transform(y, index_map={layout})"))
+
+
 @given(modules())
 @settings(max_examples=30)
 def test_every_printed_module_passes(mod: IRModule) -> None:
@@ -79,6 +84,8 @@ def test_every_printed_module_passes(mod: IRModule) -> None:
         "[x for x in y]",
         "{x for x in y}",
         "(lambda: 1)()",
+        "T.index_map(lambda a: [a for a in b])",
+        "R.index_map(lambda a: a)",
         "f'{x:>1000000000}'",
         "R.add(x, y) if z else y",
         "(y := x)",
