@@ -61,7 +61,7 @@ class FunctionDecorator(FunctionForm):
         if in_class_body(function):
             return function
         source, node = function_source(function)
-        scope = Scope(captured_names(calling_frame(), function), _BUILTINS)
+        scope = Scope(captured_names(function), _BUILTINS)
         return shortened(lambda: read_function(source, scope, True, node, self))
 
 
@@ -81,7 +81,7 @@ class ModuleDecorator(ModuleForm):
         caller = calling_frame()
         source, node = class_source(cls, caller)
         methods = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
-        scope = Scope(captured_names(caller, *methods), _BUILTINS)
+        scope = Scope(captured_names(*methods), _BUILTINS)
         return shortened(lambda: ModuleReader(source, scope, True, node, self).read())
 
 
@@ -102,7 +102,7 @@ class MacroDecorator(MacroForm):
         if not isinstance(function, FunctionType):
             raise TypeError(f"@R.macro stands above a Python function, not above `{function!r}`")
         source, node = function_source(function)
-        return Macro(node, source, captured_names(calling_frame(), function), self.hygienic)
+        return Macro(node, source, captured_names(function), self.hygienic)
 
 
 def rewriter(cls: type) -> PatternMatchingRewriter:

@@ -6,9 +6,9 @@ import io
 import linecache
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeAlias
 
 from relaxjax.ir.span import Span
@@ -92,6 +92,10 @@ def parse_text(source: Source, text: str) -> ast.Module:
 
 def function_source(function: FunctionType) -> tuple[Source, ast.FunctionDef]:
     """The syntax of a Python function."""
+    if function.__name__ == "<lambda>" or inspect.iscoroutinefunction(function):
+        span = Span(function.__code__.co_filename, function.__code__.co_firstlineno)
+        message = f"`{function.__name__}` is no plain function"
+        raise ScriptError(message, span, "Write `def`, under @R.function.")
     file = _parsed_file(function.__code__.co_filename, function.__globals__)
     node = None if file is None else file.definitions.get(_place(function))
     if file is None or not isinstance(node, ast.FunctionDef):
@@ -123,12 +127,20 @@ def calling_frame() -> FrameType:
     return frame
 
 
-def captured_names(caller: FrameType, *functions: FunctionType) -> dict[str, Any]:
-    """What the text of a definition can name: globals, the locals around it, its closure."""
-    names: dict[str, Any] = {**caller.f_globals, **caller.f_locals}
+def captured_names(*functions: FunctionType) -> dict[str, Any]:
+    """What the text of definitions can name: globals, the locals around them, their closures.
+
+    The locals are those of the frame that the text stands in, wherever the decorator is called.
+    """
+    names: dict[str, Any] = {}
     for function in functions:
-        for name, value in function.__globals__.items():
-            names.setdefault(name, value)
+        names.update(function.__globals__)
+    around = _frame_around(functions)
+    if around is not None:
+        names.update({**around.f_globals, **around.f_locals})
+    for function in functions:
+        for name in function.__code__.co_freevars:
+            names.pop(name, None)  # what is outside of a local variable that is still empty
         names.update(_closure(function))
     return names
 
@@ -137,6 +149,21 @@ def in_class_body(function: FunctionType) -> bool:
     """Whether a function is a method, to be read with its whole class."""
     outer = function.__qualname__.rpartition(".")[0]
     return bool(outer) and not outer.endswith("<locals>")
+
+
+def _frame_around(functions: Sequence[FunctionType]) -> FrameType | None:
+    """The frame that runs the code in which functions are defined, None where it has ended."""
+    frame: FrameType | None = calling_frame()
+    codes = {id(function.__code__) for function in functions}
+    while frame is not None and codes and not _holds(frame.f_code, codes):
+        frame = frame.f_back
+    return frame
+
+
+def _holds(code: CodeType, wanted: Set[int]) -> bool:
+    """Whether the code of a definition, by its identity, is part of some code."""
+    inner = [item for item in code.co_consts if isinstance(item, CodeType)]
+    return any(id(item) in wanted or _holds(item, wanted) for item in inner)
 
 
 def _is_own(frame: FrameType) -> bool:

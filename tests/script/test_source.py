@@ -21,6 +21,7 @@ from relaxjax.script import tirx as T
 
 batch_size = 2
 weights = np.arange(3, dtype="float32")
+scale = R.const(2.0)
 n = T.int64()
 
 
@@ -129,7 +130,37 @@ def test_a_variable_that_is_assigned_later_is_not_there() -> None:
         def f(x: R.Tensor((2, 3), "float32")):  # type: ignore[no-untyped-def]  # inferred
             return R.add(x, later)
 
-    later = R.const(1.0)
+    with pytest.raises(ScriptError, match="`scale` is not defined"):
+
+        @R.function
+        def g(x: R.Tensor((2, 3), "float32")):  # type: ignore[no-untyped-def]  # inferred
+            return R.multiply(x, scale)
+
+    later = scale = R.const(1.0)
+
+
+def test_a_script_sees_the_names_where_it_stands_whoever_calls_the_decorator() -> None:
+    elsewhere: dict[str, Any] = {"R": R, "I": I, "batch_size": 7, "size": 8}
+    exec(
+        "def function(f):\n    size = 9\n    return R.function(f)\n"
+        "def module(cls):\n    size = 9\n    return I.ir_module(cls)\n",
+        elsewhere,
+    )
+    size = 4
+
+    @elsewhere["function"]  # type: ignore[untyped-decorator]  # it is made of text
+    def f(x: R.Tensor((batch_size, size), "float32")):  # type: ignore[no-untyped-def]  # inferred
+        return x
+
+    @elsewhere["module"]
+    class Module:
+        @R.function
+        def main(x: R.Tensor((batch_size, size), "float32")):  # type: ignore[no-untyped-def]  # inferred
+            return x
+
+    found: Any = (f, Module)
+    for function in (found[0], found[1]["main"]):
+        assert function.params[0].ty == TensorType((2, 4), "float32")
 
 
 def test_classes_of_one_name_are_told_apart() -> None:
@@ -300,6 +331,18 @@ def test_a_notebook_cell_has_source() -> None:
     exec(compile(cell, "<cell 1>", "exec"), names)
     assert isinstance(names["f"], Function)
     assert str(names["f"].span) == "<cell 1>:3:1"
+
+
+async def eventual(x: Any) -> Any:
+    return x
+
+
+@pytest.mark.parametrize("function", [lambda x: x, eventual])
+def test_a_function_that_is_no_plain_one_has_no_script(function: Any) -> None:
+    with pytest.raises(ScriptError, match=r"is no plain function") as caught:
+        R.function(function)
+    assert caught.value.lineno == function.__code__.co_firstlineno
+    assert caught.value.mend == "Write `def`, under @R.function."
 
 
 @pytest.mark.parametrize(
