@@ -54,3 +54,26 @@ def named_dtype(name: str) -> np.dtype[Any]:
     if not found.name.startswith(_FAMILIES):
         raise TypeError(f"there is no dtype `{name}` for tensors")
     return found
+
+
+def check_kind(value: bool | int | float, dtype: str) -> None:
+    """Refuse a number that would have to become another one in the dtype."""
+    if isinstance(value, bool) or not (dtype == "bool" or "int" in dtype):
+        return
+    if dtype == "bool" or isinstance(value, float):
+        wanted = "float32" if isinstance(value, float) else "int32"
+        raise TypeError(
+            f"`{value!r}` stands beside a tensor of dtype {dtype}, which has no such number: "
+            f'convert the tensor first, as by R.astype(x, "{wanted}")'
+        )
+
+
+def number_of(value: bool | int | float, dtype: str) -> bool | int | float:
+    """A number of the kind of Python's that a dtype has."""
+    if dtype == "bool":
+        return bool(value)
+    if "int" in dtype:
+        if isinstance(value, float) and not value.is_integer():
+            raise TypeError(f"`{value!r}` is no number of dtype {dtype}")
+        return int(value)
+    return float(value) if "float" in dtype else value

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from .attrs import Attrs, as_attrs
-from .dims import Dim, as_dim
-from .dtypes import named_dtype
+from .dims import Dim, SymbolicExpr, as_dim
+from .dtypes import check_kind, named_dtype, number_of
 from .node import Node
 from .registry import get_op
 from .span import Span
@@ -294,6 +294,8 @@ class PrimExpr(Expr):
     def __post_init__(self) -> None:
         dtype = self.dtype or _prim_dtype(self.value)
         object.__setattr__(self, "dtype", dtype)
+        if not isinstance(self.value, SymbolicExpr):
+            object.__setattr__(self, "value", number_of(self.value, dtype))
         object.__setattr__(self, "ty", PrimType(dtype))
 
     def __eq__(self, other: object) -> bool:
@@ -330,6 +332,10 @@ def const(value: Any, dtype: Any = None) -> Constant:
     plain = isinstance(value, int | float | list | tuple) and not isinstance(value, np.generic)
     if dtype is None and plain and data.dtype in _PLAIN_DTYPES:
         data = np.asarray(value, dtype=_PLAIN_DTYPES[data.dtype])
+    if plain and "int" in data.dtype.name:
+        given = np.asarray(value)
+        if not np.array_equal(data.astype(given.dtype), given):
+            raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
     return Constant(data)
 
 
@@ -364,20 +370,9 @@ def _operand(value: Any, beside: Expr) -> Expr:
         return value
     if isinstance(value, bool | int | float) and isinstance(beside.ty, TensorType):
         dtype = beside.ty.dtype or "float32"
-        _check_kind(value, dtype)
+        check_kind(value, dtype)
         return const(value, dtype)
     raise TypeError(f"`{value!r}` is no operand for a tensor: write R.const(value, dtype)")
-
-
-def _check_kind(value: float, dtype: str) -> None:
-    """Refuse a number that numpy would have to make another one for the dtype."""
-    if isinstance(value, bool) or not (dtype == "bool" or "int" in dtype):
-        return
-    if dtype == "bool" or isinstance(value, float):
-        raise TypeError(
-            f"`{value!r}` stands beside a tensor of dtype {dtype}, which has no such number: "
-            f'convert the tensor first, as by R.astype(x, "{const(value).dtype}")'
-        )
 
 
 def _prim_dtype(value: Dim | float) -> str:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from keyword import iskeyword
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_text
-from .identifiers import Identifiers
+from .identifiers import Identifiers, identifier
 from .literals import array_text, number_text, string_text
 from .tensor_json import KIND
 
@@ -216,19 +217,26 @@ class ScriptExprs:
 
     def _Call(self, call: "expr.Call") -> str:
         callee, args = self._callee(call)
-        parts = [*args, *(f"{key}={self.value_text(value)}" for key, value in call.attrs.items())]
+        parts = [*args, *self._named(call.attrs)]
         if call.ty_args:
             parts.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
         return f"{callee}({', '.join(parts)})"
+
+    def _named(self, attrs: Mapping[str, Any]) -> list[str]:
+        """Attributes as arguments by name, in a mapping where Python has no such name."""
+        names = [name for name in attrs if identifier(name) == name and not iskeyword(name)]
+        named = [f"{name}={self.value_text(attrs[name])}" for name in names]
+        others = {name: value for name, value in attrs.items() if name not in names}
+        return [*named, f"**{self.value_text(others)}"] if others else named
 
     def _callee(self, call: "expr.Call") -> tuple[str, list[str]]:
         """What is called, and the arguments. Functions from outside are called by their name."""
         args = list(map(self.text, call.args))
         if _is_opaque(call.op):
-            self.prefixes.add("R")
-            callee = "R.call_pure_packed" if _is_pure(call.op) else "R.call_packed"
-            return callee, [string_text(call.op.symbol), *args]
+            return self._bare(_packed(call.op)), [string_text(call.op.symbol), *args]
         callee = self.text(call.op)
+        if not is_a(call.op, "Op") and (call.attrs or call.ty_args):
+            return self._bare(_packed(call.op)), [callee, *args]
         if call.args and callee.startswith("R.call_") and _is_opaque(call.args[0]):
             args[0] = string_text(call.args[0].symbol)
         params = getattr(call.op, "params", ()) if is_a(call.op, "Op") else ()
@@ -254,7 +262,11 @@ def _is_opaque(value: Any) -> "TypeGuard[expr.ExternFunc]":
 
 
 def _is_pure(function: Any) -> bool:
-    return function.ty is not None and bool(function.ty.pure)
+    return bool(getattr(function.ty, "pure", False))
+
+
+def _packed(function: Any) -> str:
+    return "call_pure_packed" if _is_pure(function) else "call_packed"
 
 
 def _sequence(items: Iterable[str]) -> str:

@@ -39,15 +39,14 @@ def lambda_function(reader: Reader, node: ast.Lambda) -> Callable[..., Any]:
     if given.vararg or given.kwarg or given.kwonlyargs or given.defaults:
         raise TypeError("a lambda has plain parameters here: no defaults, no `*`, no `**`")
 
+    around = reader.scope.frames()
+
     def function(*args: Any) -> Any:
         if len(args) != len(names):
             raise TypeError(f"the lambda takes {len(names)} arguments, but {len(args)} were given")
         reader.count_step()
-        reader.scope.push(dict(zip(names, args, strict=True)))
-        try:
+        with reader.scope.within(around, dict(zip(names, args, strict=True))):
             return reader.evaluate(node.body)
-        finally:
-            reader.scope.pop()
 
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
     vars(function)["__signature__"] = Signature(parameters)

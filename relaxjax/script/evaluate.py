@@ -239,7 +239,10 @@ class Evaluator:
         named: dict[str, Any] = {}
         for item in node.keywords:
             value = self.evaluate(item.value)
-            named |= value if item.arg is None else {item.arg: value}
+            more = value if item.arg is None else {item.arg: value}
+            if twice := named.keys() & more:
+                raise TypeError(f"the argument `{min(twice)}` is given twice")
+            named |= more
         if isinstance(callee, Macro):
             if self._expand is None:
                 raise self.refusal(node, "a macro can be used inside a function only")

@@ -28,7 +28,10 @@ class ScalarType:
             value = value.value
         if isinstance(value, SymbolicExpr):
             return value if self.dtype == "int64" else PrimExpr(value, self.dtype)
-        return PrimExpr(self._number(value), self.dtype)
+        value = float(value) if isinstance(value, str) else value
+        if not isinstance(value, int | float):
+            raise TypeError(f"`T.{self.dtype}` takes a number, but `{value!r}` was given")
+        return PrimExpr(value, self.dtype)
 
     @property
     def type(self) -> PrimType:
@@ -40,14 +43,6 @@ class ScalarType:
                 f"`T.{self.dtype}()` needs a value: a symbolic dimension is declared by `T.int64()`"
             )
         return Declaration("n")
-
-    def _number(self, value: Any) -> float:
-        value = float(value) if isinstance(value, str) else value
-        if not isinstance(value, int | float):
-            raise TypeError(f"`T.{self.dtype}` takes a number, but `{value!r}` was given")
-        if self.dtype == "bool":
-            return bool(value)
-        return float(value) if "float" in self.dtype else int(value)
 
 
 def number(dtype: str, value: Any) -> Any:

@@ -1,6 +1,7 @@
 """What the names of a script mean, where they are visible, and why some are no longer."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from relaxjax.ir.registry import did_you_mean
@@ -46,6 +47,19 @@ class Scope:
             for name in frame:
                 self.explain(name, why.format(name=name))
         return frame
+
+    def frames(self) -> tuple[dict[str, Any], ...]:
+        """The frames that are visible here, as they are and will be."""
+        return tuple(self._frames)
+
+    @contextmanager
+    def within(self, frames: Iterable[dict[str, Any]], names: dict[str, Any]) -> Iterator[None]:
+        """Inside, names mean what they do where `frames` are visible, and `names` before that."""
+        outer, self._frames = self._frames, [*frames, names]
+        try:
+            yield
+        finally:
+            self._frames = outer
 
     def explain(self, name: str, why: str) -> None:
         """Give the hint for whoever uses a name that is not visible."""

@@ -13,6 +13,7 @@ from typing import Any as _Any
 
 from relaxjax.ir.dims import dim_max as max
 from relaxjax.ir.dims import dim_min as min
+from relaxjax.ir.dtypes import DLPACK_CODES as _DLPACK_CODES
 from relaxjax.ir.index_map import index_map
 
 from .namespace import unknown_member as _unknown_member
@@ -63,4 +64,6 @@ float64 = _ScalarType("float64")
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _DLPACK_CODES:  # the dtypes that are seldom a scalar's
+        return _ScalarType(name)
     raise _unknown_member("T", name, globals())

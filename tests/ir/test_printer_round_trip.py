@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import SymbolicVar, dim_max
 from relaxjax.ir.expr import (
@@ -97,7 +98,8 @@ def test_constants(constant: Constant) -> None:
 def test_values_of_the_host() -> None:
     shape = var("s", ShapeType((N,)))
     scalars = [PrimExpr(N * 2), PrimExpr(3), PrimExpr(True), PrimExpr(float("-inf"))]
-    scalars += [PrimExpr(0.5, "float32"), PrimExpr(7, "int32")]
+    scalars += [PrimExpr(0.5, "float32"), PrimExpr(7, "int32"), PrimExpr(1, "float16")]
+    scalars += [PrimExpr(1, "int4"), PrimExpr(2, "float8_e4m3fn"), PrimExpr(2, "complex64")]
     bindings = [bound(value) for value in (*scalars, StringImm('"\n\\层'), DataTypeImm("int4"))]
     result = Tuple(tuple(binding.var for binding in bindings))
     round_trip(main(*bindings, result=result, params=(shape,)))
@@ -239,6 +241,17 @@ def test_functions_from_outside() -> None:
         pure = callee is not callees[-1]
         round_trip(main(call, result=call.var, params=(x,), pure=pure))
     round_trip(IRModule({"known": known, "j": ExternFunc("other")}))
+
+
+@pytest.mark.parametrize("pure", [True, False])
+def test_a_call_that_says_more_than_its_arguments(pure: bool) -> None:
+    x, callee = var("x"), var("g", FuncType(pure=pure))
+    attrs = Attrs({"lambda": 1, "two words": [2], "by": 3.0})
+    for called in (callee, ExternFunc("k", ty=callee.ty)):
+        call = bound(Call(called, (x,), attrs, (MATRIX,), ty=MATRIX))
+        program = main(call, result=call.var, params=(callee, x), pure=pure)
+        assert ("R.call_pure_packed(" in str(program)) is pure
+        round_trip(program)
 
 
 def test_names_that_mean_something_else() -> None:

@@ -140,6 +140,24 @@ def test_python_is_evaluated_while_the_script_is_read() -> None:
     ]
 
 
+def test_a_lambda_sees_the_names_where_it_is_written() -> None:
+    found = function(
+        """
+        a = R.const(1.0)
+        adding = lambda a: lambda b: R.add(a, b)
+        steps = [lambda b: R.multiply(b, R.const(float(k))) for k in range(3)]
+        k = x
+        return adding(x)(steps[0](k))
+        """
+    )
+    assert statements(found)[1:] == [
+        "k = x",
+        'gv = R.multiply(k, R.const(2.0, "float32"))',
+        "gv1 = R.add(x, gv)",
+        "return gv1",
+    ]
+
+
 # What a text may reach
 
 
