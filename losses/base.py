@@ -113,7 +113,7 @@ class Loss:
                 "outputs first"
             ) from None
         given = {name: given[name] for name in names if given.get(name) is not None}
-        return {name: _param(kind, name, value) for name, value in given.items()}
+        return {name: new_param(kind, name, value) for name, value in given.items()}
 
 
 def weighted_mean(losses: Expr, weights: Expr) -> Expr:
@@ -172,7 +172,8 @@ def in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:
     return builder.emit(call("astype", value, dtype_of(like)))
 
 
-def _param(kind: str, name: str, given: object) -> Var:
+def new_param(kind: str, name: str, given: object) -> Var:
+    """A parameter of the function of a loss; a variable gives its name to it."""
     if isinstance(given, Type):
         return Var(name, given)
     if isinstance(given, Var):

@@ -50,7 +50,7 @@ class Optimizer:
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)
-        dtype = _common_dtype(listed)
+        dtype = common_dtype(listed)
         state = _arrays(self.name, self.initial_state(listed, dtype))
         state_type = TupleType(tuple(_array_type(array) for array in state))
         return BoundOptimizer(self, listed, dtype, state_type, state)
@@ -218,7 +218,7 @@ def _arrays(optimizer: str, state: Any) -> States:
     )
 
 
-def _common_dtype(params: tuple[Var, ...]) -> str:
+def common_dtype(params: tuple[Var, ...]) -> str:
     """The one floating-point dtype of the parameters, which are checked on the way."""
     if not params:
         raise ValueError("an optimizer needs at least one parameter")

@@ -58,13 +58,17 @@ class VirtualMachine:
         self._functions: dict[str, CompiledFunction] = {}
 
     def __getitem__(self, name: str) -> CompiledFunction:
+        return self.compiled(name)
+
+    def compiled(self, name: str) -> CompiledFunction:
+        """The function `name` for this device."""
         if name not in self._functions:
             self._functions[name] = self.executable.compiled(name, self.device)
         return self._functions[name]
 
     def profile(self, name: str, *args: Any) -> ProfileReport:
         """Compile and run the function `name` once on `args`, and say what it costs."""
-        compiled = self[name]
+        compiled = self.compiled(name)
         if not compiled.compiles:
             raise LoweringError(
                 f"`{name}` runs operator by operator: there is no program to profile"

@@ -106,6 +106,14 @@ def test_the_virtual_machine_takes_and_gives_arrays() -> None:
     np.testing.assert_allclose(result.numpy(), FEATURES * 7 + 7 + 1)
 
 
+def test_the_virtual_machine_tells_what_a_function_costs() -> None:
+    vm = relax.VirtualMachine(tvm.compile(COUNTING), tvm.cpu(), profile=True)
+    args = np.ones((1, 2)), np.ones(2, "float32"), np.float32(0)
+    report = vm.profile("backbone", *map(tvm.nd.array, args))  # of float64, nothing is lost
+    assert report.function == "backbone"
+    assert report.argument_bytes == (2 + 2 + 1) * 4
+
+
 def test_the_virtual_machine_refuses_what_would_change() -> None:
     vm = relax.VirtualMachine(tvm.compile(COUNTING))
     n, third = np.ones((1, 2), "float32"), np.array([1 / 3, 1])

@@ -1,6 +1,6 @@
 """Optimizers, where TVM has them."""
 
-from relaxjax.optim import SGD as SGD
-from relaxjax.optim import Adam as Adam
-from relaxjax.optim import MomentumSGD as MomentumSGD
-from relaxjax.optim import Optimizer as Optimizer
+from .training.optimizer import SGD as SGD
+from .training.optimizer import Adam as Adam
+from .training.optimizer import MomentumSGD as MomentumSGD
+from .training.optimizer import Optimizer as Optimizer

@@ -1,9 +1,11 @@
 """The virtual machine, which takes and gives arrays as TVM has them."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering import ProfileReport
 from relaxjax.lowering import VirtualMachine as RelaxjaxVirtualMachine
 from relaxjax.lowering import build as build
 from relaxjax.training.door import with_dtype
@@ -24,7 +26,7 @@ class VirtualMachine(RelaxjaxVirtualMachine):
 
     def set_input(self, name: str, *args: Any) -> None:
         """Keep the arguments of a function for `invoke_stateful`."""
-        super().__getitem__(name)  # an error where there is no such function
+        self.compiled(name)  # an error where there is no such function
         self._inputs[name] = args
 
     def invoke_stateful(self, name: str) -> None:
@@ -41,17 +43,26 @@ class VirtualMachine(RelaxjaxVirtualMachine):
             raise ValueError(f'`{name}` was not run: call `invoke_stateful("{name}")` first')
         return self._outputs[name]
 
+    def profile(self, name: str, *args: Any) -> ProfileReport:
+        """Compile and run a function once, and say what it costs."""
+        compiled = self.compiled(name)
+        with compiled.context():
+            return super().profile(name, *_given(compiled.function.params, args))
+
     def __getitem__(self, name: str) -> Any:
-        compiled = super().__getitem__(name)
-        params = compiled.function.params
+        compiled = self.compiled(name)
 
         def run(*args: Any) -> Any:
             with compiled.context():
-                given = list(map(unwrapped, args))
-                fitting = list(map(_fitting, params, given))
-                return wrapped(compiled(*fitting, *given[len(params) :]))
+                return wrapped(compiled(*_given(compiled.function.params, args)))
 
         return run
+
+
+def _given(params: Sequence[Var], args: Sequence[Any]) -> list[Any]:
+    """The arguments without the wrapping of TVM's arrays, in the dtypes of their parameters."""
+    given = list(map(unwrapped, args))
+    return [*map(_fitting, params, given), *given[len(params) :]]
 
 
 def _fitting(param: Var, value: Any) -> Any:

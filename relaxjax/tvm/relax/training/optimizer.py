@@ -1,6 +1,46 @@
-"""Optimizers, where TVM has them."""
+"""Optimizers, where TVM has them, and the base of those that are written for it."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.function import Function
 from relaxjax.optim import SGD as SGD
 from relaxjax.optim import Adam as Adam
 from relaxjax.optim import MomentumSGD as MomentumSGD
-from relaxjax.optim import Optimizer as Optimizer
+from relaxjax.optim.base import common_dtype
+
+
+class Optimizer:
+    """The base of optimizers as TVM has it: a subclass writes its function in `get_function`.
+
+    Its `init` calls `_set_params_and_dtype`, sets `state`, and gives the optimizer itself. Those of
+    relaxjax have a base of their own, `relaxjax.optim.Optimizer`, which asks for less.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.param_list: list[Var] | None = None
+        self.dtype: str | None = None
+        self.state: Any = None
+
+    def init(self, params: Var | Sequence[Var]) -> "Optimizer":
+        """Set the parameters and the dtype; a subclass sets the initial state, too."""
+        self._set_params_and_dtype([params] if isinstance(params, Var) else params)
+        return self
+
+    def get_function(self) -> Function:
+        """The function `(params, gradients, optim_states) -> (new params, new optim_states)`."""
+        self._check_init()
+        raise NotImplementedError(f"{type(self).__name__} must define `get_function()`")
+
+    def _set_params_and_dtype(self, params: Sequence[Var]) -> None:
+        self.dtype = common_dtype(tuple(params))
+        self.param_list = list(params)
+
+    def _check_init(self) -> None:
+        if self.param_list is None or self.state is None:
+            raise RuntimeError(
+                "Please call init() for the optimizer before calling get_function(): it sets "
+                "`param_list` and `state`"
+            )
