@@ -15,6 +15,8 @@ from relaxjax.ops.lax import evaluate_dim, x64_enabled
 
 # How far two ways of computing the same in a dtype may lie apart, relative to the largest number.
 TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+# Rounding on the way counts for more than that of the arguments; but a wrong number is no rounding.
+_NOISES, _MOST_NOISE = 32, 0.05
 
 
 def random_arguments(params: Sequence[Var], seed: int) -> tuple[Any, ...]:
@@ -65,19 +67,96 @@ def difference(
     The largest number is taken to be `least` at least: what was rounded may have been as large.
     `dtypes` are those of floats that were rounded on the way, beside those of the arrays.
     """
-    pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True))
-    floats = [pair for pair in pairs if is_float(str(pair[1].dtype))]
-    scale = max((_largest(e, least) for _, e in floats), default=0.0)
-    for one, other in floats:
-        if np.shape(one) != np.shape(other):
-            return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
-        far = _distances(_wide(one), _wide(other))
+    pairs = _float_pairs(found, expected)
+    scale = max((_largest(e, least) for _, e in pairs), default=0.0)
+    for one, other in pairs:
         limit = max(_limit(dtype, scale) for dtype in {str(other.dtype), *dtypes})
-        if not np.all(far <= limit):
-            worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
-            place = f" at {tuple(map(int, worst))}" if worst else ""
-            return f"found {_wide(one)[worst]:.8g}, expected {_wide(other)[worst]:.8g}{place}"
+        if (apart := _apart(one, other, limit)) is not None:
+            return apart
     return None
+
+
+def derivative_difference(
+    found: Any,
+    expected: Any,
+    derivative: Callable[..., Any],
+    at: Sequence[Any],
+    dtypes: Collection[str] = (),
+) -> str | None:
+    """What tells derivatives apart from those expected, which are `derivative(*at)`.
+
+    Each array is compared on its own scale. Where that says too much, numbers may lie as far apart
+    as they move with the arguments `at`, directions included, where those move by their rounding;
+    but no large part of either.
+    """
+    pairs = _float_pairs(found, expected)
+    if not any(_apart(a, b, _own_limit(b, dtypes)) for a, b in pairs):
+        return None
+    whole = max((_largest(other, 0.0) for _, other in pairs), default=0.0)
+    for (one, other), noise in zip(pairs, _noises(derivative, at, expected, dtypes), strict=True):
+        most = max(_MOST_NOISE * _largest(other, 0.0), _tolerance(other, dtypes) * whole)
+        limit = _own_limit(other, dtypes) + min(_NOISES * noise, most)
+        if (apart := _apart(one, other, limit)) is not None:
+            return apart
+    return None
+
+
+def _float_pairs(found: Any, expected: Any) -> list[tuple[Any, Any]]:
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    return [pair for pair in pairs if is_float(str(pair[1].dtype))]
+
+
+def _apart(one: Any, other: Any, limit: float) -> str | None:
+    """Where two arrays lie farthest apart, if that is beyond a limit."""
+    if np.shape(one) != np.shape(other):
+        return f"found the shape {np.shape(one)}, expected {np.shape(other)}"
+    far = _distances(_wide(one), _wide(other))
+    if np.all(far <= limit):
+        return None
+    worst = np.unravel_index(np.argmax(np.where(np.isnan(far), np.inf, far)), far.shape)
+    place = f" at {tuple(map(int, worst))}" if worst else ""
+    return f"found {_wide(one)[worst]:.8g}, expected {_wide(other)[worst]:.8g}{place}"
+
+
+def _own_limit(array: Any, dtypes: Collection[str]) -> float:
+    """How far from an array's numbers others may lie that were rounded as they were."""
+    scale = _largest(array, 0.0)
+    return max(_limit(dtype, scale) for dtype in {str(array.dtype), *dtypes})
+
+
+def _tolerance(array: Any, dtypes: Collection[str]) -> float:
+    return max(TOLERANCE.get(dtype, 1e-1) for dtype in {str(array.dtype), *dtypes})
+
+
+def _noises(
+    derivative: Callable[..., Any], at: Sequence[Any], expected: Any, dtypes: Collection[str]
+) -> list[float]:
+    """How far each array of floats moves where the arguments move by their rounding."""
+    found = {str(leaf.dtype) for leaf in jax.tree.leaves(at)} | set(dtypes)
+    epsilon = max((epsilon_of(dtype) for dtype in found if is_float(dtype)), default=0.0)
+    random, noises = np.random.default_rng(0), [0.0] * len(_float_pairs(expected, expected))
+
+    def moved(leaf: Any) -> Any:
+        signs = random.choice([-1.0, 1.0], np.shape(leaf))
+        return np.asarray(_wide(leaf) * (1 + epsilon * signs), leaf.dtype)
+
+    for _ in range(2):
+        pairs = _float_pairs(derivative(*jax.tree.map(moved, list(at))), expected)
+        distances = [_distances(_wide(one), _wide(other)) for one, other in pairs]
+        noises = [
+            max(noise, _largest(far, 0.0)) for noise, far in zip(noises, distances, strict=True)
+        ]
+    return noises
+
+
+def apart_from_jax(
+    found: Any, derivative: Callable[..., Any], at: Sequence[Any], dtypes: Collection[str] = ()
+) -> str | None:
+    """What tells derivatives apart from those that JAX has; None where that has none."""
+    expected = as_far_as_jax_can(lambda: derivative(*at))
+    if expected is None:
+        return None
+    return derivative_difference(found, expected, derivative, at, dtypes)
 
 
 def as_far_as_jax_can(derivative: Callable[[], Any]) -> Any:
@@ -110,8 +189,12 @@ def _limit(dtype: str, scale: float) -> float:
     What should be 0 may lie some way from it where numbers near 1 are summed up.
     """
     tolerance = TOLERANCE.get(dtype, 1e-1)
-    epsilon = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # jax gives it no types
-    return tolerance * scale + min(tolerance, 64 * epsilon)
+    return tolerance * scale + min(tolerance, 64 * epsilon_of(dtype))
+
+
+def epsilon_of(dtype: str) -> float:
+    """The distance from 1 to the next number of a dtype."""
+    return float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # jax gives it no types
 
 
 def inner(lhs: Any, rhs: Any) -> float:
@@ -119,6 +202,16 @@ def inner(lhs: Any, rhs: Any) -> float:
     pairs = zip(jax.tree.leaves(lhs), jax.tree.leaves(rhs), strict=True)
     with np.errstate(invalid="ignore"):  # where the numbers are infinite, it is NaN
         return float(sum(np.sum(_wide(a) * _wide(b)) for a, b in pairs if is_float(str(a.dtype))))
+
+
+def inner_size(lhs: Any, rhs: Any) -> float:
+    """How large the numbers are that an inner product adds up: the sum of the finite ones."""
+
+    def size(leaf: Any) -> Any:
+        wide = np.abs(_wide(leaf))
+        return np.where(np.isfinite(wide), wide, 0.0) if is_float(str(leaf.dtype)) else leaf
+
+    return inner(jax.tree.map(size, lhs), jax.tree.map(size, rhs))
 
 
 def all_float(ty: Type | None) -> bool:

@@ -18,7 +18,7 @@ from relaxjax.ir.types import PrimType, ShapeType, TensorType, TupleType, is_flo
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
-from relaxjax.lowering.trial import as_far_as_jax_can, difference, spread_like
+from relaxjax.lowering.trial import apart_from_jax, spread_like
 from relaxjax.ops.lax import evaluate_attrs
 from relaxjax.ops.tangent import has_tangent_rule, without_tangent
 from relaxjax.passes import Gradient, Jvp
@@ -114,14 +114,22 @@ def _faults(seen: _Seen) -> Iterator[str]:
     place = f"\n{seen.span.excerpt()}" if seen.span else ""
     values = [seen.values[index] for index in floats]
     directions = spread_like(values)
-    moved = as_far_as_jax_can(lambda: jax.jvp(forward, values, directions)[1])
-    wrong = moved and difference(_tangent(seen, floats, directions), moved)
+
+    def pushed_by_jax(values: Any, directions: Any) -> Any:
+        return jax.jvp(forward, values, directions)[1]
+
+    def pulled_by_jax(values: Any, cotangents: Any) -> Any:
+        return list(jax.vjp(forward, *values)[1](cotangents))
+
+    pushed = _tangent(seen, floats, directions)
+    wrong = apart_from_jax(pushed, pushed_by_jax, (values, directions))
     if wrong:
         yield f"the tangent rule of {seen.op.name} is wrong: {wrong}{place}"
     cotangents = spread_like(forward(*values))
-    expected = as_far_as_jax_can(lambda: list(jax.vjp(forward, *values)[1](cotangents)))
     found = _gradients(seen, floats, cotangents)
-    wrong = expected and found and difference(found, expected)
+    if found is None:
+        return
+    wrong = apart_from_jax(found, pulled_by_jax, (values, cotangents))
     if wrong:
         yield f"the gradient rule of {seen.op.name} is wrong: {wrong}{place}"
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.expr import Tuple
@@ -20,9 +19,13 @@ from relaxjax.lowering.traits import reachable
 from relaxjax.lowering.trial import (
     TOLERANCE,
     all_float,
+    apart_from_jax,
     as_far_as_jax_can,
+    derivative_difference,
     difference,
+    epsilon_of,
     inner,
+    inner_size,
     random_arguments,
     spread_like,
     wide_enough_for,
@@ -30,6 +33,10 @@ from relaxjax.lowering.trial import (
 from relaxjax.passes import Gradient, Jvp
 
 from .bisection import faulty_rules
+from .differences import slope_at_zero
+
+# What is estimated of the error of a slope may be too little.
+_ERRORS = 10
 
 
 class GradientCheckError(AssertionError):
@@ -49,8 +56,10 @@ def check_gradients(
     direction, with finite differences; its tangent, as `Jvp` writes it, with the gradient: the
     inner products <u, Jv> and <J'u, v> are the same. With `order=2` the tangent of the gradient
     must agree with JAX's too. Where JAX has no derivative, as backwards through `while_loop`, only
-    the comparisons without it are made. What disagrees raises a `GradientCheckError`, which names
-    each operator whose own rule is wrong at the values that occur.
+    the comparisons without it are made, with differences for each gradient. Each gradient is
+    compared on its own scale, as exactly as its dtype rounds. What disagrees raises a
+    `GradientCheckError`, which names each operator whose own rule is wrong at the values that
+    occur.
     """
     if order not in (1, 2):
         raise ValueError(f"`order` must be 1 or 2, found {order}")
@@ -148,53 +157,79 @@ class _Check:
         found += [name for f in functions for var in all_vars(f) for name in _dtypes(var.ty)]
         return [name for name in dict.fromkeys(found) if is_float(name)] or ["float32"]
 
-    def by_jax(self, *floats: Any) -> Any:
+    def pulled(self, floats: Any, u: Any) -> Any:
         _, pullback = jax.vjp(self.forward, *floats)
-        return list(pullback(self.u))
+        return list(pullback(u))
+
+    def pushed(self, floats: Any, v: Any) -> Any:
+        return jax.jvp(self.forward, floats, v)[1]
+
+    def pushed_and_pulled(self, floats: Any, u: Any, v: Any) -> Any:
+        return jax.jvp(lambda *moved: self.pulled(moved, u), floats, v)[1]
 
     @cached_property
     def gradients(self) -> Any:
         return list(to_jax(self.adjoint, f"{self.name}_adjoint")(*self.adjoint_args)[1])
 
+    @cached_property
+    def by_jax(self) -> Any:
+        """The gradients as JAX has them; None where it has none."""
+        return as_far_as_jax_can(lambda: self.pulled(self.floats, self.u))
+
     def against_jax(self) -> str | None:
-        expected = as_far_as_jax_can(lambda: self.by_jax(*self.floats))
-        found = expected and difference(self.gradients, expected, dtypes=self.dtypes)
+        if self.by_jax is None:
+            return None
+        at = self.floats, self.u
+        found = derivative_difference(self.gradients, self.by_jax, self.pulled, at, self.dtypes)
         return found and f"the gradient of `{self.name}` is not that of JAX: {found}"
 
     def against_differences(self) -> str | None:
-        """By central differences; how exact they are depends on the coarsest dtype."""
-        epsilon = max(map(_epsilon, self.dtypes))
-        step, tolerance = epsilon ** (1 / 3), 100 * epsilon ** (2 / 3)
+        """Along one direction, or along one for each gradient where JAX has none to compare."""
+        directions = [self.v]
+        if self.by_jax is None:
+            directions = [self.only(place) for place in range(len(self.places))]
+        return next(filter(None, map(self.against_slope, directions)), None)
 
+    def only(self, place: int) -> Any:
+        """The direction in which one of the parameters moves, and no other."""
+        still = jax.tree.map(np.zeros_like, self.v)
+        return [self.v[i] if i == place else still[i] for i in range(len(self.v))]
+
+    def against_slope(self, direction: Any) -> str | None:
         def along(distance: float) -> float:
-            pairs = zip(self.floats, self.v, strict=True)
             moved = [
-                jax.tree.map(lambda x, v: np.asarray(x + distance * v, x.dtype), one, direction)
-                for one, direction in pairs
+                jax.tree.map(lambda x, v: np.asarray(x + distance * v, x.dtype), one, v)
+                for one, v in zip(self.floats, direction, strict=True)
             ]
             return inner(self.forward(*moved), self.u)
 
-        expected = (along(step) - along(-step)) / (2 * step)
-        found = inner(self.gradients, self.v)
-        scale = max(1.0, abs(expected), abs(inner(self.value, self.u)))
-        if abs(found - expected) <= tolerance * scale:
+        epsilon = max(map(epsilon_of, self.dtypes))
+        size = inner_size(self.value, self.u)
+        slope = slope_at_zero(along, epsilon, size, self.tolerance / _ERRORS)
+        found = inner(self.gradients, direction)
+        rounded = self.tolerance * inner_size(self.gradients, direction)
+        if abs(found - slope.value) <= _ERRORS * slope.error + rounded:
             return None
         return (
             f"the gradient of `{self.name}` is not what finite differences say: along a direction "
-            f"it is {found:.6g}, they say {expected:.6g}"
+            f"it is {found:.6g}, they say {slope.value:.6g}"
         )
+
+    @cached_property
+    def tolerance(self) -> float:
+        return max(TOLERANCE.get(name, 1e-1) for name in self.dtypes)
 
     def against_tangent(self) -> str | None:
         pushed = Jvp(self.name, wrt=[self.function.params[p].name for p in self.places])(self.mod)
         _, tangent = to_jax(pushed, f"{self.name}_jvp")(*self.args, *self.v)
         moved = tangent if self.targets is None else [tangent[index] for index in self.targets]
-        expected = as_far_as_jax_can(lambda: jax.jvp(self.forward, self.floats, self.v)[1])
-        wrong = None if expected is None else difference(moved, expected, dtypes=self.dtypes)
+        wrong = apart_from_jax(moved, self.pushed, (self.floats, self.v), self.dtypes)
         if wrong:
             return f"the tangent of `{self.name}` is not that of JAX: {wrong}"
         found, same = inner(self.u, moved), inner(self.gradients, self.v)
+        size = max(inner_size(self.u, moved), inner_size(self.gradients, self.v))
         coarsest = max(self.dtypes, key=lambda name: TOLERANCE.get(name, 1))
-        wrong = difference(np.asarray(found, coarsest), np.asarray(same, coarsest), least=1)
+        wrong = difference(np.asarray(found, coarsest), np.asarray(same, coarsest), least=size)
         return wrong and f"<u, Jv> and <J'u, v> of `{self.name}` are not the same: {wrong}"
 
     def second_order(self) -> str | None:
@@ -202,8 +237,8 @@ class _Check:
         wrt = [self.function.params[p].name for p in self.places]
         pushed = Jvp(name, wrt=wrt)(self.adjoint)
         _, tangent = to_jax(pushed, f"{name}_jvp")(*self.adjoint_args, *self.v)
-        expected = as_far_as_jax_can(lambda: jax.jvp(self.by_jax, self.floats, self.v)[1])
-        wrong = expected and difference(list(tangent[1]), expected, dtypes=self.dtypes)
+        at = self.floats, self.u, self.v
+        wrong = apart_from_jax(list(tangent[1]), self.pushed_and_pulled, at, self.dtypes)
         return wrong and f"the second derivative of `{self.name}` is not that of JAX: {wrong}"
 
 
@@ -214,8 +249,3 @@ def _dtypes(ty: Type | None) -> Iterator[str]:
             yield from _dtypes(field)
     elif isinstance(ty, TensorType) and ty.dtype is not None:
         yield ty.dtype
-
-
-def _epsilon(dtype: str) -> float:
-    """The distance from 1 to the next number of a dtype."""
-    return float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # jax gives it no types

@@ -154,6 +154,66 @@ def test_a_gradient_of_small_numbers_may_not_be_of_others(factor: float, wrong: 
         check_gradients(mod)
 
 
+STEEP = {
+    "R.sin(R.multiply(x, R.const(100.0, 'float32')))": [0.6, 0.9, 1.3],
+    "R.divide(R.const(1.0, 'float32'), x)": [0.01, 0.02, 0.5],
+    "R.sqrt(x)": [1e-4, 0.02, 0.5],
+    "R.nn.relu(x)": [1e-3, -1e-3, 0.5],
+}
+
+
+@pytest.mark.parametrize("value", STEEP)
+def test_right_gradients_pass_where_they_change_quickly(value: str) -> None:
+    """Differences over one step are far off there, or leave the domain."""
+    module = parse_functions(
+        f"@R.function\ndef main(x: R.Tensor((3,), 'float32')):\n    return {value}"
+    )
+    check_gradients(module, args=(np.asarray(STEEP[value], "float32"),), order=1)
+
+
+FAINT = """
+@R.function
+def main(x: R.Tensor((3,), "{dtype}"), b: R.Tensor((3,), "{dtype}"), y: R.Tensor((2,), "{dtype}")):
+    c = R.multiply(x, R.const(1000.0, "{dtype}"))
+    {line}
+    f = R.test_faint(b)
+    return (c, f)
+"""
+UNKNOWN_TO_JAX = 'c = R.scatter_elements(c, R.const([1, 1], "int64"), y, reduction="mul")'
+
+
+@pytest.mark.usefixtures("_clean")
+@pytest.mark.parametrize(
+    ("dtype", "line", "message"),
+    [
+        ("float32", "c = R.sin(c)", "is not that of JAX: found 0.00125"),
+        ("float64", UNKNOWN_TO_JAX, "is not what finite differences say"),
+    ],
+)
+@pytest.mark.parametrize("factor", [0.00125, 0.001])
+def test_a_small_gradient_is_not_hidden_by_a_large_one(
+    dtype: str, line: str, message: str, factor: float
+) -> None:
+    @op(
+        "relax.test_faint",
+        lower=lambda x: x * 1e-3,
+        gradient=lambda g, y, x: g * factor,
+        jvp=lambda t, y, x: t[0] * factor,
+    )
+    def faint(x: TensorType) -> TensorType:
+        """Little of it."""
+        return x
+
+    module = parse_functions(FAINT.format(dtype=dtype, line=line))
+    args = [np.asarray([0.5, 1.25, 0.75][: 2 if index == 2 else 3], dtype) for index in range(3)]
+    if factor == 0.001:
+        check_gradients(module, args=args, order=1)
+        return
+    with pytest.raises(GradientCheckError, match=message) as caught:
+        check_gradients(module, args=args)
+    assert "rule of relax.test_faint is wrong" in str(caught.value)
+
+
 @pytest.mark.usefixtures("_clean")
 def test_a_wrong_gradient_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
