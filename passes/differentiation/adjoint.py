@@ -10,6 +10,7 @@ from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ops import OpError
 from relaxjax.ops.shapes import same_dims
 
 
@@ -86,15 +87,9 @@ class Adjoint:
         args, attrs = arguments(call)
         values = [None if arg is None else self.recomputed(arg) for arg in args]
         given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)
-        partials = (given,) if isinstance(given, Expr) else tuple(given)
-        if len(partials) != len(args):
-            raise GradientError(
-                f"the gradient rule of {call.op.name} gives {len(partials)} adjoints "
-                f"for its {len(args)} arguments"
-            )
         pairs = [
             (arg, self.builder.normalize(partial))
-            for arg, partial in zip(args, partials, strict=True)
+            for arg, partial in zip(args, _partials(call.op, given, len(args)), strict=True)
             if arg is not None and partial is not None
         ]
         for arg, partial in pairs:
@@ -194,6 +189,24 @@ def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) ->
             return zeros(ty)
 
 
+def _partials(op: Op, given: object, count: int) -> Sequence[Expr | None]:
+    """What a gradient rule gives: an adjoint for each argument, or nothing for it."""
+    partials = [given] if isinstance(given, Expr) else given
+    if not isinstance(partials, tuple | list) or not all(
+        partial is None or isinstance(partial, Expr) for partial in partials
+    ):
+        raise GradientError(
+            f"the gradient rule of {op.name} must give an expression for each argument, or None "
+            f"where nothing goes back to it, but it gives {given!r}"
+        )
+    if len(partials) != count:
+        raise GradientError(
+            f"the gradient rule of {op.name} gives {len(partials)} adjoints "
+            f"for its {count} arguments"
+        )
+    return partials
+
+
 def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
     """A partial adjoint summed back to the shape of the argument that was broadcast."""
     wanted, found = arg.ty, partial.ty
@@ -210,7 +223,14 @@ def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
         return get_op("relax.collapse_sum_like")(partial, arg)
     if same_dims(found.dims, wanted.dims):
         return partial
-    return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
+    try:
+        return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
+    except OpError:
+        raise GradientError(
+            f"the gradient rule of {op.name} gives an adjoint of shape {found.shape} for `{arg}` "
+            f"of shape {wanted.shape}, to which it cannot be summed: give it in the shape of the "
+            "result"
+        ) from None
 
 
 def item(value: Expr, index: int) -> Expr:

@@ -139,7 +139,7 @@ def op(
             rules.setdefault("scaling", scaling)
 
     def declare(function: Callable[..., Type]) -> Op:
-        params, expected = _parameters(function)
+        params, expected = _parameters(name, function)
         return register(
             Op(
                 name=name,
@@ -207,13 +207,19 @@ def _prefixed(name: str, rule: Callable[..., R]) -> Callable[..., R]:
 
 
 def _parameters(
-    function: Callable[..., Type],
+    name: str, function: Callable[..., Type]
 ) -> tuple[tuple[Param, ...], dict[str, type[Type] | None]]:
     """The parameters in a declaration's signature, and the type that each argument must have."""
     hints = typing.get_type_hints(function, include_extras=True)
     params: list[Param] = []
     expected: dict[str, type[Type] | None] = {}
     for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in hints:
+            raise TypeError(
+                f"{name}: the parameter `{parameter.name}` needs an annotation, which says what it "
+                "is: an IR type such as TensorType, or Expr, for an argument; any other type for "
+                "an attribute"
+            )
         annotation, optional = _without_none(hints[parameter.name])
         if parameter.kind is parameter.VAR_POSITIONAL:
             params.append(Param(parameter.name, True, _all_arguments, (), variadic=True))

@@ -342,6 +342,13 @@ def test_a_rule_outside_of_the_vocabulary_is_refused(rule: str) -> None:
         op("relax.test", facts=None, **{rule: "maybe"})  # type: ignore[arg-type]  # the rule is named by the test
 
 
+def test_a_parameter_without_an_annotation_is_refused() -> None:
+    with pytest.raises(
+        TypeError, match=r"relax.test: the parameter `x` needs an annotation, .* IR"
+    ):
+        op("relax.test")(lambda x: x)
+
+
 def test_scalars_of_the_host_may_be_typed() -> None:
     """A narrower dtype than Python's is kept, and the result has it."""
     call = get_op("relax.one_hot")(i(2), PrimExpr(1.0, "float32"), PrimExpr(0.0, "float32"), 3)
