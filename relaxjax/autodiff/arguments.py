@@ -131,11 +131,12 @@ def _check_smooth(leaf: Any, name: str) -> None:
         dtype = jax.eval_shape(lambda array: array, leaf).dtype
     except TypeError:
         found = f"{leaf!r} of type {type(leaf).__name__}"
+        instead = ", or what is no array out of the argument, as by `equinox.partition`"
     else:
         if jnp.issubdtype(dtype, jnp.inexact):
             return
         found = f"of dtype {dtype}"
-    instead = ", or pass over integers and keys by `allow_int=True`" if _is_whole(leaf) else ""
+        instead = ", or pass over integers and keys by `allow_int=True`" if _is_whole(leaf) else ""
     raise TypeError(
         "only arrays of floating-point or complex dtype can be differentiated by, "
         f"but `{name}` is {found}: leave it out of `argnums`{instead}"

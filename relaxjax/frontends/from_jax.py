@@ -2,8 +2,8 @@
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -30,6 +30,12 @@ from relaxjax.ops.lax import (
 
 from .moving import MovingOperands
 from .own_rules import OwnRules, known_as
+
+_ASKED_VALUES = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,8 @@ def _traced(
     avals = [
         aval_of(array, symbols) if isinstance(array, TensorType) else array for array in arrays
     ]
-    closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
+    with _without_values():
+        closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
     program, captured, found = closed, (), None
     if moving is not None:
         inner, captured = closed.jaxpr, tuple(closed.consts)
@@ -134,6 +141,19 @@ def _traced(
     equations = tuple(eqn for eqn, _ in reports or ())
     types = tuple(closed.out_avals)
     return JaxProgram(module, run, captured, jax.tree.structure(results), types, equations)
+
+
+@contextmanager
+def _without_values() -> Iterator[None]:
+    """Say what to do where Python asks for a value, which `jax.grad` has outside of `jax.jit`."""
+    try:
+        yield
+    except _ASKED_VALUES as error:
+        error.add_note(
+            "The function is read as by jax.jit, for arguments of any value: choose by jnp.where "
+            "or jax.lax.cond rather than by `if`, and compute with jnp rather than with numpy."
+        )
+        raise
 
 
 def _again(

@@ -300,6 +300,21 @@ def test_losses_that_are_none(function: Any, has_aux: bool, message: str) -> Non
         relaxjax.value_and_grad(function, has_aux=has_aux)(X)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.sum() if x.sum() > 0 else -x.sum(),
+        lambda x: jnp.asarray(np.asarray(x)).sum(),
+        lambda x: x[0, [1, 2][x[0, 0].astype(int)]],
+    ],
+)
+def test_a_loss_that_asks_for_values_is_told_what_to_do(function: Any) -> None:
+    with pytest.raises((jax.errors.JAXTypeError, TypeError)) as error:
+        relaxjax.grad(function)(X)
+    notes = "".join(error.value.__notes__)
+    assert "choose by jnp.where or jax.lax.cond rather than by `if`" in notes
+
+
 def test_a_loss_is_a_function() -> None:
     with pytest.raises(TypeError, match="the loss must be a function of arrays, found 3 of type"):
         relaxjax.grad(3)  # type: ignore[arg-type]  # the mistake
