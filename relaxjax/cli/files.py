@@ -60,6 +60,12 @@ def _archived(path: Path) -> IRModule:
 
 
 def _decoded(name: str, data: bytes) -> str:
+    if b"\0" in data:
+        line = data.count(b"\n", 0, data.index(b"\0")) + 1
+        raise InputError(
+            f"{_shown(name)} is no text: there is a null character in line {line}; an archive, or "
+            "what a trainer saved, is read from a file whose name ends in .safetensors"
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -131,8 +131,10 @@ def test_an_empty_file(text: str, script: Path) -> None:
 
 
 def test_a_null_byte(script: Path) -> None:
-    script.write_text("\0")
-    assert "null character" in failure(script)
+    script.write_text("x\n\0")
+    found = failure(script)
+    assert found.startswith(f"`{script}` is no text: there is a null character in line 2; an arch")
+    assert found.endswith("is read from a file whose name ends in .safetensors")
 
 
 def test_a_file_that_is_cut_off_shows_the_place(script: Path) -> None:
