@@ -94,7 +94,13 @@ CASES = {
         (
             "R.multiply(R.multiply(x, R.const(2, 'float32')), R.const(3, 'float32'))",
             "R.multiply(x, R.multiply(R.const(3, 'float32'), R.const(2, 'float32')))",
-        )
+        ),
+        (
+            f"""R.multiply(R.const(3, 'int8'), R.multiply({BYTES}, R.const(100, 'int8')))
+            z = R.astype(z, 'float32')""",
+            f"""R.multiply({BYTES}, R.const(44, 'int8'))
+            z = R.astype(z, 'float32')""",
+        ),
     ],
     "permuted": [
         ("R.permute_dims(R.permute_dims(x))", "x"),
@@ -318,6 +324,7 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.subtract(R.const(1, 'float32'), x)",
         "R.divide(R.const(1, 'float32'), x)",
         "R.add(v, R.zeros((2, 3), 'float32'))",
+        "R.subtract(R.zeros((2, 3), 'float32'), v)",
         "R.multiply(v, x)",
         "R.reshape(R.permute_dims(x), (6,))",
         "L.reduce_sum(L.reshape(x, new_sizes=[3, 1, 2]), axes=[0, 1])",
@@ -347,6 +354,7 @@ def test_a_law(law: str, before: str, after: str) -> None:
         "R.sum(R.multiply(R.matmul(R.permute_dims(x), x), v), axis=1)",
         "R.sum(R.multiply(x, v), axis=1, keepdims=True)",
         "R.sum(R.divide(v, x), axis=0, keepdims=True)",
+        "R.sum(R.multiply(R.multiply(x, y), R.multiply(y, y)), axis=0, keepdims=True)",
         # in one step the numbers would be too large for the dtype, or lose digits
         f"R.multiply(R.multiply({HALF}, R.const(300, 'float16')), R.const(300, 'float16'))",
         f"R.multiply(R.multiply({HALF}, R.const(1e-3, 'float16')), R.const(1e-3, 'float16'))",
