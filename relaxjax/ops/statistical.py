@@ -129,13 +129,13 @@ def _prod(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def _mean(x: Any, axis: Any, keepdims: bool) -> Any:
-    """The mean; of integers, cut off towards zero, and 0 where there turn out to be none."""
+    """The mean; of integers, cut off towards zero, and 0 where a size turns out to be none."""
     if jnp.issubdtype(x.dtype, jnp.inexact):
         return jnp.mean(x, axis, keepdims=keepdims)
     total = jnp.sum(x, axis, x.dtype if x.dtype.itemsize >= 4 else jnp.int32, keepdims=keepdims)
     # XLA divides numbers that it knows while it compiles, and 0 / 0 would end the process.
     count = _count(x, axis)
-    count = (count or 1) if isinstance(count, int) else jnp.maximum(count, 1)
+    count = count if isinstance(count, int) else jnp.maximum(count, 1)
     count = jnp.asarray(count).astype(total.dtype)
     return lax.div(total, jnp.broadcast_to(count, total.shape)).astype(x.dtype)
 

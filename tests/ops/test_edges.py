@@ -12,11 +12,14 @@ from applying import applied, call, gradient, var
 from operator_evaluation import evaluate
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Expr, Var, const
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine, build
+from relaxjax.ops.declare import OpError
+from relaxjax.passes import LegalizeOps
 
 X = np.asarray([-1.0, 0.0, 2.0], "float32")
 
@@ -219,14 +222,31 @@ def test_statistics_of_nothing_have_empty_gradients(name: str, dtype: str) -> No
 
 
 @pytest.mark.parametrize("name", ["mean", "variance", "std"])
-def test_statistics_of_integers_that_turn_out_to_be_none_are_zeros(name: str) -> None:
+@pytest.mark.parametrize("dims", [(SymbolicVar("n"), 2), None])
+def test_statistics_of_integers_that_turn_out_to_be_none_are_refused(
+    name: str, dims: tuple[Dim, ...] | None
+) -> None:
+    run = VirtualMachine(build(statistic(name, TensorType(dims, "int32", 2))))["main"]
+    with pytest.raises(OpError, match=rf"relax.{name}: `x` must have an element along axis 0"):
+        run(jnp.zeros((0, 2), "int32"))
+    np.testing.assert_array_equal(run(jnp.full((3, 2), 7)), [7, 7] if name == "mean" else [0, 0])
+
+
+@pytest.mark.parametrize("name", ["mean", "variance", "std"])
+def test_legalized_statistics_of_no_integers_are_zeros(name: str) -> None:
     """XLA would end the process where it divides by a number that it knows to be 0."""
-    x, builder = Var("x", TensorType((SymbolicVar("n"), 2), "int32")), BlockBuilder()
-    with builder.function("main", [x]):
-        builder.emit_func_output(builder.emit(call(name, x, axis=0)))
-    run = VirtualMachine(build(builder.get()))["main"]
+    mod = statistic(name, TensorType((SymbolicVar("n"), 2), "int32"))
+    run = VirtualMachine(build(LegalizeOps()(mod)))["main"]
     np.testing.assert_array_equal(run(jnp.zeros((0, 2), "int32")), [0, 0])
     np.testing.assert_array_equal(run(jnp.full((3, 2), 7)), [7, 7] if name == "mean" else [0, 0])
+
+
+def statistic(name: str, ty: TensorType) -> IRModule:
+    """A program of a statistic along the first axis."""
+    x, builder = Var("x", ty), BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(call(name, x, axis=0)))
+    return builder.get()
 
 
 def test_numbers_cast_to_float8_by_quantize_have_the_gradient_of_a_cast() -> None:
