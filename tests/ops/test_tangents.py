@@ -142,5 +142,6 @@ def test_a_product_of_any_size_has_a_tangent(axis: int | None) -> None:
 
 def test_a_shape_that_is_not_known() -> None:
     x, t = (Var(name, TensorType(None, "float32", 2)) for name in "xt")
-    with pytest.raises(OpError, match=r"relax.cumsum: the tangent needs arguments of known shape"):
+    message = r"relax.cumsum: the tangent needs arguments of known shape .*: name the dimensions, a"
+    with pytest.raises(OpError, match=message):
         tangent(get_op("relax.cumsum")(x, axis=0), {x: t})

@@ -44,12 +44,18 @@ def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRul
             pullback = _Pullback(get_op(name), template, tensors, Attrs(attrs), g, out, op_of)
             return tuple(pullback.adjoint(item) for item in template)
         except NotTraceableError:
-            types = ", ".join(str(arg.ty) for arg in args if arg is not None)
-            raise OpError(
-                f"{name}: the gradient needs arguments of known shape and dtype, found {types}"
-            ) from None
+            raise unknown_sizes(name, "gradient", args) from None
 
     return gradient
+
+
+def unknown_sizes(name: str, derivative: str, args: Sequence[Expr | None]) -> OpError:
+    """The error of a derivative that has to know more of its arguments."""
+    types = ", ".join(str(arg.ty) for arg in args if arg is not None)
+    return OpError(
+        f"{name}: the {derivative} needs arguments of known shape and dtype, found {types}: name "
+        'the dimensions, as R.match_cast(x, R.Tensor((n, m), "float32")) does'
+    )
 
 
 def is_inexact(ty: Type | None) -> bool:

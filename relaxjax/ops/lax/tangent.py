@@ -13,11 +13,10 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TupleType, Type
-from relaxjax.ops.declare import OpError
 
 from .avals import matmul_precision, x64_for
 from .composites import whole_function
-from .gradient import asking_for_sizes, compact, is_inexact
+from .gradient import asking_for_sizes, compact, is_inexact, unknown_sizes
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
@@ -46,10 +45,7 @@ def pushforward(
         types = tuple(tensor.ty for tensor in tensors)
         program, symbols = _traced(op, template, types, attrs, tuple(moving), matmul_precision())
     except NotTraceableError:
-        found = ", ".join(str(arg.ty) for arg in args if arg is not None)
-        raise OpError(
-            f"{op.name}: the tangent needs arguments of known shape and dtype, found {found}"
-        ) from None
+        raise unknown_sizes(op.name, "tangent", args) from None
     # The forward value is there already; an operator of the dialect computes it by itself.
     forward = {Call(op, tuple(tensors), attrs): out}
     builder = BlockBuilder()
