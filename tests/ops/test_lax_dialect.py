@@ -122,6 +122,20 @@ def test_errors_of_jax_name_the_operator() -> None:
         L("add", tensor(2), tensor(3))
 
 
+def test_names_that_a_primitive_would_ignore_are_refused() -> None:
+    with pytest.raises(OpError, match=r"lax.reduce_sum: there is no argument `keepdims`"):
+        L("reduce_sum", tensor(2), axes=[0], keepdims=True)
+    with pytest.raises(OpError, match="no argument `axis`; did you mean `axes`"):
+        L("reduce_max", tensor(2), axis=[0], axes=[0])
+    with pytest.raises(OpError, match=r"lax.and_: there is no argument `out`"):
+        L("and_", tensor(2), tensor(2), out=1)
+
+
+def test_arguments_that_are_missing_are_counted() -> None:
+    with pytest.raises(OpError, match=r"lax.add: it takes 2 arguments, but 1 were given"):
+        L("add", tensor(2))
+
+
 def test_arguments_must_be_tensors() -> None:
     message = "lax.exp: argument 1 must be a tensor, but `x` is of type R.Shape"
     with pytest.raises(OpError, match=message):

@@ -25,7 +25,7 @@ from .gradient import gradient_of
 from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
-from .prototypes import learn_primitive, prototype_names, public_primitives
+from .prototypes import check_call, learn_primitive, prototype_names, public_primitives
 from .reader import Found, Hint, OwnRule, Reader, Report
 from .symbols import JaxSymbols, evaluate_attrs
 
@@ -123,6 +123,7 @@ def _evaluated(op: Op, types: tuple[Type | None, ...], attrs: Attrs) -> Type:
     lower = op.lower
     assert lower is not None
     try:
+        check_call(op.name.removeprefix("lax.").rstrip("_"), attrs, len(types))
         # Random bits say in their width, not by a dtype, that they need 64-bit integers.
         width = f"uint{attrs.get('bit_width', 32)}"
         with x64_for(*types, attrs, width):

@@ -7,7 +7,7 @@ left out of attributes and filled in again. The same programs lead to the primit
 public name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import cache, partial
 from typing import Any
 
@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.extend import core
 from jax.extend.core import primitives as named_primitives
+
+from relaxjax.ir.registry import did_you_mean
 
 _ONE = 1.0
 
@@ -52,8 +54,8 @@ def _sparse() -> Any:
     return sparse.BCSR((_vector(), places, starts), shape=(4, 4)) @ _matrix()
 
 
-def _of_one(name: str) -> Any:
-    return getattr(lax, name)(_ONE)
+def _of(name: str, *args: Any) -> Any:
+    return getattr(lax, name)(*args)
 
 
 def _one_device() -> Any:
@@ -65,25 +67,25 @@ def _branch(x: Any) -> Any:
 
 
 _UNARY = (
-    "cbrt",
-    "cos",
-    "exp",
-    "exp2",
-    "expm1",
-    "log",
-    "log1p",
-    "log2",
-    "logistic",
-    "rsqrt",
-    "sin",
-    "sqrt",
-    "tan",
-    "tanh",
+    *("abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bessel_i0e", "bessel_i1e"),
+    *("cbrt", "ceil", "cos", "cosh", "digamma", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1"),
+    *("floor", "is_finite", "lgamma", "log", "log1p", "log2", "logistic", "neg", "rsqrt"),
+    *("sign", "sin", "sinh", "sqrt", "square", "tan", "tanh"),
 )
+_BINARY = (
+    *("add", "atan2", "complex", "div", "eq", "ge", "gt", "igamma", "igammac", "le", "lt", "max"),
+    *("min", "mul", "ne", "nextafter", "polygamma", "rem", "sub", "zeta"),
+)
+_OF_INTEGERS = ("shift_left", "shift_right_arithmetic", "shift_right_logical")
 
 _PROGRAMS: dict[str, Callable[[], Any]] = {
-    **{name: partial(_of_one, name) for name in _UNARY},
-    "mul": lambda: lax.mul(_ONE, _ONE),
+    **{name: partial(_of, name, _ONE) for name in _UNARY},
+    **{name: partial(_of, name, _ONE, _ONE) for name in _BINARY},
+    **{name: partial(_of, name, 1, 1) for name in _OF_INTEGERS},
+    **{name: partial(_of, f"bitwise_{name}", True, True) for name in ("and", "or", "xor")},
+    **{name: partial(_of, name, 1) for name in ("clz", "population_count")},
+    **{name: partial(_of, name, 1j) for name in ("conj", "imag", "real")},
+    "not": lambda: lax.bitwise_not(True),
     "broadcast_in_dim": lambda: lax.broadcast(_ONE, (2,)),
     "conv_general_dilated": lambda: lax.conv(_image(), _image(), (1, 1), "VALID"),
     "convert_element_type": lambda: lax.convert_element_type(_vector(), jnp.int32),
@@ -161,6 +163,22 @@ def optional_params(name: str) -> frozenset[str]:
     if eqn is None:
         return frozenset()
     return frozenset(param for param, value in eqn.params.items() if value is None)
+
+
+def check_call(name: str, given: Collection[str], count: int) -> None:
+    """Raise where a primitive has no such parameters, or needs more than `count` arguments.
+
+    Many ignore what they do not know, so JAX itself does not always say it.
+    """
+    eqn = _traced(name)
+    if eqn is None:
+        return
+    for param in given:
+        if param not in eqn.params:
+            hint = did_you_mean(param, list(eqn.params))
+            raise TypeError(f"there is no argument `{param}`{hint}")
+    if count < len(eqn.invars):
+        raise TypeError(f"it takes {len(eqn.invars)} arguments, but {count} were given")
 
 
 @cache
