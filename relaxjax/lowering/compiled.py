@@ -170,7 +170,7 @@ def signature(value: Any) -> Hashable:
         return value.shape, value.dtype
     if isinstance(value, tuple | list):
         return type(value), *map(signature, value)
-    return type(value), value
+    return type(value), value if isinstance(value, Hashable) else id(value)
 
 
 def holds_arrays(value: Any) -> bool:

@@ -160,6 +160,11 @@ def test_something_that_is_no_tensor() -> None:
         [[1.0, 2.0]],
         1.0,
     )
+    given = {"x": X}
+    with pytest.raises(
+        ArgumentError, match=r"`scale`: `x` must be a tensor, found (?s:.*) of type dict"
+    ):
+        run("scale", given, 1.0)
 
 
 def test_the_rank() -> None:
