@@ -14,7 +14,7 @@ from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
-from relaxjax.training import Trainer
+from relaxjax.training import EpochReport, Trainer
 
 BATCH, FEATURES, HIDDEN, CLASSES = 8, 5, 7, 3
 
@@ -97,3 +97,21 @@ def batch(seed: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(BATCH, FEATURES)).astype("float32")
     return x, rng.integers(0, CLASSES, BATCH).astype("int32")
+
+
+class Told:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[int, int, int | None]] = []
+        self.losses: list[float] = []
+        self.reports: list[EpochReport] = []
+
+    def start(self, epoch: int, epochs: int, steps: int | None) -> None:
+        self.started.append((epoch, epochs, steps))
+
+    def step(self, loss: Any) -> None:
+        self.losses.append(float(loss))
+
+    def end(self, report: EpochReport) -> None:
+        self.reports.append(report)

@@ -1,14 +1,11 @@
-"""The loop over epochs: what it trains on, what it reports, how it measures accuracy."""
+"""The loop over epochs: the steps it makes, its options, how it measures a model."""
 
-import sys
-from itertools import islice
 from typing import Any
 
-import chex
 import jax
 import numpy as np
 import pytest
-from small_models import BATCH, CLASSES, batch, classifier, counting
+from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
@@ -19,8 +16,6 @@ from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.training import (
     EarlyStopping,
-    EpochReport,
-    Lines,
     Trainer,
     accuracy,
     evaluate_with_loss,
@@ -28,27 +23,8 @@ from relaxjax.training import (
     loop,
 )
 from relaxjax.training.loss_weights import LossWeights
-from relaxjax.training.progress import Bars, reporter_for_output
 
 DATA = [batch(seed) for seed in range(3)]
-
-
-class Told:
-    """A reporter that keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.started: list[tuple[int, int, int | None]] = []
-        self.losses: list[float] = []
-        self.reports: list[EpochReport] = []
-
-    def start(self, epoch: int, epochs: int, steps: int | None) -> None:
-        self.started.append((epoch, epochs, steps))
-
-    def step(self, loss: Any) -> None:
-        self.losses.append(float(loss))
-
-    def end(self, report: EpochReport) -> None:
-        self.reports.append(report)
 
 
 class Fixed:
@@ -180,29 +156,6 @@ def test_metrics_are_chosen() -> None:
     assert report.accuracy is None
 
 
-def test_the_reporter_is_told_everything() -> None:
-    told = Told()
-    reports = classifier().fit(DATA, 2, DATA, told)
-    assert told.started == [(1, 2, 3), (2, 2, 3)]
-    assert len(told.losses) == 6
-    assert told.reports == reports
-    assert [(r.epoch, r.epochs, r.steps) for r in reports] == [(1, 2, 3), (2, 2, 3)]
-    assert all(0 <= (r.accuracy or 0) <= 1 for r in reports)
-
-
-def test_data_may_be_a_function_of_the_epoch() -> None:
-    asked = []
-
-    def data(epoch: int) -> Any:
-        asked.append(epoch)
-        return iter(DATA[: epoch + 1])
-
-    reports = classifier().fit(data, 3, reporter=Told())
-    assert asked == [0, 1, 2]
-    assert [report.steps for report in reports] == [1, 2, 3]
-    assert reports[0].accuracy is None
-
-
 def test_no_more_losses_are_left_on_the_device_than_so_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -220,116 +173,6 @@ def test_no_more_losses_are_left_on_the_device_than_so_many(
     (report,) = started().fit(DATA * 3, reporter=Told(), steps_per_call=1)
     assert asked == [2, 2, 2, 2, 1]
     assert report.loss == expected.loss
-
-
-def test_the_reporter_expects_as_many_steps_as_last_time_where_nobody_knows() -> None:
-    told = Told()
-    classifier().fit(lambda epoch: iter(DATA), 2, reporter=told)
-    assert told.started == [(1, 2, None), (2, 2, 3)]
-
-
-def test_a_part_of_a_batch_may_be_a_mapping_by_name() -> None:
-    by_name, in_pairs = classifier(), classifier()
-    x, y = batch(0)
-    by_name.fit([({"x": x}, y), (x, {"targets": y})], reporter=Told())
-    in_pairs.fit([(x, y)] * 2, reporter=Told())
-    chex.assert_trees_all_equal(by_name.export_params(), in_pairs.export_params())
-    with pytest.raises(ValueError, match="a batch must have `x`, but it has `images`: rename"):
-        by_name.fit([({"images": x}, y)], reporter=Told())
-
-
-def test_batches_may_be_mappings_by_name() -> None:
-    """As the rows of many a library's data sets are."""
-    plain, other = classifier(), classifier()
-    named = [{"targets": labels, "x": x, "id": np.arange(8)} for x, labels in DATA]
-    expected = plain.fit(DATA, 1, DATA, Told())
-    found = other.fit(named, 1, named, Told())
-    assert found[0].loss == expected[0].loss
-    assert found[0].metrics == expected[0].metrics
-
-
-@pytest.mark.parametrize(
-    ("batch", "error", "match"),
-    [
-        ({"x": 0, "label": 1}, ValueError, "must have `targets`, but it has `x`, `label`: rename"),
-        (
-            (1, 2, 3),
-            TypeError,
-            r"a pair \(inputs, targets\), or a mapping .* a tuple of 3 was given",
-        ),
-        (np.zeros(2), TypeError, "but a ndarray was given; relaxjax.datasets.batches cuts"),
-        (
-            (np.ma.masked_array(np.zeros((8, 4)), True), np.zeros(8)),
-            TypeError,
-            "an array of a batch is a masked array, whose mask would be lost",
-        ),
-    ],
-)
-def test_other_batches_are_errors(batch: Any, error: type[Exception], match: str) -> None:
-    with pytest.raises(error, match=match):
-        classifier().fit([batch], 1, reporter=Told())
-
-
-@pytest.mark.parametrize("options", [{"steps_per_call": 1}, {"steps_per_call": 2}, {"prefetch": 1}])
-def test_what_a_mask_hides_is_not_trained_on(options: Any) -> None:
-    x, labels = DATA[0]
-    masked = np.ma.masked_array(labels, labels > 0)
-    with pytest.raises(TypeError, match="is a masked array"):
-        classifier().fit([(x, masked)], reporter=Told(), **options)
-
-
-def test_a_loader_of_a_stream_has_no_length_to_tell() -> None:
-    class Stream:
-        """As torch's DataLoader over an IterableDataset."""
-
-        def __iter__(self) -> Any:
-            return iter(DATA)
-
-        def __len__(self) -> int:
-            raise TypeError("object of type 'Stream' has no len()")
-
-    told = Told()
-    classifier().fit(Stream(), epochs=2, reporter=told)
-    assert told.started == [(1, 2, None), (2, 2, 3)]
-
-
-def test_arrays_by_name_are_no_batches() -> None:
-    match = "data is batches, but a mapping of `x`, `targets` was given: relaxjax.datasets.batches"
-    with pytest.raises(TypeError, match=match):
-        classifier().fit({"x": DATA[0][0], "targets": DATA[0][1]}, reporter=Told())  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    "data", [(pair for pair in DATA), map(tuple, DATA), iter(DATA), islice(DATA, 2)]
-)
-def test_data_for_one_epoch_only_is_an_error_before_several(data: Any) -> None:
-    match = f"`data` is a {type(data).__name__}, which is used up after one epoch: give a list"
-    with pytest.raises(ValueError, match=match):
-        classifier().fit(data, epochs=2, reporter=Told())
-    classifier().fit(data, epochs=1, reporter=Told())
-
-
-class Loader:
-    """An iterator over batches; with `begins_anew`, over the same ones in each epoch."""
-
-    def __init__(self, begins_anew: bool) -> None:
-        self.begins_anew = begins_anew
-        self.rest = iter(DATA)
-
-    def __iter__(self) -> "Loader":
-        if self.begins_anew:
-            self.rest = iter(DATA)
-        return self
-
-    def __next__(self) -> Any:
-        return next(self.rest)
-
-
-def test_a_spent_iterator_is_an_error() -> None:
-    """What is written in Python may be a loader that begins anew."""
-    classifier().fit(Loader(True), epochs=2, reporter=Told())
-    with pytest.raises(ValueError, match=r"epoch 2 had no batches: give `data` as a list"):
-        classifier().fit(Loader(False), epochs=2, reporter=Told())
 
 
 @pytest.mark.parametrize(
@@ -366,17 +209,6 @@ def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None
 def test_numbers_of_epochs_that_make_no_sense(epochs: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         fit(classifier(), DATA, epochs)
-
-
-def test_data_that_cannot_be_iterated_over() -> None:
-    none: Any = None
-    three: Any = 3
-    with pytest.raises(TypeError, match="a function from the epoch to that, but None was given"):
-        fit(classifier(), none)
-    with pytest.raises(TypeError, match="a function from the epoch to that, but it gave None"):
-        fit(classifier(), lambda epoch: none)
-    with pytest.raises(TypeError, match=r"data is something to iterate over, .* but 3 was given"):
-        fit(classifier(), DATA, 1, three, Told())
 
 
 @pytest.mark.parametrize(
@@ -457,44 +289,3 @@ def test_accuracy_of_a_real_model() -> None:
     trainer.load_params({"b1": np.array([0, 0, 1], "float32")})
     x = batch(0)[0]
     assert accuracy(trainer, [(x, np.full(BATCH, 2)), (x[:2], np.full(2, CLASSES - 1))]) == 1
-
-
-def test_a_report_is_one_line() -> None:
-    report = EpochReport(3, 15, 0.12345, {"accuracy": 0.9718, "perplexity": 1.5}, 22, 0.1)
-    assert str(report) == (
-        "epoch  3/15  loss 0.1235  accuracy  97.18%  perplexity 1.5000  22 steps, 220 steps/s"
-    )
-    assert str(EpochReport(1, 2, 1.0, {}, 5, 5.0)) == "epoch 1/2  loss 1.0000  5 steps, 1 steps/s"
-
-
-@pytest.mark.parametrize("reporter", [3, print, Lines])
-def test_a_reporter_that_is_none(reporter: Any) -> None:
-    match = r"`reporter` must have the methods start, step and end, as Lines\(\) has them, but"
-    with pytest.raises(TypeError, match=match):
-        classifier().fit(DATA, reporter=reporter)
-
-
-def test_plain_lines_where_the_output_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    reports = classifier().fit(DATA, 2)
-    assert capsys.readouterr().out.splitlines() == [str(report) for report in reports]
-
-
-def test_bars_on_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    pytest.importorskip("tqdm")
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    reporter = reporter_for_output()
-    assert isinstance(reporter, Bars)
-    reports = classifier().fit(DATA * 10, 2, DATA, reporter=reporter)
-    out, err = capsys.readouterr()
-    assert str(reports[0]) in out
-    assert "epoch 1/2" in err
-    assert "loss=" in err
-    assert f"eval_loss={reports[0].metrics['eval_loss']:.4f}" in err
-
-
-def test_lines_on_a_terminal_without_tqdm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert isinstance(reporter_for_output(), Lines)
