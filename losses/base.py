@@ -10,6 +10,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type, is_float
 from relaxjax.ops.creation import ones_like
+from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call, dtype_of, narrow, wide
 from relaxjax.ops.statistical import mean, sum
 
@@ -62,6 +63,14 @@ class Loss:
                 'super().__init__("name_of_the_loss")'
             )
         params = self._params(args, named)
+        try:
+            return self._function(params)
+        except OpError as error:
+            given = ", ".join(f"`{name}` of type {param.ty}" for name, param in params.items())
+            error.add_note(f"in {type(self).__name__} for {given}")
+            raise
+
+    def _function(self, params: dict[str, Var]) -> Function:
         builder = BlockBuilder()
         with builder.function(self.loss_name, list(params.values())):
             with builder.dataflow():

@@ -8,6 +8,7 @@ import numpy as np
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 
+from .door import tensor_type
 from .ids import are_below, is_on_host, span
 
 CLASS_IDS = "class_ids"  # the attribute that says which targets are ids, of how many classes
@@ -16,13 +17,15 @@ CLASS_IDS = "class_ids"  # the attribute that says which targets are ids, of how
 class ClassIds(NamedTuple):
     """The ids in one target: 0 to `classes` - 1, and `ignored` ones, which count for nothing.
 
-    With `has_mean`, the loss is a mean over those that count.
+    A batch of them has `ndim` dimensions. With `has_mean`, the loss is a mean over those that
+    count.
     """
 
     place: int
     name: str
     classes: int
     ignored: int
+    ndim: int
     has_mean: bool = False
 
     def check(self, array: Any) -> None:
@@ -35,6 +38,15 @@ class ClassIds(NamedTuple):
                 f"the model scores {self.classes} classes, 0 to {self.classes - 1}, but the target "
                 f"`{self.name}` holds {span(strange)}: give only ids of classes, or "
                 f"{self.ignored} for what is to be ignored"
+            )
+
+    def check_rank(self, array: Any) -> None:
+        """Raise where each id is a row of numbers, one for each class."""
+        if array.ndim == self.ndim + 1 and array.shape[-1] == self.classes:
+            raise ValueError(
+                f"the loss takes `{self.name}` as ids of {self.classes} classes, but an array of "
+                f"shape {tuple(array.shape)} has a number for each class: give ids, such as "
+                f"{self.name}.argmax(-1), or train by CategoricalCrossEntropyLoss"
             )
 
     def check_counted(self, batches: Any) -> None:
@@ -72,11 +84,18 @@ def check_counted(
             one.check_counted(held[:count] if are_stacked else held[None])
 
 
+def check_ranks(ids: Sequence[ClassIds], targets: Sequence[Any]) -> None:
+    """Raise where targets of a single batch are one-hot, which is for another loss."""
+    for one in ids:
+        one.check_rank(targets[one.place])
+
+
 def class_ids_of(mod: IRModule, targets: Sequence[Var]) -> tuple[ClassIds, ...]:
     """The targets that hold ids, of a module made by SetupTrainer."""
-    names = [target.name for target in targets]
-    return tuple(
-        ClassIds(names.index(name), name, classes, ignored, *has_mean)  # which old files lack
-        for name, classes, ignored, *has_mean in mod.attrs.get(CLASS_IDS, ())
-        if name in names
-    )
+    places = {target.name: place for place, target in enumerate(targets)}
+    found = []
+    for name, classes, ignored, *has_mean in mod.attrs.get(CLASS_IDS, ()):  # which old files lack
+        if name in places:
+            ndim = tensor_type(targets[places[name]]).ndim
+            found.append(ClassIds(places[name], name, classes, ignored, ndim, *has_mean))
+    return tuple(found)

@@ -6,12 +6,18 @@ from numbers import Real
 from typing import Any
 
 
-def is_count(value: Any, least: int) -> bool:
+def is_count(value: Any, least: float) -> bool:
     """Whether it is an integer of at least so much; True is none, though Python counts it 1."""
     try:
         return not isinstance(value, bool) and operator.index(value) >= least
     except TypeError:
         return False
+
+
+def check_batches(count: Any) -> None:
+    """Raise where a number of stacked batches is none."""
+    if count is not None and not is_count(count, -math.inf):
+        raise TypeError(f"`count` must be an integer, a number of batches, but it is {count!r}")
 
 
 def is_amount(value: Any) -> bool:

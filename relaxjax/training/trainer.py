@@ -1,6 +1,7 @@
 """The trainer: parameters and states on the device, one executable a step."""
 
 import dataclasses
+import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Unpack
@@ -17,8 +18,9 @@ from relaxjax.lowering.target import placement
 
 from . import checkpoint
 from .cell import StateCell
-from .class_ids import check_counted, class_ids_of
+from .class_ids import check_counted, check_ranks, class_ids_of
 from .compilation_cache import use_compilation_cache
+from .counts import check_batches
 from .data import Data
 from .door import (
     all_to_device,
@@ -192,8 +194,9 @@ class Trainer:
         `count`, only the first so many make a step; the losses of the others are 0. All counts have
         one program, so steps are the same bit for bit however they are spread over calls.
         """
+        check_batches(count)
         with self._step.dtypes():
-            batch = self._batch(inputs, targets, count)
+            batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
             steps = self._steps(batch, count)
             check_counted(self._class_ids, batch[1], True, count)
             (losses,) = self._cell.run(self._step.many, np.int32(steps), *batch)
@@ -349,6 +352,8 @@ class Trainer:
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
         check_samples(self.layout.inputs, given)
+        if count is None:
+            check_ranks(self._class_ids, wanted)
         check_ids(self._input_ids, given, count)
         check_ids(self._target_ids, wanted, count)
         return given, wanted

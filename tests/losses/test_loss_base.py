@@ -9,7 +9,8 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import L1Loss, Loss, MSELoss
+from relaxjax.losses import CrossEntropyLoss, L1Loss, Loss, MSELoss
+from relaxjax.ops.declare import OpError
 from relaxjax.script import from_source
 
 TENSOR = TensorType((3, 5), "float32")
@@ -114,6 +115,18 @@ def test_the_wrong_number_of_arguments_is_an_error() -> None:
         L1Loss()(TENSOR)
     with pytest.raises(TypeError, match=r"L1Loss\(predictions, targets, weights\): too many"):
         L1Loss()(TENSOR, TENSOR, TENSOR, TENSOR)
+
+
+def test_what_an_operator_of_a_loss_refuses_is_told_with_the_loss() -> None:
+    """The error itself speaks of parameters of the operator."""
+    scores, labels = TensorType((8, 3), "float32"), TensorType((8,), "int32")
+    with pytest.raises(OpError, match="`data` must have a float dtype, found int32") as caught:
+        CrossEntropyLoss()(labels, scores)
+    (note,) = caught.value.__notes__
+    assert note == (
+        'in CrossEntropyLoss for `predictions` of type R.Tensor((8,), dtype="int32"), '
+        '`targets` of type R.Tensor((8, 3), dtype="float32")'
+    )
 
 
 def test_a_loss_must_define_its_body() -> None:

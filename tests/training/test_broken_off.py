@@ -186,3 +186,10 @@ def test_more_steps_than_batches_are_an_error(count: int) -> None:
     inputs, targets = (np.stack(parts) for parts in zip(*DATA[:2], strict=True))
     with pytest.raises(ValueError, match=f"`count` must be 0 to 2, .* but is {count}"):
         started().update_many(inputs, targets, count)
+
+
+@pytest.mark.parametrize("count", [2.0, True, "2"])
+def test_a_number_of_batches_is_an_integer(count: Any) -> None:
+    inputs, targets = (np.stack(parts) for parts in zip(*DATA[:2], strict=True))
+    with pytest.raises(TypeError, match=f"`count` must be an integer, .* but it is {count!r}"):
+        started().update_many(inputs, targets, count)

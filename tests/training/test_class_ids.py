@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Classifier, batch, classifier, trainable
 
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
+from relaxjax.script import from_source
 from relaxjax.training import Trainer
 
 X, LABELS = batch(0)
@@ -43,6 +45,39 @@ def test_an_id_that_is_no_class_is_an_error(trainer: Trainer, way: Callable[...,
     match = r"scores 3 classes, 0 to 2, but the target `targets` holds 3: .* -100 for what is"
     with pytest.raises(ValueError, match=match):
         way(trainer, with_first(CLASSES))
+
+
+ONE_BATCH = {name: way for name, way in WAYS.items() if name not in ("update_many", "fit ahead")}
+
+
+@pytest.mark.parametrize("way", ONE_BATCH.values(), ids=ONE_BATCH)
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_rows_of_a_number_for_each_class_are_no_ids(
+    trainer: Trainer, way: Callable[..., Any], dtype: str
+) -> None:
+    match = (
+        r"the loss takes `targets` as ids of 3 classes, but an array of shape \(8, 3\) has a "
+        r"number for each class: give ids, such as targets\.argmax\(-1\), or train by Categorical"
+    )
+    with pytest.raises(ValueError, match=match):
+        way(trainer, np.eye(CLASSES, dtype=dtype)[LABELS])
+
+
+def test_batches_of_as_many_samples_as_there_are_classes_may_share_a_call() -> None:
+    backbone: Any = from_source("""
+@R.function
+def backbone(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+    return R.matmul(x, w)
+""")
+    mod = IRModule({"backbone": backbone}, attrs={"param_num": 1, "state_num": 0})
+    types = TensorType((3, 3), "float32"), TensorType((3,), "int32")
+    mod = trainable(mod, CrossEntropyLoss(), SGD(0.1), *types)
+    trainer = Trainer(mod, VirtualMachine(build(mod)))
+    trainer.xavier_uniform_init_params()
+    ids = np.eye(3, dtype="int32")
+    assert trainer.update_many(np.ones((3, 3, 3), "float32"), ids).shape == (3,)
+    with pytest.raises(ValueError, match="has a number for each class"):
+        trainer.update(np.ones((3, 3), "float32"), ids)
 
 
 def test_all_that_are_found_lie_between_two(trainer: Trainer) -> None:
