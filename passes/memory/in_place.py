@@ -37,7 +37,7 @@ def with_reads_first(
     gradients = body.fields[-1]
     assert isinstance(gradients, Tuple)
     late = [
-        order.late(gradient, {function.params[at]})
+        order.late(gradient, [function.params[at]])
         for at, gradient in zip(differentiated, gradients.fields, strict=True)
     ]
     if not order.bindings:
@@ -66,7 +66,7 @@ class _Order:
             self.behind[step.var] = behind
         self.bit = {step.var: 1 << place for place, step in enumerate(program.steps)}
 
-    def late(self, gradient: Expr, names: set[Var]) -> Expr:
+    def late(self, gradient: Expr, names: Sequence[Var]) -> Expr:
         """A gradient, or a tuple of them, after the reads of its parameter, known by `names`."""
         step = self.program.step_of.get(gradient) if isinstance(gradient, Var) else None
         if step is not None and isinstance(step.binding.value, Tuple):
@@ -91,13 +91,13 @@ class _Order:
     def _follows(self, read: Var, gradient: Var) -> bool:
         return bool(self.behind[read] & self.bit[gradient])
 
-    def _part(self, names: set[Var], index: int) -> set[Var]:
+    def _part(self, names: Sequence[Var], index: int) -> list[Var]:
         """The names of a field of a tuple that is known by `names`."""
         users = chain.from_iterable(self.program.users.get(var, ()) for var in names)
         values = ((step.var, step.binding.value) for step in users)
-        return {v for v, get in values if isinstance(get, TupleGetItem) and get.index == index}
+        return [v for v, get in values if isinstance(get, TupleGetItem) and get.index == index]
 
-    def _reads(self, names: set[Var]) -> Iterator[Var]:
+    def _reads(self, names: Sequence[Var]) -> Iterator[Var]:
         """What is computed of a parameter, once it is no more than a view or a part of a kernel."""
         pending, seen = list(names), set[Var]()
         while pending:

@@ -107,7 +107,8 @@ def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> None:
     first: dict[Buffer, Buffer] = {}  # whose memory it was
     for time, kernel in enumerate(order):
         if kernel.buffer in lives:
-            for before in (first.get(buffer, buffer) for buffer in kernel.over):
+            over = [buffer for buffer in kernel.reads if buffer in kernel.over]  # in their order
+            for before in (first.get(buffer, buffer) for buffer in over):
                 life = lives.get(before)
                 if life is not None and life.end == time and life.size == kernel.size:
                     life.end = lives.pop(kernel.buffer).end

@@ -178,7 +178,7 @@ def kept_ledger(
     """What keeps everything but what loops would stack in vain, where that is faster."""
     mod = with_open_caller(mod, name, caller)
     everything = everything or planner_of(mod, name, caller)
-    for lean in _lean(mod, name, everything.total, 1):
+    for _, lean in _lean(mod, name, everything.total, to="free"):
         one = planner_of(lean, name, caller, everything.program)
         if one.none.peak <= _FASTER * everything.none.peak:
             return Ledger(one, one.none)
@@ -196,32 +196,42 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
 def _by_policy(
     mod: IRModule,
     tied: Callable[[], IRModule],
-    lean: Callable[..., Iterator[IRModule]],
+    lean: Callable[..., Iterator[tuple[str, IRModule]]],
     policy: str,
     chooser: Callable[[IRModule], Chooser],
 ) -> Ledger:
     """The plan of a policy, with loops that save less where that takes less memory.
 
-    Nothing is compiled for it: peaks are as predicted.
+    Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
+    memory gets no more than by "balanced".
     """
-    everything = chooser(mod).planner
+    everything = chooser(mod)
+    none = everything.planner.none
     if policy == "none":
-        return Ledger(everything, everything.none)
+        return Ledger(everything.planner, none)
     whole = tied()
-    first = chooser(whole).planner
-    leaner = lean(whole, count=POLICIES.index(policy))
-    planners = [first, *(chooser(other).planner for other in leaner)]
-    best = min(planners, key=lambda planner: planner.by_policy(policy).peak)
-    plan = best.by_policy(policy)
-    if plan.peak > _WORTH * everything.none.peak:
-        return Ledger(everything, everything.none)
-    return Ledger(best, plan)
+    ways = [(POLICIES[0], chooser(whole))]
+    ways += [(level, chooser(other)) for level, other in lean(whole, to=policy)]
+
+    def followed(policy: str) -> tuple[Chooser, Plan]:
+        allowed = POLICIES[: POLICIES.index(policy) + 1]
+        known = [way for level, way in ways if level in allowed]
+        best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
+        plan = best.planner.by_policy(policy)
+        return (best, plan) if plan.peak <= _WORTH * none.peak else (everything, none)
+
+    way, plan = followed(policy)
+    if policy == "minimal":
+        other, before = followed("balanced")
+        if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
+            way, plan = other, before
+    return Ledger(way.planner, plan)
 
 
 def _within(
     mod: IRModule,
     tied: Callable[[], IRModule],
-    lean: Callable[..., Iterator[IRModule]],
+    lean: Callable[..., Iterator[tuple[str, IRModule]]],
     name: str,
     budget: Budget,
     chooser: Callable[[IRModule], Chooser],
@@ -234,7 +244,7 @@ def _within(
     if least <= limit:
         return Ledger(found.planner, none)
     whole = tied()
-    for other in chain([whole], lean(whole)):
+    for other in chain([whole], (leaner for _, leaner in lean(whole))):
         one = found if other is mod else chooser(other)
         plan = one.within(limit)
         if plan is not None:
@@ -247,19 +257,21 @@ def _within(
 
 
 def _lean(
-    mod: IRModule, name: str, total: int, count: int = 3, decided: Collection[str] = ()
-) -> Iterator[IRModule]:
-    """The module with loops that save ever less, as far as the first `count` policies go.
+    mod: IRModule, name: str, total: int, to: str = POLICIES[-1], decided: Collection[str] = ()
+) -> Iterator[tuple[str, IRModule]]:
+    """The module with loops that save ever less, by each policy to the last one that counts.
 
     The values whose names are `decided` are there as they were.
     """
     levels = [(_costs_nothing, FREE * total), (_is_any, BALANCED * total), (_is_any, math.inf)]
     before = mod
-    for again, most in levels[:count]:
+    for policy, (again, most) in zip(POLICIES[1:], levels, strict=True):
         lean = with_lean_loops(mod, name, again, most)
         if lean is not before and lean is not mod and _same_values(lean, mod, name, decided):
-            yield lean
+            yield policy, lean
         before = lean
+        if policy == to:
+            return
 
 
 def _costs_nothing(step: Step) -> bool:

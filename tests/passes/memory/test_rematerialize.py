@@ -167,6 +167,23 @@ def test_policies_compile_nothing(
     assert "_again" in Rematerialize(ADJOINT, policy=policy)(deep).script()
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_minimal_takes_no_more_than_balanced_whatever_is_predicted(
+    deep: IRModule, monkeypatch: pytest.MonkeyPatch, sign: int
+) -> None:
+    """XLA is asked, which here counts what waits for, or against, a program."""
+
+    def counted(mod: IRModule, name: str) -> int:
+        return sign * mod.script().count("R.grad.delay(")
+
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", counted)
+    balanced, minimal = (
+        counted(Rematerialize(ADJOINT, policy=policy)(deep), ADJOINT)
+        for policy in ("balanced", "minimal")
+    )
+    assert (minimal == balanced) if sign == 1 else (minimal < balanced)
+
+
 def of_unet(**sizes: int) -> IRModule:
     model = unet("float32", **sizes)
     names = [param.name for param in model.module["main"].params[: len(model.params)]]
