@@ -86,6 +86,7 @@ SAMPLES["relax.nn.sparse_dense"] = [
     sample(floats(2, 5, 6), floats(3, 2, 3), *_BLOCKS, second_order=False),
     sample(floats(2, 32), floats(3, 16, 16), *_BLOCKS, second_order=False),
     sample(floats(6), floats(0, 2, 3), exactly([], "int32"), exactly([0, 0], "int32")),
+    sample(floats(2, 0), floats(0, 1, 1), exactly([], "int32"), exactly([0, 0, 0], "int32")),
 ]
 SAMPLES["relax.grad.sparse_dense_backward"] = [
     sample(floats(5, 6), floats(5, 6), floats(3, 2, 3), *_BLOCKS),

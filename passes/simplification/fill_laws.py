@@ -1,5 +1,7 @@
 """Laws on tensors that one number fills: what is made of them is filled too, or not computed."""
 
+import math
+
 import jax
 import numpy as np
 
@@ -91,8 +93,11 @@ def no_choice(call: Call, op: Op, known: Definitions) -> Expr | None:
     _, x, y = call.args
     if x == y and same_type(x, call):
         return x
-    number = known.fill(x)
-    return tensor_filled(call, number) if number is not None and number == known.fill(y) else None
+    number, other = known.fill(x), known.fill(y)
+    if number is None or other is None or number != other:
+        return None
+    is_same = math.copysign(1, number) == math.copysign(1, other)  # 1 / -0.0 is not 1 / 0.0
+    return tensor_filled(call, number) if is_same else None
 
 
 def product_with_zero(call: Call, op: Op, known: Definitions) -> Expr | None:

@@ -26,7 +26,7 @@ def check_ids(ids: Sequence[Ids], arrays: Sequence[Any], count: int | None = Non
         array = arrays[one.place]
         if is_on_host(array):
             held = np.asarray(array)
-            one.check(held if count is None else held[:count])
+            one.check(held[:count] if held.ndim else held)
 
 
 def are_below(array: Any, count: int) -> bool:

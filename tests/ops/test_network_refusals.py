@@ -49,6 +49,10 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             lambda: nn("sparse_dense", t(), t(3, 2, 3), i(3), i(4)),
             "`data` must have at least 1 dimension, found a scalar",
         ),
+        (
+            lambda: nn("sparse_dense", t(2, 6), t(3, 2, 0), i(3), i(4)),
+            "blocks must have elements, but those of `weight_data` are (2, 0)",
+        ),
     ],
     "loss": [
         (

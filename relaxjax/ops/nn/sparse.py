@@ -1,5 +1,6 @@
 """Dense layers whose weight is mostly zero, kept as the blocks that are not."""
 
+import math
 from typing import Any
 
 import jax
@@ -24,7 +25,8 @@ def _by_blocks(data: Any, weight_data: Any, weight_indices: Any, weight_indptr: 
     """Each block times its part of the data; the products of a row of blocks are summed."""
     count, rows, columns = weight_data.shape
     height = weight_indptr.shape[0] - 1
-    parts = data.reshape(-1, data.shape[-1] // columns, columns).swapaxes(0, 1)
+    samples = math.prod(data.shape[:-1])
+    parts = data.reshape(samples, data.shape[-1] // columns, columns).swapaxes(0, 1)
     products = jnp.einsum("nbc,nrc->nbr", parts[weight_indices], weight_data)
     owner = jnp.repeat(jnp.arange(height), jnp.diff(weight_indptr), total_repeat_length=count)
     total = jax.ops.segment_sum(products, owner, height, indices_are_sorted=True)
@@ -119,6 +121,8 @@ def sparse_dense(
             f"`weight_indices` must have {blocks[0]} elements, one for each block of "
             f"`weight_data`, found {columns}"
         )
+    if 0 in blocks[1:]:
+        raise OpError(f"blocks must have elements, but those of `weight_data` are {blocks[1:]}")
     if can_prove_different(data.dims[-1] % blocks[2], 0):
         raise OpError(
             f"the last dimension of `data` must be a whole number of blocks of {blocks[2]} columns,"

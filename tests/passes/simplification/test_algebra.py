@@ -384,6 +384,8 @@ def test_a_law(law: str, before: str, after: str) -> None:
                 R.matmul(R.astype(y, 'float16'), z, out_dtype='float32'))""",
         # means of integers are rounded
         "R.astype(R.mean(R.matmul(R.astype(x, 'int32'), R.astype(w, 'int32'))), 'float32')",
+        # one divided by zero is an infinity of its sign
+        "R.where(R.less(x, y), R.zeros((2, 3), 'float32'), R.const(-0.0, 'float32'))",
         # no float holds this number
         "R.astype(R.full((2, 3), R.const(9007199254740993, 'int64'), 'int64'), 'float32')",
     ],
