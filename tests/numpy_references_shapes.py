@@ -178,4 +178,5 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "relax.grad.start_checkpoint": _same,
     "relax.grad.end_checkpoint": _same,
     "relax.grad.delay": _same,
+    "relax.grad.once": _same,
 }

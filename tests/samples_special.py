@@ -1,6 +1,6 @@
 """Samples of the functions beyond those of TVM."""
 
-from operator_samples import Sample, floats, inner, integers, positive, sample
+from operator_samples import Sample, bools, floats, inner, integers, positive, sample
 
 SAMPLES: dict[str, list[Sample]] = {}
 
@@ -47,4 +47,11 @@ SAMPLES["relax.grad.delay"] = [
     sample(floats(), floats(2, 2)),
     sample(integers(4), floats(), smooth=False),
     sample(floats(3, dtype="bfloat16"), floats(1, dtype="float16"), smooth=False),
+]
+SAMPLES["relax.grad.once"] = [
+    sample(floats(2, 5)),
+    sample(floats()),
+    sample(bools(3, 4), smooth=False),
+    sample(floats(3, dtype="bfloat16"), smooth=False),
+    sample(floats(3, dtype="float16"), smooth=False),
 ]

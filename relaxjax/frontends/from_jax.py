@@ -24,6 +24,7 @@ from relaxjax.ops.lax import (
     open_program,
     read_jaxpr,
     type_of,
+    with_safe_choices,
     x64_enabled,
     x64_for,
 )
@@ -165,7 +166,10 @@ def _again(
     rules that use what is computed around them know it only while that is traced, so then the
     function runs again. What another transformation traces must be an argument.
     """
-    read: Callable[..., Any] = core.jaxpr_as_fun(program)
+
+    def read(*arrays: Any) -> Any:
+        return core.jaxpr_as_fun(with_safe_choices(program))(*arrays)
+
     if not rules.use_surroundings or any(isinstance(array, Tracer) for array in closed.consts):
         return read
 

@@ -18,6 +18,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
 from .declare import OpError
+from .lax.choices import choosing_safely
 from .lowered_cost import LOWERED
 from .shapes import listed, require_adjoint
 from .traced import traced_gradient
@@ -131,7 +132,7 @@ def _pulled_back(forward: Op, places: Sequence[int]) -> Callable[..., Any]:
             assert forward.lower is not None
             return forward.lower(*given, **attrs)
 
-        _, pullback = jax.vjp(function, *(args[place] for place in active))
+        _, pullback = jax.vjp(choosing_safely(function), *(args[place] for place in active))
         adjoints = pullback(output_grad)
         return adjoints[0] if len(adjoints) == 1 else tuple(adjoints)
 

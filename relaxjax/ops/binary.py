@@ -125,19 +125,24 @@ def _power_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr | No
 
 
 def _maximum_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return where(x < y, scalar(0, g), g), where(x >= y, scalar(0, g), g)
+    of_y = _decided(x < y, x, y)
+    return where(of_y, scalar(0, g), g), where(of_y, g, scalar(0, g))
 
 
 def _minimum_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return where(x >= y, scalar(0, g), g), where(x < y, scalar(0, g), g)
+    of_x = _decided(x < y, x, y)
+    return where(of_x, g, scalar(0, g)), where(of_x, scalar(0, g), g)
 
 
-def _floor_mod_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return g, -g * call("floor", x / y)
+def _decided(which: Expr, x: Expr, y: Expr) -> Expr:
+    """Which of two numbers is chosen, computed once for both: one of them has the adjoint."""
+    is_either = not isinstance(x, Constant) and not isinstance(y, Constant)
+    return call("grad.once", which) if is_either else which
 
 
-def _mod_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
-    return g, -g * call("trunc", x / y)
+def _remainder_gradient(g: Expr, z: Expr, x: Expr, y: Expr) -> tuple[Expr, Expr]:
+    """By how many times the result took `y` away: a quotient anew may lie beyond an integer."""
+    return g, -g * call("round", (x - z) / y)
 
 
 def _atan2_gradient(g: Expr, z: Expr, y: Expr, x: Expr) -> tuple[Expr, Expr]:
@@ -227,7 +232,7 @@ mod = arithmetic(
     "mod",
     _by_kind(integers.remainder, _remainder),
     "Remainder with the sign of x: z = x - trunc(x / y) * y; of integers, x for y = 0.",
-    _mod_gradient,
+    _remainder_gradient,
     of_complex=False,
     of_bools=False,
 )
@@ -235,7 +240,7 @@ floor_mod = arithmetic(
     "floor_mod",
     jnp.remainder,
     "Remainder with the sign of y: z = x - floor(x / y) * y; of integers, 0 for y = 0.",
-    _floor_mod_gradient,
+    _remainder_gradient,
     of_complex=False,
     of_bools=False,
 )

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.types import is_float
 
-from .emit import call, shape_of, tensor_type, where
+from .emit import call, dtype_of, shape_of, tensor_type, where
 
 
 def is_empty(data: Expr) -> bool:
@@ -63,8 +64,11 @@ class Scatter:
     def _times_others(self, g: Expr, y: Expr, data: Expr, updates: Expr) -> Expr:
         """For each update, at its place, `g` times the product of all but the update.
 
-        That is the whole product divided by the update, but where the update is zero.
+        That is the whole product divided by the update, but where the update is zero. Which ones
+        are is asked of updates that are computed once: the answers are read together.
         """
+        if is_float(dtype_of(updates)):
+            updates = call("grad.once", updates)
         ones, zeros = call("ones_like", updates), call("zeros_like", updates)
         is_zero = call("equal", updates, zeros)
         divisors = where(is_zero, ones, updates)

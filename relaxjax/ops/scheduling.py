@@ -1,4 +1,4 @@
-"""When values are computed: what keeps a program from computing a value early."""
+"""When values are computed, and how often: no program computes these early, or in two kernels."""
 
 from typing import Any
 
@@ -9,10 +9,12 @@ from jax import lax
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, is_float
 
-from .cost_rules import VIEWS
+from .cost_rules import MOVES, VIEWS
 from .declare import OpError, op
 from .emit import call
+from .once import computed_once
 from .platform import by_platform
+from .rearranging import LIKE_DATA
 
 
 def _barrier(x: Any, moment: Any) -> Any:
@@ -56,4 +58,26 @@ def delay(x: TensorType, moment: TensorType) -> TensorType:
         raise OpError(f"`moment` must be of floating-point dtype, found {moment.dtype}")
     if moment.dims is not None and 0 in moment.dims:
         raise OpError("`moment` must have an element")
+    return x
+
+
+@op(
+    "relax.grad.once",
+    layout=LIKE_DATA,
+    lower=computed_once,
+    gradient=lambda g, y, x: g,
+    jvp=lambda tangents, y, x: tangents[0],
+    precision="follow",
+    fusion="opaque",
+    facts={"steers": True},
+    cost=MOVES,
+)
+def once(x: TensorType) -> TensorType:
+    """`x`, computed once: whatever decides by it, in several kernels, decides by the same bits.
+
+    XLA may compute a value anew in each kernel that reads it, and rounds otherwise there. What
+    compares it with its own maximum then finds no element that is the largest.
+    """
+    if x.dtype is not None and not (is_float(x.dtype) or x.dtype.startswith(("bool", "uint"))):
+        raise OpError(f"`x` must be of floats, bools or unsigned integers, found {x.dtype}")
     return x

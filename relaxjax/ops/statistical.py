@@ -191,13 +191,20 @@ def _std_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
     return narrow(with_reduced_axes(scale, axis, keepdims) * centred, like)
 
 
-def _extremum_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
-    """Elements that tie for the extremum share its adjoint."""
-    hit = call("equal", x, with_reduced_axes(y, axis, keepdims))
-    whole = wide(g)
-    share = call("astype", hit, dtype_of(whole))
-    count = call("sum", share, axis, keepdims=True)
-    return narrow(with_reduced_axes(whole, axis, keepdims) * (share / count), g)
+def _extremum_gradient(name: str) -> Callable[..., Expr]:
+    """The gradient rule of `max` or `min`: elements that tie for the extremum share its adjoint.
+
+    It is found anew, among elements that are computed once: of others none might equal it.
+    """
+
+    def gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
+        elements, whole = call("grad.once", wide(x)), wide(g)
+        hit = call("equal", elements, call(name, elements, axis, keepdims=True))
+        share = call("astype", hit, dtype_of(whole))
+        count = call("sum", share, axis, keepdims=True)
+        return narrow(with_reduced_axes(whole, axis, keepdims) * (share / count), g)
+
+    return gradient
 
 
 def _others(x: Expr, axis: Any) -> Expr:
@@ -251,8 +258,12 @@ std = reduction(
     of_numbers=True,
     of_parts=True,
 )
-max = reduction("max", jnp.max, "Largest element along `axis`.", _extremum_gradient, of_some=True)
-min = reduction("min", jnp.min, "Smallest element along `axis`.", _extremum_gradient, of_some=True)
+max = reduction(
+    "max", jnp.max, "Largest element along `axis`.", _extremum_gradient("max"), of_some=True
+)
+min = reduction(
+    "min", jnp.min, "Smallest element along `axis`.", _extremum_gradient("min"), of_some=True
+)
 prod = reduction(
     "prod",
     _prod,

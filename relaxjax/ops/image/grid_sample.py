@@ -16,6 +16,7 @@ from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import require_ndim
 from relaxjax.ops.unary import require_float
 
@@ -55,7 +56,8 @@ def _axis_taps(
     move = functools.partial(
         _moved_inside, length=length, padding_mode=padding_mode, align_corners=align_corners
     )
-    places = places if method == "bicubic" else move(places)
+    # Which elements are read, and their weights, are both made of the places rounded.
+    places = computed_once(places if method == "bicubic" else move(places))
     if method == "nearest":
         spot = lax.stop_gradient(jnp.round(places))
         return [_tap(spot, jnp.ones_like(spot), length)]

@@ -11,6 +11,7 @@ from .avals import matmul_precision as matmul_precision
 from .avals import type_of as type_of
 from .avals import x64_enabled as x64_enabled
 from .avals import x64_for as x64_for
+from .choices import with_safe_choices as with_safe_choices
 from .composites import whole_function as whole_function
 from .dialect import FLAT as FLAT
 from .dialect import lax_op as lax_op

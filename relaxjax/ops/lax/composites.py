@@ -38,6 +38,8 @@ def whole_function(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequ
     It is for `own_rule` of `read_jaxpr`. What takes arrays of several dtypes promotes them first.
     """
     dtype, name = eqn.outvars[0].aval.dtype, function_of_jax(eqn)
+    if name == "computed_once":  # that of `relaxjax.ops.once`
+        return Call(get_op("relax.grad.once"), tuple(args)), [False]
     if not jnp.issubdtype(dtype, jnp.floating):
         return None
     if name == "relu":

@@ -13,13 +13,14 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.lattice import erase
-from relaxjax.ir.op import ZERO_GRADIENT, Op
+from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
 from relaxjax.ir.registry import OPS
 from relaxjax.ir.types import ObjectType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
 from relaxjax.ops.declare import OpError
 
 from .avals import aval_of, type_of, x64_for
+from .choices import gradient_of_chosen
 from .composites import COMPOSITES, composite_lowering
 from .gradient import gradient_of
 from .inlining import open_program
@@ -40,6 +41,12 @@ _NOT_OPERATORS = frozenset(
 )
 # Primitives of floats whose derivative is zero wherever it exists.
 FLAT = frozenset({"ceil", "floor", "round", "sign", "stop_gradient"})
+# The gradient rules of primitives that have others than JAX's own.
+_RULES: dict[str, GradientRule | NoGradient] = {
+    **dict.fromkeys(FLAT, ZERO_GRADIENT),
+    "max": gradient_of_chosen("lax.gt", "lax.lt"),
+    "min": gradient_of_chosen("lax.lt", "lax.gt"),
+}
 
 
 def read_jaxpr(
@@ -90,7 +97,7 @@ def _declared(name: str) -> Op:
         f"The primitive `{name}` of jax.lax.",
         infer_by_lowering,
         lowering_of(name),
-        ZERO_GRADIENT if name in FLAT else gradient_of(op_name(name), lax_op),
+        _RULES.get(name) or gradient_of(op_name(name), lax_op),
     )
 
 

@@ -22,14 +22,16 @@ from relaxjax.ir.walk import substitute, type_symbols, uses
 from relaxjax.ops.declare import OpError
 
 from .avals import jax_dtype, matmul_precision, x64_for
+from .choices import choosing_safely
 from .composites import whole_function
 from .inlining import open_program
 from .reader import Reader
 from .symbols import JaxSymbols, evaluate_attrs
 from .tracing import Hole, NotTraceableError, Template, abstract_tensors, arranged, filled
 
-# Primitives that JAX fails to differentiate by one of their arguments alone.
-_BY_ALL_ARGUMENTS = frozenset({"lax.pad"})
+# Primitives that JAX fails to differentiate by one of their arguments alone, and one that chooses
+# among them: what it chooses is computed once for the adjoints of all.
+_BY_ALL_ARGUMENTS = frozenset({"lax.pad", "lax.clamp"})
 
 
 def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRule:
@@ -81,13 +83,16 @@ class _Pullback:
         """The adjoint of an argument: one expression, or a tuple of them for a tuple."""
         match template:
             case Hole(index):
-                tensor = self.tensors[index]
-                smooth = is_inexact(tensor.ty) and not isinstance(tensor, Constant)
-                return self.tensor_adjoint(index) if smooth else None
+                return self.tensor_adjoint(index) if self.is_smooth(index) else None
             case tuple():
                 return self.tuple_adjoint(template)
             case _:
                 return None
+
+    def is_smooth(self, index: int) -> bool:
+        """Whether the result may change with a tensor."""
+        tensor = self.tensors[index]
+        return is_inexact(tensor.ty) and not isinstance(tensor, Constant)
 
     def tuple_adjoint(self, fields: tuple[Template, ...]) -> Expr | None:
         adjoints = list(map(self.adjoint, fields))
@@ -110,8 +115,10 @@ class _Pullback:
         """The adjoint of one tensor, as an expression of `g`; None where it is always zero."""
         cotangents = _fields(self.g)
         types = tuple(tensor.ty for tensor in self.tensors)
+        together = self.op.name in _BY_ALL_ARGUMENTS
+        chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
         program, symbols = _traced(
-            self.op, self.template, types, self.attrs, index, matmul_precision()
+            self.op, self.template, types, self.attrs, index, chosen, matmul_precision()
         )
         if _is_zero(program):
             return None
@@ -141,17 +148,15 @@ def _traced(
     types: tuple[Type | None, ...],
     attrs: Attrs,
     index: int,
+    chosen: tuple[int, ...],
     precision: Any,
 ) -> tuple[Any, JaxSymbols]:
-    """The pullback by one tensor, as a program of the cotangents and the tensors."""
+    """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors."""
     symbols = JaxSymbols()
     tensors = abstract_tensors(types, symbols)
     params = evaluate_attrs(attrs, symbols.to_jax)
     lower = op.lower
     assert lower is not None
-
-    together = op.name in _BY_ALL_ARGUMENTS
-    chosen = list(range(len(types))) if together else [index]
 
     def results(*arrays: Any) -> list[Any]:
         return jax.tree.leaves(lower(*filled(template, arrays, symbols), **params))
@@ -161,7 +166,7 @@ def _traced(
             given = dict(enumerate(arrays)) | dict(zip(chosen, xs, strict=True))
             return _smooth(results(*given.values()))
 
-        _, vjp = jax.vjp(function, *(arrays[place] for place in chosen))
+        _, vjp = jax.vjp(choosing_safely(function), *(arrays[place] for place in chosen))
         return vjp(_smooth(gs))[chosen.index(index)]
 
     with (

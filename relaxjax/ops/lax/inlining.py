@@ -11,6 +11,8 @@ import jax
 import jax.numpy as jnp
 from jax.extend import core
 
+from relaxjax.ops import once
+
 from .parameters import UnsupportedParameterError, encode_params
 from .symbols import JaxSymbols
 from .unsupported import without_form
@@ -52,7 +54,8 @@ _RULES_BESIDE_BODIES = {
 # Functions of JAX's own whose bodies do not tell all derivatives, and which are no operators.
 _UNTOLD = frozenset({"sinc_maclaurin"})
 
-_JAX = os.path.dirname(jax.__file__)
+# Where functions with tangents of their own stand that programs are read with as they are.
+_KNOWN = (f" at {os.path.dirname(jax.__file__)}{os.sep}", f" at {once.__file__}:")
 
 
 def open_program(closed: Any) -> Program:
@@ -216,14 +219,18 @@ def lost_rule(program: Any) -> str | None:
 
 
 def function_of_jax(eqn: Any) -> str | None:
-    """The name of a function of JAX's own, with tangents of its own, that an equation calls."""
+    """The name of a function of JAX's own, with tangents of its own, that an equation calls.
+
+    Also of that of ours which derivatives of JAX's mark values by.
+    """
     if eqn.primitive.name == _HI_PRIMITIVE:
         return _HI_OPERATORS.get(type(eqn.params["_prim"]).__name__)
     if eqn.primitive.name != "custom_jvp_call":
         return None
     info = eqn.params["call_jaxpr"].jaxpr.debug_info
     name: str = info.func_name
-    return name.removeprefix("_") if f" at {_JAX}{os.sep}" in info.func_src_info else None
+    is_known = any(where in info.func_src_info for where in _KNOWN)
+    return name.removeprefix("_") if is_known else None
 
 
 def needed(jaxpr: Any, wanted: Sequence[bool], whole: bool = False) -> tuple[list[Any], set[Any]]:

@@ -15,6 +15,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TupleType, Type
 
 from .avals import matmul_precision, x64_for
+from .choices import choosing_safely
 from .composites import whole_function
 from .gradient import asking_for_sizes, compact, is_inexact, unknown_sizes
 from .inlining import open_program
@@ -101,7 +102,8 @@ def _traced(
             all_arrays = [given.get(index, array) for index, array in enumerate(arrays)]
             return lower(*filled(template, all_arrays, symbols), **params)
 
-        result, tangent = jax.jvp(function, tuple(arrays[index] for index in moving), tangents)
+        points = tuple(arrays[index] for index in moving)
+        result, tangent = jax.jvp(choosing_safely(function), points, tangents)
         return jax.tree.map(_tangent, jax.tree.leaves(result), jax.tree.leaves(tangent))
 
     with (

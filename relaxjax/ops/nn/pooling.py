@@ -25,6 +25,7 @@ from relaxjax.ops.declare import Ints, OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import pooled
 from relaxjax.ops.shapes import element_count, require_adjoint
@@ -181,9 +182,13 @@ def _max_pool_backward(
 
 
 def _to_places(g: Any, data: Any, windows: Windows) -> Any:
-    """The adjoints of windows at their places with the largest element."""
+    """The adjoints of windows at their places with the largest element.
+
+    These places are computed once: each of them is asked in turn whether it is the one.
+    """
     padded = windows.padded(data, _lowest(data.dtype))
-    first = windows.spread(_first_largest(padded, windows), -1)
+    numbers = computed_once(_first_largest(padded, windows))
+    first = windows.spread(numbers, np.iinfo(numbers.dtype).max)
     spread, total = windows.spread(g, 0), jnp.zeros_like(padded)
     for number, place in enumerate(windows.places()):
         part = jnp.where(first == number, spread, jnp.zeros_like(spread))
@@ -195,7 +200,7 @@ def _first_largest(padded: Any, windows: Windows) -> Any:
     """The number of the first place in each window that has its largest element."""
     start, *others = windows.places()
     largest = windows.at(padded, start)
-    dtype = jnp.int8 if len(others) <= np.iinfo(np.int8).max else jnp.int32
+    dtype = jnp.uint8 if len(others) < np.iinfo(np.uint8).max else jnp.uint32
     number = jnp.zeros(largest.shape, dtype)
     for index, place in enumerate(others, 1):
         part = windows.at(padded, place)

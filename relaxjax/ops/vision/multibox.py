@@ -11,6 +11,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops.declare import OpError, as_floats, op
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import common_dtype, dims_text, require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
@@ -39,7 +40,7 @@ def _multibox_transform_loc(
     apply_softmax: bool,
 ) -> Any:
     scores = jax.nn.softmax(cls_pred, 1) if apply_softmax else cls_pred
-    kept = scores >= jnp.asarray(threshold).astype(scores.dtype)
+    kept = computed_once(scores >= jnp.asarray(threshold).astype(scores.dtype))
     if not keep_background:
         kept = kept.at[:, :1].set(False)
     scores = jnp.where(kept, scores, jnp.zeros_like(scores))

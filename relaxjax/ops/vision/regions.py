@@ -10,6 +10,7 @@ from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
 from relaxjax.ops.declare import OpError, as_ints
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import require_ndim, require_numbers, require_sizes
 
 # Regions that are worked on at once: each of them needs a good part of an image in between.
@@ -31,14 +32,18 @@ PooledSize = Annotated[tuple[int, ...], as_pooled_size]
 def over_regions(
     pool: Callable[[Any, Any], Any], data: Any, rois: Any, spatial_scale: float, layout: str
 ) -> Any:
-    """`pool(image, corners)` of each region, both images and results with their channels last."""
+    """`pool(image, corners)` of each region, both images and results with their channels last.
+
+    Corners are rounded, forward and backward: they are computed once for both.
+    """
     images = jnp.moveaxis(data, layout.index("C"), -1)
     table = widened(rois) if jnp.issubdtype(rois.dtype, jnp.floating) else rois.astype(jnp.float32)
+    table = computed_once(table * jnp.asarray([[1, *[spatial_scale] * 4]], table.dtype))
 
     def of_one(roi: Any) -> Any:
         number = jnp.round(roi[0]).astype(jnp.int32)
         image = lax.dynamic_index_in_dim(images, number, 0, keepdims=False)
-        return pool(image, roi[1:] * spatial_scale)
+        return pool(image, roi[1:])
 
     return jnp.moveaxis(lax.map(of_one, table, batch_size=_AT_ONCE), -1, layout.index("C"))
 

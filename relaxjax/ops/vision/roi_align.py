@@ -17,6 +17,7 @@ from relaxjax.ops.backward import backward_of, backward_rule
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.unary import require_float
 
 from .regions import PooledSize, over_regions, regions_type
@@ -82,6 +83,8 @@ def _mean(image: Any, down: _Samples, across: _Samples, sample_ratio: int) -> An
 def _interpolated(plane: Any, y: Any, x: Any) -> Any:
     """The bilinear interpolation of one channel at places (y, x)."""
     (y, near_y), (x, near_x) = _clamped(y, plane.shape[0]), _clamped(x, plane.shape[1])
+    # Which elements are read, and their weights, are both made of the places rounded.
+    y, x = computed_once(y), computed_once(x)
     top, left = (lax.stop_gradient(jnp.floor(place)) for place in (y, x))
     total = jnp.zeros_like(y).astype(plane.dtype)
     for row in (top, top + 1):

@@ -9,6 +9,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
+from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import require_ndim
 from relaxjax.ops.traced import traced_gradient
 from relaxjax.ops.unary import require_float
@@ -29,6 +30,7 @@ def _get_valid_counts(data: Any, score_threshold: float, id_index: int, score_in
         valid = rows[:, score_index] > jnp.asarray(score_threshold).astype(rows.dtype)
         if id_index >= 0:
             valid = valid & (rows[:, id_index] >= 0)
+        valid = computed_once(valid)
         moved, count = front(valid)
         kept = jnp.arange(rows.shape[0], dtype=jnp.int32) < count
         return count, where_rows(kept, rows[moved], -1), jnp.where(kept, moved, -1)

@@ -1,0 +1,47 @@
+"""Values that a program computes once, however many kernels read them.
+
+XLA may compute a value anew inside of each kernel that reads it, and rounds otherwise there: by a
+fused multiply-add, or with more bits in between. Two kernels that decide by such a value, as by
+which element is the largest one, then decide differently. What is computed once is stored, and each
+kernel reads the same bits.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+from .platform import by_platform
+
+_stored_before_use = by_platform(lax.optimization_barrier, cpu=lambda x: _as_quotient(x))
+
+
+@jax.custom_jvp
+def computed_once(x: Any) -> Any:
+    """`x`, of floats, bools or unsigned integers below the largest: all kernels read its bits.
+
+    Subnormal numbers may be zeros, as they are wherever XLA's CPU computes with them. What reads
+    JAX's derivatives knows this function by its name, and makes `R.grad.once` of it.
+    """
+    return _stored_before_use(x)
+
+
+@computed_once.defjvp
+def _same_tangent(primals: Any, tangents: Any) -> Any:
+    return computed_once(*primals), tangents[0]
+
+
+def _as_quotient(x: Any) -> Any:
+    """`x` as a quotient by 1, or a remainder by what is larger.
+
+    A CPU has no use for a barrier: XLA drops it before it forms kernels. But it never computes a
+    division in two of them, because that would be dear. LLVM, which comes after that, sees that
+    there is nothing to divide: only NaN is, by 2.
+    """
+    if x.dtype == bool:
+        return _as_quotient(x.astype(jnp.uint8)).astype(bool)
+    if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
+        return lax.rem(x, jnp.full_like(x, np.iinfo(np.dtype(x.dtype)).max))
+    return lax.div(x, lax.select(x != x, jnp.full_like(x, 2), jnp.ones_like(x)))
