@@ -12,6 +12,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import Renewal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, substitute, used_vars
+from relaxjax.ops.decisions import decisions
 
 from .adjoint import Adjoint, Reverse
 from .lazy_adjoint import LazyAdjoint
@@ -25,7 +26,8 @@ class Unmarked:
     """The bindings of a sequence without their checkpoint marks, and the variables between marks.
 
     What depends on a value through its `start_checkpoint` is computed again for the backward
-    program, up to `end_checkpoint`; everything else is kept, the started values themselves too.
+    program, up to `end_checkpoint`; everything else is kept, the started values themselves too. So
+    are decisions, such as which element is the largest: computed again, they might be others.
     """
 
     bindings: tuple[Binding, ...]
@@ -60,7 +62,7 @@ def without_marks(bindings: Sequence[Binding], asked_for: Collection[Var] = ()) 
         if any(var in started or var in between for var in set(used_vars(value)) - ended):
             between.add(binding.var)
         kept.append(replace(binding, value=substitute(value, aliases)))
-    return Unmarked(tuple(kept), frozenset(between), aliases)
+    return Unmarked(tuple(kept), frozenset(between - decisions(kept, ())), aliases)
 
 
 @dataclass

@@ -27,7 +27,7 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
     edges: dict[tuple[int, int], int] = {}
     for var, index in places.items():
         step = program.step_of[var]
-        is_free = again(step) and (step.pure or step.is_closure)
+        is_free = again(step) and (step.is_closure or var not in program.not_again)
         is_code = is_free and step.is_closure
         edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // _UNIT))
         if not is_free:

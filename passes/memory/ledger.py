@@ -68,8 +68,8 @@ class Ledger:
     def _reason(self, step: Step) -> str:
         planner = self.planner
         if step.var in self.plan.kept:
-            if not step.pure:
-                return "it may not be computed twice"
+            if step.var in self.program.not_again:
+                return "a decision, which might be another" if step.pure else "has effects"
             if step.var in planner.must_keep:
                 return "as asked"
             return "cheaper to keep than to compute again"

@@ -98,12 +98,13 @@ class _Lean:
         carry = pair.step.params[0]
         # Nothing gives the carry back; a part of it is saved by itself, if at all.
         own = {carry, *(s.var for s in self.program.forward if s.op is None and carry in s.inputs)}
+        never = own | self.outside | self.program.decisions
 
         def can_be_again(step: Step) -> bool:
             is_plain = step.is_view or step.is_closure
             is_allowed = is_plain if step.op is None else again(step)
             is_pure = isinstance(step.binding, VarBinding)
-            return is_pure and is_allowed and step.var not in own | self.outside
+            return is_pure and is_allowed and step.var not in never
 
         cuts = (cheapest_cut(self.program, can_be_again), frozenset(self.saved))
         self.stacked = min((self._stacked(cut, can_be_again) for cut in cuts), key=_Stacked.size)

@@ -44,8 +44,7 @@ class Planner:
         must_recompute: frozenset[Var] = frozenset(),
     ) -> None:
         self.program = program
-        impure = {step.var for step in program.forward if not step.pure}
-        self.must_keep = must_keep | impure | program.pinned
+        self.must_keep = must_keep | program.not_again | program.pinned
         self.must_recompute = must_recompute
         self._plans: dict[frozenset[Var], Plan] = {}
         self.total = sum(step.flops for step in program.steps)

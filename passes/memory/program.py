@@ -9,6 +9,7 @@ from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import used_vars
+from relaxjax.ops.decisions import decisions
 
 from .caller import Caller, Rest, rest_of
 from .loop_bodies import loop_bodies, rest_of_body
@@ -27,6 +28,7 @@ class Program:
     split: int
     rest: Rest | None = None
     loops: Mapping[Var, "Program"] = field(default_factory=dict)  # what each computes a step
+    is_whole: bool = False  # no loop's body: its arguments are stored
 
     @staticmethod
     def of(
@@ -62,10 +64,10 @@ class Program:
         last = max((i for i, step in enumerate(steps) if step.var in results), default=-1)
         loops = dict(Program._loops(closures, bindings, mod, name))
         if caller is None:
-            return Program(function, steps, last + 1, None, loops)
+            return Program(function, steps, last + 1, None, loops, True)
         rest = rest_of(mod.with_function(name, function), name, caller)
         after = tuple(read(binding, caller.name) for binding in rest.bindings)
-        return Program(function, (*steps, *after), last + 1, rest, loops)
+        return Program(function, (*steps, *after), last + 1, rest, loops, True)
 
     @staticmethod
     def _loops(
@@ -92,6 +94,18 @@ class Program:
     @cached_property
     def step_of(self) -> dict[Var, Step]:
         return {step.var: step for step in self.steps}
+
+    @cached_property
+    def decisions(self) -> frozenset[Var]:
+        """The forward values that might be others if they were computed again."""
+        params = self.function.params
+        bindings = [step.binding for step in self.forward if step.var not in params]
+        return decisions(bindings, params if self.is_whole else ())
+
+    @cached_property
+    def not_again(self) -> frozenset[Var]:
+        """The forward values that are not computed twice: what has effects, and decisions."""
+        return self.decisions | {step.var for step in self.forward if not step.pure}
 
     @cached_property
     def results(self) -> frozenset[Var]:

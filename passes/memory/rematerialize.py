@@ -313,11 +313,12 @@ def _same_values(mod: IRModule, other: IRModule, name: str, names: Collection[st
 
 
 def _check_pure(program: Program, again: frozenset[Var]) -> None:
-    """Raise for what is kept whole, and for what may do more than give a value."""
+    """Raise for what is kept whole, what may do more than give a value, and for decisions."""
     for step in program.forward:
-        if step.var in again and not step.pure:
+        if step.var in again & program.not_again:
             kinds = {Function: "is a function", If: "is chosen by an `if`"}
-            reason = kinds.get(type(step.binding.value), "may have effects")
+            other = "decides by numbers that may be rounded otherwise" if step.pure else ""
+            reason = kinds.get(type(step.binding.value), other or "may have effects")
             raise MemoryPlanError(
                 f"`{step.var.name}` cannot be computed again, because it {reason}: take it from "
                 "what is to be computed again"

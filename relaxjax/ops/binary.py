@@ -225,6 +225,7 @@ floor_divide = arithmetic(
     _by_kind(integers.quotient_rounded_down, jnp.floor_divide),
     "Quotient rounded down: z = floor(x / y); of integers, -1 for y = 0.",
     ZERO_GRADIENT,
+    facts={"jumps": True},
     of_complex=False,
     of_bools=False,
 )
@@ -233,6 +234,7 @@ mod = arithmetic(
     _by_kind(integers.remainder, _remainder),
     "Remainder with the sign of x: z = x - trunc(x / y) * y; of integers, x for y = 0.",
     _remainder_gradient,
+    facts={"jumps": True},
     of_complex=False,
     of_bools=False,
 )
@@ -241,6 +243,7 @@ floor_mod = arithmetic(
     jnp.remainder,
     "Remainder with the sign of y: z = x - floor(x / y) * y; of integers, 0 for y = 0.",
     _remainder_gradient,
+    facts={"jumps": True},
     of_complex=False,
     of_bools=False,
 )

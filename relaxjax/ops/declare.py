@@ -76,6 +76,7 @@ FACTS = {
     "nonnegative": "no element of the result is below 0",
     "swapped": "the name of the operator f with f(x, y) = op(y, x)",
     "negated": "the name of the comparison f with f(x, y) = not op(x, y) where neither is NaN",
+    "jumps": "the result is of floats, and jumps where those of the arguments move a little",
     "elementwise": "each element of the result depends on the same element of the arguments only",
     "moves": "the result is elements of the first argument, rearranged or repeated",
     "identity": "the result is the first argument, which only passes look at in another way",

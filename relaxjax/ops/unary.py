@@ -185,7 +185,9 @@ atanh = float_only(
     lambda g, y, x: g / _one_minus_square(g, x),
     {"odd": True},
 )
-ceil = elementwise("ceil", _of_floats(lax.ceil), "Rounded up.", ZERO_GRADIENT, {"idempotent": True})
+ceil = elementwise(
+    "ceil", _of_floats(lax.ceil), "Rounded up.", ZERO_GRADIENT, {"idempotent": True, "jumps": True}
+)
 cos = float_only("cos", lax.cos, "Cosine.", lambda g, y, x: -g * call("sin", x), {"even": True})
 cosh = float_only(
     "cosh", jnp.cosh, "Hyperbolic cosine.", lambda g, y, x: g * call("sinh", x), {"even": True}
@@ -205,7 +207,11 @@ exp = float_only(
     {"inverse": "relax.log", "nonnegative": True},
 )
 floor = elementwise(
-    "floor", _of_floats(lax.floor), "Rounded down.", ZERO_GRADIENT, {"idempotent": True}
+    "floor",
+    _of_floats(lax.floor),
+    "Rounded down.",
+    ZERO_GRADIENT,
+    {"idempotent": True, "jumps": True},
 )
 log = float_only("log", lax.log, "Natural logarithm.", lambda g, y, x: g / x)
 negative = elementwise(
@@ -221,7 +227,7 @@ round = elementwise(
     _of_floats(jnp.round),
     "Rounded to the nearest integer, a half to the even one.",
     ZERO_GRADIENT,
-    {"idempotent": True},
+    {"idempotent": True, "jumps": True},
 )
 rsqrt = float_only(
     "rsqrt",
@@ -242,7 +248,7 @@ sign = elementwise(
     lambda x: x if x.dtype == bool else lax.sign(x),
     "Sign: -1, 0 or 1.",
     ZERO_GRADIENT,
-    {"idempotent": True, "odd": True},
+    {"idempotent": True, "odd": True, "jumps": True},
 )
 sin = float_only("sin", lax.sin, "Sine.", lambda g, y, x: g * call("cos", x), {"odd": True})
 sinh = float_only(
@@ -272,7 +278,7 @@ trunc = elementwise(
     _of_floats(jnp.trunc),
     "Rounded towards zero.",
     ZERO_GRADIENT,
-    {"idempotent": True, "odd": True},
+    {"idempotent": True, "odd": True, "jumps": True},
 )
 
 isfinite = predicate("isfinite", jnp.isfinite, "Whether x is neither infinite nor NaN.")

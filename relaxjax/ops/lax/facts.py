@@ -9,6 +9,7 @@ from typing import Any
 
 _SUM = {"unit": 0, "commutative": True}
 _EITHER_WAY = {"commutative": True}
+_JUMPS = {"jumps": True}
 _FACTS: Mapping[str, Mapping[str, Any]] = {
     "add": _SUM,
     "add_any": _SUM,
@@ -20,6 +21,11 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "xor": _EITHER_WAY,
     "eq": _EITHER_WAY,
     "ne": _EITHER_WAY,
+    "floor": _JUMPS,
+    "ceil": _JUMPS,
+    "round": _JUMPS,
+    "sign": _JUMPS,
+    "rem": _JUMPS,
 }
 
 

@@ -250,3 +250,22 @@ def test_with_marks_less_memory_is_needed() -> None:
         found.append(compiled(x, w))
     assert needed[0] < 0.6 * needed[1]
     chex.assert_trees_all_close(*found, rtol=1e-5)
+
+
+def test_decisions_between_marks_are_kept() -> None:
+    """The element that the forward program took is the one that has the adjoint."""
+    module = parse(
+        """
+x_scp = R.grad.start_checkpoint(x)
+a = R.exp(x_scp)
+first = R.argmax(a, axis=0)
+b = R.take(a, first)
+c = R.sin(b)
+c_ecp = R.grad.end_checkpoint(c)
+d = R.multiply(c_ecp, y)
+loss = R.sum(d)
+"""
+    )
+    found = names(Gradient("main")(module))
+    assert {"a_cp", "b_cp"} <= set(found)
+    assert not any(name.startswith("first_cp") for name in found)

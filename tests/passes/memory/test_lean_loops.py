@@ -280,7 +280,7 @@ def test_policies_and_budgets_reach_into_loops() -> None:
 
 
 def test_a_loop_that_may_end_early() -> None:
-    """Whether it goes on is computed again from the carry, under both of its names."""
+    """Whether it goes on is kept: by numbers rounded otherwise it might end at another step."""
     mod = parse_functions(
         """
         @R.function
@@ -297,11 +297,7 @@ def test_a_loop_that_may_end_early() -> None:
         """
     )
     mod = Gradient("main", lazy=True)(mod)
-    x = np.full((8, 8), 0.1, "float32")
-    expected = to_jax(mod, ADJOINT)(x)
-    lean = with_lean_loops(mod, ADJOINT, lambda step: True, 1e9)
-    assert lean is not mod
-    chex.assert_trees_all_close(to_jax(lean, ADJOINT)(x), expected, rtol=1e-6)
+    assert with_lean_loops(mod, ADJOINT, lambda step: True, 1e9) is mod
 
 
 def test_a_loop_inside_a_step_is_computed_again_with_its_own_steps() -> None:

@@ -269,6 +269,11 @@ def test_names_decide(deep: IRModule) -> None:
             "step",
             "is a function",
         ),
+        (
+            "z = R.sin(x)\nfirst = R.argmax(z)\ny = R.take(z, first)",
+            "first",
+            "decides by numbers that may be rounded otherwise",
+        ),
     ],
 )
 def test_what_is_kept_whole_is_not_computed_again(body: str, name: str, reason: str) -> None:
