@@ -5,6 +5,7 @@ python3 dev.py demo    train a small model; takes the options of `relaxjax demo`
 python3 dev.py test    run the tests; takes the options of pytest
 python3 dev.py lint    check format, style, types and floors
 python3 dev.py wheel   build the wheel and test it away from here; takes the options of pytest
+python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -36,6 +37,7 @@ ROOT = Path(__file__).resolve().parent
 VENV = Path(os.environ.get("RELAXJAX_VENV") or ROOT / ".venv").absolute()
 BIN = "Scripts" if os.name == "nt" else "bin"
 UNFINISHED = "unfinished"
+NONE_CHOSEN = 5  # pytest's status where no test was chosen
 UV = shutil.which("uv")
 # On all cores; each begins with files of its own, because tests of a file share what they compile.
 PYTEST = ["-m", "pytest", "-n", "auto", "--dist", "worksteal"]
@@ -48,6 +50,7 @@ def main(arguments: list[str]) -> int:
         "test": test,
         "lint": lint,
         "wheel": wheel,
+        "fuzz": fuzz,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -72,7 +75,25 @@ def demo(options: list[str]) -> int:
 
 
 def test(options: list[str]) -> int:
-    return call([environment("test"), *PYTEST, *options])
+    return run_tests(environment("test"), options)
+
+
+def run_tests(
+    python: Path, options: list[str], cwd: Path = ROOT, env: Mapping[str, str] = os.environ
+) -> int:
+    """Run the tests, and by themselves those that compile as users do, with XLA's own flags."""
+    if "-m" in options:
+        return call([python, *PYTEST, *options], cwd, env)
+    print("--- compiled quickly", flush=True)
+    found = [call([python, *PYTEST, "-m", "not as_users", *options], cwd, env)]
+    print("--- compiled as for users", flush=True)
+    env = {**env, "XLA_FLAGS": ""}
+    found += [call([python, *PYTEST, "-m", "as_users", *options], cwd, env)]
+    return max((status for status in found if status != NONE_CHOSEN), default=NONE_CHOSEN)
+
+
+def fuzz(options: list[str]) -> int:
+    return call([environment(), "benchmarks/fuzz.py", *options])
 
 
 def lint(options: list[str]) -> int:
@@ -114,7 +135,7 @@ def wheel(options: list[str]) -> int:
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
         checked_call([python, "-c", installed], away, env)
-        return call([python, *PYTEST, *options], away, env)
+        return run_tests(python, options, away, env)
 
 
 def environment(*groups: str) -> Path:

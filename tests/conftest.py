@@ -12,7 +12,8 @@ from typing import Any
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"  # a test leaves nothing in the user's folders
 # Compiling thousands of small programs is most of the work here, and of the two emitters that XLA
-# has in jaxlib 0.10, the older is quicker by far. With `XLA_FLAGS=` it compiles as for users.
+# has in jaxlib 0.10, the older is quicker by far. With `XLA_FLAGS=` it compiles as for users: so
+# run the tests that are marked `as_users`.
 if version("jaxlib").startswith("0.10."):
     os.environ.setdefault(
         "XLA_FLAGS", "--xla_cpu_use_fusion_emitters=false --xla_backend_optimization_level=1"
@@ -72,6 +73,11 @@ _read = lru_cache(maxsize=64)(from_source)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Random programs come first: they take minutes, and else one worker is alone with them."""
     items.sort(key=lambda item: "random_programs" not in item.name)
+    if "xla_cpu_use_fusion_emitters=false" in os.environ.get("XLA_FLAGS", ""):
+        skip = pytest.mark.skip(reason="compiles as users do: XLA_FLAGS= python -m pytest")
+        for item in items:
+            if item.get_closest_marker("as_users"):
+                item.add_marker(skip)
 
 
 def pytest_collection_finish() -> None:

@@ -8,17 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 
-from relaxjax.ir.expr import Tuple
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import all_vars
 from relaxjax.lowering import to_jax
-from relaxjax.lowering.arguments import check_count
 from relaxjax.lowering.traits import reachable
 from relaxjax.lowering.trial import (
     TOLERANCE,
-    all_float,
     apart_from_jax,
     as_far_as_jax_can,
     derivative_difference,
@@ -26,14 +22,13 @@ from relaxjax.lowering.trial import (
     epsilon_of,
     inner,
     inner_size,
-    random_arguments,
-    spread_like,
     wide_enough_for,
 )
-from relaxjax.passes import Gradient, Jvp
+from relaxjax.passes import Jvp
 
 from .bisection import faulty_rules
 from .differences import slope_at_zero
+from .subject import Subject, arguments_for
 
 # What is estimated of the error of a slope may be too little.
 _ERRORS = 10
@@ -63,14 +58,9 @@ def check_gradients(
     """
     if order not in (1, 2):
         raise ValueError(f"`order` must be 1 or 2, found {order}")
-    _check_module(mod)
-    function = mod[func]
-    given = random_arguments(function.params, seed) if args is None else tuple(args)
-    check_count(function.params, given, f"`{func}`")
+    given = arguments_for("check_gradients", mod, func, args, seed)
     with wide_enough_for(given):
-        check = _Check(mod, func, function, given)
-        if not check.places:
-            raise ValueError(f"no parameter of `{func}` is of floating-point dtype: nothing moves")
+        check = _Check(mod, func, mod[func], given)
         steps = [check.against_jax, check.against_differences, check.against_tangent]
         problems = [problem for step in steps if (problem := step()) is not None]
         if problems:
@@ -81,72 +71,9 @@ def check_gradients(
             raise GradientCheckError("\n".join([problem, *blamed]))
 
 
-def _check_module(mod: object) -> None:
-    if not isinstance(mod, IRModule):
-        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
-        raise TypeError(f"`check_gradients` takes an IRModule, found {type(mod).__name__}{mend}")
-
-
 @dataclass
-class _Check:
-    """One function at one point: cotangents `u` of its results, a direction `v` of its floats."""
-
-    mod: IRModule
-    name: str
-    function: Function
-    args: tuple[Any, ...]
-
-    @cached_property
-    def places(self) -> list[int]:
-        """The parameters that can move."""
-        return [i for i, param in enumerate(self.function.params) if all_float(param.ty)]
-
-    @cached_property
-    def targets(self) -> list[int] | None:
-        """The fields of the result that are differentiated; None where it is no written tuple."""
-        result = self.function.body.body
-        if not isinstance(result, Tuple):
-            return None
-        return [i for i, field in enumerate(result.fields) if all_float(field.ty)]
-
-    def forward(self, *floats: Any) -> Any:
-        """The targets, as a function of the parameters that can move."""
-        result = to_jax(self.mod, self.name)(*self.with_floats(floats))
-        return result if self.targets is None else [result[index] for index in self.targets]
-
-    def with_floats(self, floats: Sequence[Any]) -> list[Any]:
-        given = list(self.args)
-        for place, value in zip(self.places, floats, strict=True):
-            given[place] = value
-        return given
-
-    @cached_property
-    def floats(self) -> list[Any]:
-        return [self.args[place] for place in self.places]
-
-    @cached_property
-    def value(self) -> Any:
-        return self.forward(*self.floats)
-
-    @cached_property
-    def u(self) -> Any:
-        return spread_like(self.value)
-
-    @cached_property
-    def v(self) -> Any:
-        return spread_like(self.floats, start=1)
-
-    @cached_property
-    def adjoint(self) -> IRModule:
-        names = [self.function.params[place] for place in self.places]
-        index = 0 if self.targets is None else self.targets
-        return Gradient(self.name, require_grads=names, target_index=index, cotangent=True)(
-            self.mod
-        )
-
-    @cached_property
-    def adjoint_args(self) -> tuple[Any, ...]:
-        return (*self.args, *([self.u] if self.targets is None else self.u))
+class _Check(Subject):
+    """The comparisons, each of which gives what is wrong, or None."""
 
     @cached_property
     def dtypes(self) -> list[str]:
@@ -189,11 +116,6 @@ class _Check:
         if self.by_jax is None:
             directions = [self.only(place) for place in range(len(self.places))]
         return next(filter(None, map(self.against_slope, directions)), None)
-
-    def only(self, place: int) -> Any:
-        """The direction in which one of the parameters moves, and no other."""
-        still = jax.tree.map(np.zeros_like, self.v)
-        return [self.v[i] if i == place else still[i] for i in range(len(self.v))]
 
     def against_slope(self, direction: Any) -> str | None:
         def along(distance: float) -> float:

@@ -7,7 +7,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from operator_evaluation import call_of, lowered
 from operator_sample_table import SAMPLES
 from parsing import parse_function, parse_functions
@@ -26,6 +25,7 @@ from relaxjax.passes import (
     RunCodegen,
     Sequential,
 )
+from relaxjax.testing.equations import run
 
 EACH = 3  # samples of one operator
 

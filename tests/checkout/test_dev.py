@@ -123,9 +123,26 @@ def test_a_folder_that_is_no_environment_is_never_deleted(dev: ModuleType) -> No
 
 def test_options_go_through(dev: ModuleType) -> None:
     assert dev.main(["test", "-k", "one thing"]) == 0
-    assert dev.commands[-1][-8:] == [*dev.PYTEST, "-k", "one thing"]
+    quickly, as_users = (words[1:] for words in dev.commands[-2:])
+    assert quickly == [*dev.PYTEST, "-m", "not as_users", "-k", "one thing"]
+    assert as_users == [*dev.PYTEST, "-m", "as_users", "-k", "one thing"]
+    assert dev.main(["test", "-m", "slow"]) == 0
+    assert dev.commands[-1][1:] == [*dev.PYTEST, "-m", "slow"]
+    assert dev.main(["fuzz", "--quick"]) == 0
+    assert dev.commands[-1][1:] == ["benchmarks/fuzz.py", "--quick"]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
+
+
+@pytest.mark.parametrize(
+    ("statuses", "whole"), [((0, 0), 0), ((1, 0), 1), ((0, 1), 1), ((0, 5), 0), ((5, 5), 5)]
+)
+def test_tests_fail_where_some_do_and_where_none_is_chosen(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch, statuses: tuple[int, int], whole: int
+) -> None:
+    left = iter(statuses)
+    monkeypatch.setattr(dev, "call", lambda *_, **__: next(left))
+    assert dev.run_tests(Path("python"), []) == whole
 
 
 def test_uv_installs_where_it_is(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

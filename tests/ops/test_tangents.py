@@ -6,7 +6,6 @@ import chex
 import jax
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from operator_evaluation import bound, call_of, evaluate, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -22,6 +21,7 @@ from relaxjax.ops import op
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.tangent import has_tangent_rule, tangent_of_call, without_tangent
 from relaxjax.passes import Jvp
+from relaxjax.testing.equations import run
 
 CASES = [
     pytest.param(name, sample, id=f"{name}-{index}")

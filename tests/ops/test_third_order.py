@@ -14,7 +14,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from operator_evaluation import call_of, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -28,6 +27,7 @@ from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
+from relaxjax.testing.equations import run
 
 
 def leaves(value: Expr) -> list[Expr]:

@@ -18,7 +18,6 @@ import pytest
 from differentiable_programs import Program, programs
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from numpy_evaluation import run
 from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
 
 import relaxjax.passes
@@ -28,6 +27,7 @@ from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
 from relaxjax.passes.registry import FACTORIES
 from relaxjax.script import from_source
+from relaxjax.testing.equations import run
 
 PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "60"))
 LENGTH = 20

@@ -3,13 +3,13 @@
 import chex
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Pass, PassContext, Sequential, standard_pipeline
 from relaxjax.passes.registry import FACTORIES
 from relaxjax.passes.standard import OPT_PASS_LEVEL
+from relaxjax.testing.equations import run
 
 MODEL = """
 @R.function

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from differentiable_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
-from numpy_evaluation import run
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expand import expand_calls
@@ -29,6 +28,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
+from relaxjax.testing.equations import run
 
 PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "420"))
 

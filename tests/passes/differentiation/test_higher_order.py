@@ -6,7 +6,6 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
@@ -16,6 +15,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError
+from relaxjax.testing.equations import run
 
 MODULE = parse_functions(
     """

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from adjoint_checks import array, float_places
-from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
@@ -20,6 +19,7 @@ from relaxjax.lowering import to_jax
 from relaxjax.ops import op
 from relaxjax.passes import Gradient, GradientError, HessianVectorProduct, Jvp
 from relaxjax.script import from_source
+from relaxjax.testing.equations import run
 
 
 def check(module: IRModule, *args: jax.Array) -> IRModule:

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
 from relaxjax.passes import DecomposeOpsForTraining, Gradient
+from relaxjax.testing.equations import run
 
 # By the name of the case: the parameters beside `x`, the body, and the shapes of the arguments,
 # of which those after `;` are of integers below 2.

@@ -7,7 +7,6 @@ import chex
 import jax
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
@@ -28,6 +27,7 @@ from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import from_source
+from relaxjax.testing.equations import run
 
 ADJOINT = "main_adjoint"
 LAYERS, ROWS, WIDTH = 16, 40, 32

@@ -11,7 +11,6 @@ from differentiable_programs import Program as RandomProgram
 from differentiable_programs import programs
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
-from numpy_evaluation import run
 from parsing import parse_functions
 from pass_samples import Case, sample
 from whole_image_models import unet
@@ -35,6 +34,7 @@ from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.script import relax as R
+from relaxjax.testing.equations import run
 
 ADJOINT = "main_adjoint"
 LAYERS, ROWS, WIDTH = 16, 256, 64

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 from rewriting import check_kept
 
@@ -22,6 +21,7 @@ from relaxjax.passes import (
     ReorderPermuteDimsAfterConcat,
     ReorderTakeAfterMatmul,
 )
+from relaxjax.testing.equations import run
 
 
 def main(params: Mapping[str, tuple[int, ...]], body: str, attr: str = "") -> str:

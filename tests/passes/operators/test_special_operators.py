@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
@@ -10,6 +9,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.lowering import to_jax
 from relaxjax.passes import CanonicalizeOps, Legalize, SimplifyInference
 from relaxjax.passes.operators.legalize import register_legalize
+from relaxjax.testing.equations import run
 
 SIGNATURE = (
     '@R.function\ndef main(x: R.Tensor((2, 3, 4), "float32"), g: R.Tensor((3,), "float32"), '

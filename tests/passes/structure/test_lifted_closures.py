@@ -1,12 +1,12 @@
 """LambdaLift and EtaExpand: closures into functions, and functions into closures."""
 
 import numpy as np
-from numpy_evaluation import run
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.lowering import to_jax
 from relaxjax.passes import EtaExpand, LambdaLift
+from relaxjax.testing.equations import run
 
 T3 = 'R.Tensor((3,), "float32")'
 CAPTURING = f"""

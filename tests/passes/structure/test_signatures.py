@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy_evaluation import run
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
@@ -16,6 +15,7 @@ from relaxjax.passes import (
     RemoveUnusedParameters,
     ToGraphNormalForm,
 )
+from relaxjax.testing.equations import run
 
 T3 = 'R.Tensor((3,), "float32")'
 PAIR = f"R.Tuple({T3}, {T3})"

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from differentiable_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
-from numpy_evaluation import run
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
 
@@ -21,6 +20,7 @@ from relaxjax.passes import (
     un_cps,
 )
 from relaxjax.script import from_source
+from relaxjax.testing.equations import run
 
 T3 = 'R.Tensor((3,), "float32")'
 SHARED = f"""

@@ -1,10 +1,12 @@
-"""Running JAX programs once, by NumPy wherever that is simple: nothing is compiled for it.
+"""Running JAX programs once, equation by equation: by NumPy wherever that is simple.
 
-Compiling takes longer than anything else where thousands of small programs run once each.
+Nothing is compiled for it, which would take longer than anything else where thousands of small
+programs run once each, and no equation is fused with another one.
 """
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -14,14 +16,28 @@ from jax.extend import core
 from relaxjax.ops.lax.inlining import scan_counts
 
 Arrays = Sequence[Any]
+# Given the results of an equation, and its operands: the results, rounded in some way of its own.
+Rounding = Callable[..., list[Any]]
 
 
 def run(function: Callable[..., Any], *args: Any) -> Any:
     """`function(*args)`, traced, and then evaluated equation by equation."""
+    return traced(function, *args)(*args)
+
+
+def traced(function: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """`function` as a program for arguments like these, to be run equation by equation.
+
+    What it gives runs it on other arguments, and with `rounding` changes what each equation gives.
+    """
     program, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
-    leaves = list(map(_array, jax.tree.leaves(args)))
-    results = _evaluated(program.jaxpr, program.consts, leaves)
-    return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    def evaluate(*args: Any, rounding: Rounding | None = None) -> Any:
+        leaves = list(map(_array, jax.tree.leaves(args)))
+        results = _Evaluation(rounding).program(program, leaves)
+        return jax.tree.unflatten(jax.tree.structure(shapes), results)
+
+    return evaluate
 
 
 def _array(value: Any) -> Any:
@@ -30,76 +46,96 @@ def _array(value: Any) -> Any:
     return value if is_key else np.asarray(value)
 
 
-def _evaluated(jaxpr: Any, consts: Arrays, args: Arrays) -> list[Any]:
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, map(_array, consts), strict=True))
-    env.update(zip(jaxpr.invars, args, strict=True))
+@dataclass(frozen=True)
+class _Evaluation:
+    """One run of a program, and of those inside it."""
 
-    def read(atom: Any) -> Any:
-        if not isinstance(atom, core.Literal):
-            return env[atom]
-        aval: Any = atom.aval
-        return np.asarray(atom.val, aval.dtype)
+    rounding: Rounding | None
 
-    for eqn in jaxpr.eqns:
-        results = _equation(eqn, list(map(read, eqn.invars)))
-        env.update(zip(eqn.outvars, results, strict=True))
-    return [read(atom) for atom in jaxpr.outvars]
+    def program(self, program: Any, args: Arrays) -> list[Any]:
+        """The results of a program, which comes with its constants or has none."""
+        jaxpr = getattr(program, "jaxpr", program)
+        consts = map(_array, getattr(program, "consts", ()))
+        env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
+        env.update(zip(jaxpr.invars, args, strict=True))
+
+        def read(atom: Any) -> Any:
+            if not isinstance(atom, core.Literal):
+                return env[atom]
+            aval: Any = atom.aval
+            return np.asarray(atom.val, aval.dtype)
+
+        for eqn in jaxpr.eqns:
+            results = self.equation(eqn, list(map(read, eqn.invars)))
+            env.update(zip(eqn.outvars, results, strict=True))
+        return [read(atom) for atom in jaxpr.outvars]
+
+    def equation(self, eqn: Any, args: list[Any]) -> Arrays:
+        name, params = eqn.primitive.name, eqn.params
+        if name in _CALLS:
+            return self.program(params[_CALLS[name]], args)
+        if name == "cond":
+            return self.program(params["branches"][int(args[0])], args[1:])
+        if name == "scan":
+            return self.scan(args, [var.aval for var in eqn.outvars], **params)
+        if name == "while":
+            return self.loop(args, **params)
+        rounding = self.rounding
+        if rounding is None:
+            return _computed(eqn, args)
+        terms = rounding(args) if name in _SUMS else args
+        return rounding(_computed(eqn, terms), args)
+
+    def scan(
+        self,
+        args: list[Any],
+        results: Arrays,
+        jaxpr: Any,
+        length: int,
+        reverse: bool,
+        **params: Any,
+    ) -> list[Any]:
+        num_consts, num_carry = scan_counts(params)
+        consts, carry = args[:num_consts], args[num_consts : num_consts + num_carry]
+        xs = args[num_consts + num_carry :]
+        stacked = [np.zeros(aval.shape, aval.dtype) for aval in results[num_carry:]]
+        for step in reversed(range(length)) if reverse else range(length):
+            found = self.program(jaxpr, [*consts, *carry, *(x[step] for x in xs)])
+            carry = found[:num_carry]
+            for stack, y in zip(stacked, found[num_carry:], strict=True):
+                stack[step] = y
+        return [*carry, *stacked]
+
+    def loop(
+        self,
+        args: list[Any],
+        cond_jaxpr: Any,
+        cond_nconsts: int,
+        body_jaxpr: Any,
+        body_nconsts: int,
+        **params: Any,
+    ) -> list[Any]:
+        consts = args[:cond_nconsts], args[cond_nconsts : cond_nconsts + body_nconsts]
+        carry = args[cond_nconsts + body_nconsts :]
+        while np.any(going := self.program(cond_jaxpr, [*consts[0], *carry])[0]):
+            after = self.program(body_jaxpr, [*consts[1], *carry])
+            carry = [_where_going(going, new, old) for new, old in zip(after, carry, strict=True)]
+        return carry
 
 
-def _equation(eqn: Any, args: list[Any]) -> list[Any]:
-    name, params = eqn.primitive.name, eqn.params
-    if name in _CALLS:
-        return _opened(params[_CALLS[name]], args)
-    if name == "cond":
-        return _opened(params["branches"][int(args[0])], args[1:])
-    if name == "scan":
-        return _scan(args, [var.aval for var in eqn.outvars], **params)
-    if name == "while":
-        return _while(args, **params)
-    rule = RULES.get(name)
+def _computed(eqn: Any, args: list[Any]) -> list[Any]:
+    """What one equation gives that runs no program."""
+    rule = RULES.get(eqn.primitive.name)
     if rule is None:
-        results = eqn.primitive.bind(*map(jax.numpy.asarray, args), **params)
+        results = eqn.primitive.bind(*map(jax.numpy.asarray, args), **eqn.params)
         return list(map(_array, results if eqn.primitive.multiple_results else [results]))
     with np.errstate(all="ignore"):
-        value = rule(*args, **params)
-    (out,) = eqn.outvars
-    return [np.asarray(value, out.aval.dtype).reshape(out.aval.shape)]
-
-
-def _scan(
-    args: list[Any],
-    results: Arrays,
-    jaxpr: Any,
-    length: int,
-    reverse: bool,
-    **params: Any,
-) -> list[Any]:
-    num_consts, num_carry = scan_counts(params)
-    consts, carry = args[:num_consts], args[num_consts : num_consts + num_carry]
-    xs = args[num_consts + num_carry :]
-    stacked = [np.zeros(aval.shape, aval.dtype) for aval in results[num_carry:]]
-    for step in reversed(range(length)) if reverse else range(length):
-        found = _opened(jaxpr, [*consts, *carry, *(x[step] for x in xs)])
-        carry = found[:num_carry]
-        for stack, y in zip(stacked, found[num_carry:], strict=True):
-            stack[step] = y
-    return [*carry, *stacked]
-
-
-def _while(
-    args: list[Any],
-    cond_jaxpr: Any,
-    cond_nconsts: int,
-    body_jaxpr: Any,
-    body_nconsts: int,
-    **params: Any,
-) -> list[Any]:
-    consts = args[:cond_nconsts], args[cond_nconsts : cond_nconsts + body_nconsts]
-    carry = args[cond_nconsts + body_nconsts :]
-    while np.any(going := _opened(cond_jaxpr, [*consts[0], *carry])[0]):
-        after = _opened(body_jaxpr, [*consts[1], *carry])
-        carry = [_where_going(going, new, old) for new, old in zip(after, carry, strict=True)]
-    return carry
+        found = rule(*args, **eqn.params)
+    values = found if eqn.primitive.multiple_results else [found]
+    return [
+        np.asarray(value, out.aval.dtype).reshape(out.aval.shape)
+        for value, out in zip(values, eqn.outvars, strict=True)
+    ]
 
 
 def _where_going(going: Any, new: Any, old: Any) -> Any:
@@ -109,12 +145,12 @@ def _where_going(going: Any, new: Any, old: Any) -> Any:
     )
 
 
-def _opened(program: Any, args: Arrays) -> list[Any]:
-    """The results of a program inside another, which comes with its constants or has none."""
-    if hasattr(program, "consts"):
-        return _evaluated(program.jaxpr, program.consts, args)
-    return _evaluated(program, (), args)
-
+# The primitives that add up many terms: what is rounded on the way counts as much as the terms do,
+# however small their sum is.
+_SUMS = frozenset(
+    {"reduce_sum", "reduce_window_sum", "cumsum", "dot_general", "conv_general_dilated"}
+    | {"scatter-add"}
+)
 
 # The primitives that run a program, and the parameter that holds it.
 _CALLS = {
@@ -159,6 +195,13 @@ def _accumulate(function: Callable[..., Any]) -> Callable[..., Any]:
         return np.flip(function(np.flip(x, axis), axis), axis) if reverse else function(x, axis)
 
     return rule
+
+
+def _sort(*xs: Any, dimension: int, num_keys: int, **params: Any) -> Any:
+    """Stably, by the first operands; NaN comes last, as it does for JAX."""
+    order = np.lexsort([np.moveaxis(x, dimension, -1) for x in xs[:num_keys][::-1]], axis=-1)
+    order = np.moveaxis(order, -1, dimension)
+    return [np.take_along_axis(x, order, dimension) for x in xs]
 
 
 def _pad(x: Any, value: Any, padding_config: Any) -> Any:
@@ -257,5 +300,8 @@ RULES: dict[str, Callable[..., Any]] = {
     "argmin": lambda x, axes, **params: np.argmin(x, axes[0]),
     "cumsum": _accumulate(np.cumsum),
     "cumprod": _accumulate(np.cumprod),
+    "cummax": _accumulate(np.maximum.accumulate),
+    "cummin": _accumulate(np.minimum.accumulate),
+    "sort": _sort,
     "dot_general": _dot,
 }

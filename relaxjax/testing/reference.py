@@ -1,0 +1,187 @@
+"""What a gradient must come out as, and how far rounding may move it."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from relaxjax.lowering import to_jax
+from relaxjax.lowering.trial import as_far_as_jax_can, epsilon_of, inner, inner_size
+
+from .differences import slope_at_zero
+from .equations import traced
+from .rounding import Rounded, in_dtype, in_floats
+from .subject import Subject
+
+# How often results are computed with a rounding of its own, and how much farther than the farthest
+# of them others may lie.
+_SAMPLES, _ROOM = 4, 4
+# Beside that, so many units in the last place of the largest number of an array.
+_UNITS = 8
+# Where rounding moves numbers by more than this share of the largest, it may turn a decision.
+_LOOSE = 0.02
+# By this share arguments are moved from where two of them tie.
+_OFF_TIES = 1e-3
+# How far a gradient may be off a slope by differences, as a share of what the slope adds up; what
+# is estimated of the slope's own error may be too little, and one that has more is no slope.
+_SLOPE, _ERRORS, _ROUGH = 1e-6, 10, 1e-3
+
+
+class Reference:
+    """The results and gradients of a subject by JAX, equation by equation in float64.
+
+    What looks at the bits of its floats has them in its own dtype.
+    """
+
+    def __init__(self, subject: Subject, dtype: str, seed: int = 0) -> None:
+        mod = in_dtype(subject.mod, "float64")
+        self.epsilon, self.seed, self.is_wide = epsilon_of(dtype), seed, mod is not None
+        self.twin = subject
+        if mod is not None:
+            args = in_floats(subject.args, "float64")
+            self.twin = Subject(mod, subject.name, mod[subject.name], args)
+            self.twin.u = in_floats(subject.u, "float64")  # as it was rounded
+
+    @cached_property
+    def forward(self) -> Any:
+        """The targets, for the floats."""
+        return traced(self.twin.forward, *self.twin.floats)
+
+    @cached_property
+    def derived(self) -> Any:
+        """The targets and their gradients by JAX; None where it has none."""
+
+        def derived(*floats: Any) -> Any:
+            value, pullback = jax.vjp(self.twin.forward, *floats)
+            return value, pullback(self.twin.u)
+
+        return as_far_as_jax_can(lambda: traced(derived, *self.twin.floats))
+
+    @cached_property
+    def written(self) -> Any:
+        """The same as `Gradient` writes them."""
+        twin = self.twin
+        adjoint, rest = to_jax(twin.adjoint, twin.adjoint_name), twin.adjoint_args[len(twin.args) :]
+
+        def written(*floats: Any) -> Any:
+            result, gradients = adjoint(*twin.with_floats(floats), *rest)
+            return twin.chosen(result), gradients
+
+        return traced(written, *twin.floats)
+
+    @cached_property
+    def expected(self) -> list[Any]:
+        """What must come out. Where arguments tie, JAX may hand on adjoints in another way."""
+        floats = self.twin.floats
+        if self.derived is None or (self._differ(floats) and self._agree_beside()):
+            return self.exact
+        return jax.tree.leaves(self.derived(*floats))
+
+    @cached_property
+    def exact(self) -> list[Any]:
+        return jax.tree.leaves(self.written(*self.twin.floats))
+
+    def fault(self) -> str | None:
+        """What tells the gradient that `Gradient` writes from JAX's, or from a slope."""
+        if self.expected is self.exact:
+            return self._off_slope()
+        apart = self._differ(self.twin.floats)
+        return f"{apart} by JAX" if apart else self._off_slope()
+
+    def _differ(self, floats: Sequence[Any]) -> str | None:
+        """What tells the gradients that `Gradient` and JAX write apart."""
+        own = epsilon_of("float64" if self.is_wide else "float32")
+        share = max(own / self.epsilon, 1e-7)
+        one, other = (jax.tree.leaves(way(*floats)) for way in (self.written, self.derived))
+        return first_apart(one, other, [share * limit for limit in self.limits])
+
+    def _agree_beside(self) -> bool:
+        """Whether they agree at arguments that are a little off."""
+        places = (Rounded(_OFF_TIES, seed).all(self.twin.floats) for seed in (1, 2))
+        return all(not self._differ(floats) for floats in places)
+
+    def _off_slope(self) -> str | None:
+        """What tells the gradients from a slope by differences, where the function is smooth."""
+        twin, gradients = self.twin, self.expected[len(jax.tree.leaves(self.twin.u)) :]
+
+        def along(distance: float) -> float:
+            moved = jax.tree.map(lambda x, v: x + np.asarray(distance, x.dtype) * v, *at)
+            return inner(self.forward(*moved), twin.u)
+
+        at = twin.floats, twin.v
+        size = inner_size(self.forward(*twin.floats), twin.u)
+        slope = slope_at_zero(along, epsilon_of("float64"), size, _SLOPE)
+        if not self.is_wide or not slope.error <= _ROUGH * abs(slope.value):
+            return None
+        flat = jax.tree.leaves(twin.v)
+        found, whole = inner(gradients, flat), inner_size(gradients, flat)
+        if abs(found - slope.value) <= _ERRORS * slope.error + _SLOPE * whole:
+            return None
+        return f"along a direction it is {found:.6g}, finite differences say {slope.value:.6g}"
+
+    @cached_property
+    def noises(self) -> list[float]:
+        """How far each array moves where each equation is rounded: without bound if to NaN."""
+        samples = []
+        for index in range(_SAMPLES):
+            rounding = Rounded(self.epsilon, self.seed + index)
+            floats = rounding.all(self.twin.floats)
+            samples.append(jax.tree.leaves(self.written(*floats, rounding=rounding)))
+        return [
+            max(float(np.max(_distances(one, array), initial=0.0)) for one in moved)
+            for array, *moved in zip(self.exact, *samples, strict=True)
+        ]
+
+    @cached_property
+    def limits(self) -> list[float]:
+        """How far each array may lie from what is expected."""
+        tiny = float(jnp.finfo("float32").tiny)  # type: ignore[no-untyped-call]  # JAX has no types
+        pairs = zip(self.noises, map(_largest, self.exact), strict=True)
+        return [_ROOM * noise + _UNITS * self.epsilon * size + tiny for noise, size in pairs]
+
+    @cached_property
+    def is_loose(self) -> bool:
+        """Whether rounding alone explains a large part of some array."""
+        pairs = zip(self.noises, map(_largest, self.expected), strict=True)
+        return any(not noise <= _LOOSE * size for noise, size in pairs)
+
+    def apart(self, found: Any) -> str | None:
+        """What tells results and gradients from those expected, beyond rounding."""
+        return first_apart(jax.tree.leaves(found), self.expected, self.limits)
+
+    def error(self, found: Any) -> float:
+        """The largest distance, as a share of what is allowed."""
+        triples = zip(jax.tree.leaves(found), self.expected, self.limits, strict=True)
+        return max(_largest(_distances(one, other)) / limit for one, other, limit in triples)
+
+
+def first_apart(
+    found: Sequence[Any], expected: Sequence[Any], limits: Sequence[float]
+) -> str | None:
+    """Where the first two arrays that lie too far apart do so most."""
+    for number, (one, other, limit) in enumerate(zip(found, expected, limits, strict=True)):
+        far = _distances(one, other)
+        if np.all(far <= limit):
+            continue
+        worst = np.unravel_index(np.argmax(far), far.shape)
+        place = f"[{', '.join(map(str, worst))}]" if worst else ""
+        here, there = (np.asarray(array, "float64")[worst] for array in (one, other))
+        return f"result {number}{place} is {here:.6g}, not {there:.6g} (rounding: {limit:.1g})"
+    return None
+
+
+def _distances(one: Any, other: Any) -> Any:
+    """How far numbers lie apart: not at all where both are NaN, or the same infinity."""
+    one, other = np.asarray(one, "float64"), np.asarray(other, "float64")
+    with np.errstate(invalid="ignore"):
+        is_same = (one == other) | (np.isnan(one) & np.isnan(other))
+        far = np.where(is_same, 0.0, np.abs(one - other))
+        return np.where(np.isnan(far), np.inf, far)
+
+
+def _largest(array: Any) -> float:
+    wide = np.abs(np.asarray(array, "float64"))
+    return float(np.max(wide, initial=0.0, where=np.isfinite(wide)))

@@ -1,0 +1,77 @@
+"""A module's programs in other dtypes of floats, and with the rounding of other machines."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from relaxjax.ir.expr import np_dtype
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import is_float
+from relaxjax.script import ScriptError, from_source
+
+_FLOATS = re.compile('"(?:bfloat16|float16|float32|float64)"')
+# What is exact whatever a machine rounds to.
+_EXACT = np.asarray([0.0, 1.0, -1.0])
+
+
+def dtypes_of(mod: IRModule) -> set[str]:
+    """The dtypes of floats that a module names."""
+    return {found.strip('"') for found in _FLOATS.findall(str(mod.script()))}
+
+
+def in_dtype(mod: IRModule, dtype: str) -> IRModule | None:
+    """A module that computes in another dtype of floats; None where it looks at their bits.
+
+    A module's text says all its dtypes.
+    """
+    if dtypes_of(mod) <= {dtype}:
+        return mod
+    try:
+        found = from_source(_FLOATS.sub(f'"{dtype}"', str(mod.script())))
+    except ScriptError:
+        return None
+    assert isinstance(found, IRModule)
+    return found
+
+
+def in_floats(tree: Any, dtype: str) -> Any:
+    """A tree with its floats in another dtype."""
+
+    def cast(leaf: Any) -> Any:
+        return np.asarray(leaf).astype(np_dtype(dtype)) if _has_floats(leaf) else leaf
+
+    return jax.tree.map(cast, tree)
+
+
+class Rounded:
+    """Rounds as a machine might that keeps numbers to within `epsilon` of them.
+
+    It rounds what equations compute, and leaves what they only choose among their operands.
+    """
+
+    def __init__(self, epsilon: float, seed: int) -> None:
+        self.epsilon = epsilon
+        self.random = np.random.default_rng(seed)
+
+    def __call__(self, results: Sequence[Any], operands: Sequence[Any] = ()) -> list[Any]:
+        floats = [np.ravel(array) for array in operands if _has_floats(array)]
+        exact = np.concatenate([_EXACT, *floats])
+        return [self._rounded(x, exact) if _has_floats(x) else x for x in results]
+
+    def all(self, tree: Any) -> Any:
+        """The numbers of a tree, as if each had been computed."""
+        return jax.tree.map(lambda leaf: self([leaf])[0], tree)
+
+    def _rounded(self, array: Any, exact: Any) -> Any:
+        off = self.epsilon * self.random.uniform(-1, 1, np.shape(array))
+        is_kept = np.isin(array, exact) | ~np.isfinite(array)
+        with np.errstate(invalid="ignore"):
+            rounded = np.where(is_kept, array, array + array * off)
+        return np.asarray(rounded, array.dtype)
+
+
+def _has_floats(leaf: Any) -> bool:
+    return hasattr(leaf, "dtype") and is_float(str(leaf.dtype))
