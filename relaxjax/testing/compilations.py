@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.autodiff import value_and_grad
-from relaxjax.ir.expr import Tuple, Var, np_dtype
+from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
@@ -33,7 +33,7 @@ from relaxjax.passes import (
 
 from .equations import run
 from .reference import Reference
-from .rounding import dtypes_of, in_dtype, in_floats
+from .rounding import in_dtype, in_floats, widest_of
 from .subject import Subject, arguments_for
 
 POLICIES = ("none", "free", "balanced", "minimal")
@@ -95,7 +95,7 @@ def compare_compilations(
     chosen = ways_of(mod) if ways is None else list(ways)
     _check(chosen)
     found: list[Compared] = []
-    for dtype in dict.fromkeys(way.dtype for way in chosen) or [_widest(mod)]:
+    for dtype in dict.fromkeys(way.dtype for way in chosen) or [widest_of(mod)]:
         other = in_dtype(mod, dtype)
         if other is None:
             raise ValueError(
@@ -110,7 +110,7 @@ def compare_compilations(
 def ways_of(mod: IRModule) -> list[Way]:
     """Every way of compiling the gradients of a module, in the dtypes that it can have."""
     dtypes = [dtype for dtype in DTYPES if in_dtype(mod, dtype) is not None]
-    return [Way(*parts) for parts in product(ROUTES, POLICIES, dtypes or sorted(dtypes_of(mod)))]
+    return [Way(*parts) for parts in product(ROUTES, POLICIES, dtypes)]
 
 
 def _check(ways: Sequence[Way]) -> None:
@@ -122,10 +122,6 @@ def _check(ways: Sequence[Way]) -> None:
                     f"there is no {name} `{found}`{did_you_mean(found, list(known))}; there are "
                     f"{', '.join(known)}"
                 )
-
-
-def _widest(mod: IRModule) -> str:
-    return max(dtypes_of(mod), key=lambda dtype: np_dtype(dtype).itemsize)
 
 
 def _compared(
@@ -185,9 +181,8 @@ class _Program:
 
     @property
     def _bindings(self) -> list[Binding]:
-        """The bindings of tensors."""
-        found = self._function.body.bindings()
-        return [binding for binding in found if isinstance(binding.var.ty, TensorType)]
+        """The bindings of numbers."""
+        return [binding for binding in self._function.body.bindings() if _is_of_numbers(binding)]
 
     def _values(self) -> Sequence[Any]:
         """Their values, equation by equation."""
@@ -202,6 +197,11 @@ class _Program:
         body = replace(function.body, body=results, ty=None)
         changed = replace(function, body=body, ret_ty=results.ty, ty=None)
         return self.mod.with_function(self.name, changed)
+
+
+def _is_of_numbers(binding: Binding) -> bool:
+    ty = binding.var.ty
+    return isinstance(ty, TensorType) and not (ty.dtype or "").startswith("key<")
 
 
 def _is_far(found: Any, value: Any) -> bool:

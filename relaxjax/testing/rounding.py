@@ -7,9 +7,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from relaxjax.ir.expr import np_dtype
+from relaxjax.ir.expr import Call, Expr, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import is_float
+from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.walk import post_order
 from relaxjax.script import ScriptError, from_source
 
 _FLOATS = re.compile('"(?:bfloat16|float16|float32|float64)"')
@@ -22,19 +23,46 @@ def dtypes_of(mod: IRModule) -> set[str]:
     return {found.strip('"') for found in _FLOATS.findall(str(mod.script()))}
 
 
+def widest_of(mod: IRModule) -> str:
+    """The widest dtype of floats that a module names."""
+    return max(dtypes_of(mod), key=lambda dtype: np_dtype(dtype).itemsize)
+
+
 def in_dtype(mod: IRModule, dtype: str) -> IRModule | None:
     """A module that computes in another dtype of floats; None where it looks at their bits.
 
-    A module's text says all its dtypes.
+    A module's text says all its dtypes. Random numbers are made of bits, others in each dtype. What
+    has no other dtype is taken to be in the widest that it has.
     """
     if dtypes_of(mod) <= {dtype}:
         return mod
+    as_it_is = mod if dtype == widest_of(mod) else None
+    if _draws_floats(mod):
+        return as_it_is
     try:
         found = from_source(_FLOATS.sub(f'"{dtype}"', str(mod.script())))
     except ScriptError:
-        return None
+        return as_it_is
     assert isinstance(found, IRModule)
     return found
+
+
+def _draws_floats(mod: IRModule) -> bool:
+    """Whether a call takes a random key and has to do with floats."""
+    calls = (
+        part
+        for function in mod.relax_functions().values()
+        for part in post_order(function)
+        if isinstance(part, Call)
+    )
+    return any(
+        any(dtype.startswith("key<") for dtype in dtypes) and any(map(is_float, dtypes))
+        for dtypes in ([*map(_dtype, call.args), _dtype(call)] for call in calls)
+    )
+
+
+def _dtype(expr: Expr) -> str:
+    return (expr.ty.dtype or "") if isinstance(expr.ty, TensorType) else ""
 
 
 def in_floats(tree: Any, dtype: str) -> Any:
