@@ -83,8 +83,10 @@ def _decorated(
     def decorate(given: Any) -> Any:
         if not callable(given):
             raise TypeError(f"`{_DECORATORS[kind]}` takes a function or a class, found {given!r}")
-        names = pass_names("required", required)
-        info = PassInfo(opt_level, name or given.__name__, names, traceable)
+        title = name or getattr(given, "__name__", None)
+        if title is None:
+            raise TypeError(f"`{_DECORATORS[kind]}` needs a `name` for {given!r}, which has none")
+        info = PassInfo(opt_level, title, pass_names("required", required), traceable)
         made = _pass_class(kind, given, info) if inspect.isclass(given) else kind(given, info)
         made.__doc__, made.__module__ = given.__doc__, given.__module__
         return made

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, carries_gradient
+from relaxjax.ir.derivatives import ADJOINT, CUSTOM_GRADIENT, carries_gradient, named_functions
 from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
@@ -85,6 +85,7 @@ def Gradient(
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)
+    added = free_name(mod, name, ADJOINT)
     with in_function(name, function):
         refuse_own_rule(name, function, CUSTOM_GRADIENT)
         required = _required_vars(name, function, require_grads)
@@ -104,11 +105,11 @@ def Gradient(
         ]
         body = _adjoint_body(differentiator, copy, flat, lazy, targets, seeds, wanted)
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
-    attrs = Attrs(function.attrs, global_symbol=f"{name}_adjoint")
+    attrs = Attrs(function.attrs, global_symbol=added)
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-    done = differentiator.module.with_function(f"{name}_adjoint", remove_all_unused(adjoint))
+    done = differentiator.module.with_function(added, remove_all_unused(adjoint))
     if mode == "higher_order":
-        _require_second_order(done, done[f"{name}_adjoint"])
+        _require_second_order(done, done[added])
     return done
 
 
@@ -130,6 +131,19 @@ def function_of(mod: IRModule, name: str) -> Function:
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
     return function
+
+
+def free_name(mod: IRModule, name: str, ending: str) -> str:
+    """The name of a derivative: one there already is replaced, unless functions need it."""
+    wanted = name + ending
+    functions = mod.relax_functions().items()
+    users = [user for user, f in functions if user != wanted and wanted in named_functions(f)]
+    if users:
+        raise GradientError(
+            f"the derivative of `{name}` is to be called `{wanted}`, but the module has another "
+            f"function of that name, which `{users[0]}` needs: rename that one"
+        )
+    return wanted
 
 
 def refuse_own_rule(name: str, function: Function, attr: str) -> None:

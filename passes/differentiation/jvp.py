@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_JVP, carries_gradient
+from relaxjax.ir.derivatives import ADJOINT, CUSTOM_JVP, PRODUCTS, TANGENTS, carries_gradient
 from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
@@ -15,7 +15,7 @@ from relaxjax.passes.notes import in_function
 
 from .activity import obstacles
 from .adjoint import GradientError
-from .gradient import Gradient, function_of, refuse_own_rule
+from .gradient import Gradient, free_name, function_of, refuse_own_rule
 from .inlining import inline_closures
 from .pushing import Pusher
 
@@ -54,9 +54,10 @@ def Jvp(
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     with in_function(name, function_of(mod, name)):
-        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt)
-    attrs = Attrs(pushed.attrs, global_symbol=f"{name}_jvp")
-    return mod.with_function(f"{name}_jvp", replace(pushed, attrs=attrs))
+        added = free_name(mod, name, TANGENTS)
+        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt, added)
+    attrs = Attrs(pushed.attrs, global_symbol=added)
+    return mod.with_function(added, replace(pushed, attrs=attrs))
 
 
 @pass_factory(opt_level=0)
@@ -97,21 +98,21 @@ def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
     function = function_of(mod, name)
     wanted = [param.name for param in function.params if carries_gradient(param.ty)]
     differentiated = Gradient(name, require_grads=wanted)(mod)
-    adjoint = differentiated[f"{name}_adjoint"]
+    adjoint, added = differentiated[name + ADJOINT], free_name(mod, name, PRODUCTS)
     with in_function(name, function):
         gradients = _returning(adjoint, 1)
         pushed, mod = _pushed(
-            differentiated.without_functions(f"{name}_adjoint"), name, gradients, wanted
+            differentiated.without_functions(name + ADJOINT), name, gradients, wanted, added
         )
         products = remove_all_unused(_returning(pushed, 1))
-    attrs = Attrs(products.attrs, global_symbol=f"{name}_hvp")
-    return mod.with_function(f"{name}_hvp", replace(products, attrs=attrs))
+    attrs = Attrs(products.attrs, global_symbol=added)
+    return mod.with_function(added, replace(products, attrs=attrs))
 
 
 def _pushed(
-    mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None
+    mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None, added: str
 ) -> tuple[Function, IRModule]:
-    """The function with tangents, and the module with those that it calls."""
+    """The function with tangents, to be called `added`, and the module with those it calls."""
     refuse_own_rule(name, function, CUSTOM_JVP)
     places = _places(name, function, wrt)
     whole = inline_closures(function)
@@ -120,7 +121,7 @@ def _pushed(
     problems = obstacles(mod, whole.body.body, bindings, moving, forward=True)
     if problems:
         raise GradientError("\n".join(["no tangent is known for:", *problems]))
-    pusher = Pusher(mod)
+    pusher = Pusher(mod, added)
     pushed = pusher.function(function, tuple(places))
     return pushed, pusher.module
 

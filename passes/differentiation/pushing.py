@@ -7,7 +7,7 @@ from functools import cached_property
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_JVP, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_JVP, TANGENTS, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
@@ -31,9 +31,13 @@ Tangents = dict[Var, Expr]
 
 @dataclass
 class Pusher:
-    """Pushes tangents through functions of one module, once for each way of calling them."""
+    """Pushes tangents through functions of one module, once for each way of calling them.
+
+    None of the functions with tangents is called `reserved`, as what calls them first will be.
+    """
 
     module: IRModule
+    reserved: str
     calls: dict[tuple[str, tuple[int, ...]], GlobalVar] = field(default_factory=dict)
     functions: dict[Expr, Function] = field(init=False)
 
@@ -135,7 +139,7 @@ class Pusher:
         )
         key = (callee.name, places)
         if key not in self.calls:
-            name = Names([*self.module]).unique(f"{callee.name}_jvp")
+            name = Names([*self.module, self.reserved]).unique(f"{callee.name}{TANGENTS}")
             params = [param.ty for param in function.params]
             ty = (*params, *(params[place] for place in places))
             ret = TupleType((function.ret_ty, function.ret_ty))

@@ -70,7 +70,8 @@ class ValueAndGrad:
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
         self.__name__: str = getattr(function, "__name__", LOSS)
-        functools.update_wrapper(self, function)
+        # Its name and docstring, but none of its attributes, which may be called as those here.
+        functools.update_wrapper(self, function, updated=())
 
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)

@@ -14,6 +14,7 @@ from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ir.builder import BlockBuilder, Names
+from relaxjax.ir.derivatives import derived_names
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
@@ -136,7 +137,7 @@ def _traced(
         found.read(open_program(program), [i - len(captured) in moving for i in range(len(inputs))])
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
     reports: list[Report] | None = None if moving is None else []
-    rules = OwnRules([name], found)
+    rules = OwnRules([name, *derived_names(name)], found)
     module = _module(program, labels, symbols, rules, name, captured, reports)
     run = _again(function, closed, program, rules)
     equations = tuple(eqn for eqn, _ in reports or ())

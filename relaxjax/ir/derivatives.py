@@ -12,6 +12,15 @@ CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
 # on the way forth.
 LINEARIZED = "linearized"
 
+# What the derivatives of a whole function are called, behind its own name: its adjoint, its
+# tangents, the products with its Hessian.
+ADJOINT, TANGENTS, PRODUCTS = "_adjoint", "_jvp", "_hvp"
+
+
+def derived_names(name: str) -> list[str]:
+    """The names that the derivatives of a function get, which no other is to bear."""
+    return [name + ending for ending in (ADJOINT, TANGENTS, PRODUCTS)]
+
 
 def own_derivatives(function: Function) -> list[str]:
     """The functions of the module that are a function's derivatives, in the place of its body's."""

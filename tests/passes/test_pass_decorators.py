@@ -1,5 +1,6 @@
 """Users' own passes: TVM's decorators on functions and on classes."""
 
+import functools
 from typing import Any
 
 import pytest
@@ -184,6 +185,10 @@ def test_what_a_decorator_needs(decorator: Any) -> None:
         decorator(lambda *_: None)
     with pytest.raises(TypeError, match=f"`{name}` takes a function or a class, found 3"):
         decorator(opt_level=0)(3)
+    with pytest.raises(TypeError, match=f"`{name}` needs a `name` for functools.partial"):
+        decorator(opt_level=0)(functools.partial(lambda *_: None))
+    made = decorator(opt_level=0, name="Own")(functools.partial(lambda *_: None))
+    assert made.info.name == "Own"
     with pytest.raises(TypeError, match=r"`required` takes a list of names .*, found 'Normalize'"):
         decorator(opt_level=0, required="Normalize")(lambda *_: None)
 
