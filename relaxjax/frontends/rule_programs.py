@@ -177,7 +177,7 @@ def name_of(program: Any) -> str:
 def _check_mapped(eqn: Any, results: Sequence[Any]) -> None:
     """Refuse a rule that gives other results than its function: `jax.vmap` has mapped it alone."""
     for var, result in zip(eqn.outvars, results, strict=True):
-        if var.aval.shape != result.shape:
+        if var.aval.shape != jnp.shape(result):  # which may be a number of Python
             raise UnsupportedPrimitiveError(
                 f"the rule of `{name_of(standing_for(eqn))}` uses an argument that jax.vmap maps, "
                 f"and the function itself does not: it gives {var.aval.str_short()}, by the rule "
@@ -212,9 +212,9 @@ def _alone(eqn: Any) -> core.ClosedJaxpr:
 
 def _cotangent(cotangent: Any, result: Any) -> Any:
     """The cotangent of a result: one without numbers where it cannot vary."""
-    return cotangent if can_vary(result) else np.zeros(result.shape, jax.dtypes.float0)
+    return cotangent if can_vary(result) else np.zeros(jnp.shape(result), jax.dtypes.float0)
 
 
 def _plain(tangent: Any, result: Any) -> Any:
     """The tangent of a result: zeros of its own dtype where it cannot vary."""
-    return tangent if can_vary(result) else jnp.zeros(result.shape, result.dtype)
+    return tangent if can_vary(result) else jnp.zeros_like(result)

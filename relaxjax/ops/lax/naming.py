@@ -11,7 +11,7 @@ from types import CodeType
 from typing import Any, TypeAlias
 
 import jax
-from jax.extend import source_info_util
+from jax.extend import core, source_info_util
 
 from relaxjax.ir.span import Span
 
@@ -32,7 +32,8 @@ def assigned_names(jaxpr: Any, results: Sequence[str | None] = ()) -> dict[Any, 
     Where a line computes a value in several steps, the last of them has the name. `results` are
     names for what the program gives, where the text does not tell others.
     """
-    found = {var: name for var, name in zip(jaxpr.outvars, results, strict=False) if name}
+    pairs = zip(jaxpr.outvars, results, strict=False)
+    found = {atom: name for atom, name in pairs if name and not isinstance(atom, core.Literal)}
     function = str(getattr(jaxpr.debug_info, "func_src_info", "")).rpartition(" at ")[2]
     frames = [_inside(function, eqn.source_info.traceback) for eqn in jaxpr.eqns]
     for eqn, here, after in zip(jaxpr.eqns, frames, [*frames, None][1:], strict=True):

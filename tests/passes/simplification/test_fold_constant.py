@@ -1,5 +1,9 @@
 """Constants computed at compile time."""
 
+from typing import Any
+
+import jax
+import numpy as np
 import pytest
 
 from relaxjax.ir.function import Function
@@ -53,6 +57,19 @@ def test_constants_are_folded(name: str) -> None:
     folded = FoldConstant()(before)
     assert_structural_equal(folded, after)
     assert FoldConstant()(folded) is folded
+
+
+@pytest.mark.parametrize("transformation", [jax.jit, jax.vmap, jax.grad])
+def test_constants_are_folded_while_jax_traces(transformation: Any) -> None:
+    """Even a function with a rule of its own, such as relu, which JAX maps whatever it is of."""
+    relu = "a = R.nn.relu(R.const([-1.0, 2.0, 3.0], 'float32'))\nb = R.add(x, a)\nreturn b"
+    after = "b = R.add(x, R.const([0.0, 2.0, 3.0], 'float32'))\nreturn b"
+
+    def traced(x: Any) -> Any:
+        assert_structural_equal(FoldConstant()(parse(relu)), parse(after))
+        return x
+
+    transformation(traced)(np.ones(3, "float32")[0 if transformation is jax.grad else slice(None)])
 
 
 @pytest.mark.parametrize(
