@@ -32,7 +32,7 @@ def active_vars(
     """
     moving = Moving(required, functions)
     moving.read(bindings)
-    return {var for var in _reaching(bindings, targets) if var in moving}
+    return {var for var in _reaching(bindings, targets, moving) if var in moving}
 
 
 def in_full(variables: Iterable[Var]) -> dict[Var, Parts]:
@@ -101,7 +101,7 @@ class _Obstacles:
         self.functions |= local_functions(bindings)
         moving = Moving(required, self.functions)
         moving.read(bindings)
-        reaching = _reaching(bindings, used_vars(target))
+        reaching = _reaching(bindings, used_vars(target), moving)
         for binding in bindings:
             if binding.var in moving and binding.var in reaching:
                 self.binding(binding, moving)
@@ -111,7 +111,8 @@ class _Obstacles:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
                 self.loop(binding, call, moving)
             case Call(op=Op() as op) if not _has_rule(op, self.forward):
-                self.report(binding, f"the operator {op.name}")
+                mend = f": {op.facts['instead']}" if "instead" in op.facts else ""
+                self.report(binding, f"the operator {op.name}{mend}")
             case Call(op=Op()):
                 return
             case Call(op=GlobalVar() as callee) as call:
@@ -168,11 +169,11 @@ def _has_rule(op: Op, forward: bool) -> bool:
     return has_tangent_rule(op) if forward else op.gradient is not None
 
 
-def _reaching(bindings: Sequence[Binding], targets: Iterable[Var]) -> set[Var]:
+def _reaching(bindings: Sequence[Binding], targets: Iterable[Var], moving: Moving) -> set[Var]:
     """The variables that targets are made of, as far as they can have a derivative by them."""
     reaching = set(targets)
     for binding in reversed(bindings):
-        if binding.var in reaching:
+        if binding.var in reaching and binding.var in moving:
             reaching.update(_differentiable_uses(binding))
     return reaching
 

@@ -85,9 +85,9 @@ def Gradient(
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)
-    added = free_name(mod, name, ADJOINT)
     with in_function(name, function):
         refuse_own_rule(name, function, CUSTOM_GRADIENT)
+        added = free_name(mod, name, ADJOINT)
         required = _required_vars(name, function, require_grads)
         whole = inline_closures(function)
         flat = is_flat(whole)

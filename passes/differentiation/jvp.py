@@ -54,10 +54,8 @@ def Jvp(
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     with in_function(name, function_of(mod, name)):
-        added = free_name(mod, name, TANGENTS)
-        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt, added)
-    attrs = Attrs(pushed.attrs, global_symbol=added)
-    return mod.with_function(added, replace(pushed, attrs=attrs))
+        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt, TANGENTS)
+    return mod.with_function(name + TANGENTS, pushed)
 
 
 @pass_factory(opt_level=0)
@@ -98,22 +96,22 @@ def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
     function = function_of(mod, name)
     wanted = [param.name for param in function.params if carries_gradient(param.ty)]
     differentiated = Gradient(name, require_grads=wanted)(mod)
-    adjoint, added = differentiated[name + ADJOINT], free_name(mod, name, PRODUCTS)
+    adjoint = differentiated[name + ADJOINT]
     with in_function(name, function):
         gradients = _returning(adjoint, 1)
         pushed, mod = _pushed(
-            differentiated.without_functions(name + ADJOINT), name, gradients, wanted, added
+            differentiated.without_functions(name + ADJOINT), name, gradients, wanted, PRODUCTS
         )
         products = remove_all_unused(_returning(pushed, 1))
-    attrs = Attrs(products.attrs, global_symbol=added)
-    return mod.with_function(added, replace(products, attrs=attrs))
+    return mod.with_function(name + PRODUCTS, products)
 
 
 def _pushed(
-    mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None, added: str
+    mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None, ending: str
 ) -> tuple[Function, IRModule]:
-    """The function with tangents, to be called `added`, and the module with those it calls."""
+    """The function with tangents, its name with an ending, and the module with those it calls."""
     refuse_own_rule(name, function, CUSTOM_JVP)
+    added = free_name(mod, name, ending)
     places = _places(name, function, wrt)
     whole = inline_closures(function)
     moving = [whole.params[place] for place in places]
@@ -123,7 +121,7 @@ def _pushed(
         raise GradientError("\n".join(["no tangent is known for:", *problems]))
     pusher = Pusher(mod, added)
     pushed = pusher.function(function, tuple(places))
-    return pushed, pusher.module
+    return replace(pushed, attrs=Attrs(pushed.attrs, global_symbol=added)), pusher.module
 
 
 def _places(name: str, function: Function, wrt: str | Sequence[str] | None) -> list[int]:

@@ -70,6 +70,11 @@ class Moving:
                     last = self.inside(body.body, inputs)
                     never = (inputs[body.params[0]], False)  # what no step changes is what it was
                     return last if _takes_a_step(value) else _either(last, never)
+            case Call(args=(_, step, *args)) if value.op is get_op("lax.while_loop"):
+                body = self.functions.get(step)
+                if body is not None:
+                    given = args[value.attrs["cond_consts"] :]
+                    return self.carried(body, given, value.attrs["body_consts"])
         return any(moves(self.of(var)) for var in free_vars(value))
 
     def step_inputs(self, body: Function, init: Expr, xs: Expr) -> dict[Var, Parts]:
@@ -82,6 +87,21 @@ class Moving:
             if after == before:
                 return inputs
             before = after
+
+    def carried(self, body: Function, args: Sequence[Expr], first: int) -> Parts:
+        """What moves of the carry of a loop by JAX, which its body takes from a place on.
+
+        Its condition only says how often: what it looks at moves nothing.
+        """
+        inputs = list(map(self.of, args))
+        while True:
+            pairs = zip(body.params, inputs, strict=True)
+            given = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
+            before = tuple(inputs[first:])
+            after = _either(before, self.inside(body.body, given))
+            if after == before:
+                return before
+            inputs[first:] = after if isinstance(after, tuple) else [after] * len(before)
 
     def inside(self, seq: SeqExpr, parts: Mapping[Var, Parts]) -> Parts:
         """What moves of the result of a branch or a step, for which `parts` moves."""

@@ -16,10 +16,10 @@ from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType
-from relaxjax.ir.walk import all_vars, free_vars
+from relaxjax.ir.walk import all_vars, free_vars, used_vars
 from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
-from .activity import in_full, local_functions, module_functions
+from .activity import active_vars, in_full, local_functions, module_functions
 from .adjoint import item, zeros_of
 from .inlining import inline_closures, resolve_casts
 from .moving import Moving
@@ -67,15 +67,16 @@ class Pusher:
         """The sequence with tangents carried along; it ends in `(result, tangent)`."""
         tangents = dict(tangents)
         self.functions |= local_functions(tuple(seq.bindings()))
-        moving = Moving(in_full(tangents), self.functions)
-        moving.read(tuple(seq.bindings()))
+        bindings = tuple(seq.bindings())
+        active = active_vars(bindings, used_vars(seq.body), in_full(tangents), self.functions)
         with builder.dataflow() if flat else nullcontext():
-            for binding in seq.bindings():
+            for binding in bindings:
                 origin = builder.origin(binding.span, binding.var.name)
                 with located(binding.span), origin:
-                    tangent = self.binding(builder, binding, tangents)
-                if tangent is not None and binding.var in moving:
-                    tangents[binding.var] = tangent
+                    if binding.var not in active:
+                        builder.emit_binding(binding)
+                    elif (tangent := self.binding(builder, binding, tangents)) is not None:
+                        tangents[binding.var] = tangent
             result = _whole(seq.body, tangents)
             if flat:
                 result = builder.emit_output(result, "tangent_out")

@@ -80,6 +80,7 @@ FACTS = {
     "elementwise": "each element of the result depends on the same element of the arguments only",
     "moves": "the result is elements of the first argument, rearranged or repeated",
     "identity": "the result is the first argument, which only passes look at in another way",
+    "instead": "what to do where a derivative is asked for, and it has none",
     "steers": "it says how to differentiate, which legalised programs are to say too",
     "placement": "the result is the first argument, and the device an attribute's to name",
     "value": "the scalar that fills the result",

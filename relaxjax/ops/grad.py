@@ -27,11 +27,12 @@ def mark(
     doc: str,
     gradient: GradientRule | NoGradient | None,
     lower: Callable[[Any], Any] = lambda input: input,
-    stays: bool = False,
+    **facts: Any,
 ) -> Op:
     """An operator whose value is its argument, of any type.
 
-    Where `lower` cannot say in `lax` how it is differentiated, it `stays` in legalised programs.
+    It has further facts, such as that it `steers`: then it stays in legalised programs, where
+    `lower` cannot say in `lax` how it is differentiated.
     """
 
     def infer(input: Expr) -> Type:
@@ -46,9 +47,12 @@ def mark(
         gradient=gradient,
         precision="follow",
         fusion="elementwise",
-        facts={"identity": True, "steers": True} if stays else {"identity": True},
+        facts={"identity": True, **facts},
         cost=VIEWS,
     )(infer)
+
+
+_TO_DO = "hand it to the function as an argument, so that its rule says what to do"
 
 
 @jax.custom_jvp
@@ -60,7 +64,7 @@ def _closed_over(array: Any) -> Any:
 def _refuse(primals: Any, tangents: Any) -> Any:
     raise OpError(
         "nothing can be differentiated by an array that a function with a rule of its own has from "
-        "around it: hand it to the function as an argument, so that its rule says what to do"
+        f"around it: {_TO_DO}"
     )
 
 
@@ -83,7 +87,8 @@ closed_over = mark(
     "`input`, by which nothing can be differentiated: a rule for the rest leaves it out.",
     None,
     _closed_over_arrays,
-    stays=True,
+    steers=True,
+    instead=f"the rule of a function leaves out what that has from around it: {_TO_DO}",
 )
 start_checkpoint = mark(
     "start_checkpoint",

@@ -7,8 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from parsing import parse_module
 
+import relaxjax
 from relaxjax.frontends import from_jax
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import lowering_for
@@ -92,3 +94,13 @@ def test_what_differs_by_platform_is_differentiated_for_one(platform: str) -> No
     chex.assert_trees_all_close(
         (value, slopes), jax.value_and_grad(lambda x: jnp.sum(expected(x)))(X), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("unroll", [0, False, True, 5])
+def test_ways_of_jax_to_say_how_a_loop_is_unrolled(unroll: int) -> None:
+    """0 leaves it to JAX, and more steps than there are may be asked for."""
+
+    def loss(x: Any) -> Any:
+        return lax.scan(lambda c, _: (c * x, c), 1.0, None, length=3, unroll=unroll)[0]
+
+    assert relaxjax.grad(loss)(2.0) == jax.grad(loss)(2.0) == 12.0

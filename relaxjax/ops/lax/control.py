@@ -172,6 +172,10 @@ while_loop = declare(
     "A loop: body(*consts, *carry) -> carry, as long as cond(*consts, *carry) holds.",
     lambda call: _function_type(call, 1).ret,
     while_lowering,
+    facts={
+        "instead": "how many steps it takes is known only where it runs; write jax.lax.scan, "
+        "jax.lax.fori_loop between fixed bounds, or R.while_loop with a bound"
+    },
 )
 
 switch = declare(

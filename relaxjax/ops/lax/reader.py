@@ -335,7 +335,7 @@ def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> 
         num_consts=sum(takes[:num_consts]),
         num_carry=sum(gives[:num_carry]),
         reverse=eqn.params["reverse"],
-        unroll=eqn.params["unroll"],
+        unroll=max(1, eqn.params["unroll"]),  # JAX takes 0 for a loop as it is
     )
     reader.names = list(compress(reader.names, gives))
     given = iter(reader.results(reader.emit(call, "scan"), list(compress(wanted, gives))))
