@@ -37,6 +37,7 @@ from .linearized import linearized
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
 from .recursion import is_recursive, pullback_of, pullback_type
+from .unsaved import with_own_fills
 
 
 @dataclass
@@ -135,7 +136,8 @@ class Differentiator:
         defined = set(bound_vars(forward))
         saved = tuple(var for var in free_vars(swept) if var in defined)
         body = Tuple((forward.body, Tuple(saved)))
-        return Halves(SeqExpr(forward.blocks, body), swept, cotangent, saved)
+        half = Halves(SeqExpr(forward.blocks, body), swept, cotangent, saved)
+        return with_own_fills(half)
 
     def _loop(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         assert isinstance(binding.value, Call)

@@ -20,6 +20,7 @@ from .loop_sums import LaterSum, later_sums
 from .moving import Functions, Moving
 from .parts import Halves, in_terms_of
 from .tensors import Way, at, hand_on, numbered, opened, ways_that_move
+from .unsaved import apart_from_steps
 
 Parts = Callable[[SeqExpr, Sequence[Var]], Halves]
 
@@ -43,8 +44,10 @@ def emit_loop(
     assert isinstance(call.op, Op)
     scan, (_, init, xs) = call.op, call.args
     body, _ = renew(body, visible=True)
-    way = _way_back(body, Moving(in_full(active), functions), call, active, part)
+    before, way = _way_back(body, Moving(in_full(active), functions), call, active, part)
 
+    for made in before:
+        builder.emit_binding(made)
     forward = builder.emit(way.forward_step(body.params), f"{binding.var.name}_step")
     kept = builder.emit(scan(forward, init, xs, **call.attrs), f"{binding.var.name}_kept")
     ys = builder.emit(TupleGetItem(kept, 1), f"{binding.var.name}_stacked")
@@ -76,8 +79,11 @@ def emit_loop(
 
 def _way_back(
     body: Function, moving: Moving, call: Call, active: set[Var], part: Parts
-) -> "_WayBack":
-    """How to go back through the steps: by what moves in the carry, in x and outside."""
+) -> "tuple[list[Binding], _WayBack]":
+    """How to go back through the steps: by what moves in the carry, in x and outside.
+
+    And what is made before, because each step would make it alike.
+    """
     inputs = moving.step_inputs(body, *call.args[1:])
     seq = body.body
     tensors: list[dict[Way, Var]] = []
@@ -87,11 +93,13 @@ def _way_back(
     carry, x = map(ways_that_move, tensors, inputs.values())
     outer = [var for var in free_vars(body) if var in active]
     by = (*(tensors[0][way] for way in carry), *(tensors[1][way] for way in x), *outer)
-    half = part(seq, by)
+    varying = [var for found in tensors for var in found.values()]
+    before, half = apart_from_steps(part(seq, by), varying)
     backward, cotangents = opened(half.backward, half.cotangent)
     half = dataclasses.replace(half, backward=backward)
     carries, given = tensors
-    return _WayBack(half, carries, given, body.params[1], carry, x, outer, cotangents)
+    way = _WayBack(half, carries, given, body.params[1], carry, x, outer, cotangents)
+    return before, way
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def decisions(bindings: Iterable[Binding], given: Collection[Var]) -> frozenset[
     found: set[Var] = set()
     for binding in bindings:
         var, value = binding.var, binding.value
-        floats = [v for v in used_vars(value) if _has_floats(v.ty)]
+        floats = [v for v in used_vars(value) if has_floats(v.ty)]
         if all(v in drawn for v in floats):
             drawn.add(var)
         elif all(v in steady or v in drawn for v in floats):
@@ -39,7 +39,8 @@ def decisions(bindings: Iterable[Binding], given: Collection[Var]) -> frozenset[
     return frozenset(found)
 
 
-def _has_floats(ty: Type | None) -> bool:
+def has_floats(ty: Type | None) -> bool:
+    """Whether there are numbers that are rounded in a value."""
     return any(is_smooth(leaf.dtype) for leaf in _tensors(ty))
 
 
