@@ -32,8 +32,7 @@ def apart_from_steps(half: Halves, varying: Collection[Var]) -> tuple[list[Bindi
     """The halves of a step without what each step makes alike, and what is made before the loop.
 
     What only fills, repeats or counts is made in each step of both loops: that costs less than its
-    room.
-    `varying` is what a step is given.
+    room. `varying` is what a step is given.
     """
     inside = {*bound_vars(half.forward), *varying}
     alike = _made(half.forward, lambda var: var not in inside, _is_computed)
@@ -53,8 +52,8 @@ def _made(
     found: dict[Var, Binding] = {}
     for binding in forward.bindings():
         if isinstance(binding, VarBinding) and is_able(binding.value):
-            if all(var in found or is_there(var) for var in free_vars(binding.value)):
-                found[binding.var] = binding
+            needs = free_vars(binding.value)
+            found |= {binding.var: binding} if all(v in found or is_there(v) for v in needs) else {}
     return found
 
 

@@ -105,7 +105,7 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
         if not isinstance(number, int | np.integer):
             raise TypeError(f"`argnums` must be an integer or several of them, found {argnums!r}")
         if not -count <= number < count:
-            raise ValueError(
+            raise TypeError(
                 f"`argnums` is {argnums}, but the function is called with {count} arguments by "
                 "position: those to differentiate by must be among these"
             )

@@ -30,10 +30,21 @@ from relaxjax.passes import (
 from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
+from .frames import in_the_users_frames
 from .places import check_whole, on_devices
 from .rest import Rest
 
 LOSS, ADJOINT = "loss", "loss_adjoint"
+_BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
+
+
+_DEFAULTS = {
+    "argnums": 0,
+    "has_aux": False,
+    "allow_int": False,
+    "memory_budget": None,
+    "memory_policy": None,
+}
 
 
 class ValueAndGrad:
@@ -73,6 +84,12 @@ class ValueAndGrad:
         # Its name and docstring, but none of its attributes, which may be called as those here.
         functools.update_wrapper(self, function, updated=())
 
+    def __repr__(self) -> str:
+        options = {name: getattr(self, name) for name in _DEFAULTS}
+        given = [f"{k}={v!r}" for k, v in options.items() if v != _DEFAULTS[k]]
+        return f"value_and_grad({', '.join([self.__name__, *given])})"
+
+    @in_the_users_frames
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         arrays = [arguments.leaves[place] for place in arguments.traced]
@@ -88,6 +105,7 @@ class ValueAndGrad:
             value = value[0], rest.together(value[1])
         return value, arguments.nested(found)
 
+    @in_the_users_frames
     def module(self, *args: Any, **kwargs: Any) -> IRModule:
         """The module with the function `loss_adjoint` for arguments like these."""
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
@@ -192,6 +210,7 @@ def grad(
     )
 
     @functools.wraps(function)
+    @in_the_users_frames
     def gradients(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found
@@ -239,7 +258,7 @@ def _with_tangent(
 
         places = tuple(range(len(wanted)))
         given = (arrays[place] for place in wanted)
-        (_, results), gradients = jax.value_and_grad(loss, places, has_aux=True)(*given)
+        (_, results), gradients = _BY_JAX(loss, places, has_aux=True)(*given)
         return list(results), gradients
 
     def moved(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:

@@ -98,3 +98,28 @@ def test_a_derivative_has_the_name_and_the_docstring_of_its_loss() -> None:
     for found in (relaxjax.value_and_grad(loss), relaxjax.grad(loss)):
         assert (found.__name__, found.__doc__) == ("loss", "How far it is.")
     assert relaxjax.value_and_grad(Weighted()).__name__ == "loss"
+
+
+def test_a_derivative_says_what_it_is_of_and_how() -> None:
+    def loss(x: Any, y: Any) -> Any:
+        return cubes(x, y)
+
+    assert repr(relaxjax.value_and_grad(loss)) == "value_and_grad(loss)"
+    found = relaxjax.value_and_grad(loss, (0, 1), has_aux=True, memory_budget="50%")
+    text = "value_and_grad(loss, argnums=(0, 1), has_aux=True, memory_budget='50%')"
+    assert repr(found) == text
+
+
+def test_standing_in_for_those_of_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries find them there; second derivatives are made by JAX's own all the same."""
+    expected = jax.grad(jax.grad(cubes))(X, Y), jax.hessian(cubes)(X, Y)
+    monkeypatch.setattr(jax, "value_and_grad", relaxjax.value_and_grad)
+    monkeypatch.setattr(jax, "grad", relaxjax.grad)
+    found = jax.grad(jax.grad(cubes))(X, Y), jax.jacfwd(jax.grad(cubes))(X, Y)
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)
+
+
+def test_nothing_to_differentiate_by_is_a_type_error_as_it_is_by_jax() -> None:
+    for module in (jax, relaxjax):
+        with pytest.raises(TypeError, match=r"argnums.* is 0|argnums=0"):
+            module.grad(lambda **kwargs: kwargs["x"])(x=1.0)

@@ -11,6 +11,7 @@ import numpy as np
 import optax
 import pytest
 from jax import export, lax
+from jax.experimental import checkify
 from jax_reading import abstract, read_function, read_module
 
 from relaxjax.ir.dims import SymbolicVar
@@ -331,6 +332,33 @@ def test_what_is_put_on_a_device_is_refused() -> None:
     message = "its parameter `devices` is of type .*Put arrays on devices outside of what is read"
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         read_function(lambda x: jax.device_put(x, jax.devices()[0]), X)
+
+
+def _with_a_rule_of_less_memory(x: Any) -> Any:
+    doubled = jax.custom_vjp(lambda x: 2 * x)
+    doubled.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,), optimize_remat=True)
+    return jax.vjp(doubled, x)[0]
+
+
+_with_a_rule_for_vmap = jax.custom_batching.custom_vmap(jnp.sin)
+_with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0]))
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda x: jax.new_ref(x)[...], r"\(InternalMutableArrayEffect\).*`x.at\[places\].set"),
+        (
+            lambda x: checkify.check(x[0, 0] > 0, "no"),
+            r"\(ErrorEffect\).*checkify\(loss\), and ret",
+        ),
+        (_with_a_rule_for_vmap, "rule is for what jax.vmap maps: take the grad"),
+        (_with_a_rule_of_less_memory, "Leave `optimize_remat=True` out of its rule"),
+    ],
+)
+def test_what_has_no_form_here_is_refused_with_what_to_do(function: Any, message: str) -> None:
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        read_function(function, X)
 
 
 def test_general_reductions_of_windows_are_refused() -> None:

@@ -11,6 +11,12 @@ _INSTEAD = {
     "sharding_constraint": ". Constrain by a jax.sharding.NamedSharding that has no explicit axes "
     "and names no memory",
     "pure_callback": ". Call it before, and hand in its result as an argument",
+    "new_ref": ". Compute new arrays instead, as `x.at[places].set(values)` does",
+    "check": ". Check inside of the loss, by jax.experimental.checkify.checkify(loss), and return "
+    "its errors beside the loss, with `has_aux=True`",
+    "custom_vmap_call": ". Its rule is for what jax.vmap maps: take the gradient inside of that, "
+    "or call the function without the rule, which is its attribute `fun`",
+    "remat_opt": ". Leave `optimize_remat=True` out of its rule",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         REPORTS,
@@ -29,13 +35,19 @@ class UnsupportedPrimitiveError(NotImplementedError):
 def has_effects(eqn: Any) -> UnsupportedPrimitiveError:
     """The error about an equation that does something beside giving its results."""
     name = eqn.primitive.name
-    effects = ", ".join(map(str, eqn.effects))
+    effects = ", ".join(map(_effect, eqn.effects))
     of_axes = all(type(effect).__name__ == "NamedAxisEffect" for effect in eqn.effects)
     instead = _INSTEAD.get(name, _BEHIND if of_axes else ": take it out of the function")
     return UnsupportedPrimitiveError(
         f"the JAX primitive `{name}` has side effects ({effects}), "
         f"which the IR cannot hold{instead}"
     )
+
+
+def _effect(effect: Any) -> str:
+    """An effect as far as it says what it is in words."""
+    text = str(effect)
+    return type(effect).__name__ if "<" in text else text
 
 
 def without_form(eqn: Any, error: Exception | str) -> UnsupportedPrimitiveError:
