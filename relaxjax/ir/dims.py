@@ -1,15 +1,19 @@
 """Symbolic dimensions: integer expressions in one canonical form.
 
 A dimension is an `int`, a `SymbolicVar`, or a `DimExpr`: a polynomial with integer
-coefficients over variables and the four atoms floor-division, remainder, maximum and
-minimum. Every operation returns the canonical form, so two dimensions that are equal
+coefficients over variables and the atoms floor-division, remainder, maximum, minimum and
+comparison. Every operation returns the canonical form, so two dimensions that are equal
 as polynomials are equal as Python objects: `(n + 1) * 2 == 2 * n + 2`.
+
+Python's `==` therefore tells whether two dimensions are known to be the same. Whether they turn
+out to be when the program runs is `compare("==", n, m)`, which scripts write `n == m`.
 """
 
 import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 _serial = itertools.count()
@@ -22,7 +26,9 @@ class SymbolicExpr:
 
     __slots__ = ()
 
-    dtype = "int64"
+    @property
+    def dtype(self) -> str:
+        return "int64"
 
     def __add__(self, other: "Dim") -> "Dim":
         return _combine(self, other, 1)
@@ -55,6 +61,25 @@ class SymbolicExpr:
     def __rmod__(self, other: "Dim") -> "Dim":
         return mod(other, self)
 
+    def __lt__(self, other: "Dim") -> "bool | DimOp":
+        return compare("<", self, other)
+
+    def __le__(self, other: "Dim") -> "bool | DimOp":
+        return compare("<=", self, other)
+
+    def __gt__(self, other: "Dim") -> "bool | DimOp":
+        return compare(">", self, other)
+
+    def __ge__(self, other: "Dim") -> "bool | DimOp":
+        return compare(">=", self, other)
+
+    def __bool__(self) -> bool:
+        """Python cannot branch on what is known only at the call."""
+        raise TypeError(
+            f"`{self}` is known only when the program runs, so Python cannot branch on it: write "
+            "`if` as a statement of the script, T.max and T.min for the larger and the smaller"
+        )
+
     def __int__(self) -> int:
         raise TypeError(f"the dimension `{self}` is symbolic: it has no value before a call")
 
@@ -84,11 +109,18 @@ class SymbolicVar(SymbolicExpr):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DimOp(SymbolicExpr):
-    """An atom that no polynomial can say: `kind` is one of `//`, `%`, `max`, `min`."""
+    """An atom that no polynomial can say: `kind` is one of `ATOMS`.
+
+    A comparison is true or false, so it stands in no arithmetic and is no size.
+    """
 
     kind: str
     lhs: "Dim"
     rhs: "Dim"
+
+    @property
+    def dtype(self) -> str:
+        return "bool" if self.kind in _COMPARISONS else "int64"
 
     def __repr__(self) -> str:
         return dim_text(self)
@@ -121,6 +153,8 @@ Dim: TypeAlias = int | SymbolicExpr
 
 def as_dim(value: Any) -> Dim:
     """`value` as a dimension: numpy's integers become Python's, what is no integer is an error."""
+    if isinstance(value, SymbolicExpr) and value.dtype == "bool":
+        raise TypeError(f"`{value}` is true or false, which is no dimension")
     if isinstance(value, SymbolicExpr) or type(value) is int:
         return value
     try:
@@ -187,12 +221,30 @@ def dim_min(lhs: Dim, rhs: Dim) -> Dim:
     return DimOp("min", *sorted((lhs, rhs), key=_order))
 
 
+def compare(sign: str, lhs: Dim, rhs: Dim) -> "bool | DimOp":
+    """`lhs sign rhs`: true or false where that is known, else a comparison at run time."""
+    if sign in (">", ">="):
+        return compare(sign.replace(">", "<"), rhs, lhs)
+    difference = as_dim(lhs) - as_dim(rhs)
+    if isinstance(difference, int):
+        return _COMPARISONS[sign](difference, 0)
+    return DimOp(sign, lhs, rhs)
+
+
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+}
 _ATOM_RULES: dict[str, Callable[[Dim, Dim], Dim]] = {
     "//": floordiv,
     "%": mod,
     "max": dim_max,
     "min": dim_min,
+    **{sign: partial(compare, sign) for sign in _COMPARISONS},
 }
+ATOMS = tuple(_ATOM_RULES)
 
 
 def apply_kind(kind: str, lhs: Dim, rhs: Dim) -> Dim:
@@ -249,6 +301,8 @@ def dim_text(dim: Dim, name: Callable[[SymbolicVar], str] = lambda var: var.name
             return name(dim)
         case DimOp("max" | "min" as kind, lhs, rhs):
             return f"T.{kind}({dim_text(lhs, name)}, {dim_text(rhs, name)})"
+        case DimOp(kind, lhs, rhs) if kind in _COMPARISONS:
+            return f"{dim_text(lhs, name)} {kind} {dim_text(rhs, name)}"
         case DimOp(kind, lhs, rhs):
             return f"{_operand_text(lhs, name)} {kind} {_operand_text(rhs, name)}"
         case DimExpr(terms):
@@ -279,8 +333,10 @@ def _terms(dim: Dim) -> dict[Monomial, int]:
             return {(): dim} if dim else {}
         case DimExpr(terms):
             return dict(terms)
-        case SymbolicVar() | DimOp():
+        case SymbolicVar() | DimOp() if dim.dtype == "int64":
             return {((dim, 1),): 1}
+        case DimOp():
+            raise TypeError(f"`{dim}` is true or false, which has no arithmetic and no order")
     raise TypeError(f"`{dim!r}` is no dimension")
 
 

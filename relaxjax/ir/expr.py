@@ -296,6 +296,9 @@ class PrimExpr(Expr):
         object.__setattr__(self, "dtype", dtype)
         if not isinstance(self.value, SymbolicExpr):
             object.__setattr__(self, "value", number_of(self.value, dtype))
+        elif (self.value.dtype == "bool") != (dtype == "bool"):
+            found = self.value.dtype
+            raise TypeError(f"`{self.value}` is of dtype {found}, and no scalar of dtype {dtype}")
         object.__setattr__(self, "ty", PrimType(dtype))
 
     def __eq__(self, other: object) -> bool:
@@ -376,6 +379,8 @@ def _operand(value: Any, beside: Expr) -> Expr:
 
 
 def _prim_dtype(value: Dim | float) -> str:
+    if isinstance(value, SymbolicExpr):
+        return value.dtype
     if isinstance(value, bool):
         return "bool"
     return "float64" if isinstance(value, float) else "int64"

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .attrs import Attrs
-from .dims import DimOp, SymbolicExpr, SymbolicVar, apply_kind, polynomial
+from .dims import ATOMS, DimOp, SymbolicExpr, SymbolicVar, apply_kind, polynomial
 from .expr import (
     Call,
     Constant,
@@ -105,9 +105,12 @@ def _is_terms(value: Any) -> bool:
 def _is_monomial(value: Any) -> bool:
     pairs = isinstance(value, tuple) and all(isinstance(f, tuple) and len(f) == 2 for f in value)
     return pairs and all(
-        isinstance(atom, SymbolicVar | DimOp) and _is_int(power) and 1 <= power <= MAX_POWER
-        for atom, power in value
+        _is_factor(atom) and _is_int(power) and 1 <= power <= MAX_POWER for atom, power in value
     )
+
+
+def _is_factor(value: Any) -> bool:
+    return isinstance(value, SymbolicVar | DimOp) and value.dtype == "int64"
 
 
 def _is_functions(value: Any) -> bool:
@@ -134,7 +137,7 @@ ANYTHING = Rule("a value", lambda value: True, optional=True)
 EXPR = _instance("an expression", Expr)
 VAR = _instance("a variable", Var)
 SEQUENCE = _instance("a SeqExpr", SeqExpr)
-OPERATOR = Rule("one of //, %, max, min", lambda value: value in ("//", "%", "max", "min"))
+OPERATOR = Rule(f"one of {', '.join(ATOMS)}", lambda value: value in ATOMS)
 SHAPE = Rule(
     "a tuple of dimensions or a variable",
     lambda value: isinstance(value, Var) or _tuple_of(DIM).accepts(value),

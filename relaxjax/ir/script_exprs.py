@@ -276,6 +276,8 @@ def _sequence(items: Iterable[str]) -> str:
 
 
 def _default_dtype(value: Any) -> str:
+    if isinstance(value, SymbolicExpr):
+        return value.dtype
     if isinstance(value, bool):
         return "bool"
     return "float64" if isinstance(value, float) else "int64"

@@ -31,6 +31,7 @@ from .operators import (
     check_count,
     check_operands,
     check_size,
+    compared,
     plain_numbers,
     subscript,
     truth,
@@ -207,10 +208,10 @@ class Evaluator:
         for index, (op, right) in enumerate(zip(node.ops, node.comparators, strict=True)):
             if index and not truth(result):
                 break
-            rhs = self.evaluate(right)
-            sign, function = COMPARISON[type(op)]
+            lhs, rhs = plain_numbers(lhs, self.evaluate(right))
+            sign, _ = COMPARISON[type(op)]
             check_operands(sign, lhs, rhs)
-            result, lhs = self._placed(function(lhs, rhs), node), rhs
+            result, lhs = self._placed(compared(sign, lhs, rhs), node), rhs
         return result
 
     def _boolean(self, node: ast.BoolOp) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.dims import SymbolicExpr
+from relaxjax.ir.dims import SymbolicExpr, compare
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, TupleGetItem
 from relaxjax.ir.span import Span
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType, TupleType
@@ -48,6 +48,8 @@ COMPARISON: dict[type[ast.cmpop], tuple[str, Callable[[Any, Any], Any]]] = {
     ast.In: ("in", lambda item, items: item in items),
     ast.NotIn: ("not in", lambda item, items: item not in items),
 }
+_PYTHON = dict(COMPARISON.values())
+_DIMENSIONS = ("==", "!=", "<", "<=", ">", ">=")
 UNARY: dict[type[ast.unaryop], tuple[str, Callable[[Any], Any]]] = {
     ast.USub: ("-", operator.neg),
     ast.UAdd: ("+", operator.pos),
@@ -94,6 +96,37 @@ def plain_numbers(*operands: Any) -> tuple[Any, ...]:
     return operands
 
 
+def compared(sign: str, lhs: Any, rhs: Any) -> Any:
+    """`lhs sign rhs`. Of symbolic dimensions it is known when the program runs, if not before."""
+    if sign in _DIMENSIONS and any(isinstance(side, SymbolicExpr) for side in (lhs, rhs)):
+        return compare(sign, lhs, rhs)
+    if sign in ("in", "not in") and isinstance(rhs, list | tuple | set | frozenset | dict):
+        items = [_equal(lhs, item) for item in rhs]
+        equal = None if None in items and True not in items else True in items
+    elif sign in ("==", "!="):
+        equal = _equal(lhs, rhs)
+    else:
+        return _PYTHON[sign](lhs, rhs)
+    if equal is None:
+        raise OperandError(
+            f"`{lhs} {sign} {rhs}` depends on symbolic dimensions, known when the program runs",
+            "Compare them one by one: `n == m` and `n < m` are conditions of the program.",
+        )
+    return equal if sign in ("==", "in") else not equal
+
+
+def _equal(lhs: Any, rhs: Any) -> Any:
+    """`lhs == rhs`, with None where symbolic dimensions inside sequences leave it open."""
+    match lhs, rhs:
+        case (list(), list()) | (tuple(), tuple()) if len(lhs) == len(rhs):
+            items = [_equal(*pair) for pair in zip(lhs, rhs, strict=True)]
+            return False if False in items else None if None in items else True
+        case (SymbolicExpr(), SymbolicExpr() | int()) | (int(), SymbolicExpr()):
+            known = compare("==", lhs, rhs)
+            return known if isinstance(known, bool) else None
+    return lhs == rhs
+
+
 def check_size(sign: str, lhs: Any, rhs: Any) -> None:
     """Refuse what would make a text that nobody vouches for compute for ever or fill the memory."""
     match sign, lhs, rhs:
@@ -130,7 +163,12 @@ def bounded_range(*args: Any) -> range:
 
 def truth(value: Any) -> bool:
     """Whether a value of Python counts as true."""
-    if isinstance(value, Expr | SymbolicExpr):
+    if isinstance(value, SymbolicExpr):
+        raise OperandError(
+            f"`{value}` has no truth value before the program runs",
+            "Write `if` as a statement; one inside another says `and`, `else` says `not`.",
+        )
+    if isinstance(value, Expr):
         raise OperandError(
             f"`{value}` has no truth value before the program runs",
             "Write `if` as a statement, or R.where(c, x, y), R.logical_and, R.logical_not.",

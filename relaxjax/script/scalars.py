@@ -27,7 +27,7 @@ class ScalarType:
         if isinstance(value, PrimExpr):
             value = value.value
         if isinstance(value, SymbolicExpr):
-            return value if self.dtype == "int64" else PrimExpr(value, self.dtype)
+            return value if self.dtype == value.dtype else PrimExpr(value, self.dtype)
         value = float(value) if isinstance(value, str) else value
         if not isinstance(value, int | float):
             raise TypeError(f"`T.{self.dtype}` takes a number, but `{value!r}` was given")

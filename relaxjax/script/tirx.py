@@ -1,6 +1,7 @@
 """The `T` of a script: symbolic dimensions, and scalars of the host.
 
 n = T.int64()     a symbolic dimension
+n % 4 == 0        a comparison of dimensions: the condition of an `if`, or an R.prim_value
 T.max(n, 1)       arithmetic on dimensions, beside + - * // %; so T.floordiv, T.floormod, T.ceildiv
 T.float64(0.5)    a number, or T.FloatImm("float64", 0.5)
 x: T.int64        a parameter that is a number of the host

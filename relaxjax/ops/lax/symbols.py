@@ -1,10 +1,12 @@
 """Our symbolic dimensions and JAX's: the same arithmetic, matched by the names of the variables."""
 
 import ast
+import operator
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax.numpy as jnp
 from jax import export
 
 from relaxjax.ir.attrs import Attrs
@@ -135,9 +137,24 @@ def _extreme(name: str, choose: Callable[[int, int], int]) -> Callable[[Any, Any
     return extreme
 
 
+def _truth(compare: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """A comparison, of dimensions of JAX's when the program runs: Python's `==` would say False."""
+
+    def truth(lhs: Any, rhs: Any) -> Any:
+        if export.is_symbolic_dim(lhs) or export.is_symbolic_dim(rhs):
+            return compare(jnp.asarray(lhs), jnp.asarray(rhs))
+        return compare(lhs, rhs)
+
+    return truth
+
+
 _ATOMS: dict[str, Callable[[Any, Any], Any]] = {
     "//": lambda lhs, rhs: lhs // rhs,
     "%": lambda lhs, rhs: lhs % rhs,
     "max": _extreme("max", max),
     "min": _extreme("min", min),
+    "==": _truth(operator.eq),
+    "!=": _truth(operator.ne),
+    "<": _truth(operator.lt),
+    "<=": _truth(operator.le),
 }
