@@ -62,7 +62,7 @@ def admit(params: Sequence[Var], args: Sequence[Any], name: str) -> list[Any]:
     """The arguments of a call from outside, checked; Python numbers and the like as arrays."""
     check_count(params, args, name)
     values = [
-        _admitted(arg, param.ty, f"`{param.name}`", name)
+        admitted(arg, param.ty, f"`{param.name}`", name)
         for param, arg in zip(params, args, strict=True)
     ]
     bind(params, values, Symbols(), name)
@@ -105,7 +105,8 @@ def check_count(params: Sequence[Var], args: Sequence[Any], name: str) -> None:
         raise ArgumentError(f"{name} takes {takes}, but {len(args)} were given")
 
 
-def _admitted(value: Any, ty: Type | None, subject: str, name: str) -> Any:
+def admitted(value: Any, ty: Type | None, subject: str, name: str) -> Any:
+    """A value from outside in the place of one of that type; it is still to be checked."""
     match ty:
         case TensorType():
             return _admitted_tensor(value, ty, subject, name)
@@ -113,7 +114,7 @@ def _admitted(value: Any, ty: Type | None, subject: str, name: str) -> Any:
             if len(value) != len(fields):
                 return tuple(value)
             items = enumerate(zip(value, fields, strict=True))
-            return tuple(_admitted(v, t, f"{subject}[{i}]", name) for i, (v, t) in items)
+            return tuple(admitted(v, t, f"{subject}[{i}]", name) for i, (v, t) in items)
         case ShapeType() if isinstance(value, tuple | list | np.ndarray):
             return tuple(map(_host_number, value))
         case PrimType():

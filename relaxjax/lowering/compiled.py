@@ -29,9 +29,9 @@ class CompiledFunction:
 
     For arguments of shapes and dtypes that it has not seen, it compiles; the `cache_size` programs
     used last are kept. A function that cannot be one compiled program (it calls itself, calls a
-    Python function, has a shape that depends on values, or returns something other than tensors)
-    runs operator by operator. So does one whose values are on several devices; its parts that
-    `GroupByVDevice` groups run as one program each, where they belong.
+    Python function or is given one, has a shape that depends on values, or returns something other
+    than tensors) runs operator by operator. So does one whose values are on several devices; its
+    parts that `GroupByVDevice` groups run as one program each, where they belong.
 
     With a `source`, the module before it was legalised, each set of shapes is legalised by itself,
     for the sizes that it has.
@@ -94,11 +94,16 @@ class CompiledFunction:
         """The program for checked arguments like `args`, from the cache if it is there."""
         key = tuple(map(signature, args))
         if key not in self.programs:
-            self.programs[key] = self._compiled(args) if self.compiles else self._placed(self._run)
+            compiles = self.compiles_for(args)
+            self.programs[key] = self._compiled(args) if compiles else self._placed(self._run)
             if len(self.programs) > self.cache_size:
                 self.programs.popitem(last=False)
         self.programs.move_to_end(key)
         return self.programs[key]
+
+    def compiles_for(self, args: Sequence[Any]) -> bool:
+        """Whether a call is one compiled program: a Python function given to it runs outside."""
+        return self.compiles and not any(map(_holds_functions, args))
 
     def checked(self, args: Sequence[Any]) -> list[Any]:
         """Arguments from outside, checked against the parameters before JAX converts them."""
@@ -125,7 +130,7 @@ class CompiledFunction:
         Functions that it calls stay as they were, if they have symbols of their own: they are
         lowered as they run.
         """
-        if self.source is None or not self.compiles:
+        if self.source is None or not self.compiles_for(args):
             return self.mod
         function, symbols = self.source[self.name], Symbols()
         bind(self.function.params, args, symbols, f"`{self.name}`")
@@ -165,11 +170,16 @@ class CompiledFunction:
 
 
 def signature(value: Any) -> Hashable:
-    """What a program is compiled for: shapes and dtypes of arrays, values of everything else."""
+    """What a program is compiled for: shapes and dtypes of arrays, values of everything else.
+
+    Functions are all alike, because no program is compiled for them.
+    """
     if isinstance(value, jax.Array | np.ndarray):
         return value.shape, value.dtype
     if isinstance(value, tuple | list):
         return type(value), *map(signature, value)
+    if callable(value):
+        return Callable
     return type(value), value if isinstance(value, Hashable) else id(value)
 
 
@@ -178,3 +188,9 @@ def holds_arrays(value: Any) -> bool:
     if isinstance(value, tuple | list):
         return all(map(holds_arrays, value))
     return isinstance(value, jax.Array | np.ndarray)
+
+
+def _holds_functions(value: Any) -> bool:
+    if isinstance(value, tuple | list):
+        return any(map(_holds_functions, value))
+    return callable(value)

@@ -33,12 +33,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.printer import variable_names
 from relaxjax.ir.span import located
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
 from relaxjax.ops.lax.tracing import host_number
-from relaxjax.ops.packed import packed_function
+from relaxjax.ops.packed import is_traceable, own, packed_function
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
+from .host import HostFunction, hosted, is_tracing
 from .open_sizes import check_sizes
 from .own_rules import with_own_rules
 from .varying import vary_over
@@ -87,6 +88,7 @@ class Interpreter:
     def __init__(self, mod: IRModule, axes: frozenset[str] = frozenset()) -> None:
         self.mod = mod
         self.axes = axes
+        self.traced = is_tracing()
         self.branches = 0  # how many branches with a traced condition are open
         self.closures: list[tuple[object, int]] = []  # those that are running
 
@@ -103,6 +105,7 @@ class Interpreter:
             frame = outer.inside()
             frame.name = name
         else:
+            args = args if calls else list(map(self.hosted, function.params, args))
             entered = (*calls, (function, self.branches))
             frame = Frame(name, _printed_names(function), calls=entered)
         bind(function.params, args, frame.symbols, f"`{name}`")
@@ -111,6 +114,9 @@ class Interpreter:
         if fits(function.body.body.ty, function.ret_ty) is Fit.MAYBE:
             declared(value, function.ret_ty, frame.symbols, f"the result of `{name}`")
         return value
+
+    def hosted(self, param: Var, arg: Any) -> Any:
+        return hosted(arg, param.ty, param.name, self.traced)
 
     def refuse_endless(self, called: object, name: str, calls: Calls) -> None:
         """Raise an error where tracing a call would never end."""
@@ -164,7 +170,10 @@ class Interpreter:
         if isinstance(call.op, Op):
             return self.operator(call, call.op, frame)
         function = self.value(call.op, frame)
-        return function(*(self.value(arg, frame) for arg in call.args))
+        args = [self.value(arg, frame) for arg in call.args]
+        if isinstance(function, HostFunction):
+            return function.call(args, call.ty, frame.symbols)
+        return function(*args)
 
     def operator(self, call: Call, op: Op, frame: Frame) -> Any:
         """An operator is run by its own lowering."""
@@ -192,7 +201,7 @@ class Interpreter:
         """A function of the module, or one registered from outside, as a callable."""
         function = self.mod[expr] if isinstance(expr, GlobalVar) else expr
         if isinstance(function, ExternFunc):
-            return packed_function(function.symbol)
+            return self.packed(function)
         assert isinstance(expr, GlobalVar)
         if function.attrs.get("Primitive"):
             return self.region(function, expr.name)
@@ -203,12 +212,19 @@ class Interpreter:
             self.refuse_endless(function, expr.name, calls)
             return self.run(function, args, expr.name, calls=calls)
 
+        own(run)
         rules = {
             attr: self.callee(self.mod.get_global_var(function.attrs[attr]), frame)
             for attr in _RULES
             if attr in function.attrs
         }
         return with_own_rules(function, run, *map(rules.get, _RULES)) if rules else run
+
+    def packed(self, function: ExternFunc) -> HostFunction:
+        """A registered function. What has no effects is called where it is traced, once."""
+        pure = isinstance(function.ty, FuncType) and function.ty.pure
+        traced = self.traced or pure or is_traceable(function.symbol)
+        return HostFunction(packed_function(function.symbol), function.symbol, None, traced)
 
     def region(self, function: Function, name: str) -> Callable[..., Any]:
         """A fused function: one program of its name inside the one that calls it."""
@@ -219,7 +235,7 @@ class Interpreter:
                     return _region(self.mod, self.axes, function, name)(*args)
                 return self.run(function, args, name)
 
-        return run
+        return own(run)
 
     def closure(self, function: Function, name: str, outer: Frame) -> Callable[..., Any]:
         """A closure as a callable, which is known by itself: the next one made here is another."""
@@ -232,7 +248,7 @@ class Interpreter:
             finally:
                 self.closures.pop()
 
-        return run
+        return own(run)
 
     def branch(self, expr: If, frame: Frame) -> Any:
         """The branch that the condition chooses: now if it is known, else when the program runs."""

@@ -14,9 +14,10 @@ from .varying import vary_over, varying_axes
 def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
     """The function `name` of a module as a JAX function, for `jax.jit`, `jax.grad` and `jax.vmap`.
 
-    It takes arrays, tuples of arrays for tuples, and tuples of integers for shapes, and checks them
-    against the types of its parameters. It follows JAX's own setting of 64-bit dtypes: where they
-    are switched off, 64-bit integers are 32 bits wide, and float64 is an error.
+    It takes arrays, tuples of arrays for tuples, tuples of integers for shapes and Python functions
+    for functions, and checks them against the types of its parameters. It follows JAX's own setting
+    of 64-bit dtypes: where they are switched off, 64-bit integers are 32 bits wide, and float64 is
+    an error.
     """
     function = mod[name]
     if not isinstance(function, Function):

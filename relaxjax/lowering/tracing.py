@@ -76,6 +76,6 @@ def _traced(
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values
     except Exception:
-        if any(symbols_of(template, types, attrs)):
+        if next(symbols_of(template, types, attrs), None) is not None:
             raise NotTraceableError from None  # with the sizes of a call it may well succeed
         raise

@@ -69,7 +69,7 @@ class VirtualMachine:
     def profile(self, name: str, *args: Any) -> ProfileReport:
         """Compile and run the function `name` once on `args`, and say what it costs."""
         compiled = self.compiled(name)
-        if not compiled.compiles:
+        if not compiled.compiles_for(args):
             raise LoweringError(
                 f"`{name}` runs operator by operator: there is no program to profile"
             )

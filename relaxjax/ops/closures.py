@@ -14,6 +14,7 @@ from relaxjax.ir.walk import definable_symbols, substitute_type
 
 from .cost_rules import UNKNOWN, VIEWS
 from .declare import OpError, op
+from .packed import own
 
 _RULES: dict[str, Any] = {
     "precision": "never",
@@ -23,7 +24,7 @@ _RULES: dict[str, Any] = {
 
 
 def _make_closure(func: Any, args: Any) -> Callable[..., Any]:
-    return lambda *first: func(*first, *args)
+    return own(lambda *first: func(*first, *args))
 
 
 def _as_function(func: Expr, args: Expr) -> Expr | None:

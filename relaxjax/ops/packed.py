@@ -11,6 +11,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 PACKED: dict[str, Callable[..., Any]] = {}
 TRACEABLE: set[str] = set()
+_OWN = "__relaxjax_own__"
 
 
 class HeldName(str):
@@ -39,6 +40,17 @@ def register_packed(name: str, override: bool = False, traceable: bool = False) 
         return function
 
     return register
+
+
+def own(function: F) -> F:
+    """`function`, marked as one of a program: it is run as the program is, traced by JAX too."""
+    setattr(function, _OWN, True)
+    return function
+
+
+def is_own(function: Callable[..., Any]) -> bool:
+    """Whether a function is one of a program, and none that a user wrote in Python."""
+    return hasattr(function, _OWN)
 
 
 def held_name(hint: str, function: Callable[..., Any]) -> HeldName:

@@ -5,6 +5,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from relaxjax.ops.packed import is_own
+
 
 class NDArray:
     """An array on a device or on the host.
@@ -60,7 +62,12 @@ def wrapped(value: Any) -> Any:
 
 
 def unwrapped(value: Any) -> Any:
-    """An argument with its arrays as JAX and numpy have them, in tuples and lists too."""
+    """An argument with its arrays as JAX and numpy have them, in tuples and lists too.
+
+    A Python function among them gets and gives arrays as TVM has them.
+    """
     if isinstance(value, tuple | list):
         return type(value)(map(unwrapped, value))
+    if callable(value) and not is_own(value):
+        return lambda *args: unwrapped(value(*map(wrapped, args)))
     return value.data if isinstance(value, NDArray) else value

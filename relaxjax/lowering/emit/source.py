@@ -12,7 +12,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.identifiers import Identifiers
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_lines
-from relaxjax.ir.types import FuncType, PrimType, ShapeType, TupleType, Type
+from relaxjax.ir.types import PrimType, ShapeType, TupleType, Type
 from relaxjax.ir.walk import all_vars, nested_sequences
 from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.lowering.legalize import legalize
@@ -96,10 +96,10 @@ def _function(mod: IRModule, name: str, program: Program, public: bool) -> list[
 
 
 def _is_static(ty: Type | None) -> bool:
-    """Whether a value of a type can be part of a compiled program."""
+    """Whether a value of a type can be part of a compiled program; a function runs outside."""
     if isinstance(ty, TupleType):
         return all(map(_is_static, ty.fields))
-    return isinstance(ty, ShapeType | PrimType | FuncType)
+    return isinstance(ty, ShapeType | PrimType)
 
 
 def _jit(static: list[str]) -> list[str]:
