@@ -111,26 +111,33 @@ def null_value() -> ObjectType:
     return ObjectType()
 
 
-def _split_host(values: tuple[Any, ...]) -> tuple[list[Any], list[Any]]:
-    """The arrays among some values, and the values with None in the places of the arrays."""
-    traced = [value for value in values if isinstance(value, jax.Array | np.ndarray)]
-    host = [None if isinstance(value, jax.Array | np.ndarray) else value for value in values]
-    return traced, host
+def _later(function: Any, *values: Any) -> None:
+    """Call `function` with the values when the program runs, the arrays inside tuples too."""
+    leaves, structure = jax.tree.flatten(values)
+    arrays = [leaf for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray)]
+
+    def run(*given: Any) -> None:
+        left = iter(given)
+        known = (next(left) if isinstance(x, jax.Array | np.ndarray) else x for x in leaves)
+        function(*jax.tree.unflatten(structure, known))
+
+    jax.debug.callback(run, *arrays)
 
 
-def _filled(host: list[Any], arrays: tuple[Any, ...]) -> list[Any]:
-    given = iter(arrays)
-    return [next(given) if value is None else value for value in host]
+def _shown(value: Any) -> Any:
+    """A value as it is printed: a tuple as the texts of its fields."""
+    if not isinstance(value, tuple):
+        return value
+    fields = [str(_shown(field)) for field in value]
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
 
 def _print(*values: Any, format: str) -> tuple[()]:
-    arrays, host = _split_host(values)
-
     def show(*given: Any) -> None:
-        parts = _filled(host, given)
+        parts = list(map(_shown, given))
         print(format.format(*parts) if format else " ".join(map(str, parts)))
 
-    jax.debug.callback(show, *arrays)
+    _later(show, *values)
     return ()
 
 
@@ -153,17 +160,15 @@ def print_(*values: Expr, format: str = "") -> TupleType:
 
 
 def _assert(condition: Any, *format_args: Any, format: str) -> tuple[()]:
-    arrays, host = _split_host(format_args)
-
     def check(holds: Any, *given: Any) -> None:
         if not holds:
-            told = format.format(*_filled(host, given)) if format else ""
+            told = format.format(*map(_shown, given)) if format else ""
             raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
 
     if isinstance(condition, Tracer):
-        jax.debug.callback(check, condition, *arrays)
+        _later(check, condition, *format_args)
     else:
-        check(condition, *arrays)
+        check(condition, *format_args)
     return ()
 
 

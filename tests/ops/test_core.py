@@ -1,5 +1,6 @@
 """Operators with an effect when they run, and those between tensors and shapes."""
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import jax.numpy as jnp
 import pytest
 
 from relaxjax.ir.registry import get_op
+from relaxjax.lowering.emit.prelude import require, show
 
 
 def run(name: str, *args: Any, **attrs: Any) -> Any:
@@ -27,6 +29,49 @@ def test_print_writes_when_the_program_runs(
     (jax.jit(program) if compiled else program)(jnp.float32(1.5))
     jax.effects_barrier()
     assert capsys.readouterr().out.splitlines() == ["x is 1.5 of (2, 3)", "1.5"]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("plain", [False, True])
+def test_tuples_are_printed_when_the_program_runs(
+    compiled: bool, plain: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At each run, the values of tensors in tuples too, in the order of the program."""
+
+    def program(x: Any) -> Any:
+        for values, text in (
+            ((x,), ""),
+            (((x, (x, 2), ("a",)),), "{} of it"),
+            ((x, (), (x,)), ""),
+        ):
+            (show if plain else partial(run, "print"))(*values, format=text)
+        return x
+
+    call = jax.jit(program) if compiled else program
+    for number in (1, 2):
+        call(jnp.int32(number))
+    jax.effects_barrier()
+    assert capsys.readouterr().out.splitlines() == [
+        line.replace("x", str(number))
+        for number in (1, 2)
+        for line in ("x", "(x, (x, 2), (a,)) of it", "x () (x,)")
+    ]
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_an_assertion_tells_of_tuples(plain: bool) -> None:
+    def program(x: Any) -> Any:
+        check = require if plain else partial(run, "assert_op")
+        check(x > 0, (x, 3), format="{} is wrong")
+        return x
+
+    def finished(call: Any) -> None:
+        jax.block_until_ready(call(jnp.int32(-1)))
+        jax.effects_barrier()
+
+    for call in (program, jax.jit(program)):
+        with pytest.raises(Exception, match=r"Assert Failed: \(-1, 3\) is wrong"):
+            finished(call)
 
 
 def test_assertions_stop_the_program() -> None:

@@ -142,21 +142,31 @@ def bounded_loop(
 
 
 def run_later(function: Callable[..., None], *values: Any) -> None:
-    """Call `function` when the program runs, with the arrays that the values are then."""
-    known = [None if isinstance(value, jax.Array) else [value] for value in values]
+    """Call `function` when the program runs, with what the arrays among the values are then."""
+    leaves, structure = jax.tree.flatten(values)
 
     def run(*arrays: Any) -> None:
         rest = iter(arrays)
-        function(*(next(rest) if value is None else value[0] for value in known))
+        known = (next(rest) if isinstance(leaf, jax.Array) else leaf for leaf in leaves)
+        function(*jax.tree.unflatten(structure, known))
 
-    jax.debug.callback(run, *(value for value in values if isinstance(value, jax.Array)))
+    jax.debug.callback(run, *(leaf for leaf in leaves if isinstance(leaf, jax.Array)))
+
+
+def shown(value: Any) -> Any:
+    """A value as it is printed: a tuple as the texts of its fields."""
+    if not isinstance(value, tuple):
+        return value
+    fields = [str(shown(field)) for field in value]
+    return f"({fields[0]},)" if len(fields) == 1 else f"({', '.join(fields)})"
 
 
 def show(*values: Any, format: str = "") -> tuple[()]:
     """Write values to the standard output when the program runs."""
 
     def write(*given: Any) -> None:
-        print(format.format(*given) if format else " ".join(map(str, given)))
+        parts = list(map(shown, given))
+        print(format.format(*parts) if format else " ".join(map(str, parts)))
 
     run_later(write, *values)
     return ()
@@ -167,7 +177,7 @@ def require(condition: Any, *values: Any, format: str = "") -> tuple[()]:
 
     def check(holds: Any, *given: Any) -> None:
         if not holds:
-            told = format.format(*given) if format else ""
+            told = format.format(*map(shown, given)) if format else ""
             raise AssertionError(f"Assert Failed: {told}" if told else "Assert Failed")
 
     if isinstance(condition, jax.core.Tracer):
