@@ -45,7 +45,8 @@ def FuseOpsByPattern(
     """Group what patterns fit in dataflow blocks into private functions, named as the pattern is.
 
     Of an inner value that something outside the group needs as well, the group gives both. A match
-    that would need itself by way of something outside stays as it is.
+    that would need itself by way of something outside stays as it is. One that has all of another
+    match inside takes its place: of the sides of an or-pattern, the larger one that fits.
 
     Before:
 
@@ -128,15 +129,17 @@ class _Search:
             if found is None:
                 continue
             members = _members(binding, found, block)
+            inside = {taken[member.var] for member in members if member.var in taken}
             marked = {**taken, **{member.var: len(groups) for member in members}}
-            apart = all(member.var not in taken for member in members)
-            if not apart or not can_be_ordered(block.bindings, marked):
+            whole = inside.isdisjoint(marked.values())
+            if not whole or not can_be_ordered(block.bindings, marked):
                 continue
             annotated = self._annotated(binding.value, found)
             if self._accepted(binding, members, annotated, values, users):
                 taken = marked
                 groups.append(self._group(members, annotated))
-        return groups
+        left = set(taken.values())
+        return [group for index, group in enumerate(groups) if index in left]
 
     def _annotated(self, root: Expr, found: Matching) -> dict[str, Expr]:
         named: dict[DFPattern, Expr] = {**found.values(), self.pattern.pattern: root}

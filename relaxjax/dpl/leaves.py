@@ -4,7 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from relaxjax.ir.dims import substitute_dim
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
+from relaxjax.ir.renew import substitute_symbols
+from relaxjax.ir.types import ShapeType
 
 from .matching import Matching
 from .pattern import DFPattern
@@ -27,7 +30,7 @@ class ExprPattern(DFPattern):
     expr: Expr
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if expr is self.expr or expr == self.expr:
+        if expr is self.expr or expr == substitute_symbols(self.expr, matching.dims):
             yield matching
 
 
@@ -94,5 +97,8 @@ class PrimArrPattern(DFPattern):
         return len(self.shape)
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if isinstance(expr, ShapeExpr) and expr.values == self.shape:
-            yield matching
+        if not isinstance(expr, ShapeExpr):
+            return
+        learnt = matching.learning(ShapeType(self.shape), expr.ty)
+        if expr.values == tuple(substitute_dim(dim, learnt.dims) for dim in self.shape):
+            yield learnt

@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Any
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.dims import as_dim
+from relaxjax.ir.dims import as_dim, substitute_dim
 from relaxjax.ir.expr import (
     Call,
     Expr,
@@ -23,6 +23,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, Type, dtype_name
+from relaxjax.ir.walk import substitute_type
 
 from .constraints import innermost
 from .matching import Matching, first
@@ -54,7 +55,11 @@ class DFPattern(ABC):
         return AttrPattern(self, Attrs(attrs))
 
     def has_ty(self, ty: Type) -> "TypePattern":
-        """This, where its value may stand for one of type `ty`."""
+        """This, where its value may stand for one of type `ty`.
+
+        A symbolic dimension that the program does not have stands for any, the same one wherever
+        it occurs in the patterns of a match.
+        """
         return TypePattern(self, ty)
 
     has_struct_info = has_ty
@@ -63,7 +68,7 @@ class DFPattern(ABC):
         return DataTypePattern(self, dtype_name(dtype))
 
     def has_shape(self, shape: Sequence[Any]) -> "ShapePattern":
-        """This, where it is a tensor of exactly this shape."""
+        """This, where it is a tensor of exactly this shape; `has_ty` tells of new dimensions."""
         return ShapePattern(self, as_dims("has_shape", shape))
 
     def match(self, expr: Expr, var2val: Mapping[Var, Expr] | None = None) -> bool:
@@ -283,12 +288,17 @@ class Refinement(DFPattern):
         return (self.pattern,)
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if self.holds(expr, matching.value(expr)):
-            yield from self.pattern.search(expr, matching)
+        learnt = self.learnt(expr, matching)
+        if self.holds(expr, learnt):
+            yield from self.pattern.search(expr, learnt)
+
+    def learnt(self, expr: Expr, matching: Matching) -> Matching:
+        """A matching that knows what `expr` tells of the dimensions of this pattern."""
+        return matching
 
     @abstractmethod
-    def holds(self, expr: Expr, value: Expr) -> bool:
-        """Whether it is true of `expr`, behind which `value` stands."""
+    def holds(self, expr: Expr, matching: Matching) -> bool:
+        """Whether it is true of `expr`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,7 +307,8 @@ class AttrPattern(Refinement):
 
     attrs: Attrs
 
-    def holds(self, expr: Expr, value: Expr) -> bool:
+    def holds(self, expr: Expr, matching: Matching) -> bool:
+        value = matching.value(expr)
         has = value.facts if isinstance(value, Op) else getattr(value, "attrs", None)
         return has is not None and all(
             name in has and has[name] == wanted for name, wanted in self.attrs.items()
@@ -306,12 +317,23 @@ class AttrPattern(Refinement):
 
 @dataclass(frozen=True, eq=False)
 class TypePattern(Refinement):
-    """What a pattern fits, of a certain type."""
+    """What a pattern fits, of a certain type; a new dimension of that may be any, but one only."""
 
     ty: Type
 
-    def holds(self, expr: Expr, value: Expr) -> bool:
-        return expr.ty is not None and fits(expr.ty, self.ty) is Fit.ALWAYS
+    def learnt(self, expr: Expr, matching: Matching) -> Matching:
+        return matching.learning(self.ty, expr.ty)
+
+    def holds(self, expr: Expr, matching: Matching) -> bool:
+        expected = substitute_type(self.ty, matching.dims)
+        return expr.ty is not None and fits(expr.ty, expected) is Fit.ALWAYS
+
+
+class SizedPattern(TypePattern):
+    """What a pattern fits; where it has the dimensions of a type, they are learnt."""
+
+    def holds(self, expr: Expr, matching: Matching) -> bool:
+        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,18 +342,22 @@ class DataTypePattern(Refinement):
 
     dtype: str
 
-    def holds(self, expr: Expr, value: Expr) -> bool:
+    def holds(self, expr: Expr, matching: Matching) -> bool:
         return isinstance(expr.ty, TensorType) and expr.ty.dtype == self.dtype
 
 
 @dataclass(frozen=True, eq=False)
 class ShapePattern(Refinement):
-    """What a pattern fits, of a certain shape."""
+    """What a pattern fits, of a certain shape; a new dimension may be any, but one only."""
 
     shape: tuple[Any, ...]
 
-    def holds(self, expr: Expr, value: Expr) -> bool:
-        return isinstance(expr.ty, TensorType) and expr.ty.dims == self.shape
+    def learnt(self, expr: Expr, matching: Matching) -> Matching:
+        return matching.learning(TensorType(self.shape), expr.ty)
+
+    def holds(self, expr: Expr, matching: Matching) -> bool:
+        expected = tuple(substitute_dim(dim, matching.dims) for dim in self.shape)
+        return isinstance(expr.ty, TensorType) and expr.ty.dims == expected
 
 
 def as_dims(who: str, shape: Any) -> tuple[Any, ...]:

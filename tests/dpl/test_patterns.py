@@ -23,6 +23,7 @@ from relaxjax.dpl import (
     reject,
     wildcard,
 )
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Expr, GlobalVar, ShapeExpr, const
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType
@@ -216,3 +217,46 @@ def test_errors_of_patterns() -> None:
         wildcard().has_shape("nm")
     with pytest.raises(ValueError, match="is_tuple takes a list or tuple of patterns"):
         is_tuple(wildcard())  # type: ignore[arg-type]  # what the test is about
+
+
+SIZED: Function = parse_function("""
+    @R.function
+    def sized(x: R.Tensor(("p", "q"), "float32"), y: R.Tensor(("q", 4), "float32")):
+        left = R.exp(x)
+        right = R.exp(y)
+        product = R.matmul(left, right)
+        return product
+    """)
+SIZES = get_var2val(SIZED)
+P, Q = (dim for dim in SIZED.params[0].ty.dims)  # type: ignore[union-attr]  # it is a tensor
+M, N = SymbolicVar("m"), SymbolicVar("n")
+
+
+def matrix(*dims: Dim) -> TensorType:
+    return TensorType(dims, "float32")
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "expected"),
+    [
+        (matrix(M, N), matrix(N, 4), True),
+        (matrix(M, N), matrix(M, 4), False),
+        (matrix(M, N), matrix(N, M), False),  # 4 is not known to be p
+        (matrix(P, N), matrix(N, 4), True),
+        (matrix(Q, N), matrix(N, 4), False),
+        (matrix(P, Q), matrix(Q, 4), True),
+        (matrix(Q, P), matrix(P, 4), False),
+        (matrix(M, M), matrix(N, 4), False),
+        (matrix(M, M * 2), matrix(N, 4), False),
+    ],
+)
+@pytest.mark.parametrize("by_shape", [False, True])
+def test_a_new_dimension_of_a_pattern_stands_for_any_but_for_one_only(
+    left: TensorType, right: TensorType, expected: bool, by_shape: bool
+) -> None:
+    def sized(ty: TensorType) -> DFPattern:
+        return wildcard().has_shape(ty.dims or ()) if by_shape else wildcard().has_ty(ty)
+
+    pattern = is_op("relax.matmul")(sized(left), sized(right))
+    (*_, product) = SIZES.values()
+    assert pattern.match(product, SIZES) is expected

@@ -75,6 +75,58 @@ def composites(mod: IRModule) -> dict[str, str]:
     return {name: f.attrs["Composite"] for name, f in functions if "Composite" in f.attrs}
 
 
+@pytest.mark.parametrize("larger_first", [True, False])
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("z = R.clip(y, 0, 6)", ["fused_relax_matmul_relax_add_relax_clip"]),
+        ("z = R.exp(y)", ["fused_relax_matmul_relax_add"]),
+        ("z = R.clip(R.exp(y), 0, 6)", ["fused_relax_matmul_relax_add"]),
+        (
+            "c = R.clip(y, 0, 6); d = R.add(R.matmul(c, w), c); z = R.clip(d, 0, 6)",
+            ["fused_relax_matmul_relax_add_relax_clip"],
+        ),
+    ],
+)
+def test_the_larger_side_of_an_or_pattern_is_taken_where_it_fits(
+    larger_first: bool, body: str, expected: list[str]
+) -> None:
+    layer = is_op("relax.add")(is_op("relax.matmul")(x, y), wildcard())
+    clipped = is_op("relax.clip")(layer, wildcard(), wildcard())
+    mod = parse_functions(f"""
+        @R.function
+        def main(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+            with R.dataflow():
+                y = R.add(R.matmul(x, w), x)
+                {"; ".join([body])}
+                R.output(z)
+            return z
+        """)
+    pattern = clipped | layer if larger_first else layer | clipped
+    fused = FuseOpsByPattern([("mine.either", pattern)])(mod)
+    well_formed(fused)
+    assert [var.name for var in fused.functions if var.name != "main"] == expected
+
+
+def test_a_check_that_refuses_the_larger_side_leaves_the_smaller_one() -> None:
+    product = is_op("relax.matmul")(x, y)
+    either = is_op("relax.nn.relu")(product) | product
+    mod = parse_functions("""
+        @R.function
+        def main(x: R.Tensor((3, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+            with R.dataflow():
+                y = R.nn.relu(R.matmul(x, w))
+                R.output(y)
+            return y
+        """)
+
+    def is_product(context: PatternCheckContext) -> bool:
+        return "matmul" in str(context.matched_expr)
+
+    fused = FuseOpsByPattern([("mine.either", either, {}, is_product)])(mod)
+    assert [var.name for var in fused.functions if var.name != "main"] == ["fused_relax_matmul"]
+
+
 def test_earlier_patterns_go_first() -> None:
     fused = FuseOpsByPattern([LAYER, PRODUCT])(MLP)
     assert_structural_equal(fused, parse_functions(LAYERS_FUSED))
