@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .dims import Dim, SymbolicVar, as_dim
+from .dims import Dim, SymbolicVar, as_dim, dim_vars
 from .expr import Call, Expr, PrimExpr, Var, const
-from .function import Function
+from .function import Function, MatchCast
 from .node import replace
 from .op import Op, typed
 from .registry import function_method
@@ -22,6 +22,8 @@ def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Fun
     values: dict[Var, Expr] = {}
     for key, given in binding_map.items():
         param = _param(function, key)
+        if param in values:
+            raise ValueError(f"the parameter `{param.name}` is given twice")
         values[param] = _as_expr(param, given)
         check_value(param, values[param])
     return retyped(function, values) if values else function
@@ -42,11 +44,31 @@ def bind_symbolic_vars(
             raise ValueError(
                 f"the function has no symbolic dimension `{key}`{_known(_symbol_names(function))}"
             )
-        mapping |= dict.fromkeys(found, as_dim(value))
+        (symbol,) = found
+        if mapping.get(symbol, value) != value:
+            raise ValueError(
+                f"the symbolic dimension `{key}` is given twice, as {mapping[symbol]} and {value}"
+            )
+        mapping[symbol] = as_dim(value)
     changed = substitute_symbols(function, mapping)
     assert isinstance(changed, Function)
+    _check_told(changed, mapping)
     _check_calls(changed)
     return changed
+
+
+def _check_told(function: Function, mapping: Mapping[SymbolicVar, Dim]) -> None:
+    """Raise where a dimension would be one that nothing in the function tells."""
+    defining = [param.ty for param in function.params]
+    for seq in nested_sequences(function):
+        defining += [item.ty for item in seq.bindings() if isinstance(item, MatchCast)]
+    told = {symbol for ty in defining for symbol in definable_symbols(ty)}
+    for symbol, dim in mapping.items():
+        for unknown in dim_vars(dim):
+            if unknown not in told:
+                raise ValueError(
+                    f"`{symbol}` cannot be `{dim}`: no parameter would tell what `{unknown}` is"
+                )
 
 
 def _check_calls(function: Function) -> None:

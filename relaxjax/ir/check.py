@@ -124,10 +124,6 @@ class _Checker(Visibility):
 
     def body(self, body: Expr, what: str) -> None:
         """The sequence of a function or a branch, and its result."""
-        if not isinstance(body, SeqExpr):
-            self.fault(6, f"{what} must be a SeqExpr, found {described(body)}", body)
-            self.value(body)
-            return
         with self.inside(self.setting):
             for block in body.blocks:
                 self.block(block)

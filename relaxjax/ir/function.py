@@ -77,6 +77,10 @@ class If(Expr):
     true_branch: SeqExpr
     false_branch: SeqExpr
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "true_branch", _sequence(self.true_branch, "a branch"))
+        object.__setattr__(self, "false_branch", _sequence(self.false_branch, "a branch"))
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Function(Expr):
@@ -90,6 +94,7 @@ class Function(Expr):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "params", tuple(self.params))
+        object.__setattr__(self, "body", _sequence(self.body, "the body of a function"))
         object.__setattr__(self, "attrs", as_attrs(self.attrs))
         params = tuple(param.ty or ObjectType() for param in self.params)
         object.__setattr__(self, "ty", FuncType(params, self.ret_ty, self.pure))
@@ -131,6 +136,13 @@ class Function(Expr):
     def inline_functions(self, function_map: Mapping[Any, "Function"]) -> "Function":
         """The function with the bodies of others, by name, in the place of their calls."""
         return _method("inline_functions", self, function_map)
+
+
+def _sequence(body: Any, what: str) -> SeqExpr:
+    """A body as a sequence, which an expression alone is the result of."""
+    if not isinstance(body, Expr):
+        raise TypeError(f"{what} must be an expression, found `{body!r}`")
+    return body if isinstance(body, SeqExpr) else SeqExpr((), body)
 
 
 def _method(name: str, function: Function, given: Mapping[Any, Any]) -> Function:

@@ -47,7 +47,11 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
     whatever way, is an error. A dataflow block into which a body does not fit becomes an ordinary
     block.
     """
-    named = {k.name if isinstance(k, GlobalVar) else k: f for k, f in function_map.items()}
+    named: dict[str, Function] = {}
+    for key, other in function_map.items():
+        name = key.name if isinstance(key, GlobalVar) else key
+        if named.setdefault(name, other) is not other:
+            raise ValueError(f"two functions are given for `{name}`")
     for name in named:
         if name in reached(name, named):
             raise ValueError(f"the function `{name}` calls itself: it cannot be inlined")

@@ -2,7 +2,6 @@
 
 import pytest
 from faulty_programs import (
-    FLAG,
     LV,
     NESTED,
     PAIR,
@@ -37,7 +36,6 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import (
     Function,
-    If,
     SeqExpr,
 )
 from relaxjax.ir.module import IRModule
@@ -200,15 +198,6 @@ def test_a_sequence_is_no_value() -> None:
     program = function(plain(*bind((Z, replace(-X, args=(nested,))))))
     assert (7, message) in found(program)
     assert (6, "a sequence is the value of a binding") in found(program)
-
-
-def test_a_body_is_a_sequence() -> None:
-    program = Function((X,), X, TY)  # type: ignore[arg-type]  # what is tested
-    assert found(program) == [(6, "the body of a function must be a SeqExpr, found `x`")]
-    cond = If(FLAG, X + X, SeqExpr((), X), ty=TY)  # type: ignore[arg-type]  # what is tested
-    assert found(function(plain(*bind((Y, cond))))) == [
-        (6, "a branch must be a SeqExpr, found `R.add(x, x)`")
-    ]
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,14 @@
 
 import pytest
 
+from relaxjax.dpl import FunctionPattern, is_op, wildcard
 from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Var
-from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import FuncType, ObjectType, TensorType
+from relaxjax.passes import Normalize
 
 TY = TensorType((2,), "float32")
 X, Y = Var("x", TY), Var("y", TY)
@@ -54,3 +58,23 @@ def test_functions_print_as_scripts() -> None:
     assert "@R.function" in F.script()
     with pytest.raises(TypeError, match="there is no print option `colour`"):
         F.script(colour=True)
+
+
+def test_a_body_that_is_an_expression_alone_is_the_result_of_a_sequence() -> None:
+    x = Var("x", TensorType((2,), "float32"))
+    flag = Var("flag", TensorType((), "bool"))
+    total = x + x
+    function = Function((x,), total, total.ty)  # type: ignore[arg-type]  # what is tested
+    assert function.body == SeqExpr((), total)
+    choice = If(flag, total, x)  # type: ignore[arg-type]  # what is tested
+    assert (choice.true_branch, choice.false_branch) == (SeqExpr((), total), SeqExpr((), x))
+    twice = is_op("relax.add")(wildcard(), wildcard())
+    assert FunctionPattern((wildcard(),), twice).match(function)
+    normal = Normalize()(IRModule({"main": function}))
+    well_formed(normal)
+    with pytest.raises(
+        TypeError, match="the body of a function must be an expression, found `None`"
+    ):
+        Function((x,), None)  # type: ignore[arg-type]  # what is tested
+    with pytest.raises(TypeError, match="a branch must be an expression, found `2`"):
+        If(flag, x, 2)  # type: ignore[arg-type]  # what is tested

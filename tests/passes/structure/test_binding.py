@@ -7,9 +7,11 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_rewrite
 
-from relaxjax.ir.expr import Var
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.walk import type_symbols
 from relaxjax.passes import BindParams, BindSymbolicVars, Gradient, UpdateParamType
 
 TEXT = """
@@ -174,3 +176,36 @@ def test_nothing_to_update() -> None:
     module = parse_functions(TEXT)
     assert UpdateParamType(lambda param: None)(module) is module
     assert UpdateParamType(lambda param: param.ty)(module) is module
+
+
+def test_what_is_given_twice_must_be_the_same() -> None:
+    main = parse_functions(TEXT)["main"]
+    x, _ = main.params
+    (n,) = type_symbols(x.ty)
+    assert_structural_equal(
+        main.bind_symbolic_vars({n: 2, "n": 2}), parse_functions(STATIC)["main"]
+    )
+    with pytest.raises(ValueError, match="dimension `n` is given twice, as 1 and 2"):
+        main.bind_symbolic_vars({n: 1, "n": 2})
+    with pytest.raises(ValueError, match="the parameter `x` is given twice"):
+        main.bind_params({x: ONES, "x": ONES})
+    called = parse_functions(CALLED)
+    with pytest.raises(ValueError, match="two functions are given for `double`"):
+        main.inline_functions({GlobalVar("double"): called["double"], "double": main})
+
+
+def test_a_dimension_that_nothing_would_tell() -> None:
+    main = parse_functions(TEXT)["main"]
+    k = SymbolicVar("k")
+    with pytest.raises(
+        ValueError, match=r"`n` cannot be `k \* 2`: no parameter would tell what `k`"
+    ):
+        main.bind_symbolic_vars({"n": k * 2})
+    assert 'R.Tensor(("k", 3)' in main.bind_symbolic_vars({"n": k}).script()
+    two = parse_functions("""
+        @R.function
+        def f(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32")):
+            return y
+        """)["f"]
+    (m,) = type_symbols(two.params[1].ty)
+    assert 'x: R.Tensor(("m * 2",)' in two.bind_symbolic_vars({"n": m * 2}).script()
