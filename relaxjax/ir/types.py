@@ -32,6 +32,10 @@ class PrimType(Type):
 
     dtype: str
 
+    def __post_init__(self) -> None:
+        if self.dtype != "handle":
+            object.__setattr__(self, "dtype", dtype_name(self.dtype))
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShapeType(Type):
@@ -43,7 +47,7 @@ class ShapeType(Type):
     def __post_init__(self) -> None:
         if self.values is not None:
             object.__setattr__(self, "values", tuple(map(as_dim, self.values)))
-            object.__setattr__(self, "ndim", len(self.values))
+        object.__setattr__(self, "ndim", _rank(self.ndim, self.values, "values"))
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -62,26 +66,22 @@ class TensorType(Type):
         self,
         shape: "Sequence[Dim] | Var | None" = None,
         dtype: Any = None,
-        ndim: int = -1,
-        vdevice: str | None = None,
+        ndim: Any = -1,
+        vdevice: Any = None,
         *,
         span: Span | None = None,
     ) -> None:
-        third: object = ndim
-        if isinstance(third, str):  # with TVM, it is the device
-            raise TypeError(f"`ndim` is a number, found {ndim!r}: a device is `vdevice={ndim!r}`")
+        if not isinstance(ndim, int) or isinstance(vdevice, int):
+            # With TVM, a device is the third argument, and the rank the fourth.
+            ndim, vdevice = -1 if vdevice is None else vdevice, ndim
         shape = _tensor_shape(shape)
-        if isinstance(shape, tuple):
-            if ndim not in (-1, len(shape)):
-                raise ValueError(f"`ndim` is {ndim}, but `shape` has {len(shape)} dimensions")
-            ndim = len(shape)
-        elif shape is not None and isinstance(shape.ty, ShapeType):
-            ndim = shape.ty.ndim
+        if isinstance(shape, Node):
+            ndim = shape.ty.ndim if isinstance(shape.ty, ShapeType) else ndim
+        known = shape if isinstance(shape, tuple) else None
         object.__setattr__(self, "shape", shape)
-        object.__setattr__(self, "dtype", None if dtype is None else dtype_name(dtype))
-        object.__setattr__(self, "ndim", ndim)
-        device = None if vdevice is None else device_name(vdevice)
-        object.__setattr__(self, "vdevice", device)
+        object.__setattr__(self, "dtype", None if dtype in (None, "") else dtype_name(dtype))
+        object.__setattr__(self, "ndim", _rank(ndim, known, "shape"))
+        object.__setattr__(self, "vdevice", None if vdevice is None else _device(vdevice))
         object.__setattr__(self, "span", span)
 
     @property
@@ -131,11 +131,35 @@ def _tensor_shape(shape: Any) -> "tuple[Dim, ...] | Var | None":
     )
 
 
+def _rank(ndim: Any, dims: tuple[Dim, ...] | None, name: str) -> int:
+    """How many dimensions there are, -1 where that is unknown."""
+    if not isinstance(ndim, int) or ndim < -1:
+        raise ValueError(f"`ndim` is the number of dimensions, or -1 if unknown, found {ndim!r}")
+    if dims is not None and ndim not in (-1, len(dims)):
+        raise ValueError(f"`ndim` is {ndim}, but `{name}` has {len(dims)} dimensions")
+    return ndim if dims is None else len(dims)
+
+
+def _device(device: Any) -> str:
+    """The full name of a device, which is given by its name or as `I.vdevice(...)`."""
+    name = getattr(device, "name", device)
+    if not isinstance(name, str):
+        raise TypeError(
+            f'`vdevice` is a device such as "cuda:0" or I.vdevice("cuda"), not {name!r}'
+        )
+    return device_name(name)
+
+
 def dtype_name(dtype: Any) -> str:
     """The name of a dtype: `float32`, `bfloat16`, `bool`, `int4`, `float8_e4m3fn`, `key<fry>`."""
     if isinstance(dtype, PrimType):
         return dtype.dtype
-    return checked_dtype(dtype if isinstance(dtype, str) else str(np.dtype(dtype)))
+    if isinstance(dtype, str):
+        return checked_dtype(dtype)
+    try:
+        return checked_dtype(str(np.dtype(dtype)))
+    except TypeError:
+        raise TypeError(f"there is no dtype `{dtype!r}` for tensors") from None
 
 
 LISTED = "vdevice"  # "vdevice:1" is the second device in the list of a module

@@ -41,7 +41,14 @@ class FunctionReader:
         """The function. A public one bears its name as the attribute `global_symbol`."""
         body = Body(self._source, self._scope, self._trusted, BlockBuilder(), self._checks)
         symbol = None if self._form.private else self._node.name
-        return body.function(self._node, self.signature, symbol)
+        function = body.function(self._node, self.signature, symbol)
+        if self._form.private and function.global_symbol is not None:
+            raise body.evaluator.refusal(
+                self._node,
+                f"`{self._node.name}` is private, but its attribute `global_symbol` makes it public",
+                "Leave one of them out.",
+            )
+        return function
 
 
 def read_function(

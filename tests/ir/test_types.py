@@ -1,11 +1,14 @@
 """Types: compared by value, shapes checked when they are made."""
 
+from typing import Any
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import ShapeExpr, Var
+from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import (
     FuncType,
@@ -122,6 +125,42 @@ def test_a_wrong_dtype_is_an_error() -> None:
         TensorType((2,), "M8")
 
 
-def test_a_device_in_the_place_of_the_rank() -> None:
-    with pytest.raises(TypeError, match=r"`ndim` is a number, found 'llvm': a device is `vdevice="):
-        TensorType((2, 3), "float32", "llvm")  # type: ignore[arg-type]  # what the test is about
+def test_a_device_may_be_the_third_argument_as_in_tvm() -> None:
+    ty = TensorType((2, 3), "float32", vdevice="llvm")
+    assert TensorType((2, 3), "float32", "llvm") == ty
+    assert TensorType((2, 3), "float32", VDevice("llvm")) == ty
+    assert TensorType((2, 3), "float32", vdevice=VDevice({"kind": "llvm"})) == ty
+    assert TensorType(None, "float32", "llvm", 2) == TensorType(None, "float32", 2, "llvm")
+    assert TensorType(None, "float32", None, 2) == TensorType(None, "float32", 2)
+
+
+@pytest.mark.parametrize("vdevice", [1.5, [2]])
+def test_what_is_no_device(vdevice: object) -> None:
+    with pytest.raises(TypeError, match='`vdevice` is a device such as "cuda:0" or I.vdevice'):
+        TensorType((2,), vdevice=vdevice)
+
+
+def test_an_empty_dtype_is_unknown() -> None:
+    assert TensorType((2,), "").dtype is None
+
+
+@pytest.mark.parametrize("ndim", [-2, 1.5])
+def test_a_rank_is_a_number_of_dimensions(ndim: Any) -> None:
+    with pytest.raises(ValueError, match="`ndim` is the number of dimensions, or -1 if unknown"):
+        TensorType(dtype="float32", ndim=ndim, vdevice="cpu")
+    with pytest.raises(ValueError, match="`ndim` is the number of dimensions, or -1 if unknown"):
+        ShapeType(ndim=ndim)
+
+
+def test_a_rank_is_that_of_the_dimensions() -> None:
+    with pytest.raises(ValueError, match="`ndim` is 3, but `values` has 2 dimensions"):
+        ShapeType((1, 2), ndim=3)
+    assert ShapeType((1, 2), ndim=2) == ShapeType((1, 2))
+
+
+@pytest.mark.parametrize("dtype", [[1], "flaot32"])
+def test_a_scalar_of_the_host_has_a_dtype(dtype: Any) -> None:
+    with pytest.raises(TypeError, match="there is no dtype"):
+        PrimType(dtype)
+    assert PrimType("handle").dtype == "handle"
+    assert PrimType("int") == PrimType("int32")
