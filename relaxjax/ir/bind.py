@@ -6,13 +6,14 @@ from typing import Any
 from .dims import Dim, SymbolicVar, as_dim, dim_vars
 from .expr import Call, Expr, PrimExpr, Var, const
 from .function import Function, MatchCast
+from .lattice import Fit, fits
 from .node import replace
 from .op import Op, typed
 from .registry import function_method
 from .renew import substitute_symbols
 from .retype import check_value, retyped
 from .span import located
-from .types import PrimType
+from .types import PrimType, Type
 from .walk import definable_symbols, expr_symbols, nested_sequences
 
 
@@ -53,7 +54,7 @@ def bind_symbolic_vars(
     changed = substitute_symbols(function, mapping)
     assert isinstance(changed, Function)
     _check_told(changed, mapping)
-    _check_calls(changed)
+    _check_calls(changed, mapping)
     return changed
 
 
@@ -71,7 +72,7 @@ def _check_told(function: Function, mapping: Mapping[SymbolicVar, Dim]) -> None:
                 )
 
 
-def _check_calls(function: Function) -> None:
+def _check_calls(function: Function, mapping: Mapping[SymbolicVar, Dim]) -> None:
     """Raise where an operator refuses its arguments; primitives of JAX do so when they are run."""
     for seq in nested_sequences(function):
         for binding in seq.bindings():
@@ -80,7 +81,20 @@ def _check_calls(function: Function) -> None:
                 continue
             if not call.op.name.startswith("lax."):
                 with located(binding.span):
-                    typed(replace(call, ty=None))
+                    check_type(typed(replace(call, ty=None)), call.ty, mapping)
+
+
+def check_type(call: Call, stated: Type | None, sizes: Mapping[SymbolicVar, Dim]) -> None:
+    """Raise where a call is not of the type that is stated for it, now that sizes are known.
+
+    What is inferred for dimensions takes them for sizes: for a negative number it may be wrong.
+    """
+    if fits(call.ty, stated) is Fit.NEVER:
+        values = ", ".join(f"`{symbol}` = {value}" for symbol, value in sizes.items())
+        raise ValueError(
+            f"with {values}, `{call}` is of type {call.ty}, and not {stated} as it was before: "
+            "a place or size that is written with dimensions must not be negative"
+        )
 
 
 def symbols_called(function: Function, key: str | SymbolicVar) -> list[SymbolicVar]:

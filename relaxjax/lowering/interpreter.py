@@ -185,7 +185,7 @@ class Interpreter:
         value = self.operand if is_primitive else self.value
         args = [None if arg is None else value(arg, frame) for arg in given]
         if not is_primitive:
-            check_sizes(call, given, args)
+            check_sizes(call, given, args, frame.symbols.values)
         scope = nullcontext() if is_primitive else jax.named_scope(op.name)
         with scope, _dtypes_of(call, args):
             result = op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))

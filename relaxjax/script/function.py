@@ -45,7 +45,8 @@ class FunctionReader:
         if self._form.private and function.global_symbol is not None:
             raise body.evaluator.refusal(
                 self._node,
-                f"`{self._node.name}` is private, but its attribute `global_symbol` makes it public",
+                f"`{self._node.name}` is private, but its attribute `global_symbol` makes it "
+                "public",
                 "Leave one of them out.",
             )
         return function

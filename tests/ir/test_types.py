@@ -136,7 +136,7 @@ def test_a_device_may_be_the_third_argument_as_in_tvm() -> None:
 
 @pytest.mark.parametrize("vdevice", [1.5, [2]])
 def test_what_is_no_device(vdevice: object) -> None:
-    with pytest.raises(TypeError, match='`vdevice` is a device such as "cuda:0" or I.vdevice'):
+    with pytest.raises(TypeError, match='`vdevice` is a device such as "cuda:0" or'):
         TensorType((2,), vdevice=vdevice)
 
 

@@ -117,3 +117,22 @@ def test_sizes_that_are_bound_are_checked_where_they_are() -> None:
     assert BindSymbolicVars({"n": 4, "m": 4})(mod) is not mod
     with pytest.raises(OpError, match=TARGETS):
         BindSymbolicVars({"n": 4, "m": 1})(mod)
+
+
+@pytest.mark.parametrize(
+    "value", ["R.strided_slice(x, [0], [n], [8])", "R.strided_slice(x, [0], [0], [n])"]
+)
+def test_a_place_that_turns_out_to_be_negative_is_no_place_from_the_front(value: str) -> None:
+    """Literal ones count from the back, and the type does not know that this one will."""
+    mod = parse_functions(f"""
+        @R.function
+        def main(x: R.Tensor((8, 2), "float32"), s: R.Shape(["n"])):
+            n = T.int64()
+            y = {value}
+            return y
+        """)
+    x = np.ones((8, 2), "float32")
+    for run in (to_jax(mod, "main"), VirtualMachine(build(mod))["main"]):
+        chex.assert_shape(run(x, (3,)), (5 if "[8]" in value else 3, 2))
+        with pytest.raises(ValueError, match=r"with `n` = -3, .* must not be negative"):
+            run(x, (-3,))
