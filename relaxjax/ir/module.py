@@ -54,9 +54,8 @@ class IRModule(Node):
 
     @staticmethod
     def from_expr(function: Function, name: str = "main") -> "IRModule":
-        """A module of one function, under its own global symbol or `name`."""
-        symbol = function.global_symbol or name
-        return IRModule({symbol: function.with_attr("global_symbol", symbol)})
+        """A module of one function: under its own global symbol, a private one under `name`."""
+        return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:
         return self.functions[self.get_global_var(_name(name))]

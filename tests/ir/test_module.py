@@ -109,7 +109,9 @@ def test_a_module_can_be_pickled() -> None:
 
 
 def test_a_module_of_one_function() -> None:
-    assert IRModule.from_expr(F)["main"].global_symbol == "main"
+    private = IRModule.from_expr(F)
+    assert private["main"] is F
+    assert F.global_symbol is None, "a private function stays private"
     named = IRModule.from_expr(F.with_attr("global_symbol", "train"))
     assert list(named) == ["train"]
 

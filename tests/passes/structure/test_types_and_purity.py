@@ -35,7 +35,7 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
 def test_missing_types_are_inferred(given: Pass) -> None:
     x, y = Var("x", TY), Var("y")
     block = BindingBlock((VarBinding(y, Call(get_op("relax.exp"), (x,))),))
-    function = make_function([x], SeqExpr((block,), y))
+    function = make_function([x], SeqExpr((block,), y), attrs={"global_symbol": "main"})
     typed = given(IRModule.from_expr(function))
     assert_structural_equal(typed, parse_functions(WRITTEN))
     assert given(typed) is typed
