@@ -9,6 +9,7 @@ from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
 from relaxjax.ir.walk import kept, rewrite
 
@@ -100,7 +101,7 @@ class FunctionPass(Pass):
                         f"the pass `{self.info.name}` assigns into the module: it may only return "
                         "what it was given, changed; write a `module_pass` to change the module"
                     )
-        return mod.with_functions(changed)
+        return found_results(mod, mod.with_functions(changed))
 
 
 class DataflowBlockPass(FunctionPass):

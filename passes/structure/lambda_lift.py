@@ -10,6 +10,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.renew import renew
+from relaxjax.ir.retype import found_results
 from relaxjax.ir.types import FuncType, ObjectType
 from relaxjax.ir.walk import (
     definable_symbols,
@@ -68,7 +69,7 @@ def LambdaLift(mod: IRModule) -> IRModule:
             lifted = lifter.function(function, name)
             if lifter.functions:
                 changed |= {name: lifted, **lifter.functions}
-    return mod.with_functions(changed)
+    return found_results(mod, mod.with_functions(changed))
 
 
 class _Lifter:

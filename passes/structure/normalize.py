@@ -15,6 +15,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
 from relaxjax.ir.types import ObjectType, Type
 from relaxjax.ir.walk import all_vars, global_vars, kept, map_children, used_vars
@@ -26,8 +27,9 @@ from relaxjax.passes.notes import in_function
 def Normalize(mod: IRModule) -> IRModule:
     """Bring every function into A-normal form, and infer the types that are missing.
 
-    Empty blocks go, and neighbouring blocks of one kind become one. What is normal already stays
-    the very same object.
+    Empty blocks go, and neighbouring blocks of one kind become one. Where more is known of a body
+    than the function is declared to return, and no other one calls it, it returns that. What is
+    normal already stays the very same object.
 
     Before:
 
@@ -46,7 +48,7 @@ def Normalize(mod: IRModule) -> IRModule:
             gv2 = R.tanh(y)
             return gv2
     """
-    return normalized(mod)
+    return found_results(IRModule(), normalized(mod))
 
 
 def normalized(mod: IRModule) -> IRModule:

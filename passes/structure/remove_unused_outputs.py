@@ -9,6 +9,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import with_vars
+from relaxjax.ir.retype import found_results
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import children, nested_sequences, rewrite
 from relaxjax.passes.base import pass_factory
@@ -51,11 +52,12 @@ def RemoveUnusedOutputs(mod: IRModule) -> IRModule:
             y = R.exp(x)
             return y
     """
+    shorter = mod
     while True:
-        changed = _without_one_round(mod)
-        if changed is mod:
-            return mod
-        mod = changed
+        changed = _without_one_round(shorter)
+        if changed is shorter:
+            return found_results(mod, shorter)
+        shorter = changed
 
 
 def _without_one_round(mod: IRModule) -> IRModule:

@@ -10,11 +10,12 @@ from .expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from .function import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr
 from .infer import unify
 from .lattice import Fit, fits
+from .module import IRModule
 from .node import replace
 from .renew import Renewal
 from .span import located
 from .types import ObjectType, Type
-from .walk import all_vars, kept, substitute_type, used_vars
+from .walk import all_vars, global_vars, kept, substitute_type, used_vars
 
 Arguments: TypeAlias = Callable[[Call, tuple[Expr, ...]], tuple[Expr, ...]]
 
@@ -43,6 +44,31 @@ def retyped(
     assert isinstance(renewed, Function)
     env = {renewal.var(param): value for param, value in given.items()}
     return _Retyper(renewed, env, types or {}, arguments).whole(renewed)
+
+
+def found_result(function: Function) -> Function:
+    """`function` with the result type that its body has, where that says more than the declared."""
+    found = make_function(function.params, function.body).ret_ty
+    if found == function.ret_ty or fits(found, function.ret_ty) is not Fit.ALWAYS:
+        return function
+    return replace(function, ret_ty=found)
+
+
+def found_results(before: IRModule, after: IRModule) -> IRModule:
+    """`after` with the result types that the bodies of changed functions have.
+
+    A function that others call keeps its declared type, which theirs follow from.
+    """
+    old, functions = before.relax_functions(), after.relax_functions()
+    more = {
+        name: found
+        for name, function in functions.items()
+        if function is not old.get(name) and (found := found_result(function)) is not function
+    }
+    if not more:
+        return after
+    called = {var.name for function in functions.values() for var in global_vars(function)}
+    return after.with_functions({n: found for n, found in more.items() if n not in called})
 
 
 def check_value(param: Var, value: Expr) -> None:
