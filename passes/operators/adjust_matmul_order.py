@@ -1,14 +1,16 @@
 """The cheaper order of two matrix products."""
 
-import math
+from collections.abc import Sequence, Set
 
+from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar, dim_vars, substitute_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
 
 
@@ -16,8 +18,11 @@ from relaxjax.passes.simplification.rewriting import rewritten
 def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
     """Compute x (A B) as (x A) B where that takes fewer multiplications, and the other way round.
 
-    A and B are matrices, x may be a stack of them or a vector; the inner product must have no other
-    use, nor may its transpose. Sizes that are not numbers are left alone.
+    Each may be a matrix or a stack of them, an outer one also a vector; the inner product must have
+    no other use, nor may its transpose. Symbolic sizes are compared where one order is cheaper
+    whatever they are: x of n rows, or weights of a rank r. If two factors in a row are weights and
+    the third is not, the weights stay together, for LiftTransformParams to compute their product
+    once: these are the parameters behind the first `num_input` ones, an attribute of the function.
 
     Before:
 
@@ -43,10 +48,15 @@ def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
             y = R.matmul(w, b)
             return y
     """
-    return rewritten(function, _reordered)
+    weights = weights_of(function)
+
+    def law(call: Call, known: Definitions) -> Expr | None:
+        return _reordered(call, known, weights)
+
+    return rewritten(function, law)
 
 
-def _reordered(call: Call, known: Definitions) -> Expr | None:
+def _reordered(call: Call, known: Definitions, weights: Set[Var]) -> Expr | None:
     if not _is_plain_product(call):
         return None
     left, right = call.args
@@ -55,15 +65,41 @@ def _reordered(call: Call, known: Definitions) -> Expr | None:
         *((a, b, right, False) for a, b in _factors(left, known)),
     )
     for one, two, three, left_first in orders:
-        costs = _costs(one, two, three)
-        if costs is None:
-            continue
-        from_left, from_right = costs
-        if left_first and from_left < from_right:
-            return _product(_product(one, two), three)
-        if not left_first and from_right < from_left:
+        fixed = [known.follows_from(item, weights) for item in (one, two, three)]
+        if _from_left(one, two, three, fixed) is left_first:
+            if left_first:
+                return _product(_product(one, two), three)
             return _product(one, _product(two, three))
     return None
+
+
+def _from_left(one: Expr, two: Expr, three: Expr, fixed: Sequence[bool]) -> bool | None:
+    """Whether (one two) three is better than one (two three); None where neither is known to be."""
+    costs = _costs(one, two, three)
+    if costs is None:
+        return None
+    if fixed[1] and fixed[0] != fixed[2]:
+        return fixed[0]
+    from_left, from_right = costs
+    if _is_less(from_left, from_right):
+        return True
+    return False if _is_less(from_right, from_left) else None
+
+
+def _is_less(lhs: Dim, rhs: Dim) -> bool:
+    """Whether one number is known to be less, or for some sizes no more, whatever sizes are."""
+    difference = rhs - lhs
+    # All sizes are 1 at least, or nothing is computed.
+    above = substitute_dim(difference, {var: var + 1 for var in dim_vars(difference)})
+    match above:
+        case int():
+            return above > 0
+        case SymbolicVar():
+            return True
+        case DimExpr(terms):
+            plain = all(isinstance(atom, SymbolicVar) for term, _ in terms for atom, _ in term)
+            return plain and all(coefficient > 0 for _, coefficient in terms)
+    return False
 
 
 def _factors(product: Expr, known: Definitions) -> list[tuple[Expr, Expr]]:
@@ -79,31 +115,35 @@ def _factors(product: Expr, known: Definitions) -> list[tuple[Expr, Expr]]:
     return [(transpose(b), transpose(a)) for a, b in pairs if _ndim(a) == _ndim(b) == 2]
 
 
-def _costs(one: Expr, two: Expr, three: Expr) -> tuple[int, int] | None:
-    """The multiplications of (one two) three and of one (two three), where they can be compared.
+def _costs(one: Expr, two: Expr, three: Expr) -> tuple[Dim, Dim] | None:
+    """The multiplications of (one two) three and of one (two three), where they are the same.
 
-    What lies between two others is a matrix; an outer one may be a vector or a stack.
+    A vector is multiplied as one matrix after the other: no stack may be among the others.
     """
-    sizes = [_sizes(item) for item in (one, two, three)]
-    if any(size is None for size in sizes) or _ndim(two) != 2:
+    sizes = [
+        item.ty.dims if isinstance(item.ty, TensorType) else None for item in (one, two, three)
+    ]
+    left, middle, right = sizes
+    if not left or not middle or not right or len(middle) < 2:
         return None
-    if max(_ndim(one), _ndim(three)) > 2 and min(_ndim(one), _ndim(three)) != 2:
+    if min(len(left), len(right)) < 2 and max(len(left), len(middle), len(right)) > 2:
         return None
-    left, middle, right = (size or [] for size in sizes)
-    inner, outer = middle
-    rows = math.prod(left[:-1])
+    rows = left[-2] if len(left) > 1 else 1
+    inner, outer = middle[-2:]
     columns = right[-1] if len(right) > 1 else 1
-    stack = math.prod(right[:-2])
-    from_left = rows * inner * outer + stack * rows * outer * columns
-    from_right = stack * inner * outer * columns + stack * rows * inner * columns
+    first, last = _stack(left, middle), _stack(middle, right)
+    whole = None if first is None or last is None else broadcast_dims(first, last, ("x", "y"))
+    if first is None or last is None or whole is None:
+        return None
+    product, others, stack = map(element_count, (first, last, whole))
+    from_left = product * rows * inner * outer + stack * rows * outer * columns
+    from_right = others * inner * outer * columns + stack * rows * inner * columns
     return from_left, from_right
 
 
-def _sizes(item: Expr) -> list[int] | None:
-    if not isinstance(item.ty, TensorType) or not item.ty.dims:
-        return None
-    sizes = [dim for dim in item.ty.dims if isinstance(dim, int)]
-    return sizes if len(sizes) == item.ty.ndim else None
+def _stack(lhs: Sequence[Dim], rhs: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The sizes along which a product of stacks repeats matrices."""
+    return broadcast_dims(lhs[:-2], rhs[:-2], ("x", "y"))
 
 
 def _ndim(item: Expr) -> int:

@@ -5,10 +5,9 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import free_vars
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
 
 
@@ -46,8 +45,7 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
             y = R.add(p, q)
             return y
     """
-    count = function.attrs.get("num_input")
-    weights = set() if count is None else set(function.params[int(count) :])
+    weights = weights_of(function)
 
     def law(call: Call, known: Definitions) -> Expr | None:
         if call.op is not get_op("relax.matmul"):
@@ -57,7 +55,7 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
         if added is None or not isinstance(total, Var) or known.uses.get(total) != 1:
             return None
         a, b = added.args
-        if not _alike(a, b) or (_is_fixed(a, weights, known) and _is_fixed(b, weights, known)):
+        if not _alike(a, b) or all(known.follows_from(term, weights) for term in (a, b)):
             return None
         matmul, dtype = get_op("relax.matmul"), call.attrs["out_dtype"]
         return matmul(x, a, dtype) + matmul(x, b, dtype)
@@ -70,11 +68,3 @@ def _alike(a: Expr, b: Expr) -> bool:
     if not (isinstance(a.ty, TensorType) and isinstance(b.ty, TensorType)):
         return False
     return same_dims(a.ty.dims, b.ty.dims)
-
-
-def _is_fixed(value: Expr, weights: set[Var], known: Definitions) -> bool:
-    """Whether a value depends on nothing but weights."""
-    return bool(weights) and all(
-        var in weights or (var in known.values and _is_fixed(known.values[var], weights, known))
-        for var in free_vars(value)
-    )

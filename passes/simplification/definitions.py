@@ -1,7 +1,7 @@
 """What laws of algebra ask: what variables are bound to, what fills a tensor, which types agree."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, is_smooth
-from relaxjax.ir.walk import nested_sequences, used_vars, uses
+from relaxjax.ir.walk import free_vars, nested_sequences, used_vars, uses
 from relaxjax.ops.shapes import element_count, same_dims
 
 
@@ -41,6 +41,13 @@ class Definitions:
             return value
         return None if any(isinstance(var, DataflowVar) for var in used_vars(value)) else value
 
+    def follows_from(self, value: Expr, weights: Set[Var]) -> bool:
+        """Whether a value depends on nothing but weights."""
+        return bool(weights) and all(
+            var in weights or (var in self.values and self.follows_from(self.values[var], weights))
+            for var in free_vars(value)
+        )
+
     def fill(self, expr: Expr) -> float | None:
         """The number that fills a tensor, None where it is not filled with one known number."""
         if isinstance(expr, Constant):
@@ -57,6 +64,12 @@ class Definitions:
         if call.op.name in ("relax.full", "relax.full_like"):
             return _held(self.fill(call.args[1]), call)
         return self.fill(call.args[0]) if call.op.name == "lax.broadcast_in_dim" else None
+
+
+def weights_of(function: Function) -> frozenset[Var]:
+    """The parameters behind the first `num_input` ones; none where the attribute is not there."""
+    count = function.attrs.get("num_input")
+    return frozenset() if count is None else frozenset(function.params[int(count) :])
 
 
 # Up to here every whole number is a float too.

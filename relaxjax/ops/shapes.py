@@ -84,7 +84,8 @@ def broadcast_dims(
 ) -> tuple[Dim, ...] | None:
     """The shape that both broadcast to; None where it depends on symbolic dimensions.
 
-    `names` is what an error calls them: "`x1`", "`x2`".
+    Two that are never equal, such as n and n + 2, broadcast where one of them is 1. `names` is what
+    an error calls them: "`x1`", "`x2`".
     """
     ndim = max(len(lhs), len(rhs))
     result: list[Dim] = []
@@ -93,7 +94,7 @@ def broadcast_dims(
             result.append(right)
         elif right == 1:
             result.append(left)
-        elif can_prove_different(left, right):
+        elif isinstance(left, int) and isinstance(right, int):
             raise OpError(
                 f"the shapes {dims_text(lhs)} of {names[0]} and {dims_text(rhs)} of {names[1]} "
                 f"do not broadcast: {left} against {right}"
@@ -101,6 +102,11 @@ def broadcast_dims(
         else:
             return None
     return tuple(result)
+
+
+def never_repeated(dim: Dim, wanted: Dim) -> bool:
+    """Whether a dimension cannot be broadcast to another: a symbolic one may turn out to be 1."""
+    return isinstance(dim, int) and dim != 1 and can_prove_different(dim, wanted)
 
 
 def broadcast(

@@ -7,7 +7,7 @@ import pytest
 from parsing import parse_functions
 from rewriting import check_kept
 
-from relaxjax.ir.expr import Call
+from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
@@ -16,6 +16,7 @@ from relaxjax.passes import (
     AdjustMatmulOrder,
     ExpandMatmulOfSum,
     Gradient,
+    LiftTransformParams,
     Pass,
     RemoveRedundantReshape,
     ReorderPermuteDimsAfterConcat,
@@ -85,7 +86,8 @@ def test_stacks_and_transposed_products_are_reordered() -> None:
             {"x": (2, 30), "a": (30, 2), "b": (2, 50)},
             "w = R.matmul(a, b)\nz = R.matmul(x, w)\ny = R.matmul(z, R.permute_dims(w))",
         ),
-        ({"x": (2, 4, 4), "a": (2, 4, 1), "b": (1, 4)}, "w = R.matmul(a, b)\ny = R.matmul(x, w)"),
+        ({"x": (3,), "a": (2, 3, 3), "b": (3, 9)}, "w = R.matmul(a, b)\ny = R.matmul(x, w)"),
+        ({"x": (3,), "a": (3, 9), "b": (2, 9, 1)}, "w = R.matmul(x, a)\ny = R.matmul(w, b)"),
         ({"x": (2, 30), "a": (30,), "b": (30, 3)}, "w = R.matmul(a, b)\ny = R.matmul(x, b)"),
     ],
 )
@@ -95,13 +97,88 @@ def test_what_would_not_be_cheaper_or_has_other_uses_stays(
     check_kept(AdjustMatmulOrder(), main(shapes, f"{body}\nreturn y"))
 
 
-def test_unknown_sizes_are_not_compared() -> None:
-    check_kept(
-        AdjustMatmulOrder(),
-        '@R.function\ndef main(x: R.Tensor(("n", 3), "float32"), a: R.Tensor((3, 2), "float32"), '
-        'b: R.Tensor((2, 9), "float32")):\n    w = R.matmul(a, b)\n    y = R.matmul(x, w)\n'
-        "    return y\n",
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ({"x": (2, 3, 4, 4), "a": (2, 1, 4, 1), "b": (3, 1, 4)}, (2, 3, 4, 1)),
+        ({"x": (5, 3), "a": (3, 1), "b": (2, 1, 4)}, (5, 1)),
+    ],
+)
+def test_stacks_of_matrices_between_are_reordered(
+    shapes: dict[str, tuple[int, ...]], expected: tuple[int, ...]
+) -> None:
+    text = main(shapes, "w = R.matmul(a, b)\ny = R.matmul(x, w)\nreturn y")
+    check(AdjustMatmulOrder(), text, "matmul matmul")
+    (first, _) = AdjustMatmulOrder()(parse_functions(text))["main"].body.bindings()
+    assert first.var.ty == TensorType(expected, "float32")
+
+
+RIGHT = "w = R.matmul(a, b)\ny = R.matmul(x, w)\nreturn y"
+LEFT = "w = R.matmul(x, a)\ny = R.matmul(w, b)\nreturn y"
+
+
+def first_product(x: str, a: str, b: str, body: str, attr: str = "") -> str:
+    """What the first product is of, after the pass."""
+    listed = ", ".join(
+        f"{n}: R.Tensor({s}, 'float32')" for n, s in zip("xab", (x, a, b), strict=True)
     )
+    lines = "\n".join(f"    {line}" for line in [attr, *body.splitlines()] if line)
+    changed = AdjustMatmulOrder()(parse_functions(f"@R.function\ndef main({listed}):\n{lines}\n"))
+    (first, *_) = changed["main"].body.bindings()
+    assert isinstance(first.value, Call)
+    return "".join(arg.name for arg in first.value.args if isinstance(arg, Var))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "cheaper"),
+    [
+        (("('n', 64)", "(64, 4)", "(4, 48)"), "xa"),
+        (("(2, 64)", "(64, 'r')", "('r', 48)"), "xa"),
+        (("(8, 8)", "(8, 'r')", "('r', 1)"), "ab"),
+        (("(1, 'k')", "('k', 1)", "(1, 'm')"), "xa"),
+    ],
+)
+def test_symbolic_sizes_are_compared_where_one_order_is_always_cheaper(
+    shapes: tuple[str, str, str], cheaper: str
+) -> None:
+    assert [first_product(*shapes, body) for body in (LEFT, RIGHT)] == [cheaper, cheaper]
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        ("('n', 64)", "(64, 'r')", "('r', 48)"),
+        ("('n', 3)", "(3, 'n // 2')", "('n // 2', 9)"),
+        ("('n', 3)", "(3, 2)", "(2, 3)"),
+    ],
+)
+def test_where_sizes_decide_the_order_stays(shapes: tuple[str, str, str]) -> None:
+    assert [first_product(*shapes, body) for body in (LEFT, RIGHT)] == ["xa", "ab"]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "cheaper"),
+    [(0, "xa"), (1, "ab"), (2, "xa"), (3, "xa"), (None, "xa")],
+)
+def test_weights_stay_together_for_their_product_to_be_computed_once(
+    inputs: int | None, cheaper: str
+) -> None:
+    attr = "" if inputs is None else f'R.func_attr({{"num_input": {inputs}}})'
+    shapes = ("(2, 64)", "(64, 4)", "(4, 48)")
+    for body in (LEFT, RIGHT):
+        assert first_product(*shapes, body, attr) == cheaper
+    lifted = LiftTransformParams()(
+        AdjustMatmulOrder()(
+            parse_functions(
+                main(
+                    {"x": (2, 64), "a": (64, 4), "b": (4, 48)},
+                    LEFT,
+                    'R.func_attr({"num_input": 1})',
+                )
+            )
+        )
+    )
+    assert operators(lifted["main"]) == ["matmul"]
 
 
 SUM = "w = R.add(a, b)\ny = R.matmul(x, w)\nreturn y"
