@@ -110,8 +110,12 @@ FUSION = {
 }
 
 
-class OpError(TypeError):
-    """An operator was given something that it cannot take."""
+class OpError(TypeError, ValueError):
+    """An operator was given something that it cannot take.
+
+    A type holds sizes here, and whether 3 beside 4 is a wrong type or a wrong value is a matter of
+    taste: TVM says ValueError of most.
+    """
 
 
 def op(
@@ -181,6 +185,8 @@ def _inference(
             seen.append(arg.ty)
         try:
             found = body(*seen, **attrs)
+        except OpError:
+            raise
         except ValueError as error:  # of a type that cannot be, such as one of negative size
             raise OpError(f"{name}: {error}") from None
         return _stated(call.ty_args) if isinstance(found, ObjectType) and call.ty_args else found

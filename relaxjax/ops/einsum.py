@@ -12,7 +12,7 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
 
 from .declare import OpError, op
-from .emit import call, dims_of, dtype_of, ndim_of
+from .emit import call, dims_of, dtype_of, tensor_type
 from .joining import fields_of, tensors_of
 from .lowered_cost import LOWERED
 from .shapes import broadcast_dims, common_dtype, dims_text
@@ -64,6 +64,19 @@ def _letter_dims(letters: str, dims: Sequence[Dim]) -> tuple[dict[str, Dim], tup
     return sizes, tuple(rest)
 
 
+def _sizes(operands: Sequence[str], shapes: Sequence[Sequence[Dim]]) -> dict[str, Dim | None]:
+    """The size of each letter, which operands may have as 1; None where symbols leave it open."""
+    sizes: dict[str, Dim | None] = {}
+    for letters, dims in zip(operands, shapes, strict=True):
+        for letter, size in _letter_dims(letters, dims)[0].items():
+            other = sizes.get(letter, 1)
+            if isinstance(other, int) and isinstance(size, int) and 1 != other != size != 1:
+                raise OpError(f"in `operands` {letter} is both {other} and {size}")
+            one = None if other is None else broadcast_dims((other,), (size,), ("", ""))
+            sizes[letter] = None if one is None else one[0]
+    return sizes
+
+
 def _einsum_gradient(g: Expr, y: Expr, operands: Expr, subscripts: str) -> Expr:
     fields = fields_of(operands)
     notation = parse(subscripts, len(fields))
@@ -73,8 +86,9 @@ def _einsum_gradient(g: Expr, y: Expr, operands: Expr, subscripts: str) -> Expr:
 def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) -> Expr:
     """The sum with `g` in the place of one operand.
 
-    A letter that only this operand has is repeated by a factor of ones; a letter that it has twice
-    reads a diagonal, and its adjoint is written on one by a factor of an identity matrix.
+    A letter that only this operand has, or only this one at another size than 1, is repeated by a
+    factor of ones; a letter that it has twice reads a diagonal, and its adjoint is written on one
+    by a factor of an identity matrix.
     """
     own = notation.operands[index]
     sizes, _ = _letter_dims(own, dims_of(fields[index]))
@@ -82,20 +96,22 @@ def _adjoint(g: Expr, fields: Sequence[Expr], notation: Notation, index: int) ->
     texts = [t for i, t in enumerate(notation.operands) if i != index]
     free = iter(c for c in string.ascii_letters if c not in "".join(notation.operands))
     known, target = set("".join([*texts, notation.result])), ""
+    beside = _sizes(texts, list(map(dims_of, others)))
+    wide = {*notation.result, *(letter for letter, size in beside.items() if size != 1)}
     for letter in own:
         if letter != "." and letter in target:
             fresh = next(free)
             others.append(call("eye", sizes[letter], dtype=dtype_of(g)))
             texts.append(letter + fresh)
             letter = fresh
-        elif letter != "." and letter not in known:
+        elif letter != "." and (letter not in known or (letter not in wide and sizes[letter] != 1)):
             others.append(call("ones", (sizes[letter],), dtype_of(g)))
             texts.append(letter)
         target += letter
     inputs = ",".join([notation.result, *texts])
     whole = call("einsum", (g, *others), f"{inputs}->{target}".replace(".", "..."))
-    narrower = ndim_of(whole) > ndim_of(fields[index]) or dims_of(whole) != dims_of(fields[index])
-    return call("collapse_sum_to", whole, dims_of(fields[index])) if narrower else whole
+    dims = dims_of(fields[index])
+    return whole if tensor_type(whole).dims == dims else call("collapse_sum_to", whole, dims)
 
 
 @op(
@@ -111,22 +127,26 @@ def einsum(operands: TupleType, subscripts: str) -> TensorType:
     """The sum of products that `subscripts` says: "ij,jk->ik" is the product of two matrices.
 
     A letter that is missing in the result is summed over; without `->` the result has the letters
-    that occur once, in alphabetical order.
+    that occur once, in alphabetical order. Where operands have 1 for a letter, and others another
+    size, they are repeated.
     """
     types = tensors_of(operands, "operands")
     dtype = common_dtype(**{f"operands[{i}]": ty for i, ty in enumerate(types)})
     notation = parse(subscripts, len(types))
-    sizes: dict[str, Dim] = {}
     rest: tuple[Dim, ...] | None = ()
-    for letters, ty in zip(notation.operands, types, strict=True):
-        if ty.dims is None or rest is None:
-            return TensorType(None, dtype, vdevice=types[0].vdevice)
-        found, extra = _letter_dims(letters, ty.dims)
-        for letter, size in found.items():
-            if can_prove_different(sizes.setdefault(letter, size), size):
-                raise OpError(f"in `operands` {letter} is both {sizes[letter]} and {size}")
+    shapes = [ty.dims for ty in types]
+    known = [dims for dims in shapes if dims is not None]
+    ndim = -1 if "." in notation.result else len(notation.result)
+    unknown = TensorType(None, dtype, ndim, types[0].vdevice)
+    if len(known) < len(shapes):
+        return unknown
+    for letters, dims in zip(notation.operands, known, strict=True):
+        extra = _letter_dims(letters, dims)[1]
         rest = broadcast_dims(rest, extra, ("`operands`", "one more of them"))
-    if rest is None:
-        return TensorType(None, dtype, vdevice=types[0].vdevice)
-    dims = [dim for c in notation.result for dim in (rest if c == "." else (sizes[c],))]
-    return TensorType(dims, dtype, vdevice=types[0].vdevice)
+        if rest is None:
+            return unknown
+    sizes = _sizes(notation.operands, known)
+    found = [dim for c in notation.result for dim in (rest if c == "." else (sizes[c],))]
+    given = [dim for dim in found if dim is not None]
+    shape = given if len(given) == len(found) else None
+    return TensorType(shape, dtype, len(found), types[0].vdevice)

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from relaxjax.ir.dims import Dim, can_prove_different
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import ZERO_GRADIENT
@@ -21,7 +21,7 @@ from .creation import shaped
 from .declare import DType, Ints, OpError, op
 from .emit import call
 from .lowered_cost import LOWERED
-from .shapes import dims_text, normalize_axis
+from .shapes import dims_text, never_repeated, normalize_axis
 
 # How keys are made into bits, and the dtype that says it.
 _KEY_DTYPES = {"threefry2x32": "key<fry>", "rbg": "key<rbg>", "unsafe_rbg": "key<urbg>"}
@@ -57,7 +57,7 @@ def _require_bounds(shape: TensorType, floating: bool, **bounds: Expr) -> None:
 def _require_fit(what: str, dims: Sequence[Dim], shape: Sequence[Dim]) -> None:
     """Dimensions that do not broadcast to a shape are an error."""
     pairs = zip(reversed(dims), reversed(shape), strict=False)
-    if len(dims) > len(shape) or any(d != 1 and can_prove_different(d, s) for d, s in pairs):
+    if len(dims) > len(shape) or any(never_repeated(d, s) for d, s in pairs):
         raise OpError(f"{what} does not broadcast to {dims_text(shape)}")
 
 

@@ -18,7 +18,7 @@ from .declare import Axes, OpError, op
 from .emit import call, shape_of
 from .rearranging import BROADCAST
 from .shape_layouts import COLLAPSED, COLLAPSED_LIKE, RESHAPED
-from .shapes import dims_text, element_count, normalize_axes
+from .shapes import dims_text, element_count, never_repeated, normalize_axes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}
 
@@ -177,7 +177,7 @@ def _require_broadcast(small: Sequence[Dim] | None, large: Sequence[Dim] | None,
     if small is None or large is None:
         return
     fits = len(small) <= len(large) and not any(
-        dim != 1 and can_prove_different(dim, wanted)
+        never_repeated(dim, wanted)
         for dim, wanted in zip(reversed(small), reversed(large), strict=False)
     )
     if not fits:

@@ -22,7 +22,7 @@ from .gathering import common_places, element_places, index_types, nd_places, re
 from .index import require_integers
 from .lowered_cost import LOWERED
 from .scatter_rules import Scatter, is_empty
-from .shapes import common_dtype, dims_text, normalize_axis, require_numbers
+from .shapes import common_dtype, dims_text, never_repeated, normalize_axis, require_numbers
 from .traced import traced_gradient, traced_tangent
 
 _WITH_RULES = ("update", "add", "mul")
@@ -259,7 +259,7 @@ def index_put(
 def _require_values(found: Sequence[Dim], wanted: Sequence[Dim]) -> None:
     """What is written must broadcast to the shape of the places where it is written."""
     pairs = zip(reversed(found), reversed(wanted), strict=False)
-    if len(found) > len(wanted) or any(f != 1 and can_prove_different(f, w) for f, w in pairs):
+    if len(found) > len(wanted) or any(never_repeated(f, w) for f, w in pairs):
         raise OpError(
             f"`values` must broadcast to {dims_text(wanted)}, the shape of what index_tensor reads "
             f"from `data` at `indices`, found {dims_text(found)}"

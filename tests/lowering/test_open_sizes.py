@@ -136,3 +136,48 @@ def test_a_place_that_turns_out_to_be_negative_is_no_place_from_the_front(value:
         chex.assert_shape(run(x, (3,)), (5 if "[8]" in value else 3, 2))
         with pytest.raises(ValueError, match=r"with `n` = -3, .* must not be negative"):
             run(x, (-3,))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "R.add(x, y)",
+        "R.where(R.greater(x, y), x, y)",
+        "R.einsum((x, y), 'ij,ij->ij')",
+        "R.broadcast_to(x, R.shape([n + 2, 3]))",
+    ],
+)
+def test_sizes_that_are_never_equal_broadcast_where_one_is_1(value: str) -> None:
+    mod = parse_functions(f"""
+        @R.function
+        def main(x: R.Tensor(("n", 3), "float32"), y: R.Tensor(("n + 2", 3), "float32")):
+            n = T.int64()
+            z = {value}
+            return z
+        """)
+    adjoint = Gradient("main", cotangent=True)(mod)
+    one, two, three = (np.ones((size, 3), "float32") for size in (1, 2, 3))
+    _, (to_x, to_y) = to_jax(adjoint, "main_adjoint")(one, three, three)
+    chex.assert_shape([to_x, to_y], [(1, 3), (3, 3)])
+    assert float(to_x.sum() + to_y.sum()) in (9.0, 18.0)
+    for run in (to_jax(mod, "main"), VirtualMachine(build(mod))["main"]):
+        chex.assert_shape(run(one, three), (3, 3))
+        with pytest.raises(ValueError, match=r"broadcast|is both 2 and 4"):
+            run(two, np.ones((4, 3), "float32"))
+
+
+@pytest.mark.parametrize(
+    ("value", "y"),
+    [
+        ("R.nn.prelu(x, y, axis=0)", '("n + 2",)'),
+        ("R.index_put(x, (R.const([0, 1], 'int64'),), y)", '("k", 3)'),
+    ],
+)
+def test_one_of_symbolic_size_may_stand_for_all(value: str, y: str) -> None:
+    mod = parse_functions(f"""
+        @R.function
+        def main(x: R.Tensor(("n", 3), "float32"), y: R.Tensor({y}, "float32")):
+            z = {value}
+            return z
+        """)
+    assert mod["main"].ret_ty == mod["main"].params[0].ty

@@ -7,7 +7,6 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
@@ -15,7 +14,7 @@ from relaxjax.ops.axis_layouts import ONE_AXIS
 from relaxjax.ops.cost_rules import ELEMENTWISE, TRANSCENDENTAL_FLOPS, per_element
 from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of, scalar, shape_of, where
-from relaxjax.ops.shapes import common_dtype, normalize_axis, require_real
+from relaxjax.ops.shapes import common_dtype, never_repeated, normalize_axis, require_real
 from relaxjax.ops.sugar import sugar
 from relaxjax.ops.unary import require_float
 
@@ -213,7 +212,7 @@ def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:
     along = normalize_axis(axis, data.ndim) if data.ndim >= 0 else axis
     if data.dims is not None and alpha.dims is not None:
         channels, slopes = data.dims[along], alpha.dims[0]
-        if slopes != 1 and can_prove_different(channels, slopes):
+        if never_repeated(slopes, channels):
             raise OpError(f"`alpha` must have {channels} elements or 1, found {slopes}")
     return data
 

@@ -17,7 +17,7 @@ from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.index import require_integers
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.platform import by_platform
-from relaxjax.ops.shapes import common_dtype, dims_text
+from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated
 from relaxjax.ops.sugar import sugar
 
 from .attending import attention as attend
@@ -80,7 +80,7 @@ def _require_bias(query: TensorType, key: TensorType, bias: TensorType) -> None:
         return
     wanted = (query.dims[0], query.dims[2], query.dims[1], key.dims[1])
     for dim, found in zip(wanted, bias.dims, strict=True):
-        if found != 1 and can_prove_different(dim, found):
+        if never_repeated(found, dim):
             raise OpError(
                 f"`bias` must broadcast to {dims_text(wanted)}, which are the batch, the heads, "
                 f"the queries and the keys, found {dims_text(bias.dims)}"
