@@ -29,9 +29,10 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
 
     The weights of a function are the parameters behind its first `num_input` ones, as its attribute
     of this name says; one without it stays. `<name>_transform_params` takes them as a tuple and
-    returns a tuple of what `<name>` takes in their place. A function without anything to move stays
-    as it is, as does one that takes nothing but weights. That the module has a function of the
-    transformation's name already is an error.
+    returns a tuple of what `<name>` takes in their place: the weights themselves where nothing is
+    computed of them alone. A function that takes nothing but weights stays as it is. That the
+    module has a function of the transformation's name already is an error, unless nothing is left
+    to move.
 
     Args:
         shared_transform: True for one function `transform_params` that does what all functions
@@ -82,8 +83,10 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
         groups = {"transform_params": chosen}
     for transform, names in groups.items():
         functions = {name: mod[name] for name in names}
-        lifted = _lifted(transform, functions)
-        if lifted is not functions and transform in mod:
+        lifted = _lifted(transform, functions) if functions else {}
+        if transform in mod and all(lifted[name] is mod[name] for name in functions):
+            continue
+        if transform in mod:
             raise ValueError(
                 f"the weights would be transformed by a function `{transform}`, but the module has "
                 "one: give that another name, and keep what it does of an earlier run"
@@ -123,10 +126,11 @@ def _lifted(transform: str, functions: dict[str, Function]) -> dict[str, Functio
     everywhere = set.intersection(*(set(model.common.values()) for model in models.values()))
     outputs = _outputs(list(models.values()), everywhere)
     bodies = {var: value for value, var in values.items() if var in everywhere}
-    if not bodies:
-        return functions
     first = next(iter(models.values()))
-    result = {name: _without(model, everywhere, outputs) for name, model in models.items()}
+    if bodies:
+        result = {name: _without(model, everywhere, outputs) for name, model in models.items()}
+    else:
+        result, outputs = functions, list(first.weights)
     public = {"global_symbol": transform, "num_input": 0}
     made = _transformation(first.weights, bodies, outputs)
     return {**result, transform: made.with_attrs(public)}

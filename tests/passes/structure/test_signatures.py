@@ -380,16 +380,41 @@ def test_only_models_share() -> None:
         LiftTransformParams(shared_transform=True)(parse_functions(other))
 
 
-def test_nothing_to_lift() -> None:
+def test_where_nothing_is_lifted_the_transformation_gives_the_weights() -> None:
     check_kept(LiftTransformParams(), CALLED)
-    check_kept(
-        LiftTransformParams(),
-        MODEL.replace("w0", "x")
-        .replace("x: R", "w0: R", 1)
-        .replace("x: R.", "w9: R.")
-        .replace("R.exp(w3)", "R.exp(w0)")
-        .replace("R.add(x, w1)", "R.add(w0, w1)")
-        .replace("R.add(a, x)", "R.add(a, w0)"),
+    text = f"""
+@R.function
+def main(x: {T3}, w0: {T3}, w1: {T3}) -> {T3}:
+    R.func_attr({{"num_input": INPUTS}})
+    y = R.add(x, w1)
+    return y
+"""
+    mod = parse_functions(text.replace("INPUTS", "1"))
+    lifted = LiftTransformParams()(mod)
+    assert lifted["main"] is mod["main"]
+    weights = [np.full(3, number, "float32") for number in (1, 2)]
+    given = to_jax(lifted, "main_transform_params")(tuple(weights))
+    np.testing.assert_array_equal(given, weights)
+    assert LiftTransformParams()(lifted) is lifted
+    none = LiftTransformParams()(parse_functions(text.replace("INPUTS", "3")))
+    assert to_jax(none, "main_transform_params")(()) == ()
+
+
+def test_without_weights_the_bundle_is_empty() -> None:
+    check_rewrite(
+        BundleModelParams(),
+        f"""
+@R.function
+def main(x: {T3}) -> {T3}:
+    R.func_attr({{"num_input": 1}})
+    return x
+""",
+        f"""
+@R.function
+def main(x: {T3}, model_params: R.Tuple) -> {T3}:
+    R.func_attr({{"num_input": 1}})
+    return x
+""",
     )
 
 
