@@ -1,13 +1,14 @@
 """Computing the same value once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.function import Binding, Function, MatchCast, SeqExpr
+from relaxjax.ir.function import Binding, Function, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, map_children, substitute
 from relaxjax.passes.base import pass_factory
 
@@ -22,9 +23,11 @@ def EliminateCommonSubexpr(
 ) -> Function:
     """Bind a value that is computed twice to its first variable; `f(x, y)` may stand for `f(y, x)`.
 
-    Only pure values count, and only where the first variable is visible. With `call_only` tuples
-    and their fields are left alone; `fskip` says of which values nothing is assumed. Of two matrix
-    products that are each other's transpose, the second becomes the transpose of the first.
+    Only pure values count, and only where the first variable is visible, or hidden in a dataflow
+    block before: then that gives it to the rest. So do casts of one value to one type. With
+    `call_only` tuples and their fields are left alone; `fskip` says of which values nothing is
+    assumed. Of two matrix products that are each other's transpose, the second becomes the
+    transpose of the first.
 
     Before:
 
@@ -48,50 +51,92 @@ def EliminateCommonSubexpr(
             c = R.multiply(a, a)
             return c
     """
-    return replace(function, body=_sequence(function.body, {}, call_only, fskip))
+    return replace(function, body=_Sharing(call_only, fskip, {}).sequence(function.body))
 
 
-def _sequence(seq: SeqExpr, outer: dict[Expr, Var], call_only: bool, skip: Skip | None) -> SeqExpr:
-    seen = dict(outer)
-    names: dict[Var, Expr] = {}
+class _Sharing:
+    """Shares what one sequence computes; `seen` leads from values to the variables they have."""
 
-    def once(binding: Binding) -> Binding:
-        binding = replace(binding, value=nested(substitute(binding.value, names)))
-        if isinstance(binding, MatchCast):
-            return binding
-        key = _key(binding.value, call_only)
-        if key is None or (skip is not None and skip(binding.value)):
-            return binding
-        first = seen.get(key)
+    def __init__(self, call_only: bool, skip: Skip | None, outer: Mapping[Expr, Var]) -> None:
+        self.call_only = call_only
+        self.skip = skip
+        self.seen = dict(outer)
+        self.casts: dict[tuple[Expr, Type], Var] = {}
+        self.names: dict[Var, Expr] = {}
+        self.hidden: dict[Expr, Var] = {}  # what blocks that have ended hide
+        self.shown: dict[Var, Expr] = {}
+
+    def sequence(self, seq: SeqExpr) -> SeqExpr:
+        blocks = []
+        for block in seq.blocks:
+            changed = map_bindings(SeqExpr((block,), seq.body), self.binding).blocks[0]
+            blocks.append(changed)
+            self.end_block()
+        if all(a is b for a, b in zip(blocks, seq.blocks, strict=True)):
+            return seq
+        result = replace(seq, blocks=tuple(blocks), body=substitute(seq.body, self.names))
+        return map_bindings(result, self.showing) if self.shown else result
+
+    def binding(self, binding: Binding) -> Binding:
+        binding = replace(binding, value=self.nested(substitute(binding.value, self.names)))
+        first = self.first(binding)
         if first is not None and first.ty == binding.var.ty:
-            names[binding.var] = first
-            return replace(binding, value=first)
-        transpose = transposed_twin(binding.value, seen)
-        if transpose is not None and transpose.ty == binding.var.ty:
-            binding = replace(binding, value=transpose)
-        seen[key] = binding.var
-        return binding
+            self.names[binding.var] = first
+            return VarBinding(binding.var, first, span=binding.span)
+        return binding if first is not None else self.new(binding)
 
-    def nested(value: Expr) -> Expr:
+    def first(self, binding: Binding) -> Var | None:
+        """The variable that has the value of a binding already."""
+        if isinstance(binding, MatchCast):
+            return self.casts.get((binding.value, binding.ty))
+        key = self.key(binding)
+        if key is None:
+            return None
+        if key in self.hidden and key not in self.seen:
+            hidden = self.hidden[key]
+            if hidden.ty == binding.var.ty:
+                self.seen[key] = Var(hidden.name, hidden.ty, span=hidden.span)
+                self.shown[hidden] = self.seen[key]
+        return self.seen.get(key)
+
+    def new(self, binding: Binding) -> Binding:
+        """A binding of a value that no variable has so far."""
+        if isinstance(binding, MatchCast):
+            self.casts[binding.value, binding.ty] = binding.var
+            return binding
+        key = self.key(binding)
+        if key is None:
+            return binding
+        transpose = transposed_twin(binding.value, self.seen)
+        self.seen[key] = binding.var
+        if transpose is None or transpose.ty != binding.var.ty:
+            return binding
+        return replace(binding, value=transpose)
+
+    def key(self, binding: VarBinding) -> Expr | None:
+        key = _key(binding.value, self.call_only)
+        return None if self.skip is not None and self.skip(binding.value) else key
+
+    def nested(self, value: Expr) -> Expr:
         if isinstance(value, SeqExpr):
-            return _sequence(value, seen, call_only, skip)
-        return map_children(value, nested)
+            return _Sharing(self.call_only, self.skip, self.seen).sequence(value)
+        return map_children(value, self.nested)
 
-    blocks = []
-    for block in seq.blocks:
-        changed = map_bindings(SeqExpr((block,), seq.body), once).blocks[0]
-        blocks.append(changed)
-        _forget_hidden(seen, names)
-    same = all(a is b for a, b in zip(blocks, seq.blocks, strict=True))
-    return seq if same else replace(seq, blocks=tuple(blocks), body=substitute(seq.body, names))
+    def end_block(self) -> None:
+        """What only a block could see stands for nothing any more, now that it has ended."""
+        hidden = {key: var for key, var in self.seen.items() if isinstance(var, DataflowVar)}
+        self.hidden |= hidden
+        self.seen = {key: var for key, var in self.seen.items() if key not in hidden}
+        self.casts = {k: var for k, var in self.casts.items() if not isinstance(var, DataflowVar)}
+        self.names = {
+            var: first for var, first in self.names.items() if not isinstance(first, DataflowVar)
+        }
 
-
-def _forget_hidden(seen: dict[Expr, Var], names: dict[Var, Expr]) -> None:
-    """What only a block that has ended could see stands for nothing any more."""
-    for key in [key for key, var in seen.items() if isinstance(var, DataflowVar)]:
-        del seen[key]
-    for var in [var for var, first in names.items() if isinstance(first, DataflowVar)]:
-        del names[var]
+    def showing(self, binding: Binding) -> Binding:
+        """A binding over variables that their block hides no more."""
+        var = self.shown.get(binding.var, binding.var)
+        assert isinstance(var, Var)
+        return replace(binding, var=var, value=substitute(binding.value, self.shown))
 
 
 def _key(value: Expr, call_only: bool) -> Expr | None:

@@ -4,6 +4,7 @@ import chex
 import numpy as np
 from parsing import parse_functions
 
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
@@ -74,12 +75,40 @@ def test_a_branch_sees_what_stands_before_it_but_not_the_other_branch() -> None:
     assert_structural_equal(EliminateCommonSubexpr()(before), after)
 
 
-def test_a_hidden_variable_does_not_leave_its_block() -> None:
-    module = parse(
-        "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    R.output(b)\n"
-        "c = R.exp(x)\nd = R.add(b, c)\nreturn d"
+def test_a_block_gives_what_it_hides_to_those_behind_that_compute_it_too() -> None:
+    block = "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    R.output({})\n"
+    before = parse(block.format("b") + "c = R.exp(x)\nd = R.add(b, c)\nreturn d")
+    after = parse(block.format("a, b") + "c = a\nd = R.add(b, a)\nreturn d")
+    changed = EliminateCommonSubexpr()(before)
+    well_formed(changed)
+    assert_structural_equal(changed, after)
+    twice = "with R.dataflow():\n    c = R.sin(R.exp(x))\n    R.output(c)\n"
+    changed = EliminateCommonSubexpr()(parse(block.format("b") + twice + "return (b, c)"))
+    well_formed(changed)
+    assert str(changed).count("R.exp") == str(changed).count("R.sin") == 1
+    hidden = "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(x)\n    R.output(b)\n"
+    alone = parse(
+        hidden + "if R.const(True, 'bool'):\n    c = R.exp(x)\nelse:\n    c = b\nreturn c"
     )
-    assert EliminateCommonSubexpr()(module) is module
+    assert EliminateCommonSubexpr()(alone) is alone, "what stands in a branch is not shared"
+
+
+def test_a_cast_is_made_once() -> None:
+    casts = (
+        "a = R.match_cast(x, R.Tensor((3,), 'float32'))\n"
+        "b = {}\nc = R.match_cast(x, R.Tensor(ndim=1))\nd = R.add(a, {})\nreturn (d, c)"
+    )
+    again = "R.match_cast(x, R.Tensor((3,), 'float32'))"
+    changed = EliminateCommonSubexpr()(parse(casts.format(again, "b")))
+    assert_structural_equal(changed, parse(casts.format("a", "a")))
+    dims = (
+        "n = T.int64()\nm = T.int64()\n"
+        "a = R.match_cast(x, R.Tensor(({},)))\nb = R.match_cast(x, R.Tensor(({},)))\n"
+    )
+    other = parse(dims.format("n", "m") + "return (a, b)")
+    assert EliminateCommonSubexpr()(other) is other
+    same = EliminateCommonSubexpr()(parse(dims.format("n", "n") + "return (a, b)"))
+    assert str(same).count("match_cast") == 1
 
 
 def test_an_output_is_shared_with_what_follows_its_block() -> None:
