@@ -11,8 +11,14 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.types import ObjectType, PrimType, TensorType, TupleType, Type
 
 from .binding import Binder
-from .branches import docless, last_bindings, result_annotation, result_name
-from .endings import block_outputs, calls, choice_name, early_return
+from .branches import (
+    docless,
+    last_bindings,
+    result_annotation,
+    result_name,
+    with_return_behind,
+)
+from .endings import block_outputs, calls, choice_name, early_return, no_result
 from .errors import ScriptError
 from .evaluate import Evaluator
 from .forms import DataflowForm, FuncAttrs, Macro, MatchCastForm, OutputForm
@@ -69,7 +75,7 @@ class Body:
 
     def _read(self, node: ast.FunctionDef, ret_ty: Type | None) -> SeqExpr:
         """All statements of a function, of which the last is the only `return`."""
-        statements = docless(node.body)
+        statements = with_return_behind(docless(node.body))
         last = statements[-1] if statements else None
         for statement in statements[:-1] if isinstance(last, ast.Return) else statements:
             self._statement(statement)
@@ -145,11 +151,16 @@ class Body:
                     node, "R.dataflow opens a block", "Write `with R.dataflow():`."
                 )
             case Expr() as value:
-                var = self.binder.bind_expr("_", node, value, node)
-                if not (isinstance(var.ty, TupleType) and not var.ty.fields):
-                    self._refuse_unused(node, f"it is of type {var.ty}")
+                self._effect(node, value)
             case value:
                 self._refuse_unused(node, f"it is a Python {type(value).__name__}")
+
+    def _effect(self, node: ast.Expr, value: Expr, hint: str | None = None) -> Var:
+        """A call that is made for its effect, and gives the empty tuple."""
+        var = self.binder.bind_expr("_", node, value, node, hint=hint)
+        if not (isinstance(var.ty, TupleType) and not var.ty.fields):
+            self._refuse_unused(node, f"it is of type {var.ty}")
+        return var
 
     def _refuse_unused(self, node: ast.Expr, why: str) -> None:
         raise self.evaluator.refusal(
@@ -251,6 +262,11 @@ class Body:
                 | ast.AnnAssign(target=ast.Name() as target)
             ):
                 return self._last_value(node, target, suffix)
+            case ast.Expr():
+                value = self.evaluator.evaluate(node.value)
+                if not isinstance(value, Expr):
+                    raise no_result(self.evaluator, node, suffix.replace("then", "if"))
+                return self._effect(node, value, f"__{suffix}")
             case ast.If():
                 return self._choose(node, f"{result_name([node])}_{suffix}")
             case ast.With():

@@ -28,9 +28,24 @@ def last_bindings(statements: Sequence[ast.stmt]) -> dict[str, ast.stmt]:
     return {name: statement for statement in statements for name in bound_names(statement)}
 
 
-def result_name(statements: Sequence[ast.stmt]) -> str | None:
-    """The name that a branch binds last, which is its result; None where it ends otherwise."""
+def with_return_behind(statements: Sequence[ast.stmt]) -> list[ast.stmt]:
+    """Statements of a function whose `return` may stand at the end of its last block."""
     match statements:
+        case [*first, ast.With(body=[*inside, ast.Return() as last]) as block] if inside:
+            ended = ast.With(block.items, inside, block.type_comment)
+            return [*first, ast.copy_location(ended, block), last]
+        case _:
+            return list(statements)
+
+
+def result_name(statements: Sequence[ast.stmt]) -> str | None:
+    """The name that a branch binds last, which is its result; None where it ends otherwise.
+
+    A call at the end of a branch is bound to `_`: it is made for its effect, and gives nothing.
+    """
+    match statements:
+        case [*_, ast.Expr(value=ast.Call())]:
+            return "_"
         case [*_, ast.Assign(targets=[ast.Name(id=name)])]:
             return name
         case [*_, ast.AnnAssign(target=ast.Name(id=name))]:

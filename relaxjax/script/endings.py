@@ -42,6 +42,9 @@ def choice_name(evaluator: Evaluator, node: ast.If) -> str:
         )
     true = _branch_name(evaluator, node.body, "if")
     false = _branch_name(evaluator, node.orelse, "else")
+    if true != false and "_" in (true, false):
+        which, branch = ("if", node.body) if true == "_" else ("else", node.orelse)
+        raise no_result(evaluator, branch[-1], which)
     if true != false:
         raise evaluator.refusal(
             node.orelse[-1],
@@ -64,9 +67,13 @@ def _branch_name(evaluator: Evaluator, statements: list[ast.stmt], which: str) -
     if isinstance(last, ast.Return):
         raise early_return(evaluator, last)
     if name is None:
-        raise evaluator.refusal(
-            last,
-            f"the branch of `{which}` does not end by binding a name",
-            "Both branches bind the same name last: it is the result.",
-        )
+        raise no_result(evaluator, last, which)
     return name
+
+
+def no_result(evaluator: Evaluator, last: ast.stmt, which: str) -> ScriptError:
+    return evaluator.refusal(
+        last,
+        f"the branch of `{which}` does not end by binding a name",
+        "Both branches bind the same name last: it is the result.",
+    )

@@ -2,8 +2,9 @@
 
 from textwrap import dedent, indent
 
+import jax
 import pytest
-from script_programs import MATRIX, function, names, values
+from script_programs import MATRIX, function, names, round_trip, values
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import (
@@ -11,11 +12,14 @@ from relaxjax.ir.expr import (
     DataflowVar,
 )
 from relaxjax.ir.function import DataflowBlock, Function, If, MatchCast, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import (
     ObjectType,
     TensorType,
     TupleType,
 )
+from relaxjax.lowering import VirtualMachine, build, to_jax
 from relaxjax.script import from_source
 
 
@@ -320,3 +324,63 @@ def test_a_closure_has_dimensions_of_its_own() -> None:
     assert own is not n
     assert outer is n
     assert found.ret_ty == TensorType((n,), "float32")
+
+
+def test_branches_may_end_with_an_effect() -> None:
+    found = from_source(
+        dedent("""
+        @R.function(pure=False)
+        def f(c: R.Tensor((), "bool"), x: R.Tensor((), "float32")):
+            if c:
+                y = x + x
+                R.print(y, format="yes {}")
+            else:
+                if R.prim_value(True):
+                    R.print(x, format="no {}")
+                else:
+                    R.tuple()
+            return x
+        """)
+    )
+    assert isinstance(found, Function)
+    round_trip(found)
+    choice = found.body.blocks[0].bindings[0]
+    assert choice.var.ty == TupleType(())
+    mod = IRModule({"f": found})
+    for run in (to_jax(mod, "f"), VirtualMachine(build(mod))["f"]):
+        for condition in (True, False):
+            run(condition, 2.0)
+
+
+def test_what_branches_print_is_what_is_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    found = from_source(
+        dedent("""
+        @R.function(pure=False)
+        def f(c: R.Tensor((), "bool"), x: R.Tensor((), "float32")):
+            if c:
+                R.print(x, format="yes {}")
+            else:
+                R.print(x, format="no {}")
+            return x
+        """)
+    )
+    assert isinstance(found, Function)
+    run = VirtualMachine(build(IRModule({"f": found})))["f"]
+    for condition in (True, False, True):
+        run(condition, 2.0)
+    jax.effects_barrier()
+    assert capsys.readouterr().out.split("\n") == ["yes 2.0", "no 2.0", "yes 2.0", ""]
+
+
+def test_a_function_may_return_at_the_end_of_its_last_block() -> None:
+    inside, behind = (
+        function(f"""
+            with R.dataflow():
+                y = x + x
+                z = y * x
+                R.output(z)
+            {indent}return z
+            """)
+        for indent in ("    ", "")
+    )
+    assert_structural_equal(inside, behind)
