@@ -150,6 +150,10 @@ class GlobalVar(Expr):
 
     name: str
 
+    def __bool__(self) -> bool:
+        """A name is there: it is no value that only a run would tell."""
+        return True
+
     @property
     def name_hint(self) -> str:
         return self.name

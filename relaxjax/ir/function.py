@@ -102,6 +102,10 @@ class Function(Expr):
     def __call__(self, *args: Expr) -> Call:
         return Call(self, args)
 
+    def __bool__(self) -> bool:
+        """A function is there: it is no value that only a run would tell."""
+        return True
+
     @property
     def is_pure(self) -> bool:
         return self.pure

@@ -67,7 +67,7 @@ def common_dtype(**tensors: TensorType) -> str | None:
     known = {name: ty.dtype for name, ty in tensors.items() if ty.dtype is not None}
     if len(set(known.values())) > 1:
         found = " and ".join(f"`{name}` is {dtype}" for name, dtype in known.items())
-        raise OpError(f"the dtypes must be the same, but {found}")
+        raise OpError(f"the dtypes must be the same, but {found}: convert one with astype")
     return next(iter(known.values())) if len(known) == len(tensors) else None
 
 

@@ -5,7 +5,7 @@ import pytest
 from relaxjax.dpl import FunctionPattern, is_op, wildcard
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.check import well_formed
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, If, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import FuncType, ObjectType, TensorType
@@ -78,3 +78,10 @@ def test_a_body_that_is_an_expression_alone_is_the_result_of_a_sequence() -> Non
         Function((x,), None)  # type: ignore[arg-type]  # what is tested
     with pytest.raises(TypeError, match="a branch must be an expression, found `2`"):
         If(flag, x, 2)  # type: ignore[arg-type]  # what is tested
+
+
+def test_functions_and_their_names_are_there_for_python() -> None:
+    assert bool(F)
+    assert bool(GlobalVar("f"))
+    with pytest.raises(TypeError, match="`x` is true or false only when the program runs"):
+        bool(X)
