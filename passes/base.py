@@ -17,6 +17,7 @@ import numpy as np
 from relaxjax.ir.arguments import by_name
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import enter
 
 from .info import PassInfo
 from .kinds import FunctionPass, ModulePass, Pass
@@ -98,7 +99,7 @@ def pass_factory(
 def pass_factory(
     *, opt_level: int, kind: Kind = "module", required: tuple[str, ...] = ()
 ) -> Callable[[Callable[..., Any]], PassFactory[...]]:
-    """Declare a pass under its function's name; a name may be taken once.
+    """Declare a pass under its function's name, which no other function may take.
 
     Args:
         opt_level: the opt level of a context from which a `Sequential` runs the pass.
@@ -109,9 +110,6 @@ def pass_factory(
 
     def declare(function: Callable[..., Any]) -> PassFactory[...]:
         factory = PassFactory[...](function, kind, opt_level, required)
-        if factory.name in FACTORIES:
-            raise ValueError(f"the pass `{factory.name}` is declared already")
-        FACTORIES[factory.name] = factory
-        return factory
+        return enter("pass", FACTORIES, factory, lambda one: one.function)
 
     return declare

@@ -21,11 +21,15 @@ OPTIONS: dict[str, ConfigOption] = {}
 
 
 def register_config(name: str, kind: type, doc: str) -> ConfigOption:
-    """Let contexts carry a setting called `name`; a name may be taken once."""
-    if name in OPTIONS:
-        raise ValueError(f"the config option `{name}` is registered already")
-    OPTIONS[name] = ConfigOption(name, kind, doc)
-    return OPTIONS[name]
+    """Let contexts carry a setting called `name`, which no other setting may take."""
+    option = ConfigOption(name, kind, doc)
+    former = OPTIONS.setdefault(name, option)
+    if former != option:
+        raise ValueError(
+            f"the config option `{name}` is registered already, of type {former.kind.__name__}: "
+            f"{former.doc}; give the other one another name"
+        )
+    return former
 
 
 def checked_config(config: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
+from relaxjax.ir.registry import REPLACED
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 from relaxjax.passes.structure.eta_expand import closure_calling
@@ -110,6 +111,11 @@ class _Obstacles:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
                 self.loop(binding, call, moving)
+            case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
+                self.report(
+                    binding,
+                    f"the operator {op.name}, which was declared again since: make the program anew",
+                )
             case Call(op=Op() as op) if not _has_rule(op, self.forward):
                 mend = f": {op.facts['instead']}" if "instead" in op.facts else ""
                 self.report(binding, f"the operator {op.name}{mend}")

@@ -17,6 +17,7 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite
 from relaxjax.ops.jax_functions import call_jax
+from relaxjax.ops.rule_arity import check_rule
 from relaxjax.passes.base import pass_factory
 
 from .adjoint import GradientError
@@ -123,6 +124,7 @@ def _of_operator(mod: IRModule, name: str, gradient: Any, jvp: Any, check: bool)
                 f"the `{kind}` of the operator {name} must be a Python function or ZERO_GRADIENT, "
                 f"found {rule!r}"
             )
+        check_rule(operator, kind, rule)
     own = replace(operator, **{kind: rule for kind, rule in given.items() if rule is not None})
 
     def changed(expr: Expr) -> Expr:

@@ -9,7 +9,7 @@ from .arguments import by_name
 from .attrs import Attrs
 from .expr import Call, Expr
 from .layout import LayoutRule
-from .registry import OPS, did_you_mean, get_op
+from .registry import OPS, did_you_mean, enter, get_op
 from .scaling import ScalingRule
 from .types import ObjectType, Type
 
@@ -93,11 +93,8 @@ class Op(Expr):
 
 
 def register(operator: Op) -> Op:
-    """Enter an operator into the table; a name may be taken once."""
-    if operator.name in OPS:
-        raise ValueError(f"the operator `{operator.name}` is registered already")
-    OPS[operator.name] = operator
-    return operator
+    """Enter an operator into the table; a name belongs to the function that infers its type."""
+    return enter("operator", OPS, operator, lambda one: one.infer)
 
 
 def make_call(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> Call:

@@ -46,6 +46,7 @@ from relaxjax.ir.types import (
 )
 
 from .rearranging import AGNOSTIC
+from .rule_arity import check_rules
 from .scaling import HOMOGENEOUS, LINEAR
 
 R = TypeVar("R")
@@ -146,20 +147,20 @@ def op(
 
     def declare(function: Callable[..., Type]) -> Op:
         params, expected = _parameters(name, function)
-        return register(
-            Op(
-                name=name,
-                params=params,
-                infer=_inference(name, function, expected),
-                doc=inspect.getdoc(function) or "",
-                complete=None if complete is None else _prefixed(name, complete),
-                lower=None if lower is None else _prefixed(name, lower),
-                gradient=_prefixed(name, gradient) if callable(gradient) else gradient,
-                pure=pure,
-                facts=Attrs(facts),
-                **rules,
-            )
+        made = Op(
+            name=name,
+            params=params,
+            infer=_inference(name, function, expected),
+            doc=inspect.getdoc(function) or "",
+            complete=None if complete is None else _prefixed(name, complete),
+            lower=None if lower is None else _prefixed(name, lower),
+            gradient=_prefixed(name, gradient) if callable(gradient) else gradient,
+            pure=pure,
+            facts=Attrs(facts),
+            **rules,
         )
+        check_rules(made)
+        return register(made)
 
     return declare
 
@@ -170,6 +171,7 @@ def _inference(
     """The body of the declaration as a rule on calls, with the arguments' kinds checked first."""
     body, kinds = _prefixed(name, function), list(expected.items())
 
+    @functools.wraps(function)
     def infer(call: Call) -> Type:
         args, attrs = arguments(call)
         seen: list[Any] = []

@@ -132,8 +132,27 @@ def test_operators_are_registered_once_and_found_by_name() -> None:
     assert get_op("test.op") is op
     assert Op.get("test.op") is op
     assert pickle.loads(pickle.dumps(op)) is op
-    with pytest.raises(ValueError, match=r"the operator `test\.op` is registered already"):
-        register(operator(DATA))
+
+
+@pytest.mark.usefixtures("table")
+def test_an_operator_declared_again_takes_the_place_of_the_first() -> None:
+    register(operator(DATA))
+    again = register(operator(DATA))
+    assert get_op("test.op") is again
+
+
+@pytest.mark.usefixtures("table")
+def test_the_name_of_another_operator_is_taken() -> None:
+    def other_type(call: Call) -> TensorType:
+        return TY
+
+    register(operator(DATA))
+    message = (
+        r"the operator `test\.op` is declared already, by `first_type` of `.*test_op` at .*:\d+: "
+        r"give another name to `.*other_type` of `.*test_op` at .*test_op\.py:\d+"
+    )
+    with pytest.raises(ValueError, match=message):
+        register(Op(name="test.op", params=(DATA,), infer=other_type))
 
 
 @pytest.mark.usefixtures("table")

@@ -205,9 +205,13 @@ def test_config() -> None:
         ValueError, match=r"no config option `fusion\.depth`; did you mean `fusion\.max"
     ):
         PassContext(config={"fusion.depth": 5})
-    with pytest.raises(
-        ValueError, match=r"the config option `fusion\.max_depth` is registered alrea"
-    ):
+    again = register_config("fusion.share", float, "Which share of all operators may be fused.")
+    assert OPTIONS["fusion.share"] is again  # as a cell of a notebook that is run again has it
+    message = (
+        r"the config option `fusion\.max_depth` is registered already, of type int: How many "
+        r"operators one fused function may hold\.; give the other one another name"
+    )
+    with pytest.raises(ValueError, match=message):
         register_config("fusion.max_depth", int, "")
 
 

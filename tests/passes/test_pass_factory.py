@@ -131,13 +131,25 @@ def test_a_function_pass_may_not_assign_into_the_module() -> None:
     assert list(before) == ["f"]
 
 
-def test_a_name_may_be_taken_once() -> None:
+def test_a_pass_declared_again_takes_the_place_of_the_first() -> None:
     def Twice(mod: IRModule) -> IRModule:
         return mod
 
     pass_factory(opt_level=0)(Twice)
-    with pytest.raises(ValueError, match="the pass `Twice` is declared already"):
-        pass_factory(opt_level=0)(Twice)
+    again = pass_factory(opt_level=1)(Twice)
+    assert get_pass("Twice") is again
+
+
+def test_a_name_belongs_to_one_pass() -> None:
+    def Normalize(mod: IRModule) -> IRModule:
+        return mod
+
+    message = (
+        r"the pass `Normalize` is declared already, by `Normalize` of `relaxjax.passes.structure."
+        r"normalize` at .*normalize.py:\d+: give another name to `.*Normalize` of `.*factory` at "
+    )
+    with pytest.raises(ValueError, match=message):
+        pass_factory(opt_level=0)(Normalize)
 
 
 def test_an_opt_level_is_an_integer() -> None:

@@ -220,6 +220,15 @@ def wrong_result(
     )
 
 
+@pytest.mark.parametrize("kind", ["gradient", "jvp"])
+def test_a_rule_of_an_operator_takes_what_it_is_called_with(kind: str) -> None:
+    message = (
+        rf"relax\.round: its `{kind}` is called with .*, the result and `data`, but it takes \(\)"
+    )
+    with pytest.raises(TypeError, match=message):
+        CustomGradient("relax.round", **{kind: lambda: None})(IRModule())
+
+
 def test_what_is_no_relax_function() -> None:
     module = MODULE.with_function("outside", ExternFunc("outside"))
     with pytest.raises(

@@ -2,12 +2,15 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
 from relaxjax.ops import op
+from relaxjax.ops.traced import traced_gradient
 from relaxjax.passes import Gradient, GradientError
 
 
@@ -47,3 +50,37 @@ def main(x: R.Tensor((4, 3), "float32")):
             Gradient("main")(module)
     finally:
         del OPS["relax.test_faulty"]
+
+
+def declared(power: int) -> None:
+    """An operator of a cell that is run again, with another lowering each time."""
+
+    @op("relax.test_again", lower=lambda x: x**power, gradient=traced_gradient("relax.test_again"))
+    def again(x: TensorType) -> TensorType:
+        """A power."""
+        return x
+
+
+def test_a_program_from_before_an_operator_was_declared_again() -> None:
+    source = """
+@R.function
+def main(x: R.Tensor((4,), "float32")):
+    y = R.test_again(x)
+    loss = R.sum(y)
+    return loss
+"""
+    message = (
+        r"no gradient is known for:\n  `y`: the operator relax\.test_again, which was declared again "
+        r"since: make the program anew\n.*\n.*R\.test_again\(x\)"
+    )
+    try:
+        declared(2)
+        before = parse_functions(source)
+        declared(3)  # its gradient rule would be that of the first lowering, by name
+        with pytest.raises(GradientError, match=message):
+            Gradient("main")(before)
+        adjoint = to_jax(Gradient("main")(parse_functions(source)), "main_adjoint")
+        (gradient,) = adjoint(np.full(4, 2.0, "float32"))[1]
+        np.testing.assert_allclose(gradient, 12.0)
+    finally:
+        del OPS["relax.test_again"]
