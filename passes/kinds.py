@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function, SeqExpr
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.node import replace
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
@@ -31,7 +31,7 @@ class Pass(ABC):
 
     def __call__(self, mod: IRModule) -> IRModule:
         """Run the pass, unless an instrument of the current context vetoes it."""
-        _check_input(self.info, mod)
+        check_module(mod, f"the pass `{self.info.name}`")
         context = PassContext.current()
         with in_pass(self.info.name, mod):
             if not context.allows(mod, self.info):
@@ -141,13 +141,6 @@ class DataflowBlockPass(FunctionPass):
                     "rest of the function may use it, so it must keep its variable"
                 )
             return result
-
-
-def _check_input(info: PassInfo, mod: object) -> None:
-    if not isinstance(mod, IRModule):
-        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
-        found = type(mod).__name__
-        raise TypeError(f"the pass `{info.name}` takes an IRModule, found {found}{mend}")
 
 
 def checked(info: PassInfo, result: object, kind: type[T], expected: str) -> T:

@@ -10,7 +10,7 @@ from relaxjax.ir.walk import used_vars
 
 from .constraints import OPEN, Constraints, Edge, innermost
 from .leaves import WildcardPattern
-from .matching import Matching
+from .matching import Found, Matching
 from .pattern import DFPattern
 
 
@@ -59,7 +59,7 @@ class PatternContext(Constraints):
         """Every way in which the patterns stand for what is in a block."""
         for matching in _GraphSearch(self, block).solutions():
             found = matching.found.items()
-            yield {pattern: expr for pattern, expr in found if not isinstance(expr, Op)}
+            yield Found((pattern, expr) for pattern, expr in found if not isinstance(expr, Op))
 
 
 class _GraphSearch:

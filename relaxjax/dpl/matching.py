@@ -58,9 +58,22 @@ class Matching:
         one, other = self.value(one), self.value(other)
         return one is other or (isinstance(one, Constant) and one == other)
 
-    def values(self) -> dict[Any, Expr]:
+    def values(self) -> "Found":
         """What each pattern stands for, looked up behind the variables."""
-        return {pattern: self.value(expr) for pattern, expr in self.found.items()}
+        return Found((pattern, self.value(expr)) for pattern, expr in self.found.items())
+
+
+class Found(dict[Any, Expr]):
+    """What patterns stand for: each is looked up by itself, not by another one that is like it."""
+
+    __slots__ = ()
+
+    def __missing__(self, pattern: Any) -> Expr:
+        raise KeyError(
+            f"the pattern `{pattern}` stands for nothing here: look up the very pattern that is a "
+            "part of the one that fitted, as `x` after `x = wildcard()`, and by `.get` one that "
+            "need not fit"
+        )
 
 
 def first(matchings: Iterator[Matching]) -> Matching | None:

@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, MatchCast, SeqExpr
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import (
@@ -31,12 +32,15 @@ Matched: TypeAlias = dict[DFPattern, Expr]
 CallRewriter = Callable[[Expr, Matched], Expr]
 BindingsRewriter = Callable[[Matched, dict[Var, Expr]], Mapping[Var, Expr]]
 
+_OF_MODULES = "PatternMatchingRewriter.from_pattern"
+
 # A rewriter whose results match its own pattern never ends; no honest one comes near this.
 MOST_REWRITES = 10_000
 
 
 def get_var2val(function: Function) -> dict[Var, Expr]:
     """What each variable of a function, its branches and its closures is bound to."""
+    check_function(function, "`get_var2val`")
     return {
         binding.var: binding.value
         for seq in nested_sequences(function)
@@ -52,6 +56,7 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> 
     same one to leave it. What nothing needs any more is removed. Where nothing is replaced the
     result is the very function.
     """
+    check_function(func, "`rewrite_call`", f", or call {_OF_MODULES}(pattern, rewriter)(mod)")
     return rewritten([(pattern, rewriter)], func)
 
 
@@ -188,6 +193,7 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
     the block's variables; it gives new values for some of those, which may share what they need.
     The block is put in order again, and what nothing needs any more is removed.
     """
+    check_function(func, "`rewrite_bindings`")
     builder = BlockBuilder()
 
     def rule(expr: Expr) -> Expr:

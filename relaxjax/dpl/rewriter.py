@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from relaxjax.ir.builder import Names
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.structural import structural_equal
 
 from .pattern import DFPattern
@@ -39,6 +39,7 @@ class PatternMatchingRewriter:
     def __call__(self, program: Program) -> Program:
         if isinstance(program, Function):
             return self._on_function(program)
+        check_module(program, "a rewriter")
         rules, helpers = _named_in(program, self.rules)
         functions = program.relax_functions()
         changed = {name: rewritten(rules, function) for name, function in functions.items()}

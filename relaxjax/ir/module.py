@@ -129,6 +129,29 @@ class IRModule(Node):
         return IRModule(self.functions, self.attrs, self.global_infos, span=self.span)
 
 
+def check_module(given: object, taker: str, mend: str = "") -> IRModule:
+    """The module that something takes; raise where it was given something else, with the mend."""
+    if isinstance(given, IRModule):
+        return given
+    found = type(given).__name__
+    if isinstance(given, Function):
+        mend = mend or "write `IRModule.from_expr(function)`"
+    if isinstance(given, type):
+        mend, found = mend or "decorate it by @I.ir_module", f"the class `{given.__name__}`"
+    raise TypeError(f"{taker} takes an IRModule, found {found}{mend and f': {mend}'}")
+
+
+def check_function(given: object, taker: str, for_modules: str = "") -> None:
+    """Raise where something that takes a function was given something else, and say the mend."""
+    if isinstance(given, Function):
+        return
+    mend = ""
+    if isinstance(given, IRModule):
+        name = next(iter(given.relax_functions()), "main")
+        mend = f': give one of its functions, such as mod["{name}"]{for_modules}'
+    raise TypeError(f"{taker} takes a Relax function, found {type(given).__name__}{mend}")
+
+
 def _name(key: str | GlobalVar) -> str:
     return key.name if isinstance(key, GlobalVar) else key
 

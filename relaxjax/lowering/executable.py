@@ -7,7 +7,7 @@ from typing import Any
 import jax
 
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 
 from .compiled import CompiledFunction
 from .donation import donated_params
@@ -32,8 +32,7 @@ def build(
             the executable has a form of it for all of them.
         cache_size: how many compiled programs each function keeps, one for each set of shapes.
     """
-    if not isinstance(mod, IRModule):
-        raise TypeError(f"`build` takes an IRModule, found {mod!r} of type {type(mod).__name__}")
+    check_module(mod, "`build`")
     if cache_size < 1:
         raise ValueError(f"`cache_size` must be at least 1, found {cache_size}")
     platform = platform_of(target)

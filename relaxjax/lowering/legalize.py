@@ -8,7 +8,7 @@ from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.op import Op
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TupleType, Type
@@ -43,6 +43,7 @@ def legalize(
             operator.
         skip_ops: names of operators that stay as they are.
     """
+    check_module(mod, "`legalize`")
     rule = _Legalization(target, customize_map or {}, skip_ops)
     functions = mod.relax_functions()
     return mod.with_functions({name: rule.function(f) for name, f in functions.items()})

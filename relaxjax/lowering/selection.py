@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 
 from .interpreter import LoweringError
 from .traits import reachable
@@ -11,6 +11,7 @@ from .traits import reachable
 
 def selected(mod: IRModule, functions: str | Sequence[str] | None) -> tuple[str, ...]:
     """The names of chosen functions, each once; all public ones where nothing is chosen."""
+    check_module(mod, "writing functions out")
     if functions is None:
         named = mod.relax_functions()
         public = tuple(name for name, f in named.items() if f.global_symbol is not None)

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 
 from .arguments import admit, as_jax
 from .interpreter import Interpreter, LoweringError
@@ -19,6 +19,7 @@ def to_jax(mod: IRModule, name: str) -> Callable[..., Any]:
     of 64-bit dtypes: where they are switched off, 64-bit integers are 32 bits wide, and float64 is
     an error.
     """
+    check_module(mod, "`to_jax`")
     function = mod[name]
     if not isinstance(function, Function):
         raise LoweringError(f"`{name}` is a function from outside: it has no body to run")

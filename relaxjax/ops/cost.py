@@ -7,7 +7,7 @@ from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import unify
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_function
 from relaxjax.ir.op import Op
 
 from .cost_rules import Cost as Cost
@@ -33,6 +33,7 @@ def function_cost(function: Function, mod: IRModule | None = None) -> Cost | Non
     Of the two branches of a choice the dearer one counts. Of a loop that runs as long as something
     holds, the steps that it can make count, or one step where there is no such bound.
     """
+    check_function(function, "`function_cost`")
     try:
         return _Costing(mod).body(function)
     except UnknownCostError:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 
 from .program_file import FileKind, read_program, write_program
 
@@ -28,8 +28,7 @@ def save_archive(
     mod: IRModule, path: str | os.PathLike[str], params: Mapping[str, Any] | None = None
 ) -> None:
     """Write a module, and parameters by name, as one safetensors file, whole or not at all."""
-    if not isinstance(mod, IRModule):
-        raise TypeError(f"an archive holds an IRModule, found {type(mod).__name__}")
+    check_module(mod, "an archive")
     for name, value in (params or {}).items():
         if not hasattr(value, "dtype"):
             raise TypeError(

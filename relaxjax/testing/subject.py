@@ -10,7 +10,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import check_count
 from relaxjax.lowering.trial import all_float, random_arguments, spread_like
@@ -107,10 +107,7 @@ def arguments_for(
     check: str, mod: object, func: str, args: Sequence[Any] | None, seed: int
 ) -> tuple[Any, ...]:
     """The arguments to try a function at, made up where none are given. `check` is who asks."""
-    if not isinstance(mod, IRModule):
-        mend = ": write `IRModule.from_expr(function)`" if isinstance(mod, Function) else ""
-        raise TypeError(f"`{check}` takes an IRModule, found {type(mod).__name__}{mend}")
-    params = mod[func].params
+    params = check_module(mod, f"`{check}`")[func].params
     given = random_arguments(params, seed) if args is None else tuple(args)
     check_count(params, given, f"`{func}`")
     if not any(all_float(param.ty) for param in params):

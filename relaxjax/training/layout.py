@@ -6,7 +6,7 @@ from typing import Any
 
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.types import TupleType
 
 from .group import Group
@@ -41,8 +41,7 @@ class Layout:
     @staticmethod
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
-        if not isinstance(mod, IRModule):
-            raise TypeError(f"a trainer trains an IRModule, but {mod!r} was given: {_MEND}")
+        check_module(mod, "a trainer", _MEND)
         for name in (BACKBONE, ADJOINT, OPTIMIZER):
             if name not in mod:
                 raise ValueError(f"the module has no function `{name}`: {_MEND}")

@@ -16,6 +16,11 @@ from relaxjax.lowering import (
     LoweringError,
     VirtualMachine,
     build,
+    exported_function,
+    legalize,
+    to_jax,
+    to_mlir,
+    to_python,
 )
 from relaxjax.lowering import compile as compile_module
 from relaxjax.ops.packed import PACKED, register_packed
@@ -251,8 +256,30 @@ def test_the_name_it_has_in_tvm() -> None:
 
 
 def test_something_else_than_a_module() -> None:
-    with pytest.raises(TypeError, match="`build` takes an IRModule, found 3 of type int"):
+    with pytest.raises(TypeError, match="`build` takes an IRModule, found int"):
         build(3)  # type: ignore[arg-type]  # the mistake under test
+
+
+@pytest.mark.parametrize(
+    ("taker", "take"),
+    [
+        ("`build`", build),
+        ("`to_jax`", lambda given: to_jax(given, "scale")),
+        ("`legalize`", legalize),
+        ("writing functions out", to_python),
+        ("writing functions out", to_mlir),
+        ("writing functions out", lambda given: exported_function(given, "scale")),
+    ],
+)
+def test_a_function_for_a_module(taker: str, take: Any) -> None:
+    message = (
+        rf"^{taker} takes an IRModule, found Function: write `IRModule\.from_expr\(function\)`$"
+    )
+    with pytest.raises(TypeError, match=message):
+        take(MODULE["scale"])
+    message = f"^{taker} takes an IRModule, found the class `Model`: decorate it by @I.ir_module$"
+    with pytest.raises(TypeError, match=message):
+        take(type("Model", (), {}))
 
 
 def test_a_cache_of_no_size() -> None:

@@ -90,7 +90,7 @@ def test_big_constants_stand_beside_the_script(tmp_path: Path) -> None:
 
 
 def test_only_modules_and_arrays_can_be_saved(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="an archive holds an IRModule, found Function"):
+    with pytest.raises(TypeError, match="an archive takes an IRModule, found Function"):
         save_archive(MOD["main"], tmp_path / "model")
     with pytest.raises(TypeError, match="the parameter `w` must be an array, found list"):
         save_archive(MOD, tmp_path / "model", {"w": [1.0, 2.0]})

@@ -324,7 +324,7 @@ def test_values_must_come_in_a_list_or_by_name() -> None:
 
 
 def test_a_model_that_is_no_module_is_an_error() -> None:
-    match = r"a trainer trains an IRModule, but 3 was given: apply SetupTrainer\(loss, optimizer"
+    match = r"a trainer takes an IRModule, found int: apply SetupTrainer\(loss, optimizer"
     with pytest.raises(TypeError, match=match):
         Trainer(3, classifier().vm)  # type: ignore[arg-type]  # the very point of the test
 

@@ -1,0 +1,81 @@
+"""What patterns and rewriters are given by mistake."""
+
+from typing import Any
+
+import pytest
+from parsing import parse_functions
+
+from relaxjax.dpl import (
+    DFPattern,
+    PatternContext,
+    PatternMatchingRewriter,
+    get_var2val,
+    is_op,
+    rewrite_bindings,
+    rewrite_call,
+    wildcard,
+)
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.cost import function_cost
+
+MODULE = parse_functions("""
+@R.function
+def f(x: R.Tensor((3,), "float32")):
+    with R.dataflow():
+        y = R.nn.relu(x)
+        R.output(y)
+    return y
+""")
+x = wildcard()
+RELU = is_op("relax.nn.relu")(x)
+
+
+def unchanged(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
+    return expr
+
+
+@pytest.mark.parametrize(
+    ("take", "message"),
+    [
+        (
+            lambda given: rewrite_call(RELU, unchanged, given),
+            r"`rewrite_call` takes a Relax function, found IRModule: give one of its functions, such "
+            r'as mod\["f"\], or call PatternMatchingRewriter.from_pattern\(pattern, rewriter\)\(mod\)$',
+        ),
+        (
+            lambda given: rewrite_bindings(PatternContext(), lambda found, values: {}, given),
+            r'`rewrite_bindings` takes .*, found IRModule: give one .*, such as mod\["f"\]$',
+        ),
+        (get_var2val, "`get_var2val` takes a Relax function, found IRModule: give one"),
+        (function_cost, "`function_cost` takes a Relax function, found IRModule: give one"),
+    ],
+)
+def test_a_module_for_a_function(take: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        take(MODULE)
+    with pytest.raises(TypeError, match="takes a Relax function, found int$"):
+        take(3)
+
+
+def test_a_rewriter_of_neither() -> None:
+    rewriter: Any = PatternMatchingRewriter.from_pattern(RELU, unchanged)
+    assert rewriter(MODULE) is MODULE
+    with pytest.raises(TypeError, match="a rewriter takes an IRModule, found int"):
+        rewriter(3)
+
+
+def test_a_pattern_is_looked_up_by_itself() -> None:
+    message = r"the pattern `WildcardPattern\(\)` stands for nothing here: look up the very pattern"
+
+    def looking_up_another(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
+        assert found[x] == MODULE["f"].params[0]
+        assert found.get(wildcard()) is None
+        return found[wildcard()]
+
+    with pytest.raises(KeyError, match=message):
+        rewrite_call(RELU, looking_up_another, MODULE["f"])
+
+    with PatternContext() as context:
+        is_op("relax.nn.relu")(wildcard())
+    with pytest.raises(KeyError, match=message):
+        rewrite_bindings(context, lambda found, values: {found[wildcard()]: x}, MODULE["f"])
