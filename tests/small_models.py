@@ -72,9 +72,15 @@ def trainable(mod: Any, loss: Any, optimizer: Any, *loss_args: TensorType) -> IR
 
 
 def classifier(optimizer: Any = None, **options: Any) -> Trainer:
-    """A trainer of the classifier, by mean cross entropy against class ids."""
+    """A trainer of the classifier, by mean cross entropy against class ids, with drawn parameters.
+
+    With options of `Trainer`, it is as they make it.
+    """
     mod, vm = _built_classifier(optimizer or SGD(0.1))
-    return Trainer(mod, vm, **options)
+    made = Trainer(mod, vm, **options)
+    if not options:
+        made.xavier_uniform_init_params(seed=0)
+    return made
 
 
 @cache

@@ -114,7 +114,8 @@ class _Obstacles:
             case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
                 self.report(
                     binding,
-                    f"the operator {op.name}, which was declared again since: make the program anew",
+                    f"the operator {op.name}, which was declared again since: make the program "
+                    "anew",
                 )
             case Call(op=Op() as op) if not _has_rule(op, self.forward):
                 mend = f": {op.facts['instead']}" if "instead" in op.facts else ""

@@ -44,7 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(args.run(args))
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        print(": ".join(["relaxjax: interrupted", *map(str, error.args)]), file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Python flushes the output once more at its end, and must not find the broken pipe again.

@@ -14,25 +14,23 @@ by their number.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
-
-import jax.numpy as jnp
 
 from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
 from relaxjax.training import (
     Callback,
     Checkpoints,
+    DivergedError,
     EarlyStopping,
+    EpochReport,
     JsonLines,
-    NumericsError,
     TensorBoard,
     Trainer,
     keep_freed_memory,
 )
-from relaxjax.training.checkpoints import Position, Saved
 from relaxjax.training.row_ids import row_ids_of
 
 from .failure import InputError, bad_input
@@ -56,6 +54,7 @@ from .train_setup import (
 
 DEFAULT_BATCH = 64
 _MODEL = "model.safetensors"
+_SMALLER = "make --lr smaller, or find where that comes from by --check-numerics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -190,34 +189,46 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     evaluated = None
     if examples.x_test is not None and examples.y_test is not None:
         evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
-    trainer.fit(
-        _epochs(examples, size, args.seed),
-        args.epochs,
-        evaluated,
-        metrics=["accuracy"] if classifies else [],
-        callbacks=list(_callbacks(args, evaluated is not None, classifies)),
-        checkpoints=_SoundCheckpoints(args.out / "checkpoints", args.every),
-        resume=args.resume,
-        check_numerics=args.check_numerics,
-    )
+    checkpoints, made = Checkpoints(args.out / "checkpoints", args.every), _Made()
+    try:
+        reports = trainer.fit(
+            _epochs(examples, size, args.seed),
+            args.epochs,
+            evaluated,
+            metrics=["accuracy"] if classifies else [],
+            callbacks=[*_callbacks(args, evaluated is not None, classifies), made],
+            checkpoints=checkpoints,
+            resume=args.resume,
+            check_numerics=args.check_numerics or "epochs",
+        )
+    except DivergedError as error:
+        raise DivergedError(error.found, _SMALLER) from None
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(_how_to_go_on(checkpoints)) from None
+    if not made.epochs:
+        wish = "--patience" if len(reports) < args.epochs else f"--epochs {args.epochs}"
+        print(f"{len(reports)} epochs are done already, and {wish} asks for no more")
     trainer.save(args.out / _MODEL)
     if args.export:
         trainer.export(args.out / "exported")
     print(f"the model is saved in {(args.out / _MODEL).resolve()}")
 
 
-class _SoundCheckpoints(Checkpoints):
-    """They end a training rather than hold parameters that are not finite, and never will be."""
+class _Made(Callback):
+    """Counts the epochs that a training makes, and not those it was resumed after."""
 
-    def write(self, trainer: Saved, position: Position) -> None:
-        assert isinstance(trainer, Trainer)
-        for name, array in trainer.export_params().items():
-            if not jnp.isfinite(array).all():
-                raise NumericsError(
-                    f"after step {position.total_steps} the parameter `{name}` is not finite: make "
-                    "--lr smaller, or find where that comes from by --check-numerics"
-                )
-        super().write(trainer, position)
+    epochs = 0
+
+    def epoch(self, reports: Sequence[EpochReport]) -> None:
+        self.epochs += 1
+
+
+def _how_to_go_on(checkpoints: Checkpoints) -> str:
+    """What is left of a training that was interrupted."""
+    found = checkpoints.paths()
+    if not found:
+        return "there is no checkpoint yet: --every writes some before an epoch is done"
+    return f"`{found[-1]}` is the last checkpoint: go on from it by --resume"
 
 
 def _epochs(examples: Examples, size: int, seed: int) -> Callable[[int], Any]:

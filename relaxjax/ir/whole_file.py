@@ -3,7 +3,12 @@
 import os
 import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
+
+if os.name == "posix":
+    import fcntl
 
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
@@ -19,6 +24,7 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     part = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         with part.open("xb") as file:
+            _lock(file)
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -31,6 +37,27 @@ def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
             error.filename = os.fspath(path)  # not that of the part, which nobody gave
         raise
     _sync_folder(target.parent)
+
+
+def remove_abandoned(part: Path) -> None:
+    """Remove a part whose writer died; one that is being written stays, locked by its writer."""
+    with suppress(OSError):
+        with part.open("rb") as file:
+            is_free = _lock(file)
+        if is_free:
+            part.unlink()
+
+
+def _lock(file: IO[bytes]) -> bool:
+    """Lock an open file, as far as the file system can; whether nobody else has locked it."""
+    if os.name != "posix":
+        return True  # there, a file that is open cannot be removed
+    with suppress(OSError):  # of a file system without locks
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

@@ -18,5 +18,6 @@ from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
 from .restored import load_trainer as load_trainer
+from .soundness import DivergedError as DivergedError
 from .tensorboard import TensorBoard as TensorBoard
 from .trainer import Trainer as Trainer

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.whole_file import remove_abandoned
 
 from .begun import check_begun
 from .callbacks import Direction, Monitor
@@ -133,19 +134,18 @@ class Checkpoints:
     def resume(self, trainer: Saved) -> Position:
         """Load the last checkpoint into the trainer; without one, the training begins."""
         for part in Path(self.folder).glob(".*.safetensors.*.part"):
-            part.unlink(missing_ok=True)  # of a training that was killed while it wrote
+            remove_abandoned(part)  # of a training that was killed while it wrote
         paths = self.paths()
         self._own.update(paths)
         if not paths:
             return Position()
         try:
-            position = _position(paths[-1])
-        except CheckpointError as error:
-            mend = f"; to go on from `{paths[-2]}`, move it away" if len(paths) > 1 else ""
-            raise CheckpointError(f"{error}{mend}") from None
-        check_begun(paths[-1], trainer.mod)
-        trainer.load(paths[-1])
-        return position
+            return _resumed(paths, trainer)
+        except FileNotFoundError:
+            raise FileExistsError(
+                f"another training has removed `{paths[-1]}` since this one began: give each a "
+                "folder of its own, or go on with that one once it has ended"
+            ) from None
 
     @property
     def monitor(self) -> Monitor | None:
@@ -173,6 +173,18 @@ class Checkpoints:
                 f"`{self.best_path}` is the best epoch of a training: move it away, or give "
                 "another folder"
             )
+
+
+def _resumed(paths: Sequence[Path], trainer: Saved) -> Position:
+    """Where the last checkpoint stands, once the trainer has loaded it."""
+    try:
+        position = _position(paths[-1])
+    except CheckpointError as error:
+        mend = f"; to go on from `{paths[-2]}`, move it away" if len(paths) > 1 else ""
+        raise CheckpointError(f"{error}{mend}") from None
+    check_begun(paths[-1], trainer.mod)
+    trainer.load(paths[-1])
+    return position
 
 
 def _position(path: Path) -> Position:

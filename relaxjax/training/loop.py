@@ -21,6 +21,7 @@ from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, 
 from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
+from .layout import LOSS_SCALE
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
@@ -30,8 +31,9 @@ from .metrics import (
     evaluate_with_loss,
     metrics_of,
 )
-from .options import FitOptions, StepsPerCall
+from .options import CheckNumerics, FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
+from .soundness import check_losses, check_params, warn_of_zeros
 from .staging import Batch, Stage
 from .taken_predictions import first_looked_at
 
@@ -51,6 +53,12 @@ class Trainable(Evaluator, Checkable, Protocol):
 
     @property
     def scores_classes(self) -> bool: ...
+
+    @property
+    def current_params(self) -> Mapping[str, jax.Array]: ...
+
+    @property
+    def loss_scale(self) -> float | None: ...
 
     def best_steps_per_call(self, batch: Batch) -> int: ...
 
@@ -98,6 +106,8 @@ def fit(
     check_lasts("eval_data", eval_data, epochs - len(reports))
     if len(reports) < epochs:
         plan.try_measuring(eval_data)
+        if not position.total_steps:
+            warn_of_zeros(trainer.current_params)
     with ExitStack() as at_the_end:
         for callback in reversed(plan.callbacks):
             at_the_end.callback(callback.close)  # of each, even if that of another one fails
@@ -121,7 +131,7 @@ class _Plan:
     resume: bool = False
     steps_per_call: StepsPerCall = "auto"
     prefetch: int = 0
-    check_numerics: bool = False
+    check_numerics: CheckNumerics = "epochs"
     chosen: list[Metric] = field(init=False)
     guard: Guard | None = field(init=False)
     interrupts: Interrupts = field(init=False, default_factory=Interrupts)
@@ -130,7 +140,8 @@ class _Plan:
         default = ["accuracy"] if self.trainer.scores_classes else []
         chosen = default if self.metrics is None else self.metrics
         object.__setattr__(self, "chosen", metrics_of(chosen, REPORTED))
-        object.__setattr__(self, "guard", Guard(self.trainer) if self.check_numerics else None)
+        checks_steps = self.check_numerics != "epochs" and self.check_numerics
+        object.__setattr__(self, "guard", Guard(self.trainer) if checks_steps else None)
 
     @property
     def measured(self) -> list[str]:
@@ -204,6 +215,7 @@ class _Plan:
                 position, unread = self.read(position, unread), []
             if self.checkpoints is not None and self.checkpoints.is_due(position.total_steps):
                 position, unread = self.read(position, unread), []
+                self.check_params(position.total_steps, len(position.reports) + 1)
                 self.checkpoints.write(self.trainer, position)
         return self.read(position, unread)
 
@@ -266,13 +278,30 @@ class _Plan:
             self.guard.read()
         total = position.loss_sum
         losses = _on_host([losses for _, losses in unread])
+        read: list[float] = []
         for (count, _), each in zip(unread, losses, strict=True):
-            for loss in each[:count] if each.ndim else [each]:
-                total += float(loss)
+            read.extend(map(float, each[:count] if each.ndim else [each]))
+        for loss in read:
+            total += loss
+        if self.check_numerics and not self.may_leave_out_steps:
+            first = position.total_steps - len(read) + 1
+            check_losses(read, first, len(position.reports) + 1)
         return Position(position.reports, position.steps, total)
+
+    @property
+    def may_leave_out_steps(self) -> bool:
+        """Whether a step that is not finite only makes the scale of the loss smaller."""
+        is_dynamic = self.trainer.mod.attrs.get(LOSS_SCALE) == "dynamic"
+        return is_dynamic and (self.trainer.loss_scale or 1) > 1
+
+    def check_params(self, step: int, epoch: int) -> None:
+        """Raise where a parameter is not finite, unless nobody wants to know."""
+        if self.check_numerics:
+            check_params(self.trainer.current_params, step, epoch)
 
     def finish_epoch(self, position: Position) -> None:
         self.reporter.end(position.reports[-1])
+        self.check_params(position.total_steps, len(position.reports))
         if self.checkpoints is not None:
             self.checkpoints.write_epoch(self.trainer, position)
         self.check_monitors(["loss", *position.reports[-1].metrics])
@@ -330,9 +359,12 @@ def _check_options(options: FitOptions) -> None:
     prefetch = options.get("prefetch", 0)
     if not is_count(prefetch, 0):
         raise ValueError(f"`prefetch` must be at least 0, but it is {prefetch!r}")
-    check_flags(
-        resume=options.get("resume", False), check_numerics=options.get("check_numerics", False)
-    )
+    check_flags(resume=options.get("resume", False))
+    check_numerics = options.get("check_numerics", "epochs")
+    if not isinstance(check_numerics, bool | np.bool_) and check_numerics != "epochs":
+        raise TypeError(
+            f'`check_numerics` must be True, False or "epochs", but it is {check_numerics!r}'
+        )
     _check_kinds(options)
     if options.get("resume") and options.get("checkpoints") is None:
         raise ValueError("resume=True needs to know from where: give `checkpoints` too")

@@ -8,6 +8,7 @@ from .checkpoints import Checkpoints
 from .metrics import MetricLike
 
 StepsPerCall: TypeAlias = int | Literal["auto"]
+CheckNumerics: TypeAlias = bool | Literal["epochs"]
 
 
 class FitOptions(TypedDict, total=False):
@@ -28,8 +29,11 @@ class FitOptions(TypedDict, total=False):
         checkpoint is due, and make one step each where a callback looks at the trainer after each.
         So many batches are asked for before the steps on them are made.
     prefetch: how many calls ahead batches are copied to the device.
-    check_numerics: raise a `NumericsError` once a loss or a gradient is NaN or infinite. It names
-        the first bad binding, and the trainer keeps the state of before that step.
+    check_numerics: when to look for NaN and infinities, which are a `NumericsError`. "epochs", the
+        default, looks at all losses when they are read from the device, and at the parameters
+        after each epoch and before each checkpoint. True looks at the loss and the gradients of
+        each step: the error names the first bad binding, and the trainer keeps the state of before
+        that step. False looks at nothing.
     """
 
     metrics: Sequence[MetricLike] | None
@@ -38,4 +42,4 @@ class FitOptions(TypedDict, total=False):
     resume: bool
     steps_per_call: StepsPerCall
     prefetch: int
-    check_numerics: bool
+    check_numerics: CheckNumerics

@@ -140,6 +140,15 @@ class Trainer:
         return self._export(self.layout.states)
 
     @property
+    def current_params(self) -> dict[str, jax.Array]:
+        """The parameters by name as they are now, not copied: the next step takes their memory."""
+        self._check_initialised()
+        group = self.layout.params
+        with self._step.dtypes():
+            arrays = self._arrays(group)
+        return {var.name: array for var, array in zip(group.vars, arrays, strict=True)}
+
+    @property
     def batch_size(self) -> int | None:
         """The number of samples that the model takes at once; None where it takes any number."""
         return self.batch_sizes[0][0] if self.layout.inputs else None

@@ -111,7 +111,10 @@ def test_an_interruption_is_no_error(
 ) -> None:
     command.run = raising(KeyboardInterrupt())
     assert main(["do"]) == 130
-    assert capsys.readouterr() == ("", "")
+    assert capsys.readouterr() == ("", "relaxjax: interrupted\n")
+    command.run = raising(KeyboardInterrupt("half of it is there"))
+    assert main(["do"]) == 130
+    assert capsys.readouterr() == ("", "relaxjax: interrupted: half of it is there\n")
 
 
 def test_errors_without_a_message_show_their_type() -> None:

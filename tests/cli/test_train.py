@@ -12,6 +12,7 @@ from safetensors.numpy import load_file, save_file
 
 from relaxjax.cli import main
 from relaxjax.datasets import idx
+from relaxjax.training import JsonLines
 from relaxjax.training.checkpoint import module
 
 MODEL = """
@@ -430,11 +431,48 @@ def test_a_training_that_comes_to_nothing(line: Path, capsys: Capture) -> None:
     options = ["--loss", "mse", "--batch", "8", "--optim", "sgd", "--lr", "1e30"]
     assert train(line, line.parent / "line.npz", *options) == 1
     assert refused(capsys) == (
-        "after step 5 the parameter `w` is not finite: make --lr smaller, or find where that "
+        "the loss of step 2, in epoch 1, is inf: make --lr smaller, or find where that "
         "comes from by --check-numerics"
     )
     assert list((line.parent / "run" / "checkpoints").glob("*")) == []
     assert not (line.parent / "run" / "model.safetensors").exists()
+
+
+def test_a_training_that_is_over_already(line: Path, capsys: Capture) -> None:
+    given = [line.parent / "line.npz", "--loss", "mse", "--batch", 8]
+    assert train(line, *given, "--epochs", 3) == 0
+    assert "done already" not in capsys.readouterr().out
+    assert train(line, *given, "--epochs", 2, "--resume") == 0
+    said = "3 epochs are done already, and --epochs 2 asks for no more\nthe model is saved in "
+    assert said in capsys.readouterr().out
+    assert train(line, *given, "--epochs", 4, "--resume") == 0
+    assert "done already" not in capsys.readouterr().out
+    ended = [*given, "--optim", "sgd", "--lr", "1e-30", "--patience", "1", "--epochs", 9]
+    assert train(line, *ended, "--resume", "--epochs", 9) == 2  # begun with another optimizer
+    (line.parent / "run").rename(line.parent / "first")
+    assert train(line, *ended) == 0
+    capsys.readouterr()
+    assert train(line, *ended, "--resume") == 0
+    said = "2 epochs are done already, and --patience asks for no more"
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_an_interrupted_training_tells_what_is_left_of_it(
+    line: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    def pressed(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(JsonLines, "epoch" if written else "step", pressed)
+    given = ["--loss", "mse", "--batch", 8, "--epochs", 3]
+    assert train(line, line.parent / "line.npz", *given) == 130
+    place = line.parent / "run" / "checkpoints" / "step-000000005.safetensors"
+    assert capsys.readouterr().err == "relaxjax: interrupted: " + (
+        f"`{place}` is the last checkpoint: go on from it by --resume\n"
+        if written
+        else "there is no checkpoint yet: --every writes some before an epoch is done\n"
+    )
 
 
 def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:

@@ -39,8 +39,7 @@ def unchanged(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
     [
         (
             lambda given: rewrite_call(RELU, unchanged, given),
-            r"`rewrite_call` takes a Relax function, found IRModule: give one of its functions, such "
-            r'as mod\["f"\], or call PatternMatchingRewriter.from_pattern\(pattern, rewriter\)\(mod\)$',
+            r"takes a Relax function, found IRModule: .*, or call PatternMatchingRewriter\.from_pa",
         ),
         (
             lambda given: rewrite_bindings(PatternContext(), lambda found, values: {}, given),
@@ -53,7 +52,7 @@ def unchanged(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
 def test_a_module_for_a_function(take: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         take(MODULE)
-    with pytest.raises(TypeError, match="takes a Relax function, found int$"):
+    with pytest.raises(TypeError, match=r"takes a Relax function, found int$"):
         take(3)
 
 

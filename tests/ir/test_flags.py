@@ -15,7 +15,6 @@ from relaxjax.optim import MomentumSGD
 from relaxjax.training import Checkpoints, Trainer
 
 PLACES: dict[str, Callable[..., Any]] = {
-    "check_numerics": lambda **flag: classifier().fit([batch(0)], **flag),
     "resume": lambda **flag: classifier().fit([batch(0)], checkpoints=Checkpoints("run"), **flag),
     "zero_init_param_state": lambda **flag: Trainer(classifier().mod, classifier().vm, **flag),
     "has_aux": lambda **flag: relaxjax.grad(np.sum, **flag),

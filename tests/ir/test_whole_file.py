@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relaxjax.ir.whole_file import write_whole
+from relaxjax.ir.whole_file import remove_abandoned, write_whole
 
 
 def test_a_new_file_has_the_usual_mode(tmp_path: Path) -> None:
@@ -49,6 +49,24 @@ def test_a_failure_leaves_the_old_file_alone(
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="elsewhere no open file can be removed")
+def test_only_what_nobody_writes_is_abandoned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def looked_at_by_another(handle: int) -> None:
+        for part in tmp_path.glob(".file.*.part"):
+            remove_abandoned(part)
+
+    monkeypatch.setattr(os, "fsync", looked_at_by_another)
+    write_whole(tmp_path / "file", b"whole")
+    assert (tmp_path / "file").read_bytes() == b"whole"
+    left = tmp_path / ".file.1234abcd.part"
+    left.write_bytes(b"half")
+    for _ in range(2):
+        remove_abandoned(left)
+        assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:

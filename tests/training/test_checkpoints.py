@@ -251,6 +251,27 @@ def test_a_new_training_does_not_mix_with_an_old_one(tmp_path: Path) -> None:
         fresh().fit(data, 1, reporter=QUIET, checkpoints=run)
 
 
+def test_another_training_moves_on_while_this_one_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh().fit(data, 1, reporter=QUIET, checkpoints=Checkpoints(tmp_path))
+    listed = Checkpoints.paths
+
+    def old_ones(run: Checkpoints) -> list[Path]:
+        found = listed(run)
+        for path in found:
+            path.unlink(missing_ok=True)  # as a training does that writes newer ones
+        return found
+
+    monkeypatch.setattr(Checkpoints, "paths", old_ones)
+    match = (
+        r"^another training has removed `.*step-000000005.safetensors` since this one began: give "
+        "each a folder of its own, or go on with that one once it has ended$"
+    )
+    with pytest.raises(FileExistsError, match=match):
+        fresh().fit(data, 2, reporter=QUIET, checkpoints=Checkpoints(tmp_path), resume=True)
+
+
 def test_the_best_epoch_of_an_old_training_stays(tmp_path: Path) -> None:
     run = Checkpoints(tmp_path, best="loss")
     run.best_path.write_text("of an old training")

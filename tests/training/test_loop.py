@@ -285,7 +285,7 @@ def test_accuracy_fills_up_a_small_last_batch_and_does_not_count_the_filling() -
 
 
 def test_accuracy_of_a_real_model() -> None:
-    trainer = classifier()
+    trainer = classifier(zero_init_param_state=True)
     trainer.load_params({"b1": np.array([0, 0, 1], "float32")})
     x = batch(0)[0]
     assert accuracy(trainer, [(x, np.full(BATCH, 2)), (x[:2], np.full(2, CLASSES - 1))]) == 1

@@ -70,8 +70,8 @@ def main(x: R.Tensor((4,), "float32")):
     return loss
 """
     message = (
-        r"no gradient is known for:\n  `y`: the operator relax\.test_again, which was declared again "
-        r"since: make the program anew\n.*\n.*R\.test_again\(x\)"
+        r"no gradient is known for:\n  `y`: the operator relax\.test_again, which was declared "
+        r"again since: make the program anew\n.*\n.*R\.test_again\(x\)"
     )
     try:
         declared(2)
