@@ -17,6 +17,7 @@ from relaxjax.ir.types import Type
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.activity import active_vars, in_full
+from relaxjax.passes.differentiation.dead_ends import dead_ends
 from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.differentiation.inlining import inline_closures
 from relaxjax.passes.memory.budget import Budget
@@ -262,11 +263,16 @@ def _check_trains(function: Function, params: Sequence[Var]) -> None:
     """Raise where all gradients would be zero, as those of the number of right answers are."""
     body = inline_closures(function).body
     targets = set(used_vars(body.body))
-    if params and not active_vars(tuple(body.bindings()), targets, in_full(params), {}) & targets:
+    bindings = tuple(body.bindings())
+    if params and not active_vars(bindings, targets, in_full(params), {}) & targets:
+        ends = list(dead_ends(bindings, targets, params))
         raise ValueError(
             "SetupTrainer: the loss has no derivative by any of the parameters, so that nothing "
-            "would be trained: it must be computed from the outputs of the model, without steps "
-            "such as R.argmax or a comparison in between"
+            + "\n".join(
+                ["would be trained, since no gradient comes back through", *ends]
+                if ends
+                else ["would be trained: it is not computed from them"]
+            )
         )
 
 

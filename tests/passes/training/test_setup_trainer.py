@@ -257,6 +257,15 @@ def test_a_loss_without_any_derivative_is_an_error() -> None:
     def unrelated(scores: Any, labels: Any) -> Any:
         return jnp.mean(labels.astype("float32"))
 
-    for function in (share, unrelated):
-        with pytest.raises(ValueError, match="the loss has no derivative by any of the parameters"):
+    message = (
+        "the loss has no derivative by any of the parameters, so that nothing would be trained"
+    )
+    for function, reason in (
+        (
+            share,
+            r", since no gradient .*\n  `lv`: it is a .*int32.*\n  at .*:\d+:\d+\n.*argmax\(1\)",
+        ),
+        (unrelated, ": it is not computed from them\n"),
+    ):
+        with pytest.raises(ValueError, match=f"{message}{reason}"):
             SetupTrainer(from_jax(function), SGD(0.1), [LOGITS, LABELS])(backbone())
