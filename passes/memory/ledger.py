@@ -7,10 +7,13 @@ from functools import cached_property
 from relaxjax.ir.expr import Var
 from relaxjax.ir.span import Span
 
+from .kernels import Buffer
 from .plan import Plan
 from .planning import Planner
 from .program import Program
 from .step import Step
+
+_CHEAPER = "cheaper to keep than to compute again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +23,11 @@ class Entry:
     name: str
     size: int
     span: Span | None
-    needed_by: tuple[str, ...]  # steps of the backward part
+    flops: int  # what computing it again takes, if what it is computed from is there
+    needed_by: tuple[str, ...]  # steps of the backward part, or what is computed again for them
     kept: bool
     reason: str
+    is_choice: bool  # whether it might as well be computed again, and nobody asked
 
 
 @dataclass(frozen=True)
@@ -49,20 +54,42 @@ class Ledger:
         return sum(entry.size for entry in self.entries if entry.kept)
 
     @property
+    def peak_at(self) -> str:
+        """What is computed where the most bytes are live."""
+        order = self.plan.placement.order
+        return _named(order[self._peak_time].buffer) if order else "nothing"
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """What is live then, the largest first. A result lies in memory of the caller."""
+        held = self.plan.placement.held(self._peak_time)
+        sizes: dict[str, int] = {}
+        for buffer, size in sorted(held.items(), key=lambda item: -item[1]):
+            sizes[_named(buffer)] = sizes.get(_named(buffer), 0) + size
+        return sizes
+
+    @property
+    def _peak_time(self) -> int:
+        placement = self.plan.placement
+        return placement.live.index(placement.peak) if placement.live else 0
+
+    @property
     def extra_share(self) -> float:
         """What is computed again, as a share of the whole program's operations."""
         return self.plan.extra / max(self.planner.total, 1)
 
     def _entry(self, step: Step) -> Entry:
-        users = tuple(s.var.name for s in self.program.backward if step.var in s.inputs)
-        if step.var not in self.plan.kept:
-            users = users or tuple(self._users_of_copy(step.var))
+        var, kept = step.var, step.var in self.plan.kept
+        users = tuple(s.var.name for s in self.program.backward if var in s.inputs)
+        users = users or tuple(self._users_of_copies(var, not kept))
         reason = self._reason(step)
-        return Entry(step.var.name, step.size, step.span, users, step.var in self.plan.kept, reason)
+        choice = reason == _CHEAPER
+        return Entry(var.name, step.size, step.span, step.flops, users, kept, reason, choice)
 
-    def _users_of_copy(self, var: Var) -> Iterator[str]:
+    def _users_of_copies(self, var: Var, is_copy: bool) -> Iterator[str]:
+        """What is computed again from a value, or from its copy."""
         for task in self.plan.tasks:
-            if (var, True) in task.inputs:
+            if (var, is_copy) in task.inputs and (task.again or is_copy):
                 yield task.step.var.name
 
     def _reason(self, step: Step) -> str:
@@ -72,7 +99,13 @@ class Ledger:
                 return "a decision, which might be another" if step.pure else "has effects"
             if step.var in planner.must_keep:
                 return "as asked"
-            return "cheaper to keep than to compute again"
+            return _CHEAPER
         sources = ", ".join(var.name for var in step.inputs) or "nothing"
         asked = " as asked" if step.var in planner.must_recompute else ""
         return f"computed again{asked}, from {sources}"
+
+
+def _named(buffer: Buffer) -> str:
+    """A value as a person reads it, one that is computed again as such."""
+    (var, again), _ = buffer
+    return f"{var.name} again" if again else var.name

@@ -17,6 +17,7 @@ class Placement:
     live: tuple[int, ...]
     order: Sequence[Kernel]
     lives: Mapping[Buffer, Life]  # of all that takes them
+    takers: Mapping[Buffer, Buffer]  # of what is written over others: whose memory it was first
 
     @property
     def peak(self) -> int:
@@ -26,6 +27,17 @@ class Placement:
     def size(self) -> int:
         """The bytes of the block of memory that they all lie in, with what is between them."""
         return heap_size(self.lives.values())
+
+    def held(self, time: int) -> dict[Buffer, int]:
+        """What takes bytes while the kernel at a place runs, with their number."""
+        last: dict[Buffer, Buffer] = {}
+        for kernel in self.order[: time + 1]:
+            last[self.takers.get(kernel.buffer, kernel.buffer)] = kernel.buffer
+        return {
+            last[first]: size
+            for first, (start, end, size) in self.lives.items()
+            if start <= time <= end
+        }
 
 
 @dataclass(slots=True)
@@ -57,13 +69,14 @@ def placed(kernels: Kernels) -> Placement:
     temporary = [buffer for buffer in lives if buffer not in results and lives[buffer].size]
     temporary.sort(key=lambda buffer: (-lives[buffer].size, lives[buffer].start))
     own = {buffer: lives[buffer] for buffer in temporary if not _has_room(lives[buffer], rooms)}
-    _share(order, own)
+    takers = _share(order, own)
     changes = [0] * (len(order) + 1)
     for life in own.values():
         changes[life.start] += life.size
         changes[life.end + 1] -= life.size
     live = tuple(accumulate(changes[:-1]))
-    return Placement(live, order, {b: (life.start, life.end, life.size) for b, life in own.items()})
+    ends = {b: (life.start, life.end, life.size) for b, life in own.items()}
+    return Placement(live, order, ends, takers)
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
@@ -102,8 +115,8 @@ def _lives(order: Sequence[Kernel], results: Collection[Buffer]) -> dict[Buffer,
     return lives
 
 
-def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> None:
-    """Let buffers live on as those that take their memory."""
+def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> dict[Buffer, Buffer]:
+    """Let buffers live on as those that take their memory; these, with whose it was first."""
     first: dict[Buffer, Buffer] = {}  # whose memory it was
     for time, kernel in enumerate(order):
         if kernel.buffer in lives:
@@ -114,6 +127,7 @@ def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> None:
                     life.end = lives.pop(kernel.buffer).end
                     first[kernel.buffer] = before
                     break
+    return first
 
 
 def _has_room(life: _Life, rooms: Sequence[tuple[int, list[_Life]]]) -> bool:

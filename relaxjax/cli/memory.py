@@ -9,18 +9,19 @@ its memory is planned by a policy or for a budget:
     relaxjax memory model.py --budget 60%
 
 Each value is shown with its bytes, the line that computes it, what needs it, and what becomes of
-it. Below stand the bytes that are live while the program runs, before and after. A decision is
-turned by --keep and --recompute.
+it. Below stands what is live at the peak, and how many bytes are live while the program runs,
+before and after. A decision is turned by --keep and --recompute. With --loss, the function is a
+model, whose loss is that of `relaxjax train`.
 """
 
 import argparse
 import json
-from collections.abc import Sequence
-from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
+from relaxjax.ir.expr import Tuple
+from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
@@ -31,23 +32,29 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.ledger import Entry, Ledger
+from relaxjax.passes.memory.ledger import Ledger
 from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+from relaxjax.training.layout import BACKBONE
 
 from .failure import InputError, bad_input
 from .files import read_module
+from .memory_table import ORDERS, report
+from .train_setup import LOSSES, known, with_loss
 
-_LEVELS = " ▁▂▃▄▅▆▇█"
-_WIDTH = 72
 _LARGEST = 2**31 - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
     parser.add_argument(
-        "-f", "--function", metavar="NAME", default="main", help="what to differentiate (main)"
-    )
+        "-f", "--function", metavar="NAME",
+        help="what to differentiate (main; with --loss, backbone or the only function)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--loss", metavar="NAME", type=known("loss", LOSSES),
+        help="the function is a model: differentiate this loss of it, as `relaxjax train` has it",
+    )  # fmt: skip
     parser.add_argument(
         "--set", metavar="DIM=SIZE", action="append", default=[],
         help="the size of a symbolic dimension; may be given several times",
@@ -63,13 +70,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             f"--{name}", metavar="VALUE", action="append", default=[],
             help=f"{doc}; may be given several times",
         )  # fmt: skip
+    parser.add_argument(
+        "--sort", choices=ORDERS, default="bytes",
+        help="list the largest values first, or as the program computes them (bytes)",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         options = _options(args)
-        mod, name = _adjoint(read_module(args.file), args.function, _sizes(args.set))
+        mod, name = read_module(args.file), args.function or "main"
+        if args.loss is not None:
+            mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
+        mod, name = _adjoint(mod, name, _sizes(args.set))
         ledger = ledger_of(mod, name, **options)
     measured = (
         temporary_bytes(mod, name),
@@ -78,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_record(ledger, measured), indent=2))
     else:
-        print("\n".join(_report(ledger, name, measured)))
+        print("\n".join(report(ledger, name, measured, args.sort)))
     return 0
 
 
@@ -114,54 +128,22 @@ def _adjoint(mod: IRModule, name: str, sizes: dict[str, int]) -> tuple[IRModule,
         listed = ", ".join(f"`{symbol}`" for symbol in unknown)
         raise InputError(f"the size of {listed} is not known: write --set {unknown[0]}=32")
     if not name.endswith("_adjoint"):
+        _check_scalar(name, mod[name])
         mod, name = SimplifyGradient()(Gradient(name)(mod)), f"{name}_adjoint"
     for one in (LegalizeOps(), EliminateCommonSubexpr(), CanonicalizeBindings()):
         mod = one(mod)
     return mod, name
 
 
-def _report(ledger: Ledger, name: str, measured: tuple[int, int]) -> list[str]:
-    before, after = ledger.planner.none, ledger.plan
-    rows = [("value", "bytes", "line", "needed by", "what becomes of it")]
-    rows += [_row(entry) for entry in ledger.entries]
-    widths = [max(len(row[i]) for row in rows) for i in range(4)]
-    head = (
-        f"{name}: at most {_size(before.peak)} are live if everything is kept, "
-        f"{_size(after.peak)} as planned, {ledger.extra_share:.1%} computed again"
-    )
-    return [
-        head,
-        f"by XLA's count {_size(measured[0])} and {_size(measured[1])}",
-        "",
-        *("  ".join([*map(str.ljust, row, widths), row[4]]).rstrip() for row in rows),
-        "",
-        f"live before  {_plot(before.placement.live, before.peak)}",
-        f"live after   {_plot(after.placement.live, before.peak)}",
-    ]
-
-
-def _row(entry: Entry) -> tuple[str, str, str, str, str]:
-    place = "" if entry.span is None else f"{Path(entry.span.file).name}:{entry.span.line}"
-    first, *others = entry.needed_by or ("",)
-    needed = f"{first} and {len(others)} more" if others else first
-    decision = f"kept: {entry.reason}" if entry.kept else entry.reason
-    return entry.name, _size(entry.size), place, needed, decision
-
-
-def _size(count: int) -> str:
-    """Bytes as a person reads them."""
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
-
-
-def _plot(sizes: Sequence[int], most: int) -> str:
-    """A line of bars, each the most of its stretch."""
-    count = min(_WIDTH, len(sizes))
-    places = [len(sizes) * i // count for i in range(count + 1)]
-    peaks = [max(sizes[a:b]) for a, b in pairwise(places)]
-    return "".join(_LEVELS[-(-peak * (len(_LEVELS) - 1) // max(most, 1))] for peak in peaks)
+def _check_scalar(name: str, function: Any) -> None:
+    """Raise where there is something else to differentiate than a loss."""
+    result = function.body.body if isinstance(function, Function) else None
+    first = result.fields[0] if isinstance(result, Tuple) and result.fields else result
+    if first is not None and not (isinstance(first.ty, TensorType) and first.ty.ndim == 0):
+        raise InputError(
+            f"`{name}` gives {first.ty}, but a loss is a scalar: name a function that gives one by "
+            "-f, or the loss of a model by --loss, such as --loss mse"
+        )
 
 
 def _record(ledger: Ledger, measured: tuple[int, int]) -> dict[str, Any]:
@@ -173,12 +155,14 @@ def _record(ledger: Ledger, measured: tuple[int, int]) -> dict[str, Any]:
                 "bytes": entry.size,
                 "line": None if entry.span is None else entry.span.line,
                 "needed_by": list(entry.needed_by),
+                "flops": entry.flops,
                 "kept": entry.kept,
                 "reason": entry.reason,
             }
             for entry in ledger.entries
         ],
         "computed_again": ledger.extra_share,
+        "at_peak": {"computed": ledger.peak_at, "bytes": ledger.at_peak},
         "peaks": {
             name: {
                 "predicted": plan.size,

@@ -12,7 +12,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.lowering import VirtualMachine, build
-from relaxjax.optim import from_optax
+from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import SetupTrainer, ToMixedPrecision
 from relaxjax.training import Trainer
 from relaxjax.training.layout import BACKBONE
@@ -76,6 +76,20 @@ def with_backbone(mod: IRModule, inputs: int, states: int) -> IRModule:
             "parameter is left to train"
         )
     return mod.with_attrs({"param_num": given - inputs - states, "state_num": states})
+
+
+def with_loss(mod: IRModule, loss: str, name: str | None) -> IRModule:
+    """The module with the adjoint of a model's loss; targets are such as the loss takes."""
+    if name is not None:
+        model = mod[name].with_attr("global_symbol", BACKBONE)
+        mod = mod.without_functions(name).with_function(BACKBONE, model)
+    mod = with_backbone(mod, 1, 0)
+    scores = scores_type(mod)
+    targets = scores
+    if loss in CLASSIFICATION and loss != "categorical_cross_entropy":
+        dims = scores.dims or ()
+        targets = TensorType((*dims[:1], *dims[2:]), "int32")
+    return SetupTrainer(LOSSES[loss](), SGD(0.1), [scores, targets], legalize=False)(mod)
 
 
 def in_half_precision(mod: IRModule, dtype: str | None) -> IRModule:

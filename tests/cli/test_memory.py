@@ -1,11 +1,13 @@
 """`relaxjax memory`: what is kept for the backward part, as a table and as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from relaxjax.cli import main
+from relaxjax.cli.train_setup import LOSSES
 
 SCRIPT = """
 @R.function
@@ -39,9 +41,95 @@ def test_every_kept_value_has_its_line(script: str, capsys: Capture) -> None:
     rows = {line.split()[0]: line for line in rest if line}
     assert "4.0 KiB" in rows["b"]
     assert "model.py:6" in rows["b"]
-    assert "kept: cheaper to keep" in rows["b"]
+    assert "kept: computing it again takes 8.2 kflop" in rows["b"]
     assert rest[-2].startswith("live before  ")
     assert "█" in rest[-2]
+    assert rest[-2].endswith("  at most 9.0 KiB")
+
+
+TWO_LAYERS = """
+@R.function
+def main(x: R.Tensor((512, 64), "float32"), v: R.Tensor((64, 64), "float32")):
+    with R.dataflow():
+        a = R.nn.gelu(R.matmul(x, v))
+        b = R.nn.gelu(R.matmul(R.sum(a, axis=1, keepdims=True), R.sum(v, axis=0, keepdims=True)))
+        loss = R.sum(R.multiply(b, b))
+        R.output(loss)
+    return loss
+"""
+
+
+def test_the_table_is_sorted_has_no_gaps_and_adds_up(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(TWO_LAYERS)
+    shown = ["memory", str(path), "--policy", "free"]
+    assert main([*shown, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    values = record["values"]
+    by_order = {}
+    for order in ("bytes", "program"):
+        assert main([*shown, "--sort", order]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        start, end = 4, lines.index("", 4)
+        rows = [re.split(r"  +", line) for line in lines[start:end]]
+        assert all(len(row) == 5 for row in rows)
+        by_order[order] = [row[0] for row in rows]
+    assert by_order["program"] == [value["name"] for value in values]
+    largest_first = sorted(values, key=lambda value: -value["bytes"])
+    assert by_order["bytes"] == [value["name"] for value in largest_first]
+    assert by_order["bytes"] != by_order["program"]
+    assert all(value["needed_by"] for value in values)
+    kept, again = (sum(v["bytes"] for v in values if v["kept"] is kept) for kept in (True, False))
+    assert kept > 0
+    assert again > 0
+    found = re.search(
+        r"kept: ([\d.]+) KiB in \d values?; .* again: ([\d.]+) KiB in \d", lines[end + 1]
+    )
+    assert found is not None
+    assert [float(size) for size in found.groups()] == pytest.approx(
+        [kept / 1024, again / 1024], abs=0.06
+    )
+
+
+def test_what_is_live_at_the_peak(script: str, capsys: Capture) -> None:
+    shown = ["memory", script, "--set", "n=64", "--policy", "none"]
+    assert main([*shown, "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    planned = record["peaks"]["planned"]
+    assert sum(record["at_peak"]["bytes"].values()) == max(planned["timeline"])
+    assert main(shown) == 0
+    text = capsys.readouterr().out
+    first = next(iter(record["at_peak"]["bytes"]))
+    assert (
+        f"at the peak, where `{record['at_peak']['computed']}` is computed: {first} 4.0 KiB" in text
+    )
+
+
+MODEL = SCRIPT.replace("def main", "def net").replace("R.sum(R.exp(c))", "R.exp(c)")
+
+
+@pytest.mark.parametrize("loss", sorted(LOSSES))
+def test_the_loss_of_a_model(loss: str, tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    shown = ["memory", str(path), "--set", "n=64", "--loss", loss]
+    assert main(shown) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("backbone_loss_adjoint: at most ")
+    assert "model.py:6" in text
+    assert main([*shown, "-f", "net"]) == 0
+    assert capsys.readouterr().out == text
+
+
+def test_what_gives_no_scalar_is_no_loss(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    assert main(["memory", str(path), "-f", "net", "--set", "n=64"]) == 2
+    assert capsys.readouterr().err == (
+        'relaxjax: error: `net` gives R.Tensor((64, 16), dtype="float32"), but a loss is a scalar: '
+        "name a function that gives one by -f, or the loss of a model by --loss, such as --loss "
+        "mse\n"
+    )
 
 
 def test_a_decision_is_turned(script: str, capsys: Capture) -> None:
