@@ -125,7 +125,7 @@ def admitted(value: Any, ty: Type | None, subject: str, name: str) -> Any:
 
 def _admitted_tensor(value: Any, ty: TensorType, subject: str, name: str) -> Any:
     if isinstance(value, jax.Array):
-        widens = ty.dtype in WIDE_DTYPES and str(value.dtype) == _narrow(ty.dtype)
+        widens = ty.dtype in WIDE_DTYPES and str(value.dtype) == narrow(ty.dtype)
         return value.astype(canonicalize_dtype(np_dtype(ty.dtype))) if widens else value
     if isinstance(value, complex) and np_dtype(ty.dtype or "bool").kind == "c":
         return jnp.asarray(value, np_dtype(str(ty.dtype)))
@@ -152,7 +152,7 @@ def check_width(data: np.ndarray[Any, Any], subject: str) -> None:
         )
 
 
-def _narrow(dtype: str | None) -> str:
+def narrow(dtype: str | None) -> str:
     """The dtype that JAX has in the place of a 64-bit one as long as these are switched off."""
     return str(dtype).replace("64", "32").replace("128", "64")
 

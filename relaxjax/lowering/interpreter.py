@@ -42,6 +42,7 @@ from .arguments import Symbols, bind, check_width, declared, match_cast
 from .host import HostFunction, hosted, is_tracing
 from .open_sizes import check_sizes
 from .own_rules import with_own_rules
+from .results import misfit
 from .varying import vary_over
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
@@ -189,6 +190,9 @@ class Interpreter:
         scope = nullcontext() if is_primitive else jax.named_scope(op.name)
         with scope, _dtypes_of(call, args):
             result = op.lower(*args, **evaluate_attrs(attrs, frame.symbols.value))
+        found = None if is_primitive else misfit(call, result, frame.symbols)
+        if found is not None:
+            raise LoweringError(found)
         return vary_over(self.axes, result)
 
     def operand(self, expr: Expr, frame: Frame) -> Any:
