@@ -285,8 +285,8 @@ def _is_any(step: Step) -> bool:
 def _known(policy: str) -> str:
     if policy not in POLICIES:
         raise ValueError(
-            f"Rematerialize: there is no policy `{policy}`{did_you_mean(policy, list(POLICIES))}; "
-            f"the policies are {', '.join(POLICIES)}"
+            f"Rematerialize: there is no policy `{policy}`: the policies are {', '.join(POLICIES)}"
+            f"{did_you_mean(policy, list(POLICIES))}"
         )
     return policy
 

@@ -62,8 +62,8 @@ def get_backend(name: str) -> Backend:
     """The backend registered under a name."""
     if name not in _BACKENDS:
         raise KeyError(
-            f"no backend `{name}` is registered{did_you_mean(name, list(_BACKENDS))}; "
-            f"there are {', '.join(_BACKENDS)}: register one by register_backend"
+            f"no backend `{name}` is registered: there are {', '.join(_BACKENDS)}, and "
+            f"register_backend registers others{did_you_mean(name, list(_BACKENDS))}"
         )
     return _BACKENDS[name]
 

@@ -11,6 +11,7 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file
 
 from relaxjax.datasets import Dataset, digits, fashion_mnist
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
 from relaxjax.training.row_ids import RowIds
 
@@ -49,7 +50,8 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     elif path.suffix == ".safetensors":
         found = _of_arrays(name, _safetensors(path))
     else:
-        raise InputError(f"`{name}` is no data: give one of\n{FORMS}")
+        hint = did_you_mean(name, ["digits"])
+        raise InputError(f"`{name}` is no data{hint or ':'} give one of\n{FORMS}")
     return Examples(
         _shaped(name, "x", found.x, wanted),
         _narrow(name, "y", found.y),

@@ -161,8 +161,8 @@ def known(kind: str, names: Mapping[str, Any]) -> Callable[[str], str]:
     def name(text: str) -> str:
         if text not in names:
             raise argparse.ArgumentTypeError(
-                f"there is no {kind} `{text}`{did_you_mean(text, list(names))}; "
-                f"there are {', '.join(names)}"
+                f"there is no {kind} `{text}`: there are {', '.join(names)}"
+                f"{did_you_mean(text, list(names))}"
             )
         return text
 

@@ -6,6 +6,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from .registry import did_you_mean
+
 # What TVM's users write for short.
 _SHORT = {"float": "float32", "int": "int32"}
 _FAMILIES = ("bool", "int", "uint", "float", "bfloat", "complex")
@@ -50,7 +52,8 @@ def named_dtype(name: str) -> np.dtype[Any]:
     try:
         found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name, name))
     except TypeError:
-        raise TypeError(f"there is no dtype `{name}`") from None
+        hint = did_you_mean(name, list(DLPACK_CODES))
+        raise TypeError(f"there is no dtype `{name}`{hint}") from None
     if not found.name.startswith(_FAMILIES):
         raise TypeError(f"there is no dtype `{name}` for tensors")
     return found

@@ -86,7 +86,12 @@ def function_method(name: str) -> Callable[[F], F]:
     return enter
 
 
-def did_you_mean(name: str, known: "dict[str, Op] | list[str]") -> str:
-    """`; did you mean ...?` for the names that look like `name`, empty where none does."""
+def did_you_mean(name: str, known: "dict[str, Op] | list[str]", prefix: str = "") -> str:
+    """`; did you mean ...?` for the names that look like `name`, empty where none does.
+
+    A `prefix` is shown before each, and is no part of what they look like.
+    """
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return f"; did you mean {' or '.join(f'`{match}`' for match in close)}?" if close else ""
+    return (
+        f"; did you mean {' or '.join(f'`{prefix}{match}`' for match in close)}?" if close else ""
+    )

@@ -44,8 +44,8 @@ def platform_of(target: Target) -> str:
     kind = words[0].partition(":")[0] if words else ""
     if kind not in _PLATFORMS:
         raise ValueError(
-            f"there is no target `{target}`{did_you_mean(kind, list(_PLATFORMS))}; "
-            f"the targets are {', '.join(_PLATFORMS)}, or a JAX device or sharding"
+            f"there is no target `{target}`: the targets are {', '.join(_PLATFORMS)}, or a JAX "
+            f"device or sharding{did_you_mean(kind, list(_PLATFORMS))}"
         )
     return _PLATFORMS[kind]
 

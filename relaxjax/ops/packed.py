@@ -78,7 +78,7 @@ def packed_function(name: str) -> Callable[..., Any]:
         return held.function
     if name not in PACKED:
         raise KeyError(
-            f"no packed function `{name}` is registered{did_you_mean(name, list(PACKED))}; "
-            f'register one by @register_packed("{name}")'
+            f'no packed function `{name}` is registered: register one by @register_packed("{name}")'
+            f"{did_you_mean(name, list(PACKED))}"
         )
     return PACKED[name]

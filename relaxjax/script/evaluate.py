@@ -140,7 +140,7 @@ class Evaluator:
             raise self.refusal(
                 node,
                 f"the attribute `{node.attr}` may not be used in a text",
-                "Pass what it stands for in `extra_vars`.",
+                "Write what it stands for, or pass it from Python, in `extra_vars`.",
             )
         return getattr(value, node.attr)
 

@@ -85,8 +85,8 @@ class ModuleReader:
             known = [*self.readers, *self.aliases]
             listed = ", ".join(f"`{item}`" for item in known)
             raise AttributeError(
-                f"the module `{self.node.name}` has no function `{name}`"
-                f"{did_you_mean(name, known)}; it has {listed}"
+                f"the module `{self.node.name}` has no function `{name}`; it has {listed}"
+                f"{did_you_mean(name, known)}"
             )
         if name in self.in_progress:
             raise TypeError(

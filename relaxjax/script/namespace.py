@@ -47,6 +47,9 @@ _NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Pyt
 _NO_MACHINE = "XLA allots memory, and runs programs, by itself"
 _NO_WORKERS = "give `build` a sharding as its target, and XLA distributes the program"
 _ELSEWHERE = {
+    "R.linalg": "what JAX has of it are its primitives, such as L.cholesky, L.eigh, L.lu, L.qr and "
+    "L.svd",
+    "R.fft": "JAX has it as L.fft",
     "R.call_tir": _NO_TENSOR_IR,
     "R.call_tir_inplace": _NO_TENSOR_IR,
     "R.call_tir_with_grad": _NO_TENSOR_IR,
@@ -70,9 +73,10 @@ _ELSEWHERE = {
 
 def unknown_member(owner: str, name: str, known: Iterable[str]) -> AttributeError:
     """The error for a name that is not among the known ones; near misses are suggested."""
-    public = [f"{owner}.{item}" for item in known if not item.startswith("_")]
+    public = [item for item in known if not item.startswith("_")]
     full = f"{owner}.{name}"
-    hint = f": {_ELSEWHERE[full]}" if full in _ELSEWHERE else did_you_mean(full, public)
+    near = did_you_mean(name, public, f"{owner}.")
+    hint = f": {_ELSEWHERE[full]}" if full in _ELSEWHERE else near
     return AttributeError(f"there is no `{full}`{hint}")
 
 

@@ -149,7 +149,7 @@ def check_count(count: int) -> None:
     if count > MOST_ITEMS:
         raise ValueError(
             f"a text may not make more than {MOST_ITEMS:,} items or digits at once, but this "
-            f"makes {count:,}: give what is big as a variable, by `extra_vars`"
+            f"makes {count:,}: pass what is big from Python, in `extra_vars`"
         )
 
 

@@ -140,7 +140,7 @@ class _TextReader:
             try:
                 value = value.member(name)
             except AttributeError:
-                mend = "Pass other values in `extra_vars`."
+                mend = "Write values into the text, or pass them from Python, in `extra_vars`."
                 raise self.evaluator.refusal(
                     node,
                     f"`{path}` cannot be imported: a text imports from relaxjax.script only",

@@ -348,8 +348,8 @@ def _check_options(options: FitOptions) -> None:
     for name in options:
         if name not in known:
             raise TypeError(
-                f"`fit` has no option `{name}`{did_you_mean(name, known)}: it has "
-                f"{', '.join(known)}"
+                f"`fit` has no option `{name}`: it has {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
             )
     steps_per_call = options.get("steps_per_call", "auto")
     if steps_per_call != "auto" and not is_count(steps_per_call, 1):

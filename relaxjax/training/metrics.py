@@ -109,8 +109,8 @@ def metric(given: MetricLike) -> Metric:
     if isinstance(given, str):
         if given not in METRICS:
             raise ValueError(
-                f"there is no metric `{given}`{did_you_mean(given, list(METRICS))}; by name there "
-                f"are {', '.join(METRICS)}: give others as top_k(5) or as a function"
+                f"there is no metric `{given}`: by name there are {', '.join(METRICS)}, give "
+                f"others as top_k(5) or as a function{did_you_mean(given, list(METRICS))}"
             )
         return METRICS[given]
     if not callable(given):

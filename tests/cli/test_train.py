@@ -246,6 +246,7 @@ def test_wrong_data(model: Path, line: Path, capsys: Capture) -> None:
     folder = model.parent
     cases: dict[object, str] = {
         "numbers": "`numbers` is no data: give one of\ndigits ",
+        "digit": "`digit` is no data; did you mean `digits`? give one of\ndigits ",
         folder / "none.npz": "there is no file `",
         folder / "none.safetensors": "there is no file `",
         line.parent / "line.npz": "the model takes examples of shape (64,), but those of `",
@@ -486,7 +487,7 @@ def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:
         (
             "--loss",
             "cross_entropi",
-            "there is no loss `cross_entropi`; did you mean `cross_entropy`",
+            "l1, huber, smooth_l1, kl_div, hinge, cosine; did you mean `cross_entropy`",
         ),
         ("--optim", "adamW", "there is no optimizer `adamW`"),
         ("--lr", "-1", "must be above zero, found -1"),

@@ -34,9 +34,9 @@ def test_devices_and_shardings_are_targets() -> None:
 
 
 def test_an_unknown_target() -> None:
-    with pytest.raises(ValueError, match="there is no target `cuad`; did you mean `cuda`"):
+    with pytest.raises(ValueError, match=r"there is no target `cuad`: the .*; did you mean `cuda`"):
         device("cuad")
-    with pytest.raises(ValueError, match="there is no target ``; the targets are llvm, c, cpu"):
+    with pytest.raises(ValueError, match="there is no target ``: the targets are llvm, c, cpu"):
         device("")
 
 

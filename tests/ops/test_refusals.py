@@ -56,7 +56,10 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (lambda: call("nn.dropout", t(2), "y"), "`rate` must be a number, but `'y'` of type str"),
         (lambda: call("sum", t(2), keepdims=3), "`keepdims` must be True or False, but `3`"),
         (lambda: call("take", t(2), i(2), 0, 5), "`mode` must be a string, but `5` of type int"),
-        (lambda: call("astype", t(2), "float31"), "there is no dtype `float31`"),
+        (
+            lambda: call("astype", t(2), "float31"),
+            "there is no dtype `float31`; did you mean `float32`",
+        ),
         (lambda: call("exp", None), "relax.exp: the argument `x` may not be None"),
     ],
     "what many share": [

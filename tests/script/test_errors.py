@@ -13,6 +13,7 @@ import pytest
 
 from relaxjax.ir.fault import WellFormedError
 from relaxjax.script import ScriptError, from_source
+from relaxjax.script import relax as R
 
 MATRIX = 'R.Tensor((2, 3), "float32")'
 FUNCTION = f'@R.function\ndef f(x: {MATRIX}, c: R.Tensor((), "bool"), t: R.Tuple({MATRIX})):\n'
@@ -218,3 +219,25 @@ def test_an_error_travels_between_processes() -> None:
     error = error_of(f"{FUNCTION}    return x == x")
     again = pickle.loads(pickle.dumps(error))
     assert traceback.format_exception_only(again) == traceback.format_exception_only(error)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        (
+            "linalg",
+            ": what JAX has of it are its primitives, such as L.cholesky, L.eigh, L.lu, L.qr",
+        ),
+        ("fft", ": JAX has it as L.fft"),
+        ("relu", "; did you mean `R.nn.relu` or"),
+        ("zzz", "$"),  # the owner's name is no part of what looks alike
+    ],
+)
+def test_what_is_suggested_for_a_name_that_is_not_there(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^there is no `R\.{name}`{hint}"):
+        getattr(R, name)
+
+
+def test_what_cannot_be_imported_is_written_or_passed_from_python() -> None:
+    error = error_of("import os")
+    assert "Write values into the text, or pass them from Python, in `extra_vars`." in str(error)

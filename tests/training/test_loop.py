@@ -233,7 +233,10 @@ def test_options_of_another_kind_are_errors(options: Any, match: str) -> None:
 
 def test_an_unknown_option_is_an_error() -> None:
     options: Any = {"prefech": 1}
-    with pytest.raises(TypeError, match=r"`fit` has no option `prefech`.*`prefetch`.*it has metri"):
+    with pytest.raises(
+        TypeError,
+        match=r"`fit` has no option `prefech`: it has metrics, .*; did you mean `prefetch`",
+    ):
         classifier().fit(DATA, **options)
 
 

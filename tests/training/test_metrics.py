@@ -126,7 +126,9 @@ def test_several_at_once_and_of_a_real_model() -> None:
 
 
 def test_an_unknown_metric_is_an_error() -> None:
-    match = r"no metric `acuracy`.*by name there are accuracy, perplexity: give others as top_k"
+    match = (
+        r"no metric `acuracy`: by name there are accuracy, perplexity, give others as top_k.*; did"
+    )
     with pytest.raises(ValueError, match=match):
         measured("acuracy")
 

@@ -215,7 +215,9 @@ def test_an_adjoint_partitioned_gives_the_gradient(targets: str | list[str]) -> 
 
 
 def test_backends_that_are_not_there() -> None:
-    with pytest.raises(KeyError, match=r"no backend `nunpy` is registered; did you mean `numpy`\?"):
+    with pytest.raises(
+        KeyError, match=r"no backend `nunpy` is registered: .*; did you mean `numpy`\?"
+    ):
         AnnotateTarget("nunpy")(CHAIN)
     with pytest.raises(KeyError, match="no backend `tensorrt` is registered"):
         RunCodegen({"tensorrt": {}})(CHAIN)
