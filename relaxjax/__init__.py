@@ -32,6 +32,8 @@ from .ir import const as const
 from .ops import op as op
 
 if TYPE_CHECKING:
+    __version__: str
+
     from .autodiff import grad as grad
     from .autodiff import value_and_grad as value_and_grad
     from .frontends import from_jax as from_jax
@@ -69,10 +71,22 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{_HOMES[name]}", __name__), name)
     if name in _PACKAGES:
         return import_module(f".{name}", __name__)
+    if name == "__version__":
+        return _version()
     if name == "__all__":  # asked for by `from relaxjax import *`, which wants the late names too
         return [known for known in __dir__() if known[0] != "_" and known not in _NOT_OURS]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+def _version() -> str:
+    """The version that is installed; that of a checkout beside no installation is not known."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("relaxjax")
+    except PackageNotFoundError:
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_PACKAGES})
+    return sorted({*globals(), *_HOMES, *_PACKAGES, "__version__"})

@@ -2,8 +2,10 @@
 
 import doctest
 import importlib
+import importlib.metadata
 import json
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -52,6 +54,21 @@ def test_a_star_imports_all_of_the_face() -> None:
 def test_a_name_that_the_face_lacks_is_an_error() -> None:
     with pytest.raises(AttributeError, match="module 'relaxjax' has no attribute 'Trainr'"):
         relaxjax.Trainr  # noqa: B018  # asking is what is tested
+
+
+def test_the_version() -> None:
+    assert "__version__" in dir(relaxjax)
+    assert re.fullmatch(r"\d+\.\d+.*", relaxjax.__version__)
+
+
+def test_a_checkout_that_is_not_installed_does_not_know_its_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("importlib.metadata.version", missing)
+    assert relaxjax.__version__ == "0+unknown"
 
 
 def test_type_checkers_may_trust_the_package() -> None:

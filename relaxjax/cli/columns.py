@@ -5,6 +5,7 @@ from itertools import zip_longest
 
 GAP = " | "
 NARROWEST = 60  # a column of script narrower than this is all broken lines
+LEAST_WIDTH = 2 * NARROWEST + len(GAP)  # in which there is room for two
 
 
 def side_by_side(left: str, right: str, width: int, align: str = "") -> str:
@@ -13,7 +14,7 @@ def side_by_side(left: str, right: str, width: int, align: str = "") -> str:
     The first lines that contain `align` stand beside each other.
     """
     column = (width - len(GAP)) // 2
-    if column < NARROWEST:
+    if width < LEAST_WIDTH:
         return f"{left}\n\n{right}"
     columns = [_wrapped(text, column) for text in (left, right)]
     places = [next((i for i, line in enumerate(c) if align in line), 0) for c in columns]

@@ -2,7 +2,7 @@
 
 The model is a script. SetupTrainer adds its loss, the adjoint of that, and the optimizer's update
 as further functions of the module, and the Trainer runs them on digits that ship with the package.
-With --show the model and its adjoint are printed side by side instead.
+With --show the model and its adjoint are printed instead.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 from relaxjax.datasets import batches, digits
+from relaxjax.ir.highlight import ScriptText
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
@@ -22,7 +23,7 @@ from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer, checkpoint
 
-from .columns import side_by_side
+from .columns import LEAST_WIDTH, side_by_side
 from .failure import InputError, bad_input
 from .numbers import positive
 
@@ -74,13 +75,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where to save the model, default: relaxjax-demo.safetensors",
     )
     parser.add_argument(
-        "--show", action="store_true", help="print the model and its adjoint side by side"
+        "--show",
+        action="store_true",
+        help="print the model and its adjoint, side by side in a terminal of at least "
+        f"{LEAST_WIDTH} columns",
     )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.show:
-        print(model_and_adjoint(shutil.get_terminal_size().columns))
+        ScriptText(model_and_adjoint(shutil.get_terminal_size().columns)).show()
         return 0
     with bad_input():
         check_writable(args.out)

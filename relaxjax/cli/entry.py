@@ -2,13 +2,14 @@
 
 import argparse
 import importlib
-import importlib.metadata
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NoReturn
 
+import relaxjax
 from relaxjax.ir.registry import did_you_mean
 
 from .failure import InputError, described
@@ -58,15 +59,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2 if isinstance(error, InputError) else 1
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line: the usage, which is long, is there for the asking."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
+
+
 def _parsed(given: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="relaxjax",
         description="Compile, differentiate and train Relax programs on JAX.",
         epilog=EXIT_CODES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"relaxjax {_version()}")
+    parser.add_argument("--version", action="version", version=f"relaxjax {relaxjax.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="<command>")
     asked = next((word for word in given if not word.startswith("-")), None)
     for name, summary in COMMANDS.items():
@@ -78,7 +86,11 @@ def _parsed(given: list[str]) -> argparse.Namespace:
     if asked is not None and asked not in COMMANDS:
         known = did_you_mean(asked, list(COMMANDS)) or f": there are {', '.join(COMMANDS)}"
         parser.error(f"there is no command `{asked}`{known}")
-    args = parser.parse_args(given)
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        (parser if asked is None else commands.choices[asked]).error(
+            f"there is no such argument: {' '.join(unknown)}"
+        )
     if asked is None:
         parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")
     return args
@@ -91,10 +103,3 @@ def _add_arguments(parser: argparse.ArgumentParser, command: ModuleType) -> None
     parser.add_argument(
         "--traceback", action="store_true", help="show where in Python an error was raised"
     )
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("relaxjax")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"

@@ -6,16 +6,15 @@ and so on. Patterns such as "relax.nn.*" or "*conv*" list only the operators who
 """
 
 import argparse
-import fnmatch
 import json
 from pathlib import Path
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir.registry import OPS, did_you_mean
+from relaxjax.ir.registry import OPS
 
-from .failure import InputError
 from .operator_pages import pages
 from .operator_rules import facts_text, record, rules, rules_text, signature, summary
+from .patterns import matching
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    named = {name for pattern in args.patterns for name in _matching(pattern)}
+    named = {name for pattern in args.patterns for name in matching("operator", pattern, OPS)}
     found = [OPS[name] for name in sorted(named)]
     if args.json:
         print(json.dumps([record(op) for op in found], indent=2))
@@ -46,18 +45,6 @@ def run(args: argparse.Namespace) -> int:
     counted = sum(op.gradient is not None for op in found)
     print(f"{len(found)} operators, {counted} of them with a gradient rule")
     return 0
-
-
-def _matching(pattern: str) -> list[str]:
-    """The operators whose names match a pattern; an error where there are none."""
-    found, near = (
-        [name for name in OPS if fnmatch.fnmatchcase(name, one)]
-        for one in (pattern, f"*{pattern}*")
-    )
-    if not found:
-        hint = f': try "*{pattern}*"' if near else did_you_mean(pattern, list(OPS))
-        raise InputError(f"there is no operator `{pattern}`{hint}")
-    return found
 
 
 def _write(folder: Path, texts: dict[str, str]) -> int:

@@ -49,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
         context = PassContext(args.opt_level, None, args.disable, instruments)
         module = read_module(args.file)
     with context:
-        text = f"{pipeline(module).script()}\n"
+        text = pipeline(module).script()
     if args.timing:
         print(timing.render(), end="", file=sys.stderr)
     if args.output is None:
-        sys.stdout.write(text)
+        text.show()
     else:
-        write_text(args.output, text)
+        write_text(args.output, f"{text}\n")
     return 0

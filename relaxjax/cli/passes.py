@@ -1,6 +1,7 @@
 """List the passes: their names, the opt level from which they run, and what they do.
 
-`relaxjax opt` runs them. With --json, each pass is listed with its options too; with --markdown,
+`relaxjax opt` runs them. Patterns such as "*Layout*" list only the passes whose names match one.
+With --json, each pass is listed with its options too; with --markdown,
 the list is a page with all that the passes say of themselves, their examples included.
 """
 
@@ -13,15 +14,21 @@ from typing import Any
 from relaxjax.passes import PassFactory
 from relaxjax.passes.registry import FACTORIES
 
+from .patterns import matching
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "patterns", metavar="PATTERN", nargs="*", default=["*"], help='default: "*"'
+    )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list")
     form.add_argument("--markdown", action="store_true", help="print a page of documentation")
 
 
 def run(args: argparse.Namespace) -> int:
-    factories = [FACTORIES[name] for name in sorted(FACTORIES)]
+    named = {name for one in args.patterns for name in matching("pass", one, FACTORIES)}
+    factories = [FACTORIES[name] for name in sorted(named)]
     if args.json:
         print(json.dumps([_record(factory) for factory in factories], indent=2))
         return 0

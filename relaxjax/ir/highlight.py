@@ -1,6 +1,7 @@
 """Script text that knows how to show itself: in colour on a terminal, as HTML in a notebook."""
 
 import html
+import os
 import sys
 from typing import Any
 
@@ -11,8 +12,12 @@ class ScriptText(str):
     __slots__ = ()
 
     def show(self, style: str = "ansi") -> None:
-        """Print the text, in colour where the output is a terminal and pygments is installed."""
-        coloured = self.ansi(style) if sys.stdout.isatty() else None
+        """Print the text, in colour where the output is a terminal and pygments is installed.
+
+        The variable NO_COLOR in the environment, if it is not empty, keeps it plain.
+        """
+        wants_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+        coloured = self.ansi(style) if wants_colours else None
         print(self if coloured is None else coloured)
 
     def ansi(self, style: str = "ansi") -> str | None:

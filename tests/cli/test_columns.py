@@ -2,7 +2,7 @@
 
 import pytest
 
-from relaxjax.cli.columns import NARROWEST, side_by_side
+from relaxjax.cli.columns import LEAST_WIDTH, NARROWEST, side_by_side
 
 WIDE = 2 * NARROWEST + 3
 
@@ -29,7 +29,8 @@ def test_marked_lines_stand_beside_each_other() -> None:
 
 
 def test_one_after_the_other_where_it_is_too_narrow() -> None:
-    assert side_by_side("a", "b", WIDE - 2) == "a\n\nb"
+    assert LEAST_WIDTH == WIDE
+    assert side_by_side("a", "b", WIDE - 1) == "a\n\nb"
 
 
 def test_a_long_line_goes_on_below_indented_deeper() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,23 @@ def test_the_model_is_shown_beside_its_adjoint(
     assert re.search(r"lv0 = R\.matmul\(x, w0.* \| +lv0 = R\.matmul\(x, w0", printed)
     assert re.search(r"^ +\| +w0_adjoint_out = w0_adjoint$", printed, re.MULTILINE)
     assert not os.listdir(tmp_path)
+
+
+def test_programs_are_shown_in_colour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pygments")
+    script = tmp_path / "model.py"
+    script.write_text("@R.function\ndef f(x: R.Tensor((3,), 'float32')):\n    return x\n")
+    for arguments in (["demo", "--show"], ["opt", str(script)]):
+        assert main(arguments) == 0
+        plain = capsys.readouterr().out
+        with monkeypatch.context() as patched:
+            patched.setattr(type(sys.stdout), "isatty", lambda self: True)
+            assert main(arguments) == 0
+        coloured = capsys.readouterr().out
+        assert coloured != plain
+        assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
 
 
 def test_the_adjoint_comes_after_the_model_where_the_terminal_is_narrow() -> None:

@@ -18,7 +18,7 @@ def test_the_table_has_signatures_summaries_and_rules(capsys: pytest.CaptureFixt
         "    lower, gradient zero, jvp zero, layout agnostic, precision follow, "
         "fusion elementwise\n"
         "    cost: One flop for each element of the result.\n"
-        "    facts: elementwise, idempotent\n"
+        "    facts: elementwise, idempotent, jumps\n"
     ) in text
     assert "relax.tril(x, k=0)" in text
     assert "relax.print(*values, format='')" in text

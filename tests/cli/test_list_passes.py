@@ -16,6 +16,16 @@ def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert line.split(maxsplit=2)[1:] == ["1", FACTORIES["Normalize"].summary]
 
 
+def test_a_part_of_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["passes", "Norm*", "*Layout"]) == 0
+    names = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert names == ["AlterOpLayout", "ConvertLayout", "Normalize", "NormalizeGlobalVar"]
+    assert main(["passes", "Layout"]) == 2
+    assert 'there is no pass `Layout`: try "*Layout*"' in capsys.readouterr().err
+    assert main(["passes", "Normalise"]) == 2
+    assert "there is no pass `Normalise`; did you mean `Normalize`" in capsys.readouterr().err
+
+
 def test_the_list_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["passes", "--json"]) == 0
     records = {record["name"]: record for record in json.loads(capsys.readouterr().out)}

@@ -38,6 +38,21 @@ def test_a_terminal_gets_colours(capsys: pytest.CaptureFixture[str], terminal: N
     assert "const" in shown
 
 
+@pytest.mark.parametrize(("value", "plain"), [("1", True), ("", False)])
+def test_a_terminal_without_colours(
+    capsys: pytest.CaptureFixture[str],
+    terminal: None,
+    monkeypatch: pytest.MonkeyPatch,
+    value: str,
+    plain: bool,
+) -> None:
+    """As https://no-color.org has it, for every program."""
+    pytest.importorskip("pygments")
+    monkeypatch.setenv("NO_COLOR", value)
+    TEXT.show()
+    assert ("\x1b[" not in capsys.readouterr().out) == plain
+
+
 def test_a_terminal_gets_the_plain_text_without_pygments(
     capsys: pytest.CaptureFixture[str], terminal: None, no_pygments: None
 ) -> None:

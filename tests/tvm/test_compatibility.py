@@ -230,7 +230,7 @@ def test_the_trainer_of_today() -> None:
     assert trainer.export_params()["w0"].numpy().shape == (FEATURES, 7)
     with pytest.raises(RuntimeError, match="given a VirtualMachine is built already"):
         trainer.build()
-    with pytest.raises(AttributeError, match="`Trainer` has no attribute `fly`"):
+    with pytest.raises(AttributeError, match="a Trainer has no attribute `fly`"):
         trainer.fly()
 
 

@@ -1,0 +1,21 @@
+"""The names in a table that a pattern of the command line stands for."""
+
+import fnmatch
+from collections.abc import Iterable
+
+from relaxjax.ir.registry import did_you_mean
+
+from .failure import InputError
+
+
+def matching(kind: str, pattern: str, names: Iterable[str]) -> list[str]:
+    """Those that match a pattern such as "relax.nn.*"; an error where there are none."""
+    known = list(names)
+    found, near = (
+        [name for name in known if fnmatch.fnmatchcase(name, one)]
+        for one in (pattern, f"*{pattern}*")
+    )
+    if not found:
+        hint = f': try "*{pattern}*"' if near else did_you_mean(pattern, known)
+        raise InputError(f"there is no {kind} `{pattern}`{hint}")
+    return found
