@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
-from .printer import ScriptText, print_node
+from .printer import ScriptOptions, ScriptText, print_node
 from .span import Span
 
 N = TypeVar("N", bound="Node")
@@ -17,16 +17,23 @@ class Node:
 
     span: Span | None = field(default=None, kw_only=True, compare=False, repr=False)
 
-    def script(self, **options: Any) -> ScriptText:
-        """The node as script text; `PrintOptions` says what the options are."""
+    def script(self, **options: Unpack[ScriptOptions]) -> ScriptText:
+        """The node as script text.
+
+        Options: name="Module", show_meta=True, module_alias="cls", indent_spaces=4,
+        show_all_types=True, syntax_sugar=True, provenance=False. `relaxjax.ir.PrintOptions`
+        explains them.
+        """
         return print_node(self, **options)
 
-    def show(self, style: str = "ansi", **options: Any) -> None:
+    def show(self, style: str = "ansi", **options: Unpack[ScriptOptions]) -> None:
         """Print the script, in colour on a terminal where pygments is installed.
 
         As in every view for the eye, big constants are left out unless `show_meta` asks for them.
+        The options are those of `script`.
         """
-        self.script(**{"show_meta": False, **options}).show(style)
+        options.setdefault("show_meta", False)
+        self.script(**options).show(style)
 
     def __str__(self) -> str:
         return str(self.script())

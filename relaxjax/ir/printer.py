@@ -7,12 +7,13 @@ every node can print itself.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from .highlight import ScriptText as ScriptText
 from .identifiers import identifier
+from .registry import did_you_mean
 from .script_exprs import ScriptExprs, is_a, writer_of
 from .tensor_json import write_tensors
 
@@ -53,6 +54,21 @@ class PrintOptions:
                 raise ValueError(f"`{option}` must be a Python identifier, found {value!r}")
         if self.indent_spaces < 1:
             raise ValueError(f"`indent_spaces` must be at least 1, found {self.indent_spaces}")
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What `PrintOptions` explains, and what TVM calls it."""
+
+    name: str
+    show_meta: bool
+    module_alias: str
+    indent_spaces: int
+    show_all_types: bool
+    syntax_sugar: bool
+    provenance: bool
+    show_all_ty: bool
+    show_all_struct_info: bool
+    black_format: bool
 
 
 def print_node(node: "Node", **options: Any) -> ScriptText:
@@ -97,7 +113,10 @@ def _parse_options(given: dict[str, Any]) -> PrintOptions:
     known = [item.name for item in fields(PrintOptions)]
     for name in given:
         if _TVM_NAMES.get(name, name) not in known:
-            raise TypeError(f"there is no print option `{name}`; there are {', '.join(known)}")
+            raise TypeError(
+                f"there is no print option `{name}`; there are {', '.join(known)}"
+                f"{did_you_mean(name, known)}"
+            )
     return PrintOptions(**named)
 
 

@@ -16,6 +16,7 @@ from .group import Arrays, Group
 from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"
+OPTIMIZER = "optimizer"  # the group of its states
 _NOTES = "notes/"
 _MARKS = "marks/"
 
@@ -59,17 +60,40 @@ def load(
     What the file has of the groups that are `left_out` may be of any kind.
     """
     found = read_tensors(path, _CHECKPOINT)
-    others = (_NOTES, _MARKS, *(f"{group.name}/" for group in left_out))
+    others = (_NOTES, _MARKS, *_names_of(left_out))
     tensors = {name: array for name, array in found.items() if not name.startswith(others)}
     faults = [*_faults(groups, tensors), *_foreign(groups, found)]
     if faults:
-        raise CheckpointError(
-            "\n".join([f"`{path}` was not written for this model and optimizer:", *faults])
-        )
+        raise CheckpointError(_refusal(path, groups, found, faults))
     return tuple(
         tuple(_from_host(group, var, tensors[array_name(group, var)], device) for var in group.vars)
         for group in groups
     )
+
+
+def _refusal(
+    path: str | os.PathLike[str],
+    groups: Sequence[Group],
+    found: Mapping[str, Host],
+    faults: Sequence[str],
+) -> str:
+    """Why a file is refused: all that does not fit, or that another optimizer wrote it."""
+    model = [group for group in groups if group.name != OPTIMIZER]
+    others = (_NOTES, _MARKS, f"{OPTIMIZER}/")
+    theirs = {name: array for name, array in found.items() if not name.startswith(others)}
+    if len(model) == len(groups) or [*_faults(model, theirs), *_foreign(model, found)]:
+        return "\n".join([f"`{path}` was not written for this model and optimizer:", *faults])
+    first, *rest = faults
+    more = f"\n  and {len(rest)} more of its states" if rest else ""
+    return (
+        f"`{path}` holds this model, but was written with another optimizer: give the one that it "
+        "was written with, or load the model alone by trainer.load(path, optimizer=False)\n"
+        f"{first}{more}"
+    )
+
+
+def _names_of(groups: Sequence[Group]) -> tuple[str, ...]:
+    return tuple(f"{group.name}/" for group in groups)
 
 
 def module(path: str | os.PathLike[str]) -> IRModule:

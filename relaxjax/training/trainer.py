@@ -15,6 +15,7 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import placement
+from relaxjax.ops.cost_rules import elements
 
 from . import checkpoint
 from .cell import StateCell
@@ -46,6 +47,18 @@ from .row_ids import row_ids_of
 from .scored_classes import scores_classes
 from .staging import Stage
 from .step import TrainState, step_of
+
+# What TVM's trainer, optimizers and other libraries call what is here.
+_ELSEWHERE = {
+    "update_params": "update(inputs, targets)",
+    "train": "fit(data, epochs)",
+    "train_step": "update(inputs, targets)",
+    "forward": "predict(inputs)",
+    "parameters": "export_params()",
+    "params": "export_params()",
+    "state_dict": "export_params(), or trainer.save(path)",
+    "load_state_dict": "load_params(params), or trainer.load(path)",
+}
 
 
 class Trainer:
@@ -335,6 +348,23 @@ class Trainer:
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)
 
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
+        params = self.layout.params.vars
+        return (
+            f"<Trainer of backbone({inputs}): {_counted(len(params), 'parameter')} of "
+            f"{sum(elements(var.ty) for var in params):,} numbers, "
+            f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """What other trainers have under another name; only asked for what is not there."""
+        here = _ELSEWHERE.get(name)
+        hint = "" if here is None else f": write trainer.{here}"
+        raise AttributeError(
+            f"a {type(self).__name__} has no attribute `{name}`{hint}", name=name, obj=self
+        )
+
     def __getstate__(self) -> Any:
         """What `copy` and `pickle` ask for: a copy would share what the next step overwrites."""
         raise TypeError(
@@ -404,6 +434,10 @@ class Trainer:
             self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
             self._is_initialised = True  # and no step changes that
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _first_dim(var: Var) -> int | None:

@@ -369,7 +369,10 @@ def test_options() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"show_mata": True}, "there is no print option `show_mata`; there are name, show_meta,"),
+        (
+            {"show_mata": True},
+            "there is no print option `show_mata`; there are name, .*; did you mean `show_meta`",
+        ),
         ({"name": "my net"}, "`name` must be a Python identifier, found 'my net'"),
         ({"module_alias": ""}, "`module_alias` must be a Python identifier, found ''"),
         ({"indent_spaces": 0}, "`indent_spaces` must be at least 1, found 0"),

@@ -143,8 +143,26 @@ def test_notes_are_texts_by_name(notes: Any, tmp_path: Path) -> None:
 
 def test_a_file_of_another_optimizer_is_refused(tmp_path: Path) -> None:
     trained(SGD(0.1)).save(tmp_path / "model")
-    with pytest.raises(CheckpointError, match=r"optimizer state `1`: .* the file lacks it"):
+    match = (
+        r"model` holds this model, but was written with another optimizer: give the one that it "
+        r"was written with, or load the model alone by trainer\.load\(path, optimizer=False\)\n"
+        r"  optimizer state `1`: .* the file lacks it\n  and 9 more of its states$"
+    )
+    with pytest.raises(CheckpointError, match=match):
         classifier(Adam(0.1)).load(tmp_path / "model")
+
+
+def test_what_is_of_neither_model_nor_optimizer_is_not_blamed_on_one(tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    trained(SGD(0.1)).save(path)
+    arrays = safetensors.numpy.load_file(path)
+    arrays["other/w0"] = np.zeros(3, "float32")
+    safetensors.numpy.save_file(arrays, path, {"format": checkpoint.FORMAT, "script": ""})
+    match = (
+        r"not written for this model and optimizer:\n  `other/w0`: the program has no such array$"
+    )
+    with pytest.raises(CheckpointError, match=match):
+        trained(SGD(0.1)).load(path)
 
 
 def test_a_model_may_be_taken_over_without_the_state_of_its_optimizer(tmp_path: Path) -> None:
@@ -165,6 +183,6 @@ def test_states_of_another_optimizer_are_refused_though_they_have_its_types(tmp_
     first.save(tmp_path / "model")
     classifier(from_optax(optax.chain(momentum, rates[1]), "slow")).load(tmp_path / "model")
     other = classifier(from_optax(optax.chain(squares, rates[0])))
-    match = r"and optimizer:\n  optimizer states: the program has nu_b0, the file trace_b0$"
+    match = r"another optimizer: .*\n  optimizer states: the program has nu_b0, the file trace_b0$"
     with pytest.raises(CheckpointError, match=match):
         other.load(tmp_path / "model")

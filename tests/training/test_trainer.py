@@ -41,6 +41,25 @@ def test_parameters_and_states_start_at_zero() -> None:
     assert not np.any(states["calls"])
 
 
+def test_it_tells_what_it_trains() -> None:
+    trainer = classifier()
+    assert repr(trainer) == (
+        '<Trainer of backbone(x: R.Tensor((8, 5), dtype="float32")): 4 parameters of 66 numbers, '
+        f"0 states, on {trainer.device}>"
+    )
+    assert "1 parameter of 2 numbers, 1 state, on " in repr(counting())
+
+
+def test_what_has_another_name_elsewhere() -> None:
+    message = (
+        r"^a Trainer has no attribute `update_params`: write trainer\.update\(inputs, targets\)$"
+    )
+    with pytest.raises(AttributeError, match=message):
+        classifier().update_params()
+    with pytest.raises(AttributeError, match=r"^a Trainer has no attribute `fly`$"):
+        classifier().fly()
+
+
 def test_xavier_draws_within_its_bound_and_repeats_itself() -> None:
     trainer = classifier()
     trainer.xavier_uniform_init_params(seed=3)

@@ -84,7 +84,7 @@ class Trainer(RelaxjaxTrainer):
     def __getattr__(self, name: str) -> Any:
         """What is not there yet: everything that building makes."""
         if name.startswith("__") or self.__dict__.get("_unbuilt") is None:
-            raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`")
+            return super().__getattr__(name)
         raise RuntimeError("Please build the trainer first. Use `trainer.build(...)`.")
 
 
