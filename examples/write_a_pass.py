@@ -3,7 +3,9 @@
     python examples/write_a_pass.py
 
 People write `x * sigmoid(x)`, which is one operator: silu. The pass finds it through the bindings.
-In a Sequential dead code goes after it; what Gradient then writes is shorter too.
+In a Sequential dead code goes after it; what Gradient then writes is shorter too. A pass that
+changes what is computed, as from relu to gelu, must run before Gradient: after it, the forward half
+alone would change, and the gradients would stay those of relu.
 """
 
 from itertools import permutations

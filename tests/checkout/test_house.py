@@ -124,3 +124,12 @@ def test_names_of_test_files_are_unique() -> None:
     """Tests are no packages, so a type checker knows a test file by its bare name alone."""
     names = Counter(path.name for path in (ROOT / "tests").rglob("*.py"))
     assert not {name: count for name, count in names.items() if count > 1}
+
+
+def test_the_source_distribution_holds_what_it_is_tested_with() -> None:
+    """Else it holds some files of tests, and nothing that they need."""
+    lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
+    grafted = {words[1] for words in lines if words[0] == "graft"}
+    found = {path.name for path in ROOT.iterdir() if path.is_dir()}
+    assert grafted == {".ci", "benchmarks", "docs", "examples", "tests"} <= found
+    assert ["include", "dev.py"] in lines
