@@ -240,4 +240,4 @@ def test_what_is_suggested_for_a_name_that_is_not_there(name: str, hint: str) ->
 
 def test_what_cannot_be_imported_is_written_or_passed_from_python() -> None:
     error = error_of("import os")
-    assert "Write values into the text, or pass them from Python, in `extra_vars`." == error.mend
+    assert error.mend == "Write values into the text, or pass them from Python, in `extra_vars`."
