@@ -15,7 +15,7 @@ from relaxjax.dpl import (
     rewrite_call,
     wildcard,
 )
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Expr, Var
 from relaxjax.ops.cost import function_cost
 
 MODULE = parse_functions("""
@@ -76,5 +76,11 @@ def test_a_pattern_is_looked_up_by_itself() -> None:
 
     with PatternContext() as context:
         is_op("relax.nn.relu")(wildcard())
+
+    def looking_up(found: dict[DFPattern, Expr], values: dict[Var, Expr]) -> dict[Var, Expr]:
+        var = found[wildcard()]
+        assert isinstance(var, Var)
+        return {var: var}
+
     with pytest.raises(KeyError, match=message):
-        rewrite_bindings(context, lambda found, values: {found[wildcard()]: x}, MODULE["f"])
+        rewrite_bindings(context, looking_up, MODULE["f"])

@@ -225,8 +225,9 @@ def test_a_rule_of_an_operator_takes_what_it_is_called_with(kind: str) -> None:
     message = (
         rf"relax\.round: its `{kind}` is called with .*, the result and `data`, but it takes \(\)"
     )
+    rules: dict[str, Any] = {kind: lambda: None}
     with pytest.raises(TypeError, match=message):
-        CustomGradient("relax.round", **{kind: lambda: None})(IRModule())
+        CustomGradient("relax.round", **rules)(IRModule())
 
 
 def test_what_is_no_relax_function() -> None:
