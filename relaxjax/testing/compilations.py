@@ -138,7 +138,8 @@ def _compared(
 
 
 def _one(subject: Subject, reference: Reference, way: Way) -> Compared:
-    program = ROUTES[way.route](subject, way.policy)
+    # Memory is planned for sizes that are known.
+    program = ROUTES[way.route](subject if way.policy == "none" else subject.sized, way.policy)
     found = program.results()
     apart = reference.apart(found)
     if apart is not None:

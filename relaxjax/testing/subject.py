@@ -12,9 +12,9 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.lowering import to_jax
-from relaxjax.lowering.arguments import check_count
+from relaxjax.lowering.arguments import Symbols, bind, check_count
 from relaxjax.lowering.trial import all_float, random_arguments, spread_like
-from relaxjax.passes import Gradient
+from relaxjax.passes import BindSymbolicVars, Gradient
 
 
 @dataclass
@@ -93,6 +93,18 @@ class Subject:
         return Gradient(self.name, require_grads=names, target_index=index, cotangent=True)(
             self.mod
         )
+
+    @cached_property
+    def sized(self) -> "Subject":
+        """The same with the sizes of its arguments in the place of symbolic dimensions."""
+        symbols = Symbols()
+        bind(self.function.params, self.args, symbols, self.name)
+        if not symbols.values:
+            return self
+        mod = BindSymbolicVars(symbols.values, self.name)(self.mod)
+        sized = Subject(mod, self.name, mod[self.name], self.args)
+        sized.u = self.u
+        return sized
 
     @property
     def adjoint_name(self) -> str:

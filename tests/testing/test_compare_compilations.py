@@ -44,6 +44,37 @@ def test_a_right_program_passes_each_policy_in_each_dtype(policy: str, dtype: st
     assert found.error < 1
 
 
+def test_memory_is_planned_for_the_sizes_of_the_arguments() -> None:
+    mod = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor(("n", 4), "float32")):
+    y = R.sin(x)
+    return y
+"""
+    )
+    args = [np.ones((3, 4), "float32")]
+    for policy in ("none", "balanced"):
+        (found,) = compare_compilations(mod, args=args, ways=[Way("build", policy)])
+        assert found.error < 1
+
+
+def test_random_numbers_are_drawn_in_their_own_dtype() -> None:
+    """Those of another dtype would be others."""
+    mod = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    u = R.random.uniform(R.random.key(3), R.shape([3]))
+    y = R.multiply(x, u)
+    return y
+"""
+    )
+    assert {way.dtype for way in ways_of(mod)} == {"float32"}
+    (found,) = compare_compilations(mod, ways=[Way("build")])
+    assert found.error < 1
+
+
 def test_all_ways_are_tried_where_none_is_named() -> None:
     assert len(set(ways_of(SMALL))) == len(ROUTES) * len(POLICIES) * len(DTYPES)
     assert compare_compilations(SMALL, ways=[]) == []
