@@ -1,0 +1,82 @@
+"""Where passes, losses and optimizers decide by numbers, and why they may.
+
+What they emit runs compiled: numbers that are computed twice may be rounded otherwise the second
+time, and then compare otherwise. A file that names a deciding operator is listed here with what
+makes it right; a new one fails until somebody has looked at it.
+"""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import relaxjax
+
+ROOT = Path(relaxjax.__file__).parent
+FOLDERS = ("passes", "losses", "optim", "autodiff", "frontends", "training", "lowering")
+DECIDING = (
+    {"equal", "not_equal", "less", "less_equal", "greater", "greater_equal"}
+    | {"eq", "ne", "lt", "le", "gt", "ge", "argmax", "argmin", "argsort", "topk", "top_k"}
+    | {"floor", "ceil", "round", "trunc", "sign", "floor_divide", "floor_mod", "mod", "rem"}
+    | {"isnan", "isinf", "isfinite", "is_finite"}
+)
+MODULES = {"R", "L", "jnp", "lax"}
+
+
+def deciding(tree: ast.Module) -> set[str]:
+    """The deciding operators that a file names, as texts or as attributes of a module of them."""
+    return {name for name in _names(tree) if name in DECIDING}
+
+
+def _names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str() as text):
+                yield text.removeprefix("relax.").removeprefix("lax.")
+            case ast.Attribute(value=ast.Name(id=module), attr=name) if module in MODULES:
+                yield name
+
+
+FOUND = {
+    f"{folder}/{path.relative_to((ROOT / folder).resolve()).as_posix()}": names
+    for folder in FOLDERS
+    for path in sorted((ROOT / folder).resolve().rglob("*.py"))
+    if (names := deciding(ast.parse(path.read_text())))
+}
+LOOKED_AT = {
+    "lowering/emit/forms.py": "writes the calls that a program has",
+    "lowering/emit/operators.py": "writes the calls that a program has",
+    "passes/memory/carried.py": "counts the steps of a loop, in integers",
+    "passes/memory/step.py": "knows kernels by what they compute, and emits nothing",
+    "passes/raising/attention.py": "reads masks of positions, which are integers",
+    "passes/raising/losses.py": "compares labels, which are integers",
+    "passes/raising/picking.py": "reads places, which are integers",
+    "passes/raising/reading.py": "reads what a program has, and emits nothing",
+    "passes/simplification/exact_numbers.py": "computes with numbers of the host",
+    "passes/training/fuse_train_step.py": "compares counts, which are integers",
+    "passes/training/loss_scale.py": "asks a sum, which is stored; and compares counts",
+    "passes/training/master_weights.py": "compares arguments of the step, which are stored",
+    "training/numerics.py": "looks at arrays that are there",
+    "training/step.py": "looks at arrays that are there",
+}
+
+
+@pytest.mark.parametrize("path", sorted({*FOUND, *LOOKED_AT}))
+def test_what_decides_by_numbers_has_been_looked_at(path: str) -> None:
+    assert path in LOOKED_AT, f"look at {sorted(FOUND[path])} there, and list why they may"
+    assert path in FOUND, "it names no deciding operator any more: take it from the list"
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ('call("equal", x, y)', {"equal"}),
+        ('get_op("relax.floor")(x)', {"floor"}),
+        ("R.argmax(x, 1)", {"argmax"}),
+        ("mask = lax.ge(x, y)", {"ge"}),
+        ("call('add', x, y)", set()),
+    ],
+)
+def test_how_an_operator_is_named(text: str, names: set[str]) -> None:
+    assert deciding(ast.parse(text)) == names
