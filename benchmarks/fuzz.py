@@ -114,7 +114,7 @@ def record(run: Run) -> None:
 
 
 def summary() -> str:
-    """What all recorded runs add up to, as Markdown."""
+    """What all recorded runs add up to."""
     rows, cells = [], Counter[str]()
     for quick in (False, True):
         runs = [run for run in recorded() if run["quick"] is quick]

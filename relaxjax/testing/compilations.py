@@ -103,7 +103,8 @@ def compare_compilations(
                 "out the ways in that dtype"
             )
         own = [way for way in chosen if way.dtype == dtype]
-        found += _compared(other, func, given, dtype, own)
+        values = given if other is mod else in_floats(given, dtype)
+        found += _compared(other, func, values, dtype, own)
     return found
 
 
@@ -127,9 +128,8 @@ def _check(ways: Sequence[Way]) -> None:
 def _compared(
     mod: IRModule, func: str, args: Sequence[Any], dtype: str, ways: Sequence[Way]
 ) -> list[Compared]:
-    given = in_floats(tuple(args), dtype)
-    with jax.enable_x64(True), wide_enough_for(given):
-        subject = Subject(mod, func, mod[func], given)
+    with jax.enable_x64(True), wide_enough_for(args):
+        subject = Subject(mod, func, mod[func], tuple(args))
         reference = Reference(subject, dtype)
         wrong = reference.fault()
         if wrong is not None:

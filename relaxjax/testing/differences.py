@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from math import inf, isfinite, nan
 
 _STEPS = 12
+# Where a turn is sought, and how far apart these steps are.
+_TURNS, _FINER = 4, 8
 
 
 @dataclass(frozen=True)
@@ -40,3 +42,13 @@ def slope_at_zero(
             break
         before, step = row, step / 2
     return best
+
+
+def turn_at_zero(along: Callable[[float], float], epsilon: float) -> float:
+    """How much a function's slope changes at 0, or within the steps that its slope is found by.
+
+    Of a smooth function that is little; where it turns or jumps, no slope at 0 says anything.
+    """
+    steps = [8 * epsilon ** (1 / 3) / _FINER**number for number in range(_TURNS)]
+    middle = along(0.0)
+    return max(abs(along(step) + along(-step) - 2 * middle) / step for step in steps)

@@ -83,6 +83,8 @@ class _Evaluation:
         rounding = self.rounding
         if rounding is None:
             return _computed(eqn, args)
+        if name in _SERIES:
+            return [value - 1 for value in rounding([value + 1 for value in _computed(eqn, args)])]
         terms = rounding(args) if name in _SUMS else args
         return rounding(_computed(eqn, terms), args)
 
@@ -151,6 +153,8 @@ _SUMS = frozenset(
     {"reduce_sum", "reduce_window_sum", "cumsum", "dot_general", "conv_general_dilated"}
     | {"scatter-add"}
 )
+# Those that are computed as series, of which the terms are about 1.
+_SERIES = frozenset({"lgamma", "digamma", "polygamma", "zeta", "igamma", "igammac"})
 
 # The primitives that run a program, and the parameter that holds it.
 _CALLS = {

@@ -11,7 +11,7 @@ import numpy as np
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.trial import as_far_as_jax_can, epsilon_of, inner, inner_size
 
-from .differences import slope_at_zero
+from .differences import slope_at_zero, turn_at_zero
 from .equations import traced
 from .rounding import Rounded, in_dtype, in_floats
 from .subject import Subject
@@ -40,7 +40,7 @@ class Reference:
         mod = in_dtype(subject.mod, "float64")
         self.epsilon, self.seed, self.is_wide = epsilon_of(dtype), seed, mod is not None
         self.twin = subject
-        if mod is not None:
+        if mod is not None and mod is not subject.mod:
             args = in_floats(subject.args, "float64")
             self.twin = Subject(mod, subject.name, mod[subject.name], args)
             self.twin.u = in_floats(subject.u, "float64")  # as it was rounded
@@ -118,7 +118,10 @@ class Reference:
             return None
         flat = jax.tree.leaves(twin.v)
         found, whole = inner(gradients, flat), inner_size(gradients, flat)
-        if abs(found - slope.value) <= _ERRORS * slope.error + _SLOPE * whole:
+        far = abs(found - slope.value)
+        if far <= _ERRORS * slope.error + _SLOPE * whole:
+            return None
+        if far <= turn_at_zero(along, epsilon_of("float64")):
             return None
         return f"along a direction it is {found:.6g}, finite differences say {slope.value:.6g}"
 

@@ -124,4 +124,8 @@ def arguments_for(
     check_count(params, given, f"`{func}`")
     if not any(all_float(param.ty) for param in params):
         raise ValueError(f"no parameter of `{func}` is of floating-point dtype: nothing moves")
+    result = mod[func].body.body
+    parts = result.fields if isinstance(result, Tuple) else (result,)
+    if not any(all_float(part.ty) for part in parts):
+        raise ValueError(f"nothing that `{func}` returns is of floating-point dtype")
     return given

@@ -59,6 +59,19 @@ def main(x: R.Tensor(("n", 4), "float32")):
         assert found.error < 1
 
 
+def test_a_gradient_at_a_turn_is_not_held_against_a_slope() -> None:
+    """Where two elements tie, a slope by differences is the mean of two gradients."""
+    mod = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+    y = R.take(R.square(x), R.argmax(x), axis=0)
+    return y
+"""
+    )
+    assert compare_compilations(mod, args=[np.ones(2, "float32")], ways=[]) == []
+
+
 def test_random_numbers_are_drawn_in_their_own_dtype() -> None:
     """Those of another dtype would be others."""
     mod = parse_functions(
@@ -164,6 +177,11 @@ def test_what_cannot_be_compared() -> None:
     ids = parse_functions("@R.function\ndef main(i: R.Tensor((2,), 'int64')):\n    return i")
     with pytest.raises(ValueError, match="no parameter of `main` is of floating-point dtype"):
         compare_compilations(ids)
+    places = parse_functions(
+        "@R.function\ndef main(x: R.Tensor((2,), 'float32')):\n    y = R.argmax(x)\n    return y"
+    )
+    with pytest.raises(ValueError, match="nothing that `main` returns is of floating-point dtype"):
+        compare_compilations(places)
     bits = parse_functions(
         """
 @R.function
