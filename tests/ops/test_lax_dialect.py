@@ -9,14 +9,20 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.extend.core import Primitive
+from jax.interpreters.ad import defjvp
+from jax.interpreters.mlir import lower_fun, register_lowering
 
+from relaxjax.autodiff import value_and_grad
+from relaxjax.frontends import from_jax
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var, const
 from relaxjax.ir.registry import OPS, get_op
 from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
+from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op
 from relaxjax.ops.lax.prototypes import find_primitive, optional_params, prototype_names
+from relaxjax.passes import Gradient, GradientError
 
 N, M = SymbolicVar("n"), SymbolicVar("m")
 
@@ -175,6 +181,42 @@ def test_a_primitive_of_the_users_own_becomes_an_operator() -> None:
         assert operator(const([1.0, 2.0])).ty == TensorType((2,), "float32")
     finally:
         OPS.pop("lax.users_own_square", None)
+
+
+def power(exponent: int, name: str = "users_own_power") -> Primitive:
+    """A primitive of a cell that is run again."""
+    own = Primitive(name)
+    own.def_impl(lambda x: x**exponent)
+    own.def_abstract_eval(lambda x: x)
+    register_lowering(own, lower_fun(lambda x: x**exponent, multiple_results=False))
+    defjvp(own, lambda t, x: t * exponent * x ** (exponent - 1))
+    return own
+
+
+def test_another_primitive_of_the_users_takes_the_place_of_the_first() -> None:
+    """It was taken for the first, and its value and derivative with it."""
+    x, first = np.full(3, 2.0, "float32"), power(2)
+    try:
+        module = from_jax(lambda x: first.bind(x).sum(), np.ones(3, "float32"))
+        for own, value, slope in ((first, 12.0, 4.0), (power(3), 24.0, 12.0), (first, 12.0, 4.0)):
+            found, gradient = value_and_grad(lambda x, own=own: own.bind(x).sum())(x)
+            assert float(found) == value
+            np.testing.assert_allclose(gradient, slope)
+        assert lax_op(power(4)) is get_op("lax.users_own_power")
+        assert float(to_jax(module, "main")(x)) == 12.0  # as it was made
+        with pytest.raises(
+            GradientError, match=r"`.*`: the operator lax\.users_own_power, which was"
+        ):
+            Gradient("main")(module)
+    finally:
+        OPS.pop("lax.users_own_power", None)
+
+
+@pytest.mark.parametrize("name", ["sin", "relu6", "scatter_add"])
+def test_a_primitive_of_the_users_is_not_taken_for_one_of_jax(name: str) -> None:
+    message = f"a primitive that is none of JAX's is called `{name}`, as one of JAX's is: give it"
+    with pytest.raises(OpError, match=message):
+        lax_op(power(2, name))
 
 
 def _has_primitive(name: str) -> bool:

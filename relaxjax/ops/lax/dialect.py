@@ -14,7 +14,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.lattice import erase
 from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.registry import OPS, REPLACED
 from relaxjax.ir.types import ObjectType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
 from relaxjax.ops.declare import OpError
@@ -26,7 +26,14 @@ from .gradient import gradient_of
 from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
-from .prototypes import check_call, learn_primitive, prototype_names, public_primitives
+from .prototypes import (
+    LEARNED,
+    check_call,
+    find_primitive,
+    learn_primitive,
+    prototype_names,
+    public_primitives,
+)
 from .reader import Found, Hint, OwnRule, Reader, Report
 from .symbols import JaxSymbols, evaluate_attrs
 
@@ -84,19 +91,39 @@ def read_jaxpr(
 
 
 def lax_op(primitive: core.Primitive) -> Op:
-    """The operator of a primitive, made when it is first asked for."""
-    if op_name(primitive.name) in OPS:
-        return OPS[op_name(primitive.name)]
+    """The operator of a primitive, made when it is first asked for.
+
+    Another primitive of the same name, as a cell of a notebook makes that is run again, takes the
+    place of the first; programs made before run the first.
+    """
+    name = primitive.name
+    known = OPS.get(op_name(name))
+    if known is not None and (name == "dim_as_value" or _of_name(name) is primitive):
+        return known
+    if known is not None and name not in LEARNED:
+        raise OpError(
+            f"a primitive that is none of JAX's is called `{name}`, as one of JAX's is: give it "
+            "another name"
+        )
+    if known is not None:
+        REPLACED.add(OPS.pop(op_name(name)))
     learn_primitive(primitive)
-    return _declared(primitive.name)
+    return _declared(name, primitive)
 
 
-def _declared(name: str) -> Op:
+def _of_name(name: str) -> core.Primitive | None:
+    try:
+        return find_primitive(name)
+    except ValueError:
+        return None
+
+
+def _declared(name: str, primitive: core.Primitive | None = None) -> Op:
     return declare(
         op_name(name).removeprefix("lax."),
         f"The primitive `{name}` of jax.lax.",
         infer_by_lowering,
-        lowering_of(name),
+        lowering_of(name, primitive),
         _RULES.get(name) or gradient_of(op_name(name), lax_op),
     )
 

@@ -6,6 +6,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 from jax.dtypes import canonicalize_dtype
+from jax.extend.core import Primitive
 
 from .avals import jax_dtype
 from .parameters import UnsupportedParameterError, decode_attrs
@@ -30,15 +31,18 @@ _LEFT_OUT: dict[str, frozenset[str]] = {
 _FIXED: dict[str, dict[str, Any]] = {"convert_element_type": {"weak_type": False}}
 
 
-def lowering_of(primitive: str) -> Callable[..., Any]:
-    """The function that an operator of the dialect runs: its primitive, bound."""
+def lowering_of(primitive: str, own: Primitive | None = None) -> Callable[..., Any]:
+    """The function that an operator of the dialect runs: its primitive, bound.
+
+    Of a primitive that somebody made, another may be made of the same name: it is given as `own`.
+    """
     if primitive == "dim_as_value":
         return dim_as_value
     if primitive in _REBUILT:
         return lambda *args, **attrs: _REBUILT[primitive](*args, **_decoded(attrs))
 
     def bind(*args: Any, **params: Any) -> Any:
-        found = find_primitive(primitive)
+        found = find_primitive(primitive) if own is None else own
         defaults = dict.fromkeys(optional_params(primitive)) | _FIXED.get(primitive, {})
         results = found.bind(*args, **{**defaults, **params})
         return tuple(results) if found.multiple_results else results

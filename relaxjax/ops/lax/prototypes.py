@@ -128,13 +128,19 @@ def prototype_names() -> tuple[str, ...]:
     return tuple(_PROGRAMS)
 
 
+# Primitives that JAX does not expose, or of the user's own, by their names.
+LEARNED: dict[str, core.Primitive] = {}
+
+
 def learn_primitive(primitive: core.Primitive) -> None:
     """Remember a primitive, so that it is found by name even if JAX does not expose it."""
-    public_primitives().setdefault(primitive.name, primitive)
+    LEARNED[primitive.name] = primitive
 
 
 def find_primitive(name: str) -> core.Primitive:
     """The primitive called `name`."""
+    if name in LEARNED:
+        return LEARNED[name]
     if name in public_primitives():
         return public_primitives()[name]
     traced = _traced(name)
