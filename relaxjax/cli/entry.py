@@ -34,6 +34,8 @@ exit codes:
   2    the command line, the file or the pipeline is wrong
   130  interrupted from the keyboard
   141  whoever reads the output went away
+
+Programs are printed in colour on a terminal, unless NO_COLOR is set.
 """
 
 

@@ -32,6 +32,7 @@ def test_help_lists_commands_and_exit_codes(capsys: pytest.CaptureFixture[str]) 
         assert name in text
         assert summary in text
     assert "2    the command line, the file or the pipeline is wrong" in text
+    assert "unless NO_COLOR is set" in text
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,7 +104,7 @@ def test_an_archive_is_written(script: Path, out: Path) -> None:
         (["jax_export", "-o", "x", "--vjp-order", "-1"],
          "`--vjp-order` must be at least 0, found -1"),
         (["mlir", "--platform", "gqu"],
-         f"there is no target `gqu`; did you mean `gpu`?; {TARGETS}"),
+         f"there is no target `gqu`: {TARGETS}; did you mean `gpu`?"),
         (["python", "--function", "squore"],
          "the module has no function `squore`; it has `double`, `square`; did you mean `square`?"),
         (["mlir"], "the module has 2 public functions, `double`, `square`: name one"),

@@ -223,7 +223,7 @@ def wrong_result(
 @pytest.mark.parametrize("kind", ["gradient", "jvp"])
 def test_a_rule_of_an_operator_takes_what_it_is_called_with(kind: str) -> None:
     message = (
-        rf"relax\.round: its `{kind}` is called with .*, the result and `data`, but it takes \(\)"
+        rf"relax\.round: its `{kind}` is called with .*, the result and `x`, but it takes \(\)"
     )
     rules: dict[str, Any] = {kind: lambda: None}
     with pytest.raises(TypeError, match=message):
