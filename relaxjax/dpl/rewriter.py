@@ -75,7 +75,8 @@ def _helpers(rewriter: CallRewriter) -> dict[str, Function]:
 
 def _named_in(mod: IRModule, rules: Sequence[Rule]) -> tuple[list[Rule], dict[str, Function]]:
     """The rules with names for their helpers that no other function has, and all the helpers."""
-    names, helpers = Names([var.name for var in mod.functions]), {}
+    names = Names([var.name for var in mod.functions])
+    helpers: dict[str, Function] = {}
     named: list[Rule] = []
     for pattern, rewriter in rules:
         if isinstance(rewriter, Replacement) and rewriter.helpers:

@@ -143,14 +143,11 @@ def _written(function: Function) -> Iterator[SymbolicVar]:
 def _agree(function: Function, args: Sequence[Expr]) -> bool:
     """Whether dimensions of one name in the parameters are the same in the arguments."""
     known: dict[SymbolicVar, Dim] = {}
-    pairs = [
-        (param.ty or ObjectType(), arg.ty) for param, arg in zip(function.params, args, strict=True)
-    ]
-    for ty, given in pairs:
-        unify(ty, given, known)
-    expected = [substitute_type(erase(ty, known.keys()), known) for ty, _ in pairs]
-    given = (ty for _, ty in pairs)
-    return all(fits(have, want) is Fit.ALWAYS for have, want in zip(given, expected, strict=True))
+    types = [param.ty or ObjectType() for param in function.params]
+    for ty, arg in zip(types, args, strict=True):
+        unify(ty, arg.ty, known)
+    expected = [substitute_type(erase(ty, known.keys()), known) for ty in types]
+    return all(fits(arg.ty, ty) is Fit.ALWAYS for arg, ty in zip(args, expected, strict=True))
 
 
 def _applied(function: Expr, args: Sequence[Expr]) -> Expr:

@@ -91,7 +91,7 @@ class _Checker(Visibility):
             for param in function.params:
                 self.type(param.ty, f"the type of `{param.name}`")
             self.type(function.ret_ty, "the result type")
-            self.body(function.body, "the body of a function")
+            self.body(function.body)
             if fits(function.body.ty, function.ret_ty) is Fit.NEVER:
                 self.part = function.body
                 self.fault(
@@ -122,7 +122,7 @@ class _Checker(Visibility):
             self.twice(param)
         self.enter(param)
 
-    def body(self, body: Expr, what: str) -> None:
+    def body(self, body: SeqExpr) -> None:
         """The sequence of a function or a branch, and its result."""
         with self.inside(self.setting):
             for block in body.blocks:
@@ -130,7 +130,7 @@ class _Checker(Visibility):
             outer, self.part = self.part, body
             if isinstance(body.body, SeqExpr):
                 self.fault(6, "a sequence is the result of another", body.body)
-                self.body(body.body, "the result")
+                self.body(body.body)
             else:
                 self.leaf(body.body, "the result")
             self.part = outer
@@ -194,7 +194,7 @@ class _Checker(Visibility):
                 self.function(value)
             case SeqExpr():
                 self.fault(6, "a sequence is the value of a binding", value)
-                self.body(value, "the value")
+                self.body(value)
             case _:
                 self.leaf(value, "the value")
                 return
@@ -213,7 +213,7 @@ class _Checker(Visibility):
         setting = replace(self.setting, dataflow=False, branch=True)
         for branch in (choice.true_branch, choice.false_branch):
             with self.inside(setting):
-                self.body(branch, "a branch")
+                self.body(branch)
             if fits(branch.ty, choice.ty) is Fit.NEVER:
                 self.fault(
                     13, f"the choice is of type {choice.ty}, but a branch of {branch.ty}", branch

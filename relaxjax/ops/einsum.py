@@ -133,7 +133,7 @@ def einsum(operands: TupleType, subscripts: str) -> TensorType:
     types = tensors_of(operands, "operands")
     dtype = common_dtype(**{f"operands[{i}]": ty for i, ty in enumerate(types)})
     notation = parse(subscripts, len(types))
-    rest: tuple[Dim, ...] | None = ()
+    rest: tuple[Dim, ...] = ()
     shapes = [ty.dims for ty in types]
     known = [dims for dims in shapes if dims is not None]
     ndim = -1 if "." in notation.result else len(notation.result)
@@ -142,11 +142,14 @@ def einsum(operands: TupleType, subscripts: str) -> TensorType:
         return unknown
     for letters, dims in zip(notation.operands, known, strict=True):
         extra = _letter_dims(letters, dims)[1]
-        rest = broadcast_dims(rest, extra, ("`operands`", "one more of them"))
-        if rest is None:
+        together = broadcast_dims(rest, extra, ("`operands`", "one more of them"))
+        if together is None:
             return unknown
+        rest = together
     sizes = _sizes(notation.operands, known)
-    found = [dim for c in notation.result for dim in (rest if c == "." else (sizes[c],))]
+    found: list[Dim | None] = []
+    for letter in notation.result:
+        found += rest if letter == "." else [sizes[letter]]
     given = [dim for dim in found if dim is not None]
     shape = given if len(given) == len(found) else None
     return TensorType(shape, dtype, len(found), types[0].vdevice)

@@ -71,6 +71,7 @@ def test_a_comparison_of_dimensions_is_decided_when_the_program_runs(
 def test_a_comparison_survives_saving_and_binding() -> None:
     mod = IRModule({"f": choice("n < m")})
     saved = load_json(save_json(mod))
+    assert isinstance(saved, IRModule)
     assert structural_equal(saved, mod)
     assert [decided(saved, size) for size in SIZES] == [n < m for n, m in SIZES]
     bound = BindSymbolicVars({"n": 3})(mod)
@@ -101,6 +102,7 @@ def f({PARAMS}):
     return x
         """
     )
+    assert isinstance(found, Function)
     run = to_jax(IRModule({"f": found}), "f")
     run(np.ones((2, 1), "float32"))
     with pytest.raises(AssertionError, match="3 is odd"):

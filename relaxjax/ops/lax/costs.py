@@ -134,7 +134,7 @@ def _of_matrices(share: float) -> CostRule:
         dims = dims_at(call, 0)
         *_, rows, columns = dims
         known = isinstance(rows, int) and isinstance(columns, int)
-        side = min(rows, columns) if known else columns  # type: ignore[type-var]  # both integers
+        side = min(rows, columns) if known else columns
         return element_count(dims) * side * max(1, round(share * 3)) // 3
 
     flops.__doc__ = f"{share:.3g} * rows * columns * the shorter side, for each matrix."
