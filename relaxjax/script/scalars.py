@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from relaxjax.ir.dims import Dim, SymbolicExpr, SymbolicVar
+from relaxjax.ir.dims import Dim, DimOp, SymbolicExpr, SymbolicVar, compare
 from relaxjax.ir.expr import PrimExpr
 from relaxjax.ir.types import PrimType
 
@@ -55,6 +55,16 @@ def symbolic_var(name: str, dtype: str = "int64") -> SymbolicVar:
     if dtype != "int64":
         raise TypeError(f"a symbolic dimension is of dtype int64, but `{dtype}` was given")
     return SymbolicVar(name)
+
+
+def equal(lhs: Dim, rhs: Dim) -> bool | DimOp:
+    """Whether two dimensions turn out to be equal."""
+    return compare("==", lhs, rhs)
+
+
+def not_equal(lhs: Dim, rhs: Dim) -> bool | DimOp:
+    """Whether two dimensions turn out to differ."""
+    return compare("!=", lhs, rhs)
 
 
 def ceildiv(lhs: Dim, rhs: Dim) -> Dim:

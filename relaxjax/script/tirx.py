@@ -1,7 +1,8 @@
 """The `T` of a script: symbolic dimensions, and scalars of the host.
 
 n = T.int64()     a symbolic dimension
-n % 4 == 0        a comparison of dimensions: the condition of an `if`, or an R.prim_value
+n % 4 == 0        a comparison of dimensions: the condition of an `if`, or an R.prim_value; Python
+                  code outside of scripts writes T.EQ(n % 4, 0) and T.NE, for its `==` is identity
 T.max(n, 1)       arithmetic on dimensions, beside + - * // %; so T.floordiv, T.floormod, T.ceildiv
 T.float64(0.5)    a number, or T.FloatImm("float64", 0.5)
 x: T.int64        a parameter that is a number of the host
@@ -20,11 +21,15 @@ from relaxjax.ir.index_map import index_map
 from .namespace import unknown_member as _unknown_member
 from .scalars import ScalarType as _ScalarType
 from .scalars import ceildiv as ceildiv
+from .scalars import equal as EQ
+from .scalars import not_equal as NE
 from .scalars import number as FloatImm
 from .scalars import number as IntImm
 from .scalars import symbolic_var as Var
 
 __all__ = [
+    "EQ",
+    "NE",
     "FloatImm",
     "IntImm",
     "Var",

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+from operator import eq, ne
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,8 +17,9 @@ from relaxjax.ir import structural_equal
 from relaxjax.ir.dims import SymbolicVar, compare
 from relaxjax.ir.function import Function
 from relaxjax.ir.serialize import load_json, save_json
+from relaxjax.ir.types import PrimType
 from relaxjax.passes import BindSymbolicVars
-from relaxjax.script import ScriptError, from_source
+from relaxjax.script import ScriptError, from_source, relax, tirx
 
 PARAMS = 'x: R.Tensor(("n", "m"), "float32")'
 BODY = """
@@ -39,6 +41,8 @@ CONDITIONS = [
     "T.max(n, 3) == 3",
     "R.prim_value(n * m) == 6",
     "T.int64(2) == n",
+    "T.EQ(n, m)",
+    "T.NE(n, m + 1)",
 ]
 
 
@@ -55,7 +59,10 @@ def decided(mod: IRModule, shape: tuple[int, int]) -> bool:
 
 
 def holds(condition: str, n: int, m: int) -> bool:
-    numbers = {"T": SimpleNamespace(max=max, int64=int), "R": SimpleNamespace(prim_value=int)}
+    numbers = {
+        "T": SimpleNamespace(max=max, int64=int, EQ=eq, NE=ne),
+        "R": SimpleNamespace(prim_value=int),
+    }
     return bool(eval(condition, numbers | {"n": n, "m": m}))
 
 
@@ -173,5 +180,6 @@ def test_python_orders_dimensions_into_comparisons_too() -> None:
     n = SymbolicVar("n")
     assert str(n < 4) == "n < 4"
     assert str(n >= 4) == "4 <= n"
-    assert str(compare("==", n, 4)) == "n == 4"
-    assert compare("!=", n, n + 1) is True
+    assert str(compare("==", n, 4)) == str(tirx.EQ(n, 4)) == "n == 4"
+    assert compare("!=", n, n + 1) is tirx.NE(n, n + 1) is True
+    assert relax.prim_value(tirx.EQ(n, 4)).ty == PrimType("bool")
