@@ -45,7 +45,7 @@ def test_missing_types_are_inferred(given: Pass) -> None:
 def test_nested_values_are_bound(given: Pass) -> None:
     x = Var("x", TY)
     inner = x + x
-    function = make_function([x], SeqExpr((), inner * inner))
+    function = make_function([x], SeqExpr((), inner * inner), attrs={"global_symbol": "main"})
     text = """
 @R.function
 def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
