@@ -31,7 +31,8 @@ def read_function(function: Callable[..., Any], *args: Any, **options: Any) -> F
 
 def read_module(function: Callable[..., Any], *args: Any, **options: Any) -> IRModule:
     """A module with the function `main`, read from JAX."""
-    return IRModule.from_expr(read_function(function, *args, **options))
+    read = read_function(function, *args, **options)
+    return IRModule.from_expr(read.with_attr("global_symbol", "main"))
 
 
 def abstract(*shapes: Any, dtype: str = "float32") -> tuple[jax.ShapeDtypeStruct, ...]:
