@@ -14,27 +14,14 @@ from relaxjax.frontends import JaxProgram, traced
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
-from relaxjax.passes import (
-    CanonicalizeBindings,
-    ChannelsLast,
-    DeadCodeElimination,
-    EliminateCommonSubexpr,
-    FoldConstant,
-    Gradient,
-    InlinePrivateFunctions,
-    LegalizeOps,
-    RaiseOps,
-    Rematerialize,
-    SimplifyGradient,
-)
 from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
+from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
 from .places import check_whole, on_devices
 from .rest import Rest
 
-LOSS, ADJOINT = "loss", "loss_adjoint"
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
 
 
@@ -80,6 +67,7 @@ class ValueAndGrad:
         self.allow_int = allow_int
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
+        self._memory = Memory(memory_budget, memory_policy)
         self.__name__: str = getattr(function, "__name__", LOSS)
         # Its name and docstring, but none of its attributes, which may be called as those here.
         functools.update_wrapper(self, function, updated=())
@@ -95,8 +83,8 @@ class ValueAndGrad:
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
         program, rest = self._program(arguments)
-        adjoint = to_jax(self._adjoint(program, arguments), ADJOINT)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
+        adjoint = to_jax(kept_or_written(program.module, wanted, self._memory), ADJOINT)
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
         values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
@@ -109,7 +97,9 @@ class ValueAndGrad:
     def module(self, *args: Any, **kwargs: Any) -> IRModule:
         """The module with the function `loss_adjoint` for arguments like these."""
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
-        return self._adjoint(self._program(arguments)[0], arguments)
+        program, _ = self._program(arguments)
+        wanted = [len(program.captured) + place for place in _wanted(arguments)]
+        return written(program.module, wanted, self._memory)
 
     def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
         """The program of the arrays, and what else the function returns beside the loss."""
@@ -130,36 +120,6 @@ class ValueAndGrad:
         names = [arguments.names[place] for place in places]
         return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), rest
 
-    def _adjoint(self, program: JaxProgram, arguments: Arguments) -> IRModule:
-        """The backward program: written by Gradient, simplified, legalised, its memory planned.
-
-        Before that the loss is raised, so that operators choose their forms as those of Relax do,
-        and images get the layout in which they are computed fastest. Kernels keep theirs: they are
-        the user's, and to rearrange them costs more than it gains.
-        """
-        params = program.module[LOSS].params[len(program.captured) :]
-        wanted = [params[place] for place in _wanted(arguments)]
-        mod = program.module
-        for one in (
-            FoldConstant(),
-            EliminateCommonSubexpr(),
-            RaiseOps(),
-            ChannelsLast(),
-            Gradient(LOSS, wanted, lazy=True),
-            DeadCodeElimination([ADJOINT]),
-            InlinePrivateFunctions(differentiated=True),
-            SimplifyGradient(),
-            LegalizeOps(),
-            CanonicalizeBindings(),
-            FoldConstant(),
-            EliminateCommonSubexpr(),
-            CanonicalizeBindings(),
-        ):
-            mod = one(mod)
-        if self.memory_budget is None and self.memory_policy is None:
-            return mod
-        return Rematerialize(ADJOINT, self.memory_budget, self.memory_policy)(mod)
-
 
 def value_and_grad(
     function: Callable[..., Any],
@@ -177,11 +137,12 @@ def value_and_grad(
         value, gradients = step(params, batch)
 
     Like JAX's it belongs inside a `jax.jit`, which calls it once for each set of shapes; called by
-    itself it makes the program anew each time. Arrays among the arguments are traced whether they
-    are differentiated by or not; everything else stays as it is. With `allow_int`, integers and
-    random keys among the arguments of `argnums` are passed over: their gradients have no numbers.
-    With `memory_budget` or `memory_policy`, values are computed again rather than kept, as
-    `Rematerialize` explains; the program is then compiled some times to know what it takes.
+    itself it traces the loss anew each time, and runs one operator after the other. Arrays among
+    the arguments are traced whether they are differentiated by or not; everything else stays as it
+    is. With `allow_int`, integers and random keys among the arguments of `argnums` are passed over:
+    their gradients have no numbers. With `memory_budget` or `memory_policy`, values are computed
+    again rather than kept, as `Rematerialize` explains; the program is then compiled some times to
+    know what it takes.
     """
     return ValueAndGrad(
         function, argnums, has_aux, holomorphic, allow_int, memory_budget, memory_policy

@@ -1,0 +1,114 @@
+"""The backward program of a loss: how it is written, and kept for the next call of such a loss."""
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from threading import Lock
+
+import jax
+
+from relaxjax.ir.expr import ExternFunc
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import structural_equal, structural_hash
+from relaxjax.ir.walk import post_order
+from relaxjax.ops.lax import matmul_precision, x64_enabled
+from relaxjax.ops.platform import platform
+from relaxjax.passes import (
+    CanonicalizeBindings,
+    ChannelsLast,
+    DeadCodeElimination,
+    EliminateCommonSubexpr,
+    FoldConstant,
+    Gradient,
+    InlinePrivateFunctions,
+    LegalizeOps,
+    PassContext,
+    RaiseOps,
+    Rematerialize,
+    SimplifyGradient,
+)
+from relaxjax.passes.memory.budget import Budget
+
+LOSS, ADJOINT = "loss", "loss_adjoint"
+
+MOST_KEPT = 32  # as many programs, the last that were asked for
+
+
+@dataclass(frozen=True)
+class Memory:
+    """How much memory the backward program may take, as `Rematerialize` has it."""
+
+    budget: Budget | None
+    policy: str | None
+
+
+def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
+    """The backward program by some parameters: simplified, legalised, its memory planned.
+
+    Before that the loss is raised, so that operators choose their forms as those of Relax do, and
+    images get the layout in which they are computed fastest. Kernels keep theirs: they are the
+    user's, and to rearrange them costs more than it gains.
+    """
+    params = [mod[LOSS].params[place] for place in wanted]
+    for one in (
+        FoldConstant(),
+        EliminateCommonSubexpr(),
+        RaiseOps(),
+        ChannelsLast(),
+        Gradient(LOSS, params, lazy=True),
+        DeadCodeElimination([ADJOINT]),
+        InlinePrivateFunctions(differentiated=True),
+        SimplifyGradient(),
+        LegalizeOps(),
+        CanonicalizeBindings(),
+        FoldConstant(),
+        EliminateCommonSubexpr(),
+        CanonicalizeBindings(),
+    ):
+        mod = one(mod)
+    if memory.budget is None and memory.policy is None:
+        return mod
+    return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)
+
+
+def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
+    """The backward program, written only if that of no such loss is there.
+
+    What it is kept by is the program of the loss, traced anew at each call: a function may use
+    variables that have changed. Nothing of the user's is kept with it, no function and no array. A
+    program that asks Python for values names functions of one call, and passes that somebody
+    watches are to run.
+    """
+    context = PassContext.current()
+    is_watched = context.instruments or context.trace is not None or context.config
+    names = list(_names(mod))
+    if is_watched or any(isinstance(name, ExternFunc) for name in names):
+        return written(mod, wanted, memory)
+    settings = (x64_enabled(), matmul_precision(), platform(), jax.sharding.get_abstract_mesh())
+    key = structural_hash(mod), tuple(names), tuple(wanted), repr(memory), settings
+    known = _KEPT.get(key)
+    if known is None or not structural_equal(known[0], mod):
+        known = mod, written(mod, wanted, memory)
+    with _LOCK:
+        _KEPT.pop(key, None)
+        _KEPT[key] = known
+        while len(_KEPT) > MOST_KEPT:
+            del _KEPT[next(iter(_KEPT))]
+    return known[1]
+
+
+_KEPT: dict[Hashable, tuple[IRModule, IRModule]] = {}
+_LOCK = Lock()
+
+
+def _names(mod: IRModule) -> Iterator[Hashable]:
+    """What programs that are equal may differ in, which errors and profiles show of them."""
+    for name, function in mod.relax_functions().items():
+        yield name
+        for expr in post_order(function):
+            if isinstance(expr, Function):
+                yield tuple(param.name for param in expr.params)
+            elif isinstance(expr, SeqExpr):
+                yield tuple((binding.var.name, binding.span) for binding in expr.bindings())
+            elif isinstance(expr, ExternFunc):
+                yield expr
