@@ -79,7 +79,7 @@ def _is_cheap(value: Expr) -> bool:
 def _with_needs(made: Made, wanted: Collection[Var]) -> list[Binding]:
     """The bindings of variables and of what they need, in order."""
     needed = set(wanted)
-    for binding in reversed(made.values()):
+    for binding in reversed(list(made.values())):
         if binding.var in needed:
             needed.update(free_vars(binding.value))
     return [binding for var, binding in made.items() if var in needed]

@@ -52,7 +52,7 @@ class Weighted:
         self.argnums = 1
         self.has_aux = self.allow_int = True
         self.memory_budget = self.memory_policy = "as before"
-        self.function = lambda x: 7.0 * x
+        self.function: Callable[[Any], Any] = lambda x: 7.0 * x
 
     def __call__(self, x: Any, y: Any) -> Any:
         return self.function(x) * cubes(x, y) + self.argnums

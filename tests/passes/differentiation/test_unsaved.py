@@ -59,8 +59,8 @@ def by_layers(mask: str, policy: Callable[..., Any] | None) -> Callable[..., Any
 
 
 def temporary_bytes(step: Callable[..., Any]) -> int:
-    compiled = jax.jit(step).lower(PARAMS, X).compile()
-    return int(compiled.memory_analysis().temp_size_in_bytes)
+    analysis: Any = jax.jit(step).lower(PARAMS, X).compile().memory_analysis()
+    return int(analysis.temp_size_in_bytes)
 
 
 @pytest.mark.parametrize(
