@@ -10,7 +10,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
-from relaxjax.frontends import JaxProgram, traced
+from relaxjax.frontends import JaxProgram, named_as, traced
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
@@ -118,6 +118,7 @@ class ValueAndGrad:
 
         arrays = [arguments.leaves[place] for place in places]
         names = [arguments.names[place] for place in places]
+        named_as(self.function, on_arrays, names)
         return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), rest
 
 

@@ -5,7 +5,9 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from keyword import iskeyword
+from types import FunctionType, MethodType
 from typing import Any
 
 import jax
@@ -93,7 +95,27 @@ def from_jax(function: Callable[..., Any], *args: Any, name: str = "main") -> IR
     def on_leaves(*arrays: Any) -> Any:
         return function(*jax.tree.unflatten(tree, arrays))
 
-    return traced(on_leaves, leaves, names, name=name).module
+    return traced(named_as(function, on_leaves, names), leaves, names, name=name).module
+
+
+def named_as(
+    function: Callable[..., Any], on_leaves: Callable[..., Any], names: Sequence[str]
+) -> Callable[..., Any]:
+    """What is traced of leaves, which JAX's errors are to call as the user does.
+
+    By the name and the place of the user's `function`, where that is one of Python, and by `names`
+    for what it takes.
+    """
+    told: dict[str, Any] = vars(on_leaves)
+    while isinstance(function, partial):
+        function = function.func
+    if isinstance(function, FunctionType | MethodType) and not hasattr(function, "__wrapped__"):
+        on_leaves.__name__ = function.__name__
+        told["__wrapped__"] = function
+    kind, unique = inspect.Parameter.POSITIONAL_ONLY, Names()
+    params = [inspect.Parameter(unique.unique(name), kind) for name in names]
+    told["__signature__"] = inspect.Signature(params)
+    return on_leaves
 
 
 def traced(

@@ -313,6 +313,8 @@ def test_a_loss_that_asks_for_values_is_told_what_to_do(function: Any) -> None:
         relaxjax.grad(function)(X)
     notes = "".join(error.value.__notes__)
     assert "choose by jnp.where or jax.lax.cond rather than by `if`" in notes
+    assert f"while tracing the function <lambda> at {__file__}" in str(error.value)
+    assert "the argument x" in str(error.value)
 
 
 def test_a_loss_is_a_function() -> None:
