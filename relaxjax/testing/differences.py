@@ -49,6 +49,6 @@ def turn_at_zero(along: Callable[[float], float], epsilon: float) -> float:
 
     Of a smooth function that is little; where it turns or jumps, no slope at 0 says anything.
     """
-    steps = [8 * epsilon ** (1 / 3) / _FINER**number for number in range(_TURNS)]
+    steps: list[float] = [8 * epsilon ** (1 / 3) / _FINER**number for number in range(_TURNS)]
     middle = along(0.0)
     return max(abs(along(step) + along(-step) - 2 * middle) / step for step in steps)

@@ -119,12 +119,12 @@ def arguments_for(
     check: str, mod: object, func: str, args: Sequence[Any] | None, seed: int
 ) -> tuple[Any, ...]:
     """The arguments to try a function at, made up where none are given. `check` is who asks."""
-    params = check_module(mod, f"`{check}`")[func].params
+    function = check_module(mod, f"`{check}`")[func]
+    params, result = function.params, function.body.body
     given = random_arguments(params, seed) if args is None else tuple(args)
     check_count(params, given, f"`{func}`")
     if not any(all_float(param.ty) for param in params):
         raise ValueError(f"no parameter of `{func}` is of floating-point dtype: nothing moves")
-    result = mod[func].body.body
     parts = result.fields if isinstance(result, Tuple) else (result,)
     if not any(all_float(part.ty) for part in parts):
         raise ValueError(f"nothing that `{func}` returns is of floating-point dtype")
