@@ -12,6 +12,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
 from relaxjax.ir.walk import kept, rewrite
+from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from .context import PassContext
 from .info import PassInfo
@@ -43,7 +44,9 @@ class Pass(ABC):
         """The changed module; `mod` itself where nothing changes."""
 
     def _result(self, mod: IRModule, context: PassContext) -> IRModule:
-        return checked(self.info, self.transform(mod, context), IRModule, "an IRModule")
+        with lowering_for(mod.attrs.get(PLATFORM)):  # what is made for one platform stays so
+            found = self.transform(mod, context)
+        return checked(self.info, found, IRModule, "an IRModule")
 
     def __repr__(self) -> str:
         options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())

@@ -19,6 +19,7 @@ from relaxjax.ir.registry import did_you_mean, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
+from relaxjax.ops.platform import asked_for_platform, made_for
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
@@ -85,7 +86,7 @@ def Gradient(
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)
-    with in_function(name, function):
+    with in_function(name, function), asked_for_platform() as platforms:
         refuse_own_rule(name, function, CUSTOM_GRADIENT)
         added = free_name(mod, name, ADJOINT)
         required = _required_vars(name, function, require_grads)
@@ -108,6 +109,7 @@ def Gradient(
     attrs = Attrs(function.attrs, global_symbol=added)
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
     done = differentiator.module.with_function(added, remove_all_unused(adjoint))
+    done = made_for(done, platforms)
     if mode == "higher_order":
         _require_second_order(done, done[added])
     return done

@@ -12,7 +12,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering.target import Target, platform_of
-from relaxjax.ops.platform import platform
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.structure.inline import inlined
 
@@ -68,7 +68,7 @@ def ChannelsLast(
                 R.output(out)
             return out
     """
-    if (platform() if target is None else platform_of(target)) != "cpu":
+    if (chosen_platform() if target is None else platform_of(target)) != "cpu":
         return mod
     names = [name for name, f in mod.relax_functions().items() if _worth_it(f)]
     if not names:

@@ -12,6 +12,7 @@ from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
 
@@ -55,7 +56,8 @@ def Rematerialize(
     and `must_recompute` are decided by their names.
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
-    shows what is really kept.
+    shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
+    the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
 
     Before:
 
@@ -77,27 +79,31 @@ def Rematerialize(
 
     After `Rematerialize("main_adjoint", must_recompute=["y"])`:
 
-        @R.function
-        def main_adjoint(
-            x: R.Tensor((3,), "float32"),
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-            with R.dataflow():
-                y = R.exp(x)
-                z = R.sin(y)
-                loss = R.sum(z)
-                loss_adjoint = R.ones((), dtype="float32")
-                z_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                x_late = R.grad.delay(x, z_adjoint)
-                y_again = R.exp(x_late)
-                slope = R.cos(y_again)
-                y_adjoint = R.multiply(z_adjoint, slope)
-                x_adjoint = R.multiply(y_adjoint, y_again)
-                R.output(loss, x_adjoint)
-            return (loss, (x_adjoint,))
+        @I.ir_module
+        class Module:
+            I.module_attrs({"platform": "cpu"})
+
+            @R.function
+            def main_adjoint(
+                x: R.Tensor((3,), "float32"),
+            ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
+                with R.dataflow():
+                    y = R.exp(x)
+                    z = R.sin(y)
+                    loss = R.sum(z)
+                    loss_adjoint = R.ones((), dtype="float32")
+                    z_adjoint = R.broadcast_to(loss_adjoint, (3,))
+                    x_late = R.grad.delay(x, z_adjoint)
+                    y_again = R.exp(x_late)
+                    slope = R.cos(y_again)
+                    y_adjoint = R.multiply(z_adjoint, slope)
+                    x_adjoint = R.multiply(y_adjoint, y_again)
+                    R.output(loss, x_adjoint)
+                return (loss, (x_adjoint,))
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)
-    return rematerialized(mod, name, ledger.plan)
+    return planned(mod, name, ledger.plan, budget_bytes)
 
 
 def ledger_of(
@@ -183,6 +189,15 @@ def kept_ledger(
         if one.none.peak <= _FASTER * everything.none.peak:
             return Ledger(one, one.none)
     return Ledger(everything, everything.none)
+
+
+def planned(mod: IRModule, name: str, plan: Plan, budget: Budget | None = None) -> IRModule:
+    """`rematerialized`, as a program for the platform whose forms it was planned by.
+
+    That a budget is kept was counted there, whether anything is computed again or not.
+    """
+    goes_by = [chosen_platform()] if plan.changes or budget is not None else []
+    return made_for(rematerialized(mod, name, plan), goes_by)
 
 
 def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:

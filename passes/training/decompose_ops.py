@@ -13,6 +13,7 @@ from relaxjax.ir.function import DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.walk import post_order
+from relaxjax.ops.platform import asked_for_platform, made_for
 from relaxjax.passes.base import pass_factory
 
 from .random_keys import takes_key, with_keys
@@ -203,7 +204,8 @@ def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRMo
 
 def for_training(mod: IRModule, names: Sequence[str]) -> IRModule:
     """The module with operators of the named functions mutated for training, then decomposed."""
-    return _decomposed(_mutated(mod, names), names)
+    with asked_for_platform() as platforms:
+        return made_for(_decomposed(_mutated(mod, names), names), platforms)
 
 
 def has_training_form(function: Function) -> bool:

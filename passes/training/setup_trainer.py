@@ -15,6 +15,7 @@ from relaxjax.ir.layout import Order
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import used_vars
+from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.activity import active_vars, in_full
 from relaxjax.passes.differentiation.dead_ends import dead_ends
@@ -81,6 +82,7 @@ def SetupTrainer(
     memory_policy: str | None = None,
     roll_blocks: RollOption = "auto",
     channels_last: bool = True,
+    target: Target | None = None,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
@@ -117,6 +119,9 @@ def SetupTrainer(
     ChannelsLast explains; inputs and results are as they were, and so are parameters, but for the
     kernels, which the functions take as (H, W, I, O) if the optimizer treats each number by itself.
     `channels_last=False` leaves layouts to the program.
+
+    All that is for one platform is for that of `target`, JAX's default device unless it is given.
+    Where something is, the attribute `platform` says for which: `build` takes the module there.
 
     Where parameters are stored in such a way, the attribute `stored_params` lists the name, the
     array, the row, or -1, and the order of the axes of each, and `stored_optim_states` all but the
@@ -206,6 +211,26 @@ def SetupTrainer(
             ):
                 ...
     """
+    with formulating_for(mod, target):
+        return _trainable(
+            *(mod, loss, optimizer, loss_args, legalize, loss_scale, master_weights),
+            *(memory_budget, memory_policy, roll_blocks, channels_last),
+        )
+
+
+def _trainable(
+    mod: IRModule,
+    loss: Loss,
+    optimizer: Optimizer,
+    loss_args: Sequence[Type | Var],
+    legalize: bool,
+    loss_scale: LossScale | None,
+    master_weights: bool,
+    memory_budget: Budget | None,
+    memory_policy: str | None,
+    roll_blocks: RollOption,
+    channels_last: bool,
+) -> IRModule:
     _check_kinds(loss, optimizer)
     check_loss_scale(loss_scale)
     check_roll_option(roll_blocks)

@@ -2,7 +2,7 @@
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ops.platform import platform
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller, with_open_caller
@@ -12,8 +12,8 @@ from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.rematerialize import (
     kept_ledger,
     ledger_of,
+    planned,
     planner_of,
-    rematerialized,
 )
 from relaxjax.passes.memory.step import MemoryPlanError
 
@@ -41,7 +41,7 @@ def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -
         if policy == "none":
             return mod  # which is for any size of batches
         raise
-    return rematerialized(mod, ADJOINT, ledger.plan)
+    return planned(mod, ADJOINT, ledger.plan, budget)
 
 
 def with_fast_step(mod: IRModule) -> IRModule:
@@ -56,7 +56,7 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     compute again what is free, where it is many pages. Else all is kept but what loops can do
     without, and large gradients of few numbers come one after the other.
     """
-    if platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
+    if chosen_platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
         return mod
     opened = with_open_caller(mod, name, caller)
     try:
@@ -67,7 +67,7 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
             plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod
-    return rematerialized(mod, name, plan)
+    return planned(mod, name, plan)
 
 
 def is_worth_a_plan(adjoint: Function) -> bool:

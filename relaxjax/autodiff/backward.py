@@ -12,7 +12,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.lax import matmul_precision, x64_enabled
-from relaxjax.ops.platform import platform
+from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes import (
     CanonicalizeBindings,
     ChannelsLast,
@@ -84,7 +84,12 @@ def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRM
     names = list(_names(mod))
     if is_watched or any(isinstance(name, ExternFunc) for name in names):
         return written(mod, wanted, memory)
-    settings = (x64_enabled(), matmul_precision(), platform(), jax.sharding.get_abstract_mesh())
+    settings = (
+        x64_enabled(),
+        matmul_precision(),
+        chosen_platform(),
+        jax.sharding.get_abstract_mesh(),
+    )
     key = structural_hash(mod), tuple(names), tuple(wanted), repr(memory), settings
     known = _KEPT.get(key)
     if known is None or not structural_equal(known[0], mod):

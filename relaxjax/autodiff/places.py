@@ -40,6 +40,12 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
     return placed
 
 
+def are_on_one_device(arrays: Iterable[Any]) -> bool:
+    """Whether no array is of a mesh of devices, or of one device's part in it, by its type."""
+    types = map(jax.typeof, arrays)
+    return all(ty.sharding.mesh.empty and not ty.manual_axis_type.varying for ty in types)
+
+
 def check_whole(arrays: Iterable[Any]) -> None:
     """Refuse what is a sum still to be made, or has a gradient that is: other rules hold then."""
     for array in arrays:

@@ -13,13 +13,14 @@ from jax.extend.core import primitives
 from relaxjax.frontends import JaxProgram, named_as, traced
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_jax
+from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
+from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
 
 from .arguments import Arguments, sort_arguments
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
-from .places import check_whole, on_devices
+from .places import are_on_one_device, check_whole, on_devices
 from .rest import Rest
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
@@ -84,7 +85,7 @@ class ValueAndGrad:
         check_whole(arrays)
         program, rest = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
-        adjoint = to_jax(kept_or_written(program.module, wanted, self._memory), ADJOINT)
+        adjoint = self._where_it_runs(program.module, wanted, [*program.captured, *arrays])
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
         values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
@@ -121,6 +122,27 @@ class ValueAndGrad:
         named_as(self.function, on_arrays, names)
         return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), rest
 
+    def _where_it_runs(
+        self, mod: IRModule, wanted: Sequence[int], arrays: Sequence[Any]
+    ) -> Callable[..., Any]:
+        """The backward program as a function of arrays, in the forms of the platform it runs on."""
+        memory = self._memory
+
+        def made_for(platform: str) -> IRModule:
+            with lowering_for(platform):
+                return kept_or_written(mod, wanted, memory)
+
+        known = known_platform(arrays)
+        own = known or chosen_platform()
+        first = made_for(own)
+        if known is not None or PLATFORM not in first.attrs or not are_on_one_device(arrays):
+            return to_jax(first, ADJOINT)
+
+        def program_for(platform: str) -> Callable[..., Any]:
+            return to_jax_for(platform, first if platform == own else made_for(platform), ADJOINT)
+
+        return for_each_platform(program_for, own)
+
 
 def value_and_grad(
     function: Callable[..., Any],
@@ -144,6 +166,8 @@ def value_and_grad(
     their gradients have no numbers. With `memory_budget` or `memory_policy`, values are computed
     again rather than kept, as `Rematerialize` explains; the program is then compiled some times to
     know what it takes.
+
+    The program is made for the platform that JAX lowers it for, a budget kept on that one.
     """
     return ValueAndGrad(
         function, argnums, has_aux, holomorphic, allow_int, memory_budget, memory_policy

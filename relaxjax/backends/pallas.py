@@ -16,6 +16,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import used_vars
+from relaxjax.ops.platform import chosen_platform
 
 from .evaluation import Evaluation, operator_calls
 from .pallas_kernels import elementwise_kernel, matmul_kernel
@@ -95,7 +96,7 @@ def compile_pallas(region: Function, interpret: bool | None = None) -> Callable[
     steps = list(_steps(region))
 
     def run(*args: Any) -> Any:
-        interpreted = jax.default_backend() == "cpu" if interpret is None else interpret
+        interpreted = chosen_platform() == "cpu" if interpret is None else interpret
         state = Evaluation(_lowered)
         state.bind(region, args)
         for step in steps:

@@ -13,6 +13,8 @@ from .interpreter import LoweringError as LoweringError
 from .legalize import legalize as legalize
 from .target import device as device
 from .to_jax import to_jax as to_jax
+from .to_jax import to_jax_for as to_jax_for
 from .varying import varying_axes as varying_axes
 from .virtual_machine import ProfileReport as ProfileReport
 from .virtual_machine import VirtualMachine as VirtualMachine
+from .when_lowered import for_each_platform as for_each_platform

@@ -13,7 +13,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import definable_symbols
 from relaxjax.ops.devices import devices_known
-from relaxjax.ops.platform import lowering_for
+from relaxjax.ops.platform import PLATFORM, default_device, lowering_for
 
 from .arguments import ArgumentError, Symbols, admit, as_jax, bind
 from .donation import donated_params, fault_of_donation
@@ -22,6 +22,7 @@ from .legalize import legalize
 from .places import place_of, places_of
 from .target import platform_of
 from .traits import compiles, has_symbols, needs_x64
+from .when_lowered import only_for
 
 
 class CompiledFunction:
@@ -58,7 +59,7 @@ class CompiledFunction:
         self.spread = bool(set(self.places.values()) - {place})
         self.compiles = compiles(mod, name) and not self.spread
         self.needs_x64 = needs_x64(mod, name)
-        self.is_default = place == jax.devices()[0]
+        self.is_first = place == jax.devices()[0]
 
     def __call__(self, *args: Any) -> Any:
         with self.context():
@@ -86,7 +87,7 @@ class CompiledFunction:
             stack.enter_context(jax.enable_x64(True))
         if self.spread:
             stack.enter_context(devices_known(self.places))
-        if not self.is_default and isinstance(self.place, jax.Device):
+        if isinstance(self.place, jax.Device) and self.place != default_device():
             stack.enter_context(jax.default_device(self.place))
         return stack
 
@@ -121,8 +122,9 @@ class CompiledFunction:
     def _run(self, *args: Any) -> Any:
         values = list(map(as_jax, args))
         mod = self._sized(values)
+        run = only_for(self.mod.attrs.get(PLATFORM), Interpreter(mod).run)
         with lowering_for(platform_of(self.place)):
-            return Interpreter(mod).run(mod[self.name], values, self.name)
+            return run(mod[self.name], values, self.name)
 
     def _sized(self, args: Sequence[Any]) -> IRModule:
         """The module for the sizes of arguments, where these may decide on something.
@@ -156,8 +158,8 @@ class CompiledFunction:
         return jax.jit(run, static_argnums=constant, donate_argnums=donated)
 
     def _placed(self, program: Callable[..., Any]) -> Callable[..., Any]:
-        """`program` with its arrays on the device; the default device they find by themselves."""
-        if self.is_default and not self.spread:
+        """`program` with its arrays on the device; the first device they find by themselves."""
+        if self.is_first and not self.spread:
             return program
         params = self.function.params
         places = [place_of(param.ty, self.places) or self.place for param in params]

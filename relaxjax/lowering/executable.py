@@ -13,20 +13,20 @@ from .compiled import CompiledFunction
 from .donation import donated_params
 from .interpreter import LoweringError
 from .legalize import legalize
-from .target import Target, placement, platform_of
+from .target import Place, Target, place_for, platform_of
 from .to_jax import to_jax
 from .traits import has_symbols, needs_x64
 
 
 def build(
-    mod: IRModule, target: Target = "cpu", *, legalized: bool = True, cache_size: int = 32
+    mod: IRModule, target: Target | None = None, *, legalized: bool = True, cache_size: int = 32
 ) -> "Executable":
     """Make a module ready to run.
 
     Args:
         mod: the module.
         target: "cpu" or "llvm", "cuda" or "gpu", "tpu", a JAX device, or a sharding for all
-            arguments.
+            arguments; unless it is given, where the module is made for, else JAX's default device.
         legalized: whether to run `LegalizeOps` first, so that what runs is what it prints. A
             function with symbolic dimensions is legalised for the sizes of each call; the module of
             the executable has a form of it for all of them.
@@ -35,10 +35,10 @@ def build(
     check_module(mod, "`build`")
     if cache_size < 1:
         raise ValueError(f"`cache_size` must be at least 1, found {cache_size}")
-    platform = platform_of(target)
+    place = place_for(mod, target)
     if not legalized:
-        return Executable(mod, target, cache_size)
-    return Executable(legalize(mod, platform), target, cache_size, mod)
+        return Executable(mod, place, cache_size)
+    return Executable(legalize(mod, platform_of(place)), place, cache_size, mod)
 
 
 compile = build  # the name it has in TVM
@@ -48,7 +48,7 @@ class Executable:
     """A built module: `executable["f"](*args)` runs the function `f`."""
 
     def __init__(
-        self, mod: IRModule, target: Target, cache_size: int, source: IRModule | None = None
+        self, mod: IRModule, target: Place, cache_size: int, source: IRModule | None = None
     ) -> None:
         self.mod = mod
         self.source = source
@@ -75,14 +75,15 @@ class Executable:
         `donate` names parameters, or gives their positions, whose memory the results may take.
         """
         _runnable(self.mod, name)
-        where = placement(self.target if place is None else place)
+        where = place_for(self.mod, self.target if place is None else place)
         source = self.source if has_symbols(self.mod, name) else None
         return CompiledFunction(self.mod, name, where, self.cache_size, donate, source)
 
     def jit(self, name: str, donate: Sequence[str | int] = ()) -> Callable[..., Any]:
         """The function `name` under plain `jax.jit`: the least that a call can cost.
 
-        It takes arrays only, which are checked when it is traced; `donate` is as for `compiled`.
+        It takes arrays only, which are checked when it is traced; `donate` is as for `compiled`. It
+        runs where its arrays lie.
         """
         function = _runnable(self.mod, name)
         donated = donated_params(function, name, donate)

@@ -18,14 +18,16 @@ from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import JaxSymbols, aval_of
+from relaxjax.ops.platform import PLATFORM, chosen_platform
 
 from .interpreter import LoweringError
 from .legalize import legalize
 from .selection import selected, single, with_called
 from .target import Target, platform_of
-from .to_jax import to_jax
+from .to_jax import to_jax, to_jax_for
 from .traits import compiles, needs_x64, reachable
 
+_ALL = ("cpu", "cuda", "tpu")
 SUFFIX = ".jax_export"
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # in every archive alike, so that equal ones are equal files
 _PLACE = re.compile(r' loc\((?:#\w+|unknown|"[^"]*")\)')
@@ -36,7 +38,7 @@ def export(
     path: str | os.PathLike[str],
     functions: str | Sequence[str] | None = None,
     *,
-    platforms: Sequence[str] = ("cpu", "cuda", "tpu"),
+    platforms: Sequence[str] | None = None,
     vjp_order: int = 0,
 ) -> dict[str, jax_export.Exported]:
     """Write functions of a module as artifacts of `jax.export`, and give these by name.
@@ -49,7 +51,8 @@ def export(
         mod: the module.
         path: the file to write, whole or not at all.
         functions: the names of functions; all public ones unless it is given.
-        platforms: where the artifacts can run.
+        platforms: where the artifacts can run: "cpu", "cuda" and "tpu" unless it is given, but
+            where the module is made for one platform, there alone.
         vjp_order: how often they can be differentiated by JAX after they are loaded.
     """
     exported = {name: exported_function(mod, name, platforms) for name in selected(mod, functions)}
@@ -58,26 +61,28 @@ def export(
     return exported
 
 
-def to_mlir(mod: IRModule, function: str | None = None, target: Target = "cpu") -> str:
+def to_mlir(mod: IRModule, function: str | None = None, target: Target | None = None) -> str:
     """A function as the text of a StableHLO module; symbolic dimensions are dynamic ones there.
 
     Args:
         mod: the module.
         function: the name of the function; the only public one unless it is given.
-        target: for which platform to lower.
+        target: for which platform to lower: unless it is given, that which the module is made for,
+            else that of JAX's default device.
     """
-    platforms = [target if isinstance(target, str) else platform_of(target)]
+    default = mod.attrs.get(PLATFORM) or chosen_platform()
+    platforms = [default if target is None else platform_of(target)]
     text = exported_function(mod, single(mod, function), platforms).mlir_module()
     lines = _PLACE.sub("", text).splitlines()
     return "\n".join([*(line for line in lines if not line.startswith("#loc")), ""])
 
 
 def exported_function(
-    mod: IRModule, name: str, platforms: Sequence[str] = ("cpu", "cuda", "tpu")
+    mod: IRModule, name: str, platforms: Sequence[str] | None = None
 ) -> jax_export.Exported:
     """One function as an artifact of `jax.export` in memory."""
     _check(mod, name)
-    params, known = mod[name].params, _platforms(platforms)
+    params, known = mod[name].params, _platforms(mod, platforms)
     symbols = JaxSymbols()
     args = [_abstract(param, param.ty, symbols, name) for param in params]
     run = _program(with_called(mod, selected(mod, name)), name, known)
@@ -91,11 +96,12 @@ def exported_function(
 
 def _program(mod: IRModule, name: str, platforms: Sequence[str]) -> Callable[..., Any]:
     """A function as JAX's, legalised for each platform; several forms of it lie side by side."""
-    forms = {platform: legalize(mod, platform) for platform in platforms}
+    made = {platform: legalize(mod, platform) for platform in platforms}
+    forms = {platform: form.without_attr(PLATFORM) for platform, form in made.items()}
     first, *others = forms.values()
     if all(structural_equal(first, other) for other in others):
         return to_jax(first, name)
-    programs = {platform: to_jax(form, name) for platform, form in forms.items()}
+    programs = {platform: to_jax_for(platform, form, name) for platform, form in forms.items()}
 
     def run(*args: Any) -> Any:
         return lax.platform_dependent(*args, **programs)
@@ -135,8 +141,10 @@ def _abstract(param: Var, ty: Type | None, symbols: JaxSymbols, name: str) -> An
     raise LoweringError(f"`{name}`: the parameter `{param.name}` is of type {ty}: {mend}")
 
 
-def _platforms(names: Sequence[str]) -> list[str]:
+def _platforms(mod: IRModule, names: Sequence[str] | None) -> list[str]:
     """Platforms by the names that JAX lowers for; "gpu" is NVIDIA's."""
+    if names is None:
+        names = [mod.attrs[PLATFORM]] if PLATFORM in mod.attrs else _ALL
     if not isinstance(names, list | tuple) or not names:
         raise TypeError(f"`platforms` must be a list of names, found {names!r}")
     known = (platform_of(name) for name in names)

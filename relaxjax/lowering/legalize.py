@@ -14,12 +14,12 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import uses
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
-from relaxjax.ops.platform import platform
+from relaxjax.ops.platform import PLATFORM, asked_for_platform, chosen_platform, going_by, made_for
 
 from .interpreter import LoweringError, holds_tensors
 from .one_primitive import OnePrimitive
 from .products import with_quick_products
-from .target import Target, platform_of
+from .target import Target, check_platform, platform_of
 from .tracing import Lowering, trace_call
 
 
@@ -38,15 +38,20 @@ def legalize(
     Args:
         mod: the module.
         target: where it will run; what differs by platform is decided for it. Unless it is given,
-            lowerings that differ are those for where JAX runs by default.
+            lowerings that differ are those for where JAX runs by default. The result then has the
+            platform as an attribute.
         customize_map: other lowerings by operator name: JAX functions with the parameters of the
             operator.
         skip_ops: names of operators that stay as they are.
     """
     check_module(mod, "`legalize`")
-    rule = _Legalization(target, customize_map or {}, skip_ops)
-    functions = mod.relax_functions()
-    return mod.with_functions({name: rule.function(f) for name, f in functions.items()})
+    made_before = mod.attrs.get(PLATFORM)
+    if target is not None:
+        check_platform(mod, platform_of(target))
+    rule = _Legalization(target or made_before, customize_map or {}, skip_ops)
+    with asked_for_platform() as platforms:
+        legal = {name: rule.function(f) for name, f in mod.relax_functions().items()}
+    return made_for(mod.with_functions(legal), platforms)
 
 
 class _Legalization:
@@ -62,14 +67,19 @@ class _Legalization:
             get_op(name)
         named = None if target is None else platform_of(target)
         self.platform = None if named == "gpu" else named  # of whose make, nobody said
-        self.lowered_for = named or platform()
+        self.lowered_for = named or chosen_platform()
         self.customize_map = customize_map
         self.skipped = frozenset(skip_ops)
         self.one_primitive = OnePrimitive(self.alone)
 
     def function(self, function: Function) -> Function:
         legal = expand_bindings(function, self.expansion)
-        return with_quick_products(legal) if self.lowered_for == "cpu" else legal
+        if self.lowered_for != "cpu":
+            return legal
+        quick = with_quick_products(legal)
+        if quick is not legal:
+            going_by(["cpu"])
+        return quick
 
     def expansion(self, binding: Binding, builder: BlockBuilder) -> Expr | None:
         """The value of a binding in `lax.*`, what it needs emitted before; None if it stays."""
@@ -104,6 +114,7 @@ class _Legalization:
         traced = trace_call(call, lower, self.lowered_for)
         if traced is None:
             return None
+        going_by(traced.platforms)
         dataflow = builder.current_block_is_dataflow()
         with builder.scope():
             with builder.dataflow() if dataflow else nullcontext():

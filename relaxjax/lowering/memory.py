@@ -10,9 +10,17 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ops.lax import JaxSymbols
 from relaxjax.ops.lax.avals import aval_of
+from relaxjax.ops.platform import (
+    PLATFORM,
+    chosen_platform,
+    default_device,
+    lowering_for,
+    platform_name,
+)
 
 from .donation import donated_params
 from .interpreter import LoweringError
+from .target import agree, device
 from .to_jax import to_jax
 from .traits import needs_x64
 
@@ -24,22 +32,42 @@ _SOON_COMPILED: dict[str, str | bool] = {
 
 
 def temporary_bytes(mod: IRModule, name: str, donate: Sequence[str | int] = ()) -> int:
-    """The bytes that a function needs beside its arguments and results, compiled for this machine.
+    """The bytes that a function needs beside its arguments and results, by the compiler.
 
+    That is the one of the platform that the module is made for, else of the one lowered for.
     `donate` names parameters, or gives their positions, whose memory the results may take. Raises
     a LoweringError where a parameter has no fixed shape.
     """
     function = mod[name]
     assert isinstance(function, Function)
-    with jax.enable_x64(needs_x64(mod, name)):
+    platform = mod.attrs.get(PLATFORM) or chosen_platform()
+    with (
+        jax.enable_x64(needs_x64(mod, name)),
+        jax.default_device(_counting_device(platform)),
+        lowering_for(platform),
+    ):
         args = [_abstract(param.ty, name, param.name) for param in function.params]
         donated = donated_params(function, name, donate)
         lowered = jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
-        options = _SOON_COMPILED if jax.default_backend() == "cpu" else None
+        options = _SOON_COMPILED if platform == "cpu" else None
         found = lowered.compile(compiler_options=options).memory_analysis()
     if found is None:
-        raise LoweringError(f"this platform does not tell how much memory `{name}` takes")
+        raise LoweringError(f"{platform} does not tell how much memory `{name}` takes")
     return int(found.temp_size_in_bytes)
+
+
+def _counting_device(platform: str) -> jax.Device:
+    """A device whose compiler tells what programs for a platform take."""
+    here = default_device()
+    if agree(platform, platform_name(here)):
+        return here
+    try:
+        return device(platform)
+    except ValueError as error:
+        raise LoweringError(
+            f"what memory a program takes on {platform} is told by the compiler for it: {error}. "
+            "Plan it where one is, or for JAX's default device, or without a budget"
+        ) from None
 
 
 def _abstract(ty: Type | None, name: str, param: str) -> Any:

@@ -1,6 +1,6 @@
 """One operator's lowering as a JAX program: traced once for each set of attributes and types."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -21,7 +21,7 @@ from relaxjax.ops.lax.tracing import (
     filled,
     symbols_of,
 )
-from relaxjax.ops.platform import lowering_for
+from relaxjax.ops.platform import asked_for_platform, lowering_for
 
 Lowering: TypeAlias = Callable[..., Any]
 
@@ -33,6 +33,7 @@ class Traced:
     program: Any
     tensors: Sequence[Expr]
     symbols: JaxSymbols
+    platforms: Collection[str]  # that it goes by
 
 
 def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
@@ -44,12 +45,12 @@ def trace_call(call: Call, lower: Lowering, platform: str) -> Traced | None:
     try:
         template, tensors = arranged(args)
         types = tuple(tensor.ty for tensor in tensors)
-        program, symbols = _traced(
+        program, symbols, platforms = _traced(
             lower, template, types, call.attrs, call.ty, platform, matmul_precision()
         )
     except NotTraceableError:
         return None
-    return Traced(program, tensors, symbols)
+    return Traced(program, tensors, symbols, platforms)
 
 
 @lru_cache(maxsize=2048)
@@ -61,7 +62,7 @@ def _traced(
     result: Type | None,
     platform: str,
     precision: Any,
-) -> tuple[Any, JaxSymbols]:
+) -> tuple[Any, JaxSymbols, Collection[str]]:
     symbols = JaxSymbols()
     avals = abstract_tensors(types, symbols)
 
@@ -71,8 +72,8 @@ def _traced(
 
     try:
         wide, exact = x64_for(result, attrs, *types), jax.default_matmul_precision(precision)
-        with wide, exact, lowering_for(platform):
-            return jax.make_jaxpr(run)(*avals), symbols
+        with wide, exact, lowering_for(platform), asked_for_platform() as platforms:
+            return jax.make_jaxpr(run)(*avals), symbols, platforms
     except (jax.errors.JAXTypeError, jax.errors.JAXIndexError, OpError):
         raise NotTraceableError from None  # it must see values
     except Exception:

@@ -15,6 +15,7 @@ from relaxjax.ir.types import LISTED, TensorType, device_name
 from .cost_rules import MOVES, VIEWS
 from .declare import op
 from .emit import call, tensor_type
+from .platform import platform_name
 from .rearranging import LIKE_DATA
 
 _PLACES: ContextVar[Mapping[str, Any]] = ContextVar("places", default=MappingProxyType({}))
@@ -48,7 +49,7 @@ def as_vdevice(value: Any) -> str:
 def as_device(value: Any) -> str:
     """A device by its kind and number: `cuda:0`. Its number is its own, in whatever list it is."""
     if isinstance(value, jax.Device):
-        value = f"{'cuda' if value.platform == 'gpu' else value.platform}:{value.id}"
+        value = f"{platform_name(value)}:{value.id}"
     own = isinstance(value, str) and value.partition(":")[0] != LISTED
     return (device_name(value) if own else as_vdevice(value)).rpartition(":")[0]
 

@@ -14,6 +14,7 @@ from .cost import function_cost
 from .cost_rules import Cost, FunctionCost, UnknownCostError, touched
 from .lax import JaxSymbols, UnsupportedPrimitiveError, evaluate_attrs, read_jaxpr, x64_for
 from .lax.tracing import NotTraceableError, Template, abstract_tensors, arranged, filled, symbols_of
+from .platform import asked_for_platform, chosen_platform, lowering_for
 
 
 def LOWERED(call: Call, function_cost: FunctionCost) -> Cost:
@@ -22,7 +23,7 @@ def LOWERED(call: Call, function_cost: FunctionCost) -> Cost:
     try:
         template, tensors = arranged(arguments(call)[0])
         types = tuple(tensor.ty for tensor in tensors)
-        flops = _flops(call.op, template, types, call.attrs, call.ty)
+        flops = _flops(call.op, template, types, call.attrs, call.ty, chosen_platform())
     except NotTraceableError:
         raise UnknownCostError from None
     if flops is None:
@@ -37,6 +38,7 @@ def _flops(
     types: tuple[Type | None, ...],
     attrs: Attrs,
     result: Type | None,
+    platform: str,
 ) -> Cost | None:
     """The cost of the lowering as a program, None where JAX needs more than types to trace it."""
     symbols = JaxSymbols()
@@ -51,7 +53,7 @@ def _flops(
     params = [Var(f"x{number}", ty) for number, ty in enumerate(types)]
     builder = BlockBuilder()
     try:
-        with x64_for(result, attrs, *types):
+        with x64_for(result, attrs, *types), lowering_for(platform), asked_for_platform():
             program = jax.make_jaxpr(run)(*avals)
             with builder.scope(taken=[param.name for param in params]):
                 results = read_jaxpr(program, params, builder, symbols=symbols, spans=False)

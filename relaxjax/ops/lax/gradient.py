@@ -1,6 +1,6 @@
 """The gradient of an operator of the dialect: the primitive's own pullback, traced into IR."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +20,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute, type_symbols, uses
 from relaxjax.ops.declare import OpError
+from relaxjax.ops.platform import asked_for_platform, chosen_platform, going_by, lowering_for
 
 from .avals import jax_dtype, matmul_precision, x64_for
 from .choices import choosing_safely
@@ -117,9 +118,11 @@ class _Pullback:
         types = tuple(tensor.ty for tensor in self.tensors)
         together = self.op.name in _BY_ALL_ARGUMENTS
         chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
-        program, symbols = _traced(
-            self.op, self.template, types, self.attrs, index, chosen, matmul_precision()
+        program, symbols, platforms = _traced(
+            *(self.op, self.template, types, self.attrs, index, chosen, matmul_precision()),
+            chosen_platform(),
         )
+        going_by(platforms)
         if _is_zero(program):
             return None
         # The forward value is there already; an operator of the dialect computes it by itself.
@@ -150,8 +153,12 @@ def _traced(
     index: int,
     chosen: tuple[int, ...],
     precision: Any,
-) -> tuple[Any, JaxSymbols]:
-    """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors."""
+    platform: str,
+) -> tuple[Any, JaxSymbols, Collection[str]]:
+    """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors.
+
+    And the platforms that it goes by.
+    """
     symbols = JaxSymbols()
     tensors = abstract_tensors(types, symbols)
     params = evaluate_attrs(attrs, symbols.to_jax)
@@ -173,9 +180,11 @@ def _traced(
         x64_for(*types, attrs),
         jax.default_matmul_precision(precision),
         asking_for_sizes(f"{op.name}: JAX has its gradient", types),
+        lowering_for(platform),
+        asked_for_platform() as platforms,
     ):
         gs = jax.eval_shape(results, *tensors)  # with symbolic sizes as JAX writes them
-        return jax.make_jaxpr(pullback)(gs, tensors), symbols
+        return jax.make_jaxpr(pullback)(gs, tensors), symbols, platforms
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ops.packed import held_name
+from relaxjax.ops.platform import going_by
 
 from . import control
 from .avals import is_key, type_of
@@ -385,7 +386,10 @@ class PlatformIndex:
 
     def branch(self, platform: str | None) -> int | None:
         """The branch for a platform; None where it is not known yet."""
-        return None if platform is None else place_of(platform, self.platforms)
+        if platform is None:
+            return None
+        going_by([platform])
+        return place_of(platform, self.platforms)
 
 
 def _platform_index(reader: Reader, eqn: Any, args: list[Expr], wanted: Sequence[bool]) -> Any:

@@ -1,6 +1,6 @@
 """The tangent of an operator's result: the pushforward of its lowering, traced into IR."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TupleType, Type
+from relaxjax.ops.platform import asked_for_platform, chosen_platform, going_by, lowering_for
 
 from .avals import matmul_precision, x64_for
 from .choices import choosing_safely
@@ -44,7 +45,10 @@ def pushforward(
             if tangent is not None and is_inexact(tensors[index].ty)
         }
         types = tuple(tensor.ty for tensor in tensors)
-        program, symbols = _traced(op, template, types, attrs, tuple(moving), matmul_precision())
+        program, symbols, platforms = _traced(
+            *(op, template, types, attrs, tuple(moving), matmul_precision()), chosen_platform()
+        )
+        going_by(platforms)
     except NotTraceableError:
         raise unknown_sizes(op.name, "tangent", args) from None
     # The forward value is there already; an operator of the dialect computes it by itself.
@@ -86,8 +90,12 @@ def _traced(
     attrs: Attrs,
     moving: tuple[int, ...],
     precision: Any,
-) -> tuple[Any, JaxSymbols]:
-    """The pushforward as a program of the tangents of the moving tensors, and of all tensors."""
+    platform: str,
+) -> tuple[Any, JaxSymbols, Collection[str]]:
+    """The pushforward as a program of the tangents of the moving tensors, and of all tensors.
+
+    And the platforms that it goes by.
+    """
     symbols = JaxSymbols()
     avals = abstract_tensors((*(types[index] for index in moving), *types), symbols)
     params = evaluate_attrs(attrs, symbols.to_jax)
@@ -110,8 +118,10 @@ def _traced(
         x64_for(*types, attrs),
         jax.default_matmul_precision(precision),
         asking_for_sizes(f"{op.name}: JAX has its tangent", types),
+        lowering_for(platform),
+        asked_for_platform() as platforms,
     ):
-        return jax.make_jaxpr(run)(*avals), symbols
+        return jax.make_jaxpr(run)(*avals), symbols, platforms
 
 
 def _tangent(result: Any, tangent: Any) -> Any:
