@@ -25,7 +25,7 @@ def export(
     layout: Layout,
     folder: str | os.PathLike[str],
     save: Callable[[Path], None],
-    platforms: Sequence[str],
+    platforms: Sequence[str] | None,
 ) -> None:
     """Write the artifacts, the state by `save`, what the arguments are, and the file that runs."""
     target = Path(folder)

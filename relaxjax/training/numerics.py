@@ -16,6 +16,8 @@ from relaxjax.ir.types import is_float
 from relaxjax.ir.walk import used_vars
 from relaxjax.lowering.arguments import admit, as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
+from relaxjax.lowering.when_lowered import only_for
+from relaxjax.ops.platform import PLATFORM
 
 from .layout import ADJOINT
 
@@ -33,7 +35,8 @@ def with_gradients(mod: IRModule, name: str) -> Callable[..., tuple[Any, list[An
     def run(*args: Any) -> tuple[Any, list[Any]]:
         values = list(map(as_jax, admit(function.params, args, f"`{name}`")))
         watcher = _Watcher(mod)
-        return watcher.run(function, values, name), watcher.gradients
+        result = only_for(mod.attrs.get(PLATFORM), watcher.run)(function, values, name)
+        return result, watcher.gradients
 
     return run
 
@@ -52,7 +55,8 @@ def blame(mod: IRModule, args: Sequence[Any]) -> str | None:
     if faults:
         return "\n".join(fault.text for fault in faults)
     finder = _Finder(mod)
-    result, gradients = finder.run(mod[ADJOINT], list(map(as_jax, args)), ADJOINT)
+    run = only_for(mod.attrs.get(PLATFORM), finder.run)
+    result, gradients = run(mod[ADJOINT], list(map(as_jax, args)), ADJOINT)
     loss = result[0] if isinstance(result, tuple) else result
     ends = [fault for leaf in (loss, *gradients) if (fault := _fault("", leaf)) is not None]
     if not ends:

@@ -9,6 +9,8 @@ from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import VirtualMachine, build
+from relaxjax.lowering.target import agree, placement, platform_of
+from relaxjax.ops.platform import PLATFORM
 
 from . import checkpoint
 from .door import static_shape, tensor_type
@@ -22,10 +24,17 @@ def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
         trainer = load_trainer("run/model.safetensors")
         scores = trainer.predict(images)
 
-    A file from anywhere is safe to load: its script is read and never executed.
+    A file from anywhere is safe to load: its script is read and never executed. The trainer is on
+    `device`, JAX's default unless that is given. Where the program in the file is made for another
+    platform, it predicts there and is evaluated, up to rounding as it would be at home; to train it
+    is an error. To train such a model, set it up for that platform, and `load` the file.
     """
     mod = _with_optimizer_state(checkpoint.module(path))
-    trainer = Trainer(mod, VirtualMachine(build(mod)), device)
+    place = placement(device)
+    made_for = mod.attrs.get(PLATFORM)
+    at_home = made_for is None or agree(made_for, platform_of(place))
+    built = build(mod if at_home else mod.without_attr(PLATFORM), place)
+    trainer = Trainer(mod, VirtualMachine(built))
     trainer.load(path)
     return trainer
 

@@ -13,6 +13,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
+from relaxjax.ops.platform import PLATFORM
 
 from .door import device_dtype
 from .group import Arrays
@@ -38,10 +39,14 @@ class TrainState:
     optimizer: Arrays
 
 
-def step_of(executable: Executable) -> "TrainStep":
-    """The step of a built module; all its trainers share one, which is compiled once."""
+def step_of(executable: Executable, made_for: str | None = None) -> "TrainStep":
+    """The step of a built module; all its trainers share one, which is compiled once.
+
+    One that is made for one platform runs on that alone, wherever the module predicts.
+    """
     if executable not in _STEPS:
-        _STEPS[executable] = TrainStep(executable.mod)
+        mod = executable.mod
+        _STEPS[executable] = TrainStep(mod.with_attr(PLATFORM, made_for) if made_for else mod)
     return _STEPS[executable]
 
 

@@ -14,8 +14,9 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
-from relaxjax.lowering.target import placement
+from relaxjax.lowering.target import place_for
 from relaxjax.ops.cost_rules import elements
+from relaxjax.ops.platform import PLATFORM
 
 from . import checkpoint
 from .cell import StateCell
@@ -98,9 +99,9 @@ class Trainer:
         self.loss_weights = LossWeights.of(train_mod, targets, self.ignored_class)
         self._target_ids: tuple[Ids, ...] = (*self._class_ids, *row_ids_of(train_mod, targets))
         self.mod = train_mod.without_attr("optim_state")
-        self.vm = vm
-        self.device = placement(vm.device if device is None else device)
-        self._step = step_of(vm.executable)
+        self.vm = vm if device is None else VirtualMachine(vm.executable, device)
+        self.device = place_for(vm.executable.mod, self.vm.device)
+        self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(TrainState(*(group.empty() for group in self.layout.groups)))
@@ -337,13 +338,12 @@ class Trainer:
             for group, arrays in zip(taken, loaded, strict=True):
                 self._change(group, arrays)
 
-    def export(
-        self, folder: str | PathLike[str], platforms: Sequence[str] = ("cpu", "cuda", "tpu")
-    ) -> None:
+    def export(self, folder: str | PathLike[str], platforms: Sequence[str] | None = None) -> None:
         """Write the model and its training step as artifacts that run without this package.
 
         The folder holds `predict.jax_export`, `train_step.jax_export`, the state of the trainer in
         `state.safetensors`, which `load` reads too, and `model.py`, which runs them by JAX alone.
+        They run on the `platforms`: where the module is made for one, there alone.
         """
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)

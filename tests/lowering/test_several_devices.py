@@ -1,12 +1,8 @@
 """Programs whose values are on several devices, run on several devices of the CPU."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import jax
 from parsing import parse_functions
+from several_devices import printed_lines
 
 from relaxjax.lowering import build
 from relaxjax.lowering.places import places_of
@@ -72,18 +68,7 @@ with jax.no_tracing():
 
 def test_regions_on_several_devices() -> None:
     """What is realized stays where it is used; what is only annotated comes back."""
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    paths = [str(Path(__file__).parents[2]), *sys.path]
-    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM],
-        env={**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines() == [
+    assert printed_lines(PROGRAM, 4) == [
         "[3, 1, 1, 2] 3",
         "[3, 1, 1, 2] 3",
         "[0, 1, 0, 0] 0",
@@ -106,3 +91,53 @@ def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
     )
     assert places_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
     assert build(mod)["main"].compiles
+
+
+DEFAULT = """
+import jax
+import jax.numpy as jnp
+import numpy as np
+from relaxjax import IRModule
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.script import from_source
+
+model = IRModule.from_expr(from_source('''
+@R.function
+def main(x: R.Tensor(("n",), "float32"), y: R.Tensor(("n",), "float32")):
+    z = R.add(x, y)
+    return z
+'''))
+first, second = jax.devices()
+x = np.ones(3, "float32")
+
+
+def where(run, *args):
+    (device,) = run(*args).devices()
+    return str(device)
+
+
+before = build(model)
+with jax.default_device(second):
+    inside = build(model)
+    made = jnp.ones(3)
+    print(where(inside["main"], x, x), where(before["main"], x, x), where(before["main"], made, x))
+print(where(inside["main"], x, x), where(before["main"], x, x))
+jax.config.update("jax_default_device", second)
+print(where(build(model)["main"], x, x), where(VirtualMachine(build(model))["main"], x, x))
+print(where(build(model, "cpu:0")["main"], x, x), where(before["main"], x, x))
+print(where(VirtualMachine(build(model), "cpu:0")["main"], x, x))
+jax.config.update("jax_default_device", "cpu")
+print(where(build(model)["main"], x, x))
+"""
+
+
+def test_a_module_runs_where_jax_puts_what_nobody_has_placed_when_it_is_built() -> None:
+    """Or where it is told to run, whatever is JAX's default then."""
+    assert printed_lines(DEFAULT, 2) == [
+        "cpu:1 cpu:0 cpu:0",
+        "cpu:1 cpu:0",
+        "cpu:1 cpu:1",
+        "cpu:0 cpu:0",
+        "cpu:0",
+        "cpu:0",
+    ]

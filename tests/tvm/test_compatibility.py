@@ -14,6 +14,7 @@ import relaxjax.script
 from relaxjax import tvm
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.node import replace
+from relaxjax.ops.platform import lowering_for
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
 from relaxjax.tvm import relax
@@ -254,6 +255,14 @@ def test_the_trainer_of_2023(mod: Any, count: int) -> None:
     assert losses[-1] < 0.9 * losses[0]
     reports = trainer.fit([(x, labels)], 2)
     assert reports[-1].loss < losses[-1]
+
+
+def test_the_trainer_of_2023_is_set_up_for_the_target_that_it_is_built_for() -> None:
+    """And not for where JAX runs by default, here as if that were a GPU."""
+    trainer = Trainer(Classifier, 4, SETUP)
+    with lowering_for("cuda"):
+        trainer.build(target="llvm", device=tvm.cpu(0))
+    assert trainer.mod.attrs["platform"] == "cpu"
 
 
 def test_functions_of_losses_and_backbones_are_joined() -> None:

@@ -7,6 +7,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.lowering import build
+from relaxjax.lowering.target import formulating_for
 from relaxjax.training import Trainer as RelaxjaxTrainer
 from relaxjax.training.layout import BACKBONE
 from relaxjax.tvm.nd import NDArray, unwrapped, wrapped
@@ -55,7 +56,8 @@ class Trainer(RelaxjaxTrainer):
                 "Trainer(backbone, param_num, setup_trainer)"
             )
         backbone, setup_trainer = self._unbuilt
-        train_mod = setup_trainer(backbone)
+        with formulating_for(backbone, target):
+            train_mod = setup_trainer(backbone)
         super().__init__(train_mod, VirtualMachine(build(train_mod, target), device), device)
 
     def update(self, inputs: Any, targets: Any) -> Any:
