@@ -18,6 +18,7 @@ from pathlib import Path
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import Pass, PassContext, parse_pipeline, pipeline_text, standard_pipeline
 
+from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 
@@ -37,8 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opt-level", metavar="N", type=int, default=4,
         help="leave out passes of a higher level (4 by default)",
     )  # fmt: skip
+    add_device(parser)
 
 
+@where_asked
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         standard = standard_pipeline(args.opt_level)

@@ -24,6 +24,7 @@ from relaxjax.script import relax as R
 from relaxjax.training import Trainer, checkpoint
 
 from .columns import LEAST_WIDTH, side_by_side
+from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .numbers import positive
 
@@ -80,8 +81,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the model and its adjoint, side by side in a terminal of at least "
         f"{LEAST_WIDTH} columns",
     )
+    add_device(parser)
 
 
+@where_asked
 def run(args: argparse.Namespace) -> int:
     if args.show:
         ScriptText(model_and_adjoint(shutil.get_terminal_size().columns)).show()

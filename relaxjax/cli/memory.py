@@ -37,6 +37,7 @@ from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 from relaxjax.training.layout import BACKBONE
 
+from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .memory_table import ORDERS, report
@@ -75,8 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the largest values first, or as the program computes them (bytes)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_device(parser)
 
 
+@where_asked
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         options = _options(args)

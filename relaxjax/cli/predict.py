@@ -23,6 +23,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.training import Trainer, evaluate_with_loss, load_trainer
 
+from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import writable
 from .numbers import positive
@@ -45,8 +46,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="a file .npz or .safetensors for the predictions"
     )
+    add_device(parser)
 
 
+@where_asked
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         _check_output(args.output)

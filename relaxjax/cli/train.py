@@ -33,6 +33,7 @@ from relaxjax.training import (
 )
 from relaxjax.training.row_ids import row_ids_of
 
+from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .numbers import count, positive, share
@@ -80,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--init", metavar="FILE", help="a saved model whose values the training starts from"
     )
+    add_device(parser)
     _add_optimizer(parser.add_argument_group("the optimizer"))
     _add_results(parser.add_argument_group("evaluation and results"))
 
@@ -147,6 +149,7 @@ def _add_results(group: Any) -> None:
     )  # fmt: skip
 
 
+@where_asked
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         if args.keep_memory:
