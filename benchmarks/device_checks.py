@@ -1,0 +1,184 @@
+"""What benchmarks/on_device.py compares: operators, whole models and memory plans of a device."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from memory import SHARES, SMALL, chooser_of
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from operator_evaluation import (
+    call_of,
+    evaluate,
+    has_slope,
+    lowered,
+    reverse,
+)
+from operator_sample_table import SAMPLES
+from operator_samples import Sample
+from whole_models import MODELS
+
+from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.registry import OPS, get_op
+from relaxjax.lowering import to_jax
+from relaxjax.ops.platform import default_device, lowering_for, platform_name
+from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
+
+Row = dict[str, Any]
+
+# What a program cannot be compiled with, and what differs by device on purpose.
+LEFT_OUT = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_shape", "relax.unique"}
+QUICK_OPERATORS = ["relax.nn.conv2d", "relax.nn.max_pool2d", "relax.nn.softmax", "relax.sum"]
+MOST_SAMPLES = 4
+# Of the largest number of a result, in the bits of its dtype: sums are in another order.
+ROUNDINGS = 64
+
+
+def operators() -> list[str]:
+    return sorted(
+        name
+        for name in SAMPLES
+        if name not in LEFT_OUT
+        and OPS[name].lower is not None
+        and OPS[name].pure
+        and not {"loop", "higher_order"} & set(OPS[name].facts)
+    )
+
+
+def operator_row(name: str, quick: bool) -> Row:
+    """How far results lie from the CPU's, and gradients by the rule from JAX's own."""
+    samples = list(enumerate(SAMPLES[name][:MOST_SAMPLES]))
+    with jax.enable_x64(default_device().platform != "tpu"):
+        here, pairs = computed(name, samples, default_device())
+        there, _ = computed(name, samples, jax.devices("cpu")[0])
+    row = {"values": apart(here, there), "samples": len(samples)}
+    if pairs:
+        row["gradients"] = max(apart(found, expected) for found, expected in pairs.values())
+    worst = max(row["values"], row.get("gradients", 0.0))
+    if not worst <= ROUNDINGS:
+        raise AssertionError(f"results are {worst:.1f} roundings apart: {row}")
+    return row
+
+
+def computed(name: str, samples: list[tuple[int, Sample]], device: jax.Device) -> Any:
+    """Results of samples, and gradients by the rule beside those by JAX, in one program."""
+    calls = {index: call_of(get_op(name), sample) for index, sample in samples}
+    values = {
+        index: [
+            jnp.asarray(a.value(sample.seed(i))) for i, a in enumerate(calls[index][1].values())
+        ]
+        for index, sample in samples
+    }
+
+    def run(values: dict[int, list[Any]]) -> Any:
+        results, pairs = {}, {}
+        for index, sample in samples:
+            call, arrays = calls[index]
+            inputs = dict(zip(arrays, values[index], strict=True))
+            results[index] = jax.tree.map(numbers, lowered(call, inputs))
+            if sample.smooth and get_op(name).gradient not in (None, ZERO_GRADIENT):
+                pairs[index] = gradients(call, inputs)
+        return results, {index: pair for index, pair in pairs.items() if pair}
+
+    with jax.default_device(device), lowering_for(platform_name(device)):
+        found: Any = jax.device_get(jax.jit(run)(jax.device_put(values, device)))
+    return found
+
+
+def numbers(value: Any) -> Any:
+    """A random key as its numbers."""
+    is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(value) if is_key else value
+
+
+def gradients(call: Any, inputs: dict[Any, Any]) -> Any:
+    """By the operator's rule, and by JAX of its lowering; nothing where nothing is smooth."""
+    active = [var for var in inputs if has_slope(var.ty)]
+
+    def floats(*xs: Any) -> list[Any]:
+        leaves = jax.tree.leaves(lowered(call, inputs | dict(zip(active, xs, strict=True))))
+        return [leaf for leaf in leaves if jnp.issubdtype(leaf.dtype, jnp.floating)]
+
+    xs = [inputs[var] for var in active]
+    if not xs:
+        return None
+    outs, pullback = jax.vjp(floats, *xs)
+    random = np.random.default_rng(1)
+    seeds = [jnp.asarray(random.uniform(-1, 1, out.shape), out.dtype) for out in outs]
+    memo: dict[int, Any] = {}
+    given = iter(seeds)
+    seed = jax.tree.map(
+        lambda x: next(given) if jnp.issubdtype(x.dtype, jnp.floating) else jnp.zeros_like(x),
+        evaluate(call, inputs, memo),
+    )
+    found = reverse(call, seed, inputs, memo)
+    return [found.get(var, jnp.zeros_like(inputs[var])) for var in active], list(pullback(seeds))
+
+
+def apart(found: Any, expected: Any) -> float:
+    """The greatest difference, in roundings of the largest number of its array."""
+    worst = 0.0
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        one, other = np.asarray(one), np.asarray(other)
+        if not jnp.issubdtype(other.dtype, jnp.inexact):
+            worst = max(worst, 0.0 if np.array_equal(one, other) else np.inf)
+            continue
+        bit = float(jnp.finfo(other.dtype).eps)  # type: ignore[no-untyped-call]
+        wide = "complex128" if other.dtype.kind == "c" else "float64"
+        one, other = one.astype(wide), other.astype(wide)
+        finite = np.isfinite(other)
+        odd = np.isnan(one[finite]).any()
+        if odd or not np.array_equal(one[~finite], other[~finite], equal_nan=True):
+            return np.inf
+        if finite.any():
+            scale = max(float(np.abs(other[finite]).max()), 1e-3)
+            worst = max(worst, float(np.abs(one - other)[finite].max()) / (bit * scale))
+    return worst
+
+
+def model_row(name: str, quick: bool) -> Row:
+    """How far the loss and gradients lie from those of plain JAX on the CPU, in their largest."""
+    model = MODELS[name]("float32")
+    params = model.module["main"].params[: len(model.params)]
+    mod = SimplifyGradient()(Gradient("main", params, lazy=True)(model.module))
+    mod = EliminateCommonSubexpr()(LegalizeOps()(mod))
+    arguments = (*model.params, *model.inputs)
+    found = jax.jit(to_jax(mod, "main_adjoint"))(*arguments)
+
+    def loss(*args: Any) -> Any:
+        result = model.plain(*args)
+        return (result[0] if isinstance(result, tuple) else result), result
+
+    plain = jax.value_and_grad(loss, tuple(range(len(params))), has_aux=True)
+    with jax.default_device(jax.devices("cpu")[0]), jax.numpy_rank_promotion("allow"):
+        (_, result), expected = jax.jit(plain)(*arguments)
+    far = relative(jax.device_get(found), jax.device_get((result, expected)))
+    if not far <= 1e-3:
+        raise AssertionError(f"a gradient is {far:.1e} of its largest number apart")
+    return {"apart": far}
+
+
+def relative(found: Any, expected: Any) -> float:
+    """The greatest difference, in parts of the largest number of its array."""
+    pairs = zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True)
+    differences = [np.abs(a - b).max() / max(np.abs(b).max(), 1e-6) for a, b in pairs]
+    return float(np.max(differences))  # NaN if one of them is
+
+
+def budget_row(name: str, quick: bool) -> Row:
+    """What plans for shares of everything kept take, by the compiler's count; None: no plan."""
+    chooser = chooser_of(SMALL[name]())
+    whole = chooser.bytes_of(chooser.planner.none)
+    row: Row = {"bytes": whole, "predicted": chooser.planner.none.peak, "shares": {}}
+    for share in SHARES[: 1 if quick else None]:
+        plan = chooser.within(int(share * whole))
+        taken = None if plan is None else chooser.bytes_of(plan) / whole
+        if taken is not None and taken > share:
+            raise AssertionError(f"a plan for {share:.0%} takes {taken:.0%}")
+        extra = None if plan is None else plan.extra / chooser.planner.total
+        row["shares"][f"{share:.0%}"] = {"taken": taken, "again": extra}
+    return row

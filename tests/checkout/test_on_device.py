@@ -1,0 +1,120 @@
+"""benchmarks/on_device.py: it goes on where it was, tells what failed, and its page is true."""
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+import device_checks  # found by the path above
+import on_device
+import on_device_report
+from on_device import Stage
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Any:
+    yield
+    jax.config.update("jax_default_matmul_precision", None)
+
+
+def stage_of(*names: str, broken: tuple[str, ...] = (), minutes: float = 1) -> Stage:
+    def row(name: str, quick: bool) -> dict[str, Any]:
+        if name in broken:
+            raise ValueError(f"{name} is broken\nin many ways")
+        return {"is": name}
+
+    return Stage(minutes, lambda: names, names[:1], row, at_a_time=2)
+
+
+def test_it_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What failed is tried again; what is done is not. The file is whole after each item."""
+    path = tmp_path / "results.json"
+    stages = {"one": stage_of("a", "b", "c", broken=("b",)), "two": stage_of("d", minutes=-1)}
+    monkeypatch.setattr(on_device, "STAGES", stages)
+    on_device.main(["--json", str(path)])
+    found = json.loads(path.read_text())["stages"]
+    assert found["one"]["b"]["error"] == "ValueError: b is broken"
+    assert (found["one"]["a"]["is"], found["two"]) == ("a", {})
+    stages["one"] = stage_of("a", "b", "c", broken=("a", "c"))
+    on_device.main(["--json", str(path), "--minutes", "two=1"])
+    found = json.loads(path.read_text())["stages"]
+    assert [row.get("is") for row in found["one"].values()] == ["a", "b", "c"]
+    assert found["two"]["d"]["is"] == "d"
+
+
+def test_a_file_is_of_one_device(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "results.json"
+    path.write_text('{"device": "abacus", "stages": {}}')
+    with pytest.raises(SystemExit, match="holds results of abacus, and this is"):
+        on_device.main(["--json", str(path), "--only", "suite"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("suit=3", "there is no stage `suit`: operators, models"), ("suite", "`suite` names no time")],
+)
+def test_times_that_mean_nothing(
+    given: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        on_device.main(["--minutes", given])
+    assert message in capsys.readouterr().err
+
+
+def test_operators_and_models_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert set(device_checks.QUICK_OPERATORS) < set(device_checks.operators())
+    row = device_checks.operator_row("relax.sum", True)
+    assert row["values"] <= 1
+    assert row["gradients"] <= 1
+    assert device_checks.model_row("MLP", True)["apart"] < 1e-5
+    monkeypatch.setattr(device_checks, "ROUNDINGS", -1)
+    with pytest.raises(AssertionError, match=r"results are .* roundings apart"):
+        device_checks.operator_row("relax.sum", True)
+
+
+@pytest.mark.parametrize(
+    ("found", "expected", "roundings"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], 0),
+        ([1.0, 2.0 + 2**-21], [1.0, 2.0], 2),
+        ([np.nan, 2.0], [np.nan, 2.0], 0),
+        ([np.nan, 2.0], [1.0, 2.0], np.inf),
+        ([1.0, 2.0], [np.inf, 2.0], np.inf),
+    ],
+)
+def test_numbers_are_apart_by_roundings(found: Any, expected: Any, roundings: float) -> None:
+    one, other = np.asarray(found, "float32"), np.asarray(expected, "float32")
+    np.testing.assert_equal(device_checks.apart(one, other), roundings)
+    assert device_checks.apart(np.asarray([1, 2]), np.asarray([1, 3])) == np.inf
+
+
+def test_the_page_says_what_was_found() -> None:
+    """Else: python benchmarks/on_device.py --report."""
+    text = on_device_report.PAGE.read_text()
+    assert on_device_report.page_with(text, on_device_report.recorded()) == text
+
+
+def test_results_become_tables() -> None:
+    row = {"step": 0.5, "temp": 0.25, "seconds": 0.002}
+    stages = {
+        "operators": {"relax.sum": {"values": 0.0}, "relax.exp": {"error": "ValueError: no"}},
+        "models": {"MLP": {"apart": 0.0}},
+        "budgets": {"GPT": {"shares": {"80%": {"taken": 0.7}, "40%": {"taken": None}}}},
+        "suite": {"MLP": {"contestants": {"plain": row, "ours": row}}, "LSTM": {"error": "x"}},
+    }
+    text = on_device_report.section(
+        [{"device": "H1", "jax": "1", "date": "2000-01-01", "stages": stages}]
+    )
+    assert "* 1 of 2 operators give" in text
+    assert "  * relax.exp: ValueError: no" in text
+    assert "| GPT | 70% | none |" in text
+    assert "| MLP | 0.50 / 0.25 | 2.00 |" in text
+    assert "| LSTM | failed |  |" in text
+    assert re.search(r"\| geometric mean \| 0\.50 \|", text)
