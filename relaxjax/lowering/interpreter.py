@@ -37,7 +37,7 @@ from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
 from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.packed import is_traceable, own, packed_function
-from relaxjax.ops.platform import chosen_platform, lowering_for
+from relaxjax.ops.platform import lowering_for, said_platform
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
 from .host import HostFunction, hosted, is_tracing
@@ -237,8 +237,8 @@ class Interpreter:
         def run(*args: Any) -> Any:
             with jax.named_scope(name):
                 if all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves(args)):
-                    place = chosen_platform()
-                    return _region(self.mod, self.axes, function, name, place)(*args)
+                    region = _region(self.mod, self.axes, function, name, said_platform())
+                    return region(*args)
                 return self.run(function, args, name)
 
         return own(run)
@@ -283,7 +283,7 @@ class Interpreter:
 
 @lru_cache(maxsize=512)
 def _region(
-    mod: IRModule, axes: frozenset[str], function: Function, name: str, platform: str
+    mod: IRModule, axes: frozenset[str], function: Function, name: str, platform: str | None
 ) -> Callable[..., Any]:
     """A fused function as a program, the same one at each call."""
 

@@ -57,9 +57,14 @@ def lowering_for(platform: str | None) -> Iterator[None]:
         _PLATFORM.reset(token)
 
 
+def said_platform() -> str | None:
+    """The platform of `lowering_for`; None where nobody has said one."""
+    return _PLATFORM.get()
+
+
 def chosen_platform() -> str:
     """The platform to lower for: that of `lowering_for`, else where JAX runs what it is given."""
-    return _PLATFORM.get() or platform_name(default_device())
+    return said_platform() or platform_name(default_device())
 
 
 def known_platform(arrays: Iterable[Any]) -> str | None:
@@ -109,7 +114,7 @@ def by_platform(default: Lowering, **lowerings: Lowering) -> Lowering:
 
     def lower(*args: Any, **attrs: Any) -> Any:
         leaves, tree = jax.tree.flatten(args, is_leaf=lambda leaf: leaf is None)
-        known = platform() if _PLATFORM.get() is not None else known_platform(leaves)
+        known = platform() if said_platform() is not None else known_platform(leaves)
         if known is not None:
             return lowerings.get(known, default)(*args, **attrs)
         traced = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]

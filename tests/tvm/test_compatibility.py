@@ -259,7 +259,8 @@ def test_the_trainer_of_2023(mod: Any, count: int) -> None:
 
 def test_the_trainer_of_2023_is_set_up_for_the_target_that_it_is_built_for() -> None:
     """And not for where JAX runs by default, here as if that were a GPU."""
-    trainer = Trainer(Classifier, 4, SETUP)
+    mod: Any = Classifier
+    trainer = Trainer(mod, 4, SETUP)
     with lowering_for("cuda"):
         trainer.build(target="llvm", device=tvm.cpu(0))
     assert trainer.mod.attrs["platform"] == "cpu"
