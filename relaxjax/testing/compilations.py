@@ -120,8 +120,8 @@ def _check(ways: Sequence[Way]) -> None:
             found = getattr(way, name)
             if found not in known:
                 raise ValueError(
-                    f"there is no {name} `{found}`{did_you_mean(found, list(known))}; there are "
-                    f"{', '.join(known)}"
+                    f"there is no {name} `{found}`: there are {', '.join(known)}"
+                    f"{did_you_mean(found, list(known))}"
                 )
 
 

@@ -129,7 +129,7 @@ def test_an_artifact_holds_the_form_of_each_platform() -> None:
 def test_names_of_platforms() -> None:
     exported = exported_function(MOD, "main", ["gpu", "llvm", "cuda"])
     assert exported.platforms == ("cuda", "cpu")
-    with pytest.raises(ValueError, match=r"there is no target `cuca`; did you mean `cuda`"):
+    with pytest.raises(ValueError, match=r"there is no target `cuca`: .*; did you mean `cuda`"):
         exported_function(MOD, "main", ["cuca"])
     for wrong in ("cpu", (), 1):
         with pytest.raises(TypeError, match=r"`platforms` must be a list of names, found"):

@@ -159,9 +159,9 @@ def test_what_is_wrong_is_named_with_its_way_its_result_and_its_binding(
 @pytest.mark.parametrize(
     ("way", "message"),
     [
-        (Way("biuld"), r"no route `biuld`; did you mean `build`\?; there are build, simplified, "),
-        (Way("build", "most"), "no policy `most`; there are none, free, balanced, minimal"),
-        (Way("build", "none", "float31"), r"no dtype `float31`; did you mean `float32`"),
+        (Way("biuld"), r"no route `biuld`: there are build, .*; did you mean `build`\?"),
+        (Way("build", "most"), "no policy `most`: there are none, free, balanced, minimal"),
+        (Way("build", "none", "float31"), r"no dtype `float31`: .*; did you mean `float32`"),
     ],
 )
 def test_ways_that_are_none(way: Way, message: str) -> None:
