@@ -86,9 +86,9 @@ def _product(call: Call, reading: Reading) -> tuple[float, list[Expr]] | None:
         number, view = 1 / divided[1], divided[0]
     others = []
     for factor in reading.factors(view):
-        value = reading.number(factor)
+        value = reading.number(factor.view)
         if value is None:
-            others.append(factor)
+            others.append(factor.view)
         else:
             number *= value
     return (number, [other.expr for other in others]) if _alike(others, view) else None
@@ -131,7 +131,7 @@ def _is_cube(view: View, x: Expr, reading: Reading) -> bool:
     call = reading.call(view.expr, "integer_pow")
     if call is not None:
         return call.args[0] is x and call.attrs["y"] == 3
-    return [factor.expr for factor in reading.factors(view)] == [x, x, x]
+    return [factor.view.expr for factor in reading.factors(view)] == [x, x, x]
 
 
 def _is_multiple(view: View, x: Expr, number: float, reading: Reading) -> bool:

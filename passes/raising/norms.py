@@ -5,14 +5,13 @@ reciprocal of the standard deviation. The variance may be of centred values or E
 which is the worse of the two; `relax` takes the first.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.registry import get_op
 from relaxjax.ops.emit import call as relax
 
-from .reading import Reading, Reduced, View, dims_of, dtype_of, ndim_of, of_one_float
+from .reading import Factor, Reading, Reduced, View, dims_of, dtype_of, ndim_of, of_one_float
 from .writing import of_shape
 
 
@@ -54,7 +53,7 @@ def norm(call: Call, reading: Reading) -> Expr | None:
 def standardised(view: View, reading: Reading) -> Standardised | None:
     """What is standardised in a product, if anything."""
     others, spreads = [], []
-    for factor in _factors(view, reading):
+    for factor in reading.factors(view, quotients=True):
         spread = _spread(factor, reading)
         if spread is not None:
             spreads.append(spread)
@@ -73,25 +72,7 @@ def standardised(view: View, reading: Reading) -> Standardised | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Factor:
-    """A factor of a product, or with `inverted` what it is divided by."""
-
-    view: View
-    inverted: bool = False
-
-
-def _factors(view: View, reading: Reading) -> Iterator[_Factor]:
-    for factor in reading.factors(view):
-        quotient = reading.args(factor, "div")
-        if quotient is None:
-            yield _Factor(factor)
-        else:
-            yield from _factors(quotient[0], reading)
-            yield _Factor(reading.peeled(quotient[1]), inverted=True)
-
-
-def _spread(factor: _Factor, reading: Reading) -> tuple[Reduced, float, bool] | None:
+def _spread(factor: Factor, reading: Reading) -> tuple[Reduced, float, bool] | None:
     """1 / sqrt(variance + epsilon): of what and over which axes, epsilon, whether about zero."""
     root = reading.args(factor.view, "sqrt" if factor.inverted else "rsqrt")
     added = None if root is None else reading.with_number(root[0], "add")

@@ -6,7 +6,6 @@ only number of an axis that is repeated not for numbers that count along it.
 """
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from relaxjax.ir.dims import Dim
@@ -14,6 +13,11 @@ from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.passes.simplification.definitions import Definitions
+
+# A product is taken apart into so many factors at most, and so many numbers are taken out of it in
+# turn. No norm or activation has as many, and a value that is multiplied by itself time and again
+# has two to the power of the times.
+_MOST_FACTORS = 8
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,14 @@ class Reduced:
 
     data: Expr
     axes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a product, or with `inverted` what it is divided by."""
+
+    view: View
+    inverted: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,9 +208,9 @@ class Reading:
         return view if number is None else args[1 + bool(number)]
 
     def multiple(self, view: View) -> tuple[View, float]:
-        """A tensor as a number times another, which is no such multiple itself."""
+        """A tensor as a number times another, which as a rule is no such multiple itself."""
         number = 1.0
-        while True:
+        for _ in range(_MOST_FACTORS):
             if (negated := self.args(view, "neg")) is not None:
                 view, number = negated[0], -number
             elif (scaled := self.with_number(view, "mul")) is not None:
@@ -206,16 +218,29 @@ class Reading:
             elif (divided := self.with_number(view, "div")) is not None and divided[1] != 0:
                 view, number = divided[0], number / divided[1]
             else:
-                return view, number
+                break
+        return view, number
 
-    def factors(self, view: View) -> Iterator[View]:
-        """The factors of a product of any nesting, each where it is laid along the whole."""
-        args = self.args(view, "mul")
-        if args is None:
-            yield self.peeled(view)
-            return
-        for arg in args:
-            yield from self.factors(arg)
+    def factors(self, view: View, quotients: bool = False) -> list[Factor]:
+        """The factors of a product of any nesting, each where it is laid along the whole.
+
+        With `quotients`, what is divided is taken apart too. Where there are very many, some of the
+        factors are products themselves.
+        """
+        found: list[Factor] = []
+        waiting = [Factor(view)]
+        while waiting:
+            factor = waiting.pop()
+            opens = not factor.inverted and len(found) + len(waiting) < _MOST_FACTORS
+            product = self.args(factor.view, "mul") if opens else None
+            quotient = self.args(factor.view, "div") if opens and quotients else None
+            if product is not None:
+                waiting += (Factor(arg) for arg in reversed(product))
+            elif quotient is not None:
+                waiting += (Factor(quotient[1], inverted=True), Factor(quotient[0]))
+            else:
+                found.append(Factor(self.peeled(factor.view), factor.inverted))
+        return found
 
 
 def _places(call: Call) -> tuple[int | None, ...] | None:
