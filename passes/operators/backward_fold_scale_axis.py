@@ -13,7 +13,7 @@ from relaxjax.ir.scaling import Axis
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.layout.planning import size
 
-from .factors import Bindings, Factor, factors, with_args
+from .factors import MOST_PASSED, Bindings, Factor, factors, with_args
 
 
 @pass_factory(opt_level=3, kind="function")
@@ -79,28 +79,36 @@ def _folded(binding: Binding, known: Bindings) -> Expr | None:
     if not isinstance(binding.value, Call):
         return None
     for factor in factors(binding.value, known):
-        way = _back(factor.tensor, factor, factor.axis, known, binding.var)
+        way = _back(factor.tensor, factor, factor.axis, known, binding.var, MOST_PASSED)
         if way is not None and way.cost < size(factor.tensor):
             return way.write()
     return None
 
 
-def _back(expr: Expr, factor: Factor, axis: Axis, known: Bindings, beside: Var) -> Way | None:
-    """The cheapest way to compute `expr` times a factor by multiplying what it is computed from."""
+def _back(
+    expr: Expr, factor: Factor, axis: Axis, known: Bindings, beside: Var, most: int
+) -> Way | None:
+    """The cheapest way to compute `expr` times a factor by multiplying what it is computed from.
+
+    It passes `most` operators in a row at most.
+    """
     call = known.call(expr, beside)
-    if call is None or not isinstance(call.op, Op) or not known.used_once(expr):
+    if most == 0 or call is None or not isinstance(call.op, Op) or not known.used_once(expr):
         return None
     if known.is_constant(call):  # or factors that count for nothing would change places for ever
         return None
     rule = call.op.scaling
     if rule is None or (rule.nonnegative and not factor.nonnegative):
         return None
-    ways = [_through(call, taken, factor, known, beside) for taken in rule.to_arguments(call, axis)]
+    ways = [
+        _through(call, taken, factor, known, beside, most - 1)
+        for taken in rule.to_arguments(call, axis)
+    ]
     return min((way for way in ways if way is not None), key=lambda way: way.cost, default=None)
 
 
 def _through(
-    call: Call, taken: Mapping[int, Axis], factor: Factor, known: Bindings, beside: Var
+    call: Call, taken: Mapping[int, Axis], factor: Factor, known: Bindings, beside: Var, most: int
 ) -> Way | None:
     """A call on arguments that are multiplied: each in the cheapest way."""
     ways: dict[int, Way] = {}
@@ -108,7 +116,8 @@ def _through(
         arg = call.args[place]
         if not factor.fits(arg):
             return None
-        deeper = _back(arg, factor, axis, known, beside) if factor.runs_along(arg, axis) else None
+        along = factor.runs_along(arg, axis)
+        deeper = _back(arg, factor, axis, known, beside, most) if along else None
         ways[place] = _cheaper(_directly(arg, factor, axis), deeper)
     cost = sum(way.cost for way in ways.values())
     return Way(cost, lambda: with_args(call, {place: way.write() for place, way in ways.items()}))

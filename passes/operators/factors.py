@@ -1,6 +1,6 @@
 """Factors along one axis: recognising them, and giving them to other tensors."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Function
@@ -12,6 +12,9 @@ from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, uses
 from relaxjax.passes.layout.planning import size
 
+# A factor passes so many operators at most on the way to the weights that take it.
+MOST_PASSED = 64
+
 
 @dataclass(frozen=True)
 class Bindings:
@@ -21,6 +24,8 @@ class Bindings:
     place: dict[Var, int]
     uses: dict[Var, int]
     readers: dict[Var, list[Var]]
+    constants: set[Var] = field(default_factory=set)  # what is computed of constants alone
+    moved: dict[Var, Expr] = field(default_factory=dict)  # and what its elements are those of
 
     @staticmethod
     def of(function: Function) -> "Bindings":
@@ -30,6 +35,11 @@ class Bindings:
             for binding in block.bindings:
                 known.values[binding.var] = binding.value
                 known.place[binding.var] = number
+                if known.is_constant(binding.value):
+                    known.constants.add(binding.var)
+                match binding.value:
+                    case Call(op=Op(facts=facts), args=(source, *_)) if facts.get("moves"):
+                        known.moved[binding.var] = known.source(source)
                 for var in uses(binding.value):
                     known.readers.setdefault(var, []).append(binding.var)
         return known
@@ -40,10 +50,25 @@ class Bindings:
     def is_constant(self, expr: Expr) -> bool:
         """Whether a tensor is computed of constants alone, and so ahead."""
         if isinstance(expr, Var):
-            return expr in self.values and self.is_constant(self.values[expr])
+            return expr in self.constants
         if isinstance(expr, Call):
             return isinstance(expr.op, Op) and all(map(self.is_constant, expr.args))
         return isinstance(expr, Constant | ShapeExpr)
+
+    def is_nonnegative(self, expr: Expr) -> bool:
+        """Whether no element of a tensor is known to be below 0."""
+        source = self.source(expr)
+        if isinstance(source, Constant):
+            return bool((source.data >= 0).all())
+        match self.values.get(source) if isinstance(source, Var) else None:
+            case Call(op=Op(facts=facts)):
+                return bool(facts.get("nonnegative"))
+            case _:
+                return False
+
+    def source(self, expr: Expr) -> Expr:
+        """The tensor whose elements operators have only moved, to be those of this one."""
+        return self.moved.get(expr, expr) if isinstance(expr, Var) else expr
 
     def call(self, expr: Expr, beside: Var) -> Call | None:
         """The operator's call that a variable is bound to in the block of another one."""
@@ -114,7 +139,7 @@ def factors(call: Call, known: Bindings) -> list[Factor]:
     for tensor, scale in pairs:
         axes = _axes(tensor, scale, call)
         if len(axes) == 1:
-            found.append(Factor(tensor, call.op, scale, axes[0], is_nonnegative(scale, known)))
+            found.append(Factor(tensor, call.op, scale, axes[0], known.is_nonnegative(scale)))
     return found
 
 
@@ -128,18 +153,6 @@ def _axes(tensor: Expr, scale: Expr, call: Call) -> list[Axis]:
         return []
     long = [axis - s.ndim for axis, dim in enumerate(s.dims) if dim != 1]
     return [*long] if long else [None]
-
-
-def is_nonnegative(scale: Expr, known: Bindings) -> bool:
-    """Whether no element of a tensor is known to be below 0."""
-    if isinstance(scale, Constant):
-        return bool((scale.data >= 0).all())
-    value = known.values.get(scale) if isinstance(scale, Var) else None
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    if value.op.facts.get("nonnegative"):
-        return True
-    return bool(value.op.facts.get("moves")) and is_nonnegative(value.args[0], known)
 
 
 def with_args(call: Call, args: dict[int, Expr]) -> Call:
