@@ -1,5 +1,6 @@
 """Which variables differentiation goes through, and what stands in its way."""
 
+from collections import ChainMap
 from collections.abc import Container, Iterable, Mapping, Sequence
 
 from relaxjax.ir.derivatives import (
@@ -93,7 +94,7 @@ class _Obstacles:
         self.mod = mod
         self.forward = forward
         self.found: dict[str, None] = {}
-        self.functions = module_functions(mod)
+        self.functions = ChainMap(module_functions(mod))
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
 
     def sequence(
@@ -150,7 +151,8 @@ class _Obstacles:
         if isinstance(call.args[0], GlobalVar):  # a closure was inlined with the function around it
             body = inline_closures(body)
         inputs = moving.step_inputs(body, *call.args[1:])
-        self.sequence(body.body.body, tuple(body.body.bindings()), {**moving.parts, **inputs})
+        given = moving.parts.new_child(inputs)
+        self.sequence(body.body.body, tuple(body.body.bindings()), given)
 
     def call(self, binding: Binding, callee: GlobalVar, call: Call, moving: Moving) -> None:
         function = self.mod[callee.name]

@@ -1,6 +1,6 @@
 """A function with less to look up: its closures spelt out, the symbols of its casts resolved."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
@@ -41,8 +41,21 @@ def inline_closures(function: Function) -> Function:
 
 
 def _sequence(seq: SeqExpr, closures: Closures) -> SeqExpr:
-    bindings = tuple(_bindings(seq, dict(closures)))
+    bindings = _without_idle_closures(tuple(_bindings(seq, dict(closures))), seq.body)
     return replace(seq, blocks=(BindingBlock(bindings),) if bindings else ())
+
+
+def _without_idle_closures(bindings: Sequence[Binding], result: Expr) -> tuple[Binding, ...]:
+    """Bindings without the closures that nothing uses any more, what they do being inlined.
+
+    Each would hold those inside it twice, idle and inlined, and so on from level to level.
+    """
+    used, kept = set(used_vars(result)), list[Binding]()
+    for binding in reversed(bindings):
+        if not isinstance(binding.value, Function) or binding.var in used:
+            used.update(used_vars(binding.value))
+            kept.append(binding)
+    return tuple(reversed(kept))
 
 
 def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
@@ -63,7 +76,10 @@ def _bindings(seq: SeqExpr, closures: Closures) -> Iterator[Binding]:
             yield replace(binding, value=replace(value, true_branch=true, false_branch=false))
         elif isinstance(value, Call) and isinstance(value.op, Var) and value.op in closures:
             body = opened(closures[value.op], value.args)
-            yield from _bindings(body, closures)
+            # What it calls by itself is in it already; what it is handed may be called there.
+            handed = {var for arg in value.args for var in used_vars(arg)}
+            done = handed.isdisjoint(closures)
+            yield from body.bindings() if done else _bindings(body, closures)
             yield VarBinding(binding.var, body.body, span=binding.span)
         elif isinstance(form, Function):
             closures[binding.var] = form

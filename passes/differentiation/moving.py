@@ -4,8 +4,9 @@ A loop is looked into until what moves in its carry moves no more at the next st
 only counts, or reads of its data, needs no derivative though it stands in one tuple with what does.
 """
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
@@ -15,10 +16,14 @@ from relaxjax.ir.registry import get_op
 from relaxjax.ir.walk import free_vars
 from relaxjax.ops.loop_types import steps_of
 
+K = TypeVar("K")
+V = TypeVar("V")
 # Whether a value moves: the whole of it, or each field of a tuple by itself.
 Parts: TypeAlias = "bool | tuple[Parts, ...]"
 # Tells the functions that loops go over, by the variables that name them.
 Functions: TypeAlias = Mapping[Expr, Function]
+# The body of a loop, with what moves of its parameters and of what it uses from outside.
+_Given: TypeAlias = "tuple[Function | Parts, ...]"
 
 
 def moves(parts: Parts) -> bool:
@@ -37,8 +42,12 @@ class Moving:
     """What moves of the variables of a sequence, as far as it was read."""
 
     def __init__(self, parts: Mapping[Var, Parts], functions: Functions) -> None:
-        self.parts = dict(parts)
-        self.functions = dict(functions)
+        self.parts = _beside(parts)
+        self.functions = _beside(functions)
+        # What is known of the bodies of loops: those in them are read once, not once for each round
+        # of each loop around them.
+        self.results: dict[_Given, Parts] = {}
+        self.outer: dict[Function, tuple[Var, ...]] = {}
 
     def __contains__(self, var: object) -> bool:
         return isinstance(var, Var) and moves(self.of(var))
@@ -67,7 +76,7 @@ class Moving:
                 body = self.functions.get(step)
                 if body is not None:
                     inputs = self.step_inputs(body, init, xs)
-                    last = self.inside(body.body, inputs)
+                    last = self.step_result(body, inputs)
                     never = (inputs[body.params[0]], False)  # what no step changes is what it was
                     return last if _takes_a_step(value) else _either(last, never)
             case Call(args=(_, step, *args)) if value.op is get_op("lax.while_loop"):
@@ -83,7 +92,7 @@ class Moving:
         while True:
             pairs = zip(body.params, (before, rows), strict=True)
             inputs = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
-            after = _either(before, part_of(self.inside(body.body, inputs), (0,)))
+            after = _either(before, part_of(self.step_result(body, inputs), (0,)))
             if after == before:
                 return inputs
             before = after
@@ -98,16 +107,31 @@ class Moving:
             pairs = zip(body.params, inputs, strict=True)
             given = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
             before = tuple(inputs[first:])
-            after = _either(before, self.inside(body.body, given))
+            after = _either(before, self.step_result(body, given))
             if after == before:
                 return before
             inputs[first:] = after if isinstance(after, tuple) else [after] * len(before)
 
+    def step_result(self, body: Function, inputs: Mapping[Var, Parts]) -> Parts:
+        """What moves of what a step gives."""
+        if body not in self.outer:
+            self.outer[body] = free_vars(body)
+        given = (body, *inputs.values(), *map(self.of, self.outer[body]))
+        if given not in self.results:
+            self.results[given] = self.inside(body.body, inputs)
+        return self.results[given]
+
     def inside(self, seq: SeqExpr, parts: Mapping[Var, Parts]) -> Parts:
         """What moves of the result of a branch or a step, for which `parts` moves."""
-        inner = Moving({**self.parts, **parts}, self.functions)
+        inner = Moving(self.parts.new_child(dict(parts)), self.functions)
+        inner.results, inner.outer = self.results, self.outer
         inner.read(tuple(seq.bindings()))
         return inner.of(seq.body)
+
+
+def _beside(known: Mapping[K, V]) -> ChainMap[K, V]:
+    """What is known, with room for more; it is not copied, for as many branches as there may be."""
+    return known.new_child() if isinstance(known, ChainMap) else ChainMap({}, dict(known))
 
 
 def _takes_a_step(scan: Call) -> bool:
