@@ -103,19 +103,28 @@ class Recomputation:
         return substitute(expr, {var: self.copy(var) for var in needed})
 
     def copy(self, var: Var) -> Var:
-        """The variable that holds a forward value again."""
-        if var not in self.copies:
-            binding = self.bindings[var]
-            value = self._delayed(_with_own_variables(self(binding.value)))
-            copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
-            self.copies[var], self.originals[copy] = copy, var
-            again = replace(binding, var=copy, value=value, derived_from=var.name)
-            if var in self.parts:
-                active = self.active | {c for c, v in self.originals.items() if v in self.active}
-                self.reverses[var] = self.parts[var](self.builder, again, active)
-            else:
-                self.builder.emit_binding(again)
+        """The variable that holds a forward value again, after those that it is computed from."""
+        waiting = [var]
+        while waiting:
+            uses = used_vars(self.bindings[waiting[-1]].value)
+            missing = next((v for v in uses if v in self.bindings and v not in self.copies), None)
+            if missing is not None:
+                waiting.append(missing)
+            elif (ready := waiting.pop()) not in self.copies:
+                self._emit_copy(ready)
         return self.copies[var]
+
+    def _emit_copy(self, var: Var) -> None:
+        binding = self.bindings[var]
+        value = self._delayed(_with_own_variables(self(binding.value)))
+        copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
+        self.copies[var], self.originals[copy] = copy, var
+        again = replace(binding, var=copy, value=value, derived_from=var.name)
+        if var in self.parts:
+            active = self.active | {c for c, v in self.originals.items() if v in self.active}
+            self.reverses[var] = self.parts[var](self.builder, again, active)
+        else:
+            self.builder.emit_binding(again)
 
     def _delayed(self, value: Expr) -> Expr:
         """`value` of a tensor that is late, unless it is so already, being made of copies."""
