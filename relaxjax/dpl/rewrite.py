@@ -1,6 +1,7 @@
 """Rewriting what patterns fit."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from relaxjax.ir.blocks import in_order
@@ -13,6 +14,7 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
+from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import (
     all_vars,
@@ -30,23 +32,20 @@ from .pattern import DFPattern
 
 Matched: TypeAlias = dict[DFPattern, Expr]
 CallRewriter = Callable[[Expr, Matched], Expr]
+_Offer: TypeAlias = frozenset[tuple[DFPattern, Var]]
 BindingsRewriter = Callable[[Matched, dict[Var, Expr]], Mapping[Var, Expr]]
 
 _OF_MODULES = "PatternMatchingRewriter.from_pattern"
 
-# A rewriter whose results match its own pattern never ends; no honest one comes near this.
-MOST_REWRITES = 10_000
+# So often may one binding be rewritten, with all that comes of it. A rewriter whose results match
+# its own pattern never ends; no honest one comes near this.
+MOST_REWRITES = 100
 
 
 def get_var2val(function: Function) -> dict[Var, Expr]:
     """What each variable of a function, its branches and its closures is bound to."""
     check_function(function, "`get_var2val`")
-    return {
-        binding.var: binding.value
-        for seq in nested_sequences(function)
-        for binding in seq.bindings()
-        if not isinstance(binding, MatchCast)
-    }
+    return {b.var: b.value for b in _bindings(function) if not isinstance(b, MatchCast)}
 
 
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> Function:
@@ -62,18 +61,10 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> 
 
 def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -> Function:
     """`func` with each value replaced by the first of some rules that fits it, until none does."""
-    count = 0
+    count = _Count("rewrite_call", _bindings(func))
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        nonlocal count
-        changed = None if isinstance(binding, MatchCast) else changes.get(binding.var)
-        count += changed is not None
-        if count > MOST_REWRITES:
-            raise RecursionError(
-                f"rewrite_call: after {MOST_REWRITES} rewrites the pattern still fits what the "
-                "rewriter makes; let it return the value that it was given to leave it as it is"
-            )
-        return changed
+        return None if isinstance(binding, MatchCast) else changes.get(binding.var)
 
     function = func
     while True:
@@ -84,7 +75,48 @@ def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -
         aliases = {var: expr for var, expr in changes.items() if _is_alias(var, expr, values)}
         for var in aliases:
             del changes[var]
+        count.add(changes)
         function = _without(aliases, expand_bindings(function, rule))
+        count.follow(_bindings(function))
+
+
+class _Count:
+    """How often each binding of a function, or of a block, is rewritten with what comes of it."""
+
+    def __init__(self, caller: str, bindings: Iterable[Binding]) -> None:
+        self.caller = caller
+        self.origins = {binding.var: binding for binding in bindings}
+        self.counts = Counter[Var]()
+
+    def add(self, changes: Iterable[Var]) -> None:
+        """Count a rewrite of what each of some variables is bound to."""
+        for origin in (self.origins[var] for var in changes):
+            self.counts[origin.var] += 1
+            if self.counts[origin.var] > MOST_REWRITES:
+                with located(origin.span):
+                    raise RecursionError(
+                        f"{self.caller}: after {MOST_REWRITES} rewrites of `{origin.var.name}` and "
+                        "of what came of it, the pattern still fits what the rewriter makes; let "
+                        "it leave that as it is"
+                    )
+
+    def follow(self, bindings: Iterable[Binding]) -> None:
+        """Note what new bindings come of: they stand before the one that they are made for."""
+        new: list[Var] = []
+        origin: Binding | None = None
+        for binding in bindings:
+            new.append(binding.var)
+            if binding.var in self.origins:
+                origin = self.origins[binding.var]
+                self.origins |= dict.fromkeys(new, origin)
+                new = []
+        if origin is not None:
+            self.origins |= dict.fromkeys(new, origin)
+
+
+def _bindings(function: Function) -> Iterator[Binding]:
+    """The bindings of a function, its branches and its closures."""
+    return (binding for seq in nested_sequences(function) for binding in seq.bindings())
 
 
 def _is_alias(var: Var, expr: Expr, values: Mapping[Var, Expr]) -> bool:
@@ -97,11 +129,10 @@ def _is_alias(var: Var, expr: Expr, values: Mapping[Var, Expr]) -> bool:
 def _without(aliases: Mapping[Var, Expr], function: Function) -> Function:
     """`function` with other variables in the place of some, and without what that leaves unused."""
 
-    def last(var: Var) -> Expr:
-        expr = aliases[var]
-        return last(expr) if isinstance(expr, Var) and expr in aliases else expr
-
-    renamed = substitute(function, {var: last(var) for var in aliases})
+    last: dict[Var, Expr] = {}
+    for var, expr in aliases.items():  # in order, so what it is another name for is known
+        last[var] = last.get(expr, expr) if isinstance(expr, Var) else expr
+    renamed = substitute(function, last)
     assert isinstance(renamed, Function)
     return remove_all_unused(renamed)
 
@@ -121,13 +152,19 @@ def _changes(
     return changes
 
 
-def _in_scope(function: Function, outer: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
-    """Each binding, those in branches and closures too, with the variables that it can see."""
-    yield from _in_sequence(function.body, outer | set(function.params))
+def _in_scope(function: Function, visible: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
+    """Each binding, those in branches and closures too, with the variables that it can see.
+
+    The set is the same each time, and changes from one binding to the next.
+    """
+    own = set(function.params) - visible
+    visible |= own
+    yield from _in_sequence(function.body, visible)
+    visible -= own
 
 
-def _in_sequence(seq: SeqExpr, outer: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
-    visible = set(outer)
+def _in_sequence(seq: SeqExpr, visible: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
+    own: list[Var] = []
     for block in seq.blocks:
         for binding in block.bindings:
             match binding.value:
@@ -135,11 +172,14 @@ def _in_sequence(seq: SeqExpr, outer: set[Var]) -> Iterator[tuple[Binding, set[V
                     yield from _in_sequence(true, visible)
                     yield from _in_sequence(false, visible)
                 case Function() as closure:
-                    yield from _in_scope(closure, visible | {binding.var})
+                    visible.add(binding.var)
+                    yield from _in_scope(closure, visible)
                 case _:
                     yield binding, visible
             visible.add(binding.var)
+            own.append(binding.var)
         visible -= {b.var for b in block.bindings if isinstance(b.var, DataflowVar)}
+    visible -= set(own)
 
 
 def _changed(
@@ -216,39 +256,53 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
 def _rewritten_block(
     ctx: PatternContext, rewriter: BindingsRewriter, block: DataflowBlock, builder: BlockBuilder
 ) -> DataflowBlock:
-    offered: set[frozenset[tuple[DFPattern, Expr]]] = set()
-    while True:
-        for matched in ctx.matches(block):
-            key = frozenset((p, e) for p, e in matched.items() if isinstance(e, Var))
-            if key in offered:
-                continue
-            offered.add(key)
-            values = {binding.var: binding.value for binding in block.bindings}
-            changes = rewriter(matched, values)
-            if changes:
-                block = _replaced(block, changes, builder)
-                break
-        else:
-            return block
-        if len(offered) > MOST_REWRITES:
-            raise RecursionError(
-                f"rewrite_bindings: after {MOST_REWRITES} rewrites the patterns still fit what the "
-                "rewriter makes; let it return an empty dictionary to leave bindings as they are"
+    offered: set[_Offer] = set()
+    count = _Count("rewrite_bindings", block.bindings)
+    while changes := _block_changes(ctx, rewriter, block, offered):
+        count.add(changes)
+        block = _replaced(block, changes, builder)
+        count.follow(block.bindings)
+    return block
+
+
+def _block_changes(
+    ctx: PatternContext, rewriter: BindingsRewriter, block: DataflowBlock, offered: set[_Offer]
+) -> dict[Var, Expr]:
+    """What is to change in a block: of all that fits, what has no binding in common.
+
+    What was offered to the rewriter once is not offered again.
+    """
+    values = {binding.var: binding.value for binding in block.bindings}
+    found: dict[Var, Expr] = {}
+    touched: set[Var] = set()
+    for matched in ctx.matches(block):
+        key = frozenset((p, e) for p, e in matched.items() if isinstance(e, Var))
+        own = {var for _, var in key if var in values}
+        if key in offered or not touched.isdisjoint(own):
+            continue
+        offered.add(key)
+        changes = rewriter(matched, values)
+        if changes:
+            _check_changes(changes, values)
+            found |= changes
+            touched |= {*own, *changes}
+    return found
+
+
+def _check_changes(changes: Mapping[Var, Expr], values: Mapping[Var, Expr]) -> None:
+    """Raise where what a rewriter gives is for no binding of the block, or of no fitting type."""
+    for var, value in changes.items():
+        if var not in values:
+            raise ValueError(
+                f"the rewriter gives a value for `{var.name}`, which the block does not bind"
             )
+        _check(value, var.ty)
 
 
 def _replaced(
     block: DataflowBlock, changes: Mapping[Var, Expr], builder: BlockBuilder
 ) -> DataflowBlock:
     """A block with new values for some variables, put in an order that their uses allow."""
-    own = {binding.var for binding in block.bindings}
-    unknown = [var for var in changes if var not in own]
-    if unknown:
-        raise ValueError(
-            f"the rewriter gives a value for `{unknown[0].name}`, which the block does not bind"
-        )
-    for var, value in changes.items():
-        _check(value, var.ty)
     bindings = [replace(b, value=changes.get(b.var, b.value)) for b in block.bindings]
     with builder.scope():
         with builder.dataflow(block.span):

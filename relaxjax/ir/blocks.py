@@ -1,9 +1,9 @@
 """Blocks in their tidy form, which is the one that survives printing and reading back."""
 
 from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
 from itertools import groupby
 
-from .expr import Var
 from .function import Binding, BindingBlock
 from .node import replace
 from .walk import kept, used_vars
@@ -19,17 +19,28 @@ def tidy_blocks(blocks: tuple[BindingBlock, ...]) -> tuple[BindingBlock, ...]:
 
 def in_order(bindings: Sequence[Binding]) -> tuple[Binding, ...]:
     """Bindings, each after those that it uses, otherwise in the order they have."""
-    own = {binding.var for binding in bindings}
-    waiting = [(b, own.intersection(used_vars(b.value)) - {b.var}) for b in bindings]
-    placed: dict[Var, Binding] = {}
-    while waiting:
-        index = next((i for i, (_, used) in enumerate(waiting) if used <= placed.keys()), None)
-        if index is None:
-            names = ", ".join(f"`{binding.var.name}`" for binding, _ in waiting)
-            raise ValueError(f"there is no order for {names}: they would need each other")
-        following, _ = waiting.pop(index)
-        placed[following.var] = following
-    return tuple(placed.values())
+    places = {binding.var: place for place, binding in enumerate(bindings)}
+    readers: dict[int, list[int]] = {}
+    missing: list[int] = []  # how many of those that it uses each is still without
+    for place, binding in enumerate(bindings):
+        needed = {places[var] for var in used_vars(binding.value) if var in places} - {place}
+        missing.append(len(needed))
+        for other in needed:
+            readers.setdefault(other, []).append(place)
+    ready = [place for place, count in enumerate(missing) if count == 0]  # in order, so a heap
+    found: dict[int, Binding] = {}
+    while ready:
+        place = heappop(ready)
+        found[place] = bindings[place]
+        for reader in readers.get(place, ()):
+            missing[reader] -= 1
+            if missing[reader] == 0:
+                heappush(ready, reader)
+    if len(found) < len(bindings):
+        left = (binding.var for place, binding in enumerate(bindings) if place not in found)
+        names = ", ".join(f"`{var.name}`" for var in left)
+        raise ValueError(f"there is no order for {names}: they would need each other")
+    return tuple(found.values())
 
 
 def _tidy(blocks: Sequence[BindingBlock]) -> Iterator[BindingBlock]:

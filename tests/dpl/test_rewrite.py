@@ -216,6 +216,20 @@ class Largest:
 LARGEST: Any = Largest  # mypy takes it for a class
 
 
+@R.rewriter
+class Clipped:
+    @R.function
+    def pattern(p: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return R.nn.relu(p)
+
+    @R.function
+    def replacement(p: R.Tensor((2,), "float32")) -> R.Tensor((2,), "float32"):
+        return R.minimum(R.nn.relu(p), R.const(6.0))
+
+
+CLIPPED: Any = Clipped
+
+
 def test_a_rewriter_written_as_a_class() -> None:
     f = parse_function("""
         @R.function
@@ -232,7 +246,7 @@ def test_a_rewriter_written_as_a_class() -> None:
 
 def test_a_rewriter_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relaxjax.dpl.rewrite, "MOST_REWRITES", 20)
-    with pytest.raises(RecursionError, match="rewrite_call: after 20 rewrites the pattern still"):
+    with pytest.raises(RecursionError, match="rewrite_call: after 20 rewrites of `f` and of"):
         rewrite_call(is_op("relax.exp")(x), lambda expr, found: R.exp(R.exp(found[x])), chain)
     with PatternContext() as context:
         value = wildcard()
@@ -243,8 +257,58 @@ def test_a_rewriter_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         assert isinstance(var, Var)
         return {var: R.exp(R.exp(found[value]))}
 
-    with pytest.raises(RecursionError, match="rewrite_bindings: after 20 rewrites"):
+    with pytest.raises(RecursionError, match="rewrite_bindings: after 20 rewrites of `f` and"):
         rewrite_bindings(context, again, chain)
+
+
+def test_a_rewriter_that_never_ends_is_told_so_soon_and_where_it_began() -> None:
+    """A clipped relu has a relu in it. It took an hour to say so."""
+    f = parse_function("""
+        @R.function
+        def f(a: R.Tensor((2,), "float32")):
+            b = R.negative(a)
+            c = R.nn.relu(b)
+            return c
+        """)
+    rounds = 0
+
+    def clipped(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
+        nonlocal rounds
+        rounds += 1
+        return R.minimum(R.nn.relu(found[x]), R.const(6.0))
+
+    for never_ending in (
+        lambda: rewrite_call(is_op("relax.nn.relu")(x), clipped, f),
+        lambda: CLIPPED(f),
+    ):
+        with pytest.raises(RecursionError, match="100 rewrites of `c` and of what") as raised:
+            never_ending()
+        assert "c = R.nn.relu(b)" in "".join(raised.value.__notes__)
+    assert rounds == 101
+
+
+def test_more_bindings_than_one_may_be_rewritten_times() -> None:
+    """Whether the rewriter is handed their values, or several bindings at once."""
+    count = relaxjax.dpl.rewrite.MOST_REWRITES + 10
+    lines = "\n".join(f"            b{i} = R.add(b{i - 1}, b{i - 1})" for i in range(1, count))
+    f = parse_function(f"""
+    @R.function
+    def f(b0: R.Tensor((2,), "float32")):
+        with R.dataflow():
+{lines}
+            R.output(b{count - 1})
+        return b{count - 1}
+    """)
+    with PatternContext() as context:
+        twice = is_op("relax.add")(x, x)
+
+    def several(found: dict[DFPattern, Expr], values: dict[Var, Expr]) -> dict[Var, Expr]:
+        var = found[twice]
+        assert isinstance(var, Var)
+        return {var: found[x] * 2.0}
+
+    for changed in (rewrite_call(TWICE, doubled, f), rewrite_bindings(context, several, f)):
+        assert changed.script().count("R.multiply") == count - 1
 
 
 branches = parse_function("""
