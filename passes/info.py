@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from .registry import remember
+
 
 @dataclass(frozen=True, slots=True)
 class PassInfo:
@@ -18,6 +20,7 @@ class PassInfo:
                 f"the opt level of the pass `{self.name}` must be an int, found {self.opt_level!r}"
             )
         object.__setattr__(self, "required", pass_names("required", self.required))
+        remember(self.name)
 
 
 def pass_names(argument: str, names: object) -> tuple[str, ...]:

@@ -17,7 +17,6 @@ from relaxjax.ops.platform import PLATFORM, lowering_for
 from .context import PassContext
 from .info import PassInfo
 from .notes import in_function, in_pass
-from .registry import remember
 
 T = TypeVar("T")
 
@@ -28,7 +27,6 @@ class Pass(ABC):
     def __init__(self, info: PassInfo, options: Mapping[str, Any] | None = None) -> None:
         self.info = info
         self.options = MappingProxyType(dict(options or {}))
-        remember(info.name)
 
     def __call__(self, mod: IRModule) -> IRModule:
         """Run the pass, unless an instrument of the current context vetoes it."""

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
 
 FACTORIES: "dict[str, PassFactory[...]]" = {}
 
-# Users' passes are in no table, yet a context may disable them: so each pass leaves its name here.
-_seen: set[str] = set()
+# Users' passes are in no table, yet a context may disable them: so each leaves its name here when
+# it is declared, whether or not one is ever made.
+_declared: set[str] = set()
 
 
 def get_pass(name: str) -> "PassFactory[...]":
@@ -21,13 +22,13 @@ def get_pass(name: str) -> "PassFactory[...]":
 
 
 def remember(name: str) -> None:
-    """Note that a pass of this name exists."""
-    _seen.add(name)
+    """Note that a pass of this name is declared."""
+    _declared.add(name)
 
 
 def check_known(argument: str, names: tuple[str, ...]) -> None:
     """Raise an error for a name that no pass bears."""
-    known = sorted({*FACTORIES, *_seen})
+    known = sorted(_declared)
     for name in names:
         if name not in known:
             raise ValueError(

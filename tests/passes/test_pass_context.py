@@ -118,6 +118,20 @@ def test_only_a_sequence_asks_whether_a_pass_is_enabled() -> None:
         assert NOTED(EMPTY).attrs["noted"] is True
 
 
+def test_a_pass_is_known_from_its_declaration_on() -> None:
+    """Also a class of passes of which none was ever made, and one without a decorator."""
+    with pytest.raises(ValueError, match="`disabled_pass` names `NeverMade`, but there is no such"):
+        PassContext(disabled_pass=["NeverMade"])
+
+    @module_pass(opt_level=1)
+    class NeverMade:
+        def transform_module(self, mod: IRModule, ctx: PassContext) -> IRModule:
+            return mod
+
+    info = PassInfo(1, "Undecorated")
+    assert PassContext(disabled_pass=["NeverMade", info.name]).disabled_pass[0] == "NeverMade"
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
