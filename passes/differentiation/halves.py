@@ -6,7 +6,7 @@ original stood, and what it saved is handed to the backward half, so that nothin
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from operator import is_
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
@@ -15,6 +15,7 @@ from relaxjax.ir.derivatives import CUSTOM_GRADIENT, LINEARIZED, carries_gradien
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
+from relaxjax.ir.inline import recursive
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
@@ -36,7 +37,7 @@ from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearized import linearized
 from .loops import emit_loop
 from .parts import Halves, in_terms_of
-from .recursion import is_recursive, pullback_of, pullback_type
+from .recursion import pullback_of, pullback_type
 from .unsaved import with_own_fills
 
 
@@ -79,6 +80,11 @@ class Differentiator:
 
     def __post_init__(self) -> None:
         self.functions = module_functions(self.module)
+
+    @cached_property
+    def recursive(self) -> frozenset[str]:
+        """The functions of the module that call themselves, directly or through others."""
+        return frozenset(recursive(self.module.relax_functions()))
 
     def emit_forward(
         self, builder: BlockBuilder, unmarked: Unmarked, active: set[Var], nested: bool = False
@@ -192,7 +198,7 @@ class Differentiator:
             whole = self.module.get_global_var(own)
             ready, rest = self._linearized(own) if nested else (None, whole)
             return _by_pullback(builder, binding, call, rest, places, able, ready)
-        if is_recursive(self.module, call.op.name):
+        if call.op.name in self.recursive:
             pullback = self._pullback(call.op.name, tuple(places))
             return _by_pullback(builder, binding, call, pullback, places, places)
         forward, backward = self._parted(call.op.name, tuple(places))

@@ -9,19 +9,12 @@ from collections.abc import Callable, Sequence
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.inline import reached
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import FuncType, ObjectType, TupleType
 from relaxjax.ir.walk import bound_vars
 
 from .inlining import inline_closures
 from .parts import Halves
-
-
-def is_recursive(mod: IRModule, name: str) -> bool:
-    """Whether a function calls itself, directly or through others."""
-    return name in reached(name, mod.relax_functions())
 
 
 def pullback_type(function: Function, places: Sequence[int]) -> FuncType:

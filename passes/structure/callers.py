@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.inline import callees_first
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import global_vars, post_order, rewrite
 from relaxjax.passes.notes import in_function
-
-from .normalize import callees_first
 
 
 def with_callers(

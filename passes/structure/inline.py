@@ -6,7 +6,7 @@ from collections.abc import Callable
 from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, GlobalVar
 from relaxjax.ir.function import Function
-from relaxjax.ir.inline import inline_functions, reached
+from relaxjax.ir.inline import callees_first, inlined_into, recursive
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import global_vars, nested_sequences, post_order
 from relaxjax.passes.base import pass_factory
@@ -100,11 +100,17 @@ def inlined(mod: IRModule, names: list[str], differentiated: bool = False) -> IR
         for name in names
         if differentiated or not own_derivatives(functions[name])
     }
-    chosen = {n: f for n, f in candidates.items() if n not in reached(n, functions)}
-    changed: dict[str, Function] = {}
+    circles = set(recursive(functions))
+    chosen = {name: f for name, f in candidates.items() if name not in circles}
+    bodies: dict[str, Function] = {}
+    for name in callees_first(chosen):
+        with in_function(name, chosen[name]):
+            bodies[name] = inlined_into(chosen[name], bodies)
+    changed = dict(bodies)
     for name, function in functions.items():
-        with in_function(name, function):
-            changed[name] = inline_functions(function, chosen)
+        if name not in bodies:
+            with in_function(name, function):
+                changed[name] = inlined_into(function, bodies)
     result = mod.with_functions(changed)
     used = {var.name for f in result.relax_functions().values() for var in global_vars(f)}
     called = {var.name for f in functions.values() for var in global_vars(f)}

@@ -1,6 +1,6 @@
 """A-normal form: every nested value bound to a variable, every type known."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Expr, GlobalVar, Var
@@ -13,12 +13,13 @@ from relaxjax.ir.function import (
     MatchCast,
     SeqExpr,
 )
+from relaxjax.ir.inline import callees_first
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
 from relaxjax.ir.types import ObjectType, Type
-from relaxjax.ir.walk import all_vars, global_vars, kept, map_children, used_vars
+from relaxjax.ir.walk import all_vars, kept, map_children, used_vars
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.notes import in_function
 
@@ -66,20 +67,6 @@ def normalized(mod: IRModule) -> IRModule:
 def normal_function(function: Function, types: Mapping[str, Type | None]) -> Function:
     """One function in A-normal form; `types` are those of the functions of the module."""
     return _Normalizer(function, types).function(function)
-
-
-def callees_first(functions: Mapping[str, Function]) -> Iterator[str]:
-    """The names of the functions, each after those that it calls, as far as recursion allows."""
-    seen: set[str] = set()
-    waiting = [(name, False) for name in reversed(list(functions))]
-    while waiting:
-        name, ready = waiting.pop()
-        if ready:
-            yield name
-        elif name in functions and name not in seen:
-            seen.add(name)
-            waiting.append((name, True))
-            waiting += [(var.name, False) for var in global_vars(functions[name])]
 
 
 class _Normalizer:

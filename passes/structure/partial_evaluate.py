@@ -6,20 +6,21 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import own_derivatives
 from relaxjax.ir.expr import Call, Constant, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr, VarBinding
-from relaxjax.ir.inline import inline_functions, open_calls, reached
+from relaxjax.ir.inline import callees_first, inlined_into, open_calls, recursive
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, nested_sequences, rewrite, used_vars
 from relaxjax.passes.base import pass_factory
+from relaxjax.passes.notes import in_function
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
 
 from .normalize import normal_function
 
 
-@pass_factory(opt_level=1, kind="function")
-def PartialEvaluate(function: Function, mod: IRModule, max_bindings: int = 1000) -> Function:
+@pass_factory(opt_level=1)
+def PartialEvaluate(mod: IRModule, max_bindings: int = 1000) -> IRModule:
     """Open calls, choose branches and fold constants until only what needs the arguments is left.
 
     A function that calls itself is opened as long as it is given constants, so that recursion over
@@ -71,13 +72,25 @@ def PartialEvaluate(function: Function, mod: IRModule, max_bindings: int = 1000)
     """
     functions = mod.relax_functions()
     types = {var.name: var.ty for var in mod.functions}
-    finite = {
-        name: f
-        for name, f in functions.items()
-        if name not in reached(name, functions) and not own_derivatives(f)
-    }
-    if _size(function) <= max_bindings:
-        function = inline_functions(function, finite)
+    circles = set(recursive(functions))
+    finite = {n: f for n, f in functions.items() if n not in circles and not own_derivatives(f)}
+    bodies: dict[str, Function] = {}
+    for name in callees_first(finite):
+        with in_function(name, finite[name]):
+            bodies[name] = inlined_into(finite[name], bodies)
+    changed: dict[str, Function] = {}
+    for name, function in functions.items():
+        with in_function(name, function):
+            start = function
+            if _size(function) <= max_bindings:
+                start = bodies[name] if name in bodies else inlined_into(function, bodies)
+            changed[name] = _evaluated(start, mod, types, max_bindings)
+    return mod.with_functions(changed)
+
+
+def _evaluated(
+    function: Function, mod: IRModule, types: Mapping[str, Type | None], max_bindings: int
+) -> Function:
     while True:
         simpler = _one_round(function, mod, types, max_bindings)
         if simpler is function:

@@ -1,6 +1,6 @@
 """Putting the bodies of functions in the place of their calls."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .blocks import tidy_blocks
@@ -52,21 +52,58 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
         name = key.name if isinstance(key, GlobalVar) else key
         if named.setdefault(name, other) is not other:
             raise ValueError(f"two functions are given for `{name}`")
-    for name in named:
-        if name in reached(name, named):
-            raise ValueError(f"the function `{name}` calls itself: it cannot be inlined")
-    return _inlined(function, named)
+    for name in recursive(named):
+        raise ValueError(f"the function `{name}` calls itself: it cannot be inlined")
+    bodies: dict[str, Function] = {}
+    for name in callees_first(named):
+        bodies[name] = inlined_into(named[name], bodies)
+    return inlined_into(function, bodies)
 
 
-def reached(name: str, functions: Functions) -> set[str]:
-    """The names of the functions that one of them calls, and that are called from there on."""
-    found: set[str] = set()
-    waiting = [name]
+def inlined_into(function: Function, bodies: Functions) -> Function:
+    """`function` with the bodies of others in the place of its calls, but not of calls in those."""
+
+    def callee(call: Call) -> Function | None:
+        return bodies.get(call.op.name) if isinstance(call.op, GlobalVar) else None
+
+    return open_calls(function, callee)
+
+
+def callees_first(functions: Functions) -> Iterator[str]:
+    """The names of the functions, each after those that it calls, as far as recursion allows."""
+    seen: set[str] = set()
+    waiting = [(name, False) for name in reversed(list(functions))]
     while waiting:
-        called = {var.name for var in global_vars(functions[waiting.pop()])}
-        waiting += [new for new in called - found if new in functions]
-        found |= called
-    return found
+        name, ready = waiting.pop()
+        if ready:
+            yield name
+        elif name in functions and name not in seen:
+            seen.add(name)
+            waiting.append((name, True))
+            waiting += [(var.name, False) for var in global_vars(functions[name])]
+
+
+def recursive(functions: Functions) -> list[str]:
+    """The names of the functions that call themselves, directly or through others."""
+    calls = {name: {var.name for var in global_vars(f)} for name, f in functions.items()}
+    callers: dict[str, list[str]] = {name: [] for name in functions}
+    for name, called in calls.items():
+        for other in called & callers.keys():
+            callers[other].append(name)
+    found: set[str] = set()
+    seen: set[str] = set()
+    # Whoever calls one that was left last, and was left before it, is called by that one too.
+    for last in reversed(list(callees_first(functions))):
+        circle, waiting = set[str](), [last]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                circle.add(name)
+                waiting += callers[name]
+        if len(circle) > 1 or last in calls[last]:
+            found |= circle
+    return [name for name in functions if name in found]
 
 
 def opened(function: Function, args: Sequence[Expr]) -> SeqExpr:
@@ -102,22 +139,6 @@ def _only_value_tells(arg: Expr, ty: Type) -> bool:
     """Whether types do not prove that an argument is of a type. Functions check their own calls."""
     functions = isinstance(arg.ty, FuncType) and isinstance(ty, FuncType)
     return not functions and fits(arg.ty, ty) is Fit.MAYBE
-
-
-def _inlined(function: Function, functions: Functions) -> Function:
-    """`function` with calls of other functions, none of which calls itself, opened."""
-    bodies: dict[str, Function] = {}
-
-    def body_of(name: str) -> Function:
-        if name not in bodies:
-            bodies[name] = _inlined(functions[name], functions)
-        return bodies[name]
-
-    def callee(call: Call) -> Function | None:
-        named = isinstance(call.op, GlobalVar) and call.op.name in functions
-        return body_of(call.op.name) if isinstance(call.op, GlobalVar) and named else None
-
-    return open_calls(function, callee)
 
 
 def open_calls(function: Function, callee: Callable[[Call], Function | None]) -> Function:
