@@ -1,6 +1,7 @@
 """Which variables of a function are computed with their axes in another order, and how."""
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
 
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, MatchCast
@@ -11,6 +12,9 @@ from relaxjax.ir.walk import nested_sequences, uses
 
 # What says of some calls how they are to be computed; None leaves a call to its operator's rule.
 Choose = Callable[[Call], Relayout | None]
+
+# How many elements are moved to have values in some orders.
+Costs: TypeAlias = dict[tuple[Expr, Order], int]
 
 # What a symbolic dimension counts for where sizes are compared.
 _SOME = 64
@@ -76,12 +80,15 @@ class Plan:
     def _produce(self, block: "_Inner", number: int) -> bool:
         """Backward: what is wanted in one other order, and costs less to compute so."""
         found = False
+        costs: Costs = {}  # what is decided here, is of what comes after
         for binding in reversed(block.bindings):
             if binding.var in self.steps or binding.var in block.seen_outside:
                 continue
             orders, idle = self._wanted(binding.var, block.readers.get(binding.var, []))
             step = _produced(binding.value, *orders) if len(orders) == 1 else None
-            if step is None or self._cost(step, binding.value, block.values) >= size(binding.var):
+            if step is None:
+                continue
+            if self._cost(step, binding.value, block.values, costs) >= size(binding.var):
                 continue
             self.steps[binding.var] = step
             if all(self._step(reader.value, number) is not None for reader in idle):
@@ -104,21 +111,46 @@ class Plan:
                 idle.append(reader)
         return orders, idle
 
-    def _cost(self, step: Relayout, value: Expr, values: Mapping[Var, Expr]) -> int:
-        """How many elements are moved to bring the arguments of a step into their orders."""
-        return sum(
-            self._cost_of(arg, order, values)
-            for arg, order in zip(arguments_of(value), step.args, strict=True)
-            if isinstance(order, tuple)
-        )
+    def _cost(self, step: Relayout, value: Expr, values: Mapping[Var, Expr], costs: Costs) -> int:
+        """How many elements are moved to bring the arguments of a step into their orders.
 
-    def _cost_of(self, arg: Expr, order: Order, values: Mapping[Var, Expr]) -> int:
+        Each may be computed in its order too, from arguments in other ones, and so on: `costs` are
+        those of variables in orders that are known.
+        """
+        waiting = _ordered(value, step)
+        while waiting:
+            arg, order = waiting[-1]
+            made = self._made(arg, order, values)
+            needed = [] if made is None else _ordered(values[arg], made)
+            missing = [one for one in needed if one not in costs]
+            if missing and (arg, order) not in costs:
+                waiting += missing
+                continue
+            waiting.pop()
+            costs[arg, order] = self._cost_of(arg, order, values, made, costs)
+        return sum(costs[one] for one in _ordered(value, step))
+
+    def _made(self, arg: Expr, order: Order, values: Mapping[Var, Expr]) -> Relayout | None:
+        """How an argument that no step computes yet is computed in an order."""
+        if not isinstance(arg, Var) or arg not in values or arg in self.steps:
+            return None
+        return _produced(values[arg], order)
+
+    def _cost_of(
+        self,
+        arg: Expr,
+        order: Order,
+        values: Mapping[Var, Expr],
+        made: Relayout | None,
+        costs: Costs,
+    ) -> int:
         if not isinstance(arg, Var) or arg not in values:
             return 0 if isinstance(arg, Constant) else size(arg)
         if arg in self.steps:
             return 0 if self.steps[arg].result == order else size(arg)
-        step = _produced(values[arg], order)
-        return size(arg) if step is None else min(size(arg), self._cost(step, values[arg], values))
+        if made is None:
+            return size(arg)
+        return min(size(arg), sum(costs[one] for one in _ordered(values[arg], made)))
 
 
 class _Inner:
@@ -142,6 +174,12 @@ def size(expr: Expr) -> int:
     for dim in (isinstance(expr.ty, TensorType) and expr.ty.dims) or ():
         count *= dim if isinstance(dim, int) else _SOME
     return count
+
+
+def _ordered(value: Expr, step: Relayout) -> list[tuple[Expr, Order]]:
+    """The arguments of a value that a step takes in an order, each with that."""
+    pairs = zip(arguments_of(value), step.args, strict=True)
+    return [(arg, order) for arg, order in pairs if isinstance(order, tuple)]
 
 
 def _produced(value: Expr, order: Order) -> Relayout | None:

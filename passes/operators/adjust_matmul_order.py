@@ -104,15 +104,19 @@ def _is_less(lhs: Dim, rhs: Dim) -> bool:
 
 def _factors(product: Expr, known: Definitions) -> list[tuple[Expr, Expr]]:
     """The two matrices of which a value, used once, is the product, transposed with it."""
-    inner = known.call(product, "relax.matmul")
-    if inner is not None and _is_plain_product(inner) and _used_once(product, known):
-        return [(inner.args[0], inner.args[1])]
-    turned = known.call(product, "relax.permute_dims")
-    if turned is None or not _used_once(product, known) or not _swaps(turned):
-        return []
-    transpose = get_op("relax.permute_dims")
-    pairs = _factors(turned.args[0], known)
-    return [(transpose(b), transpose(a)) for a, b in pairs if _ndim(a) == _ndim(b) == 2]
+    transpose, turns = get_op("relax.permute_dims"), 0
+    while _used_once(product, known):
+        inner = known.call(product, "relax.matmul")
+        if inner is not None and _is_plain_product(inner):
+            a, b = inner.args
+            if turns and not _ndim(a) == _ndim(b) == 2:
+                return []
+            return [(transpose(b), transpose(a))] if turns % 2 else [(a, b)]
+        turned = known.call(product, "relax.permute_dims")
+        if turned is None or not _swaps(turned):
+            return []
+        product, turns = turned.args[0], turns + 1
+    return []
 
 
 def _costs(one: Expr, two: Expr, three: Expr) -> tuple[Dim, Dim] | None:

@@ -1,12 +1,13 @@
 """Weights of dense layers that are mostly zero: finding them, and packing their blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType, is_float
@@ -76,37 +77,42 @@ def dense_uses(function: Function) -> dict[Var, DenseUse]:
     """The parameters that a function reads only as the right factors of matmuls of floats."""
     values = {b.var: b.value for seq in nested_sequences(function) for b in seq.bindings()}
     counts = uses(function)
+    turned: dict[Var, list[Var]] = {}
+    as_weight = Counter[Var]()  # how many layers read a variable as their weight
+    for var, value in values.items():
+        if isinstance(value, Call) and value.args and isinstance(value.args[-1], Var):
+            if _turns(value):
+                turned.setdefault(value.args[-1], []).append(var)
+            as_weight[value.args[-1]] += _is_layer(value)
     found = {}
     for param in function.params:
         if not isinstance(param.ty, TensorType) or param.ty.ndim != 2:
             continue
-        readers = [var for var, value in values.items() if param in uses(value)]
-        turned = tuple(var for var in readers if _turns(values[var], param))
-        variables = turned or (param,)
-        total = sum(_reads_as_weight(value, variables) for value in values.values())
-        only_turned = not turned or len(turned) == counts[param]
+        variables = tuple(turned.get(param, (param,)))
+        total = sum(as_weight[var] for var in variables)
+        only_turned = param not in turned or len(variables) == counts[param]
         if total and only_turned and total == sum(counts.get(var, 0) for var in variables):
-            found[param] = DenseUse(bool(turned), variables)
+            found[param] = DenseUse(param in turned, variables)
     return found
 
 
-def _turns(value: Expr, param: Var) -> bool:
-    if not isinstance(value, Call) or value.op is not get_op("relax.permute_dims"):
+def _turns(call: Call) -> bool:
+    if call.op is not get_op("relax.permute_dims"):
         return False
-    axes = value.attrs["axes"]
-    return value.args[0] is param and (axes is None or [a % 2 for a in axes] == [1, 0])
+    axes = call.attrs["axes"]
+    return axes is None or [axis % 2 for axis in axes] == [1, 0]
 
 
-def _reads_as_weight(value: Expr, variables: Sequence[Var]) -> bool:
-    """Whether it is a matmul by one of them that is added up in the dtype of all of it, a float.
+def _is_layer(call: Call) -> bool:
+    """Whether it is a matmul that is added up in the dtype of all of it, a float.
 
     So are the products of blocks; integers would overflow, and so would half precision.
     """
-    if not (isinstance(value, Call) and value.op is get_op("relax.matmul")):
+    if call.op is not get_op("relax.matmul"):
         return False
-    types = [value.ty, *(arg.ty for arg in value.args)]
+    types = [call.ty, *(arg.ty for arg in call.args)]
     dtypes = {ty.dtype for ty in types if isinstance(ty, TensorType)}
-    return value.args[1] in variables and len(dtypes) == 1 and is_float(*dtypes)
+    return len(dtypes) == 1 and is_float(*dtypes)
 
 
 def _packed(weight: Array, block: tuple[int, int]) -> tuple[Array, Array, Array] | None:

@@ -1,7 +1,8 @@
 """Combining calls that share their data: their weights side by side, one call, and a split."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import accumulate
 
 from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
@@ -48,18 +49,22 @@ def combined(function: Function, key: Key, least: int, check: Check | None = Non
 
 @dataclass
 class _Group:
-    """Calls on one datum: those with distinct weights lead, and others share with one of them."""
+    """Calls on one datum: those with distinct weights lead, and others share with one of them.
+
+    `bit` stands for it in the numbers that say which groups a variable is computed from.
+    """
 
     weight_axis: int
     axis: int
-    members: list[tuple[VarBinding, Call, int]]
+    bit: int
+    members: list[tuple[VarBinding, Call, int]] = field(default_factory=list)
+    leaders: dict[Expr, tuple[VarBinding, Call]] = field(default_factory=dict)  # by their weights
+    places: dict[Expr, int] = field(default_factory=dict)  # of the leaders, by their weights
 
-    @property
-    def leaders(self) -> list[tuple[VarBinding, Call]]:
-        found: dict[int, tuple[VarBinding, Call]] = {}
-        for binding, call, index in self.members:
-            found.setdefault(index, (binding, call))
-        return list(found.values())
+    def add(self, binding: VarBinding, call: Call) -> None:
+        weight = call.args[1]
+        self.leaders.setdefault(weight, (binding, call))
+        self.members.append((binding, call, self.places.setdefault(weight, len(self.places))))
 
 
 class _Block:
@@ -69,8 +74,13 @@ class _Block:
         self.block = block
         self.counts = counts
         self.names = names
-        self.bound = {binding.var: binding for binding in block.bindings}
-        self.merged: dict[Var, list[Expr]] = {}
+        self.readers: dict[Var, list[Binding]] = {}
+        for binding in block.bindings:
+            for var in used_vars(binding.value):
+                self.readers.setdefault(var, []).append(binding)
+        # Which groups each variable is computed from, and each combined group.
+        self.behind: dict[Var, int] = {}
+        self.needs: dict[int, int] = {}
         self.before: dict[Var, list[Binding]] = {}
         self.instead: dict[Var, Binding | None] = {}
 
@@ -93,66 +103,66 @@ class _Block:
         groups: dict[Hashable, _Group] = {}
         for binding in self.block.bindings:
             call = binding.value
+            self.behind[binding.var] = self.groups_behind(used_vars(call))
             found = key(call) if isinstance(call, Call) else None
             if found is None or not isinstance(call, Call) or not isinstance(binding, VarBinding):
                 continue
             shared, weight_axis, axis = found
-            group = groups.setdefault(shared, _Group(weight_axis, axis, []))
-            members = [member.var for member, _, _ in group.members]
-            if not self.depends([call.args[1]], members):
-                weights = [leader.args[1] for _, leader in group.leaders]
-                known = weights.index(call.args[1]) if call.args[1] in weights else len(weights)
-                group.members.append((binding, call, known))
+            group = groups.setdefault(shared, _Group(weight_axis, axis, 1 << len(groups)))
+            if not self.groups_behind(used_vars(call.args[1])) & group.bit:
+                group.add(binding, call)
+                self.behind[binding.var] |= group.bit
         return groups.values()
+
+    def groups_behind(self, variables: Iterable[Var]) -> int:
+        """The groups that something is computed from, also through what was combined."""
+        waiting = 0
+        for var in variables:
+            waiting |= self.behind.get(var, 0)
+        found = waiting
+        while waiting:
+            bit = waiting & -waiting
+            more = self.needs.get(bit, 0) & ~found
+            found, waiting = found | more, (waiting | more) & ~bit
+        return found
 
     def _tangled(self, group: _Group) -> bool:
         """Whether a member is computed from another one, through what was combined before."""
-        variables = [binding.var for binding, _, _ in group.members]
-        return self.depends([call.args[1] for _, call, _ in group.members], variables)
-
-    def depends(self, exprs: Iterable[Expr], targets: Sequence[Var]) -> bool:
-        """Whether expressions are computed from one of the variables."""
-        waiting = [var for expr in exprs for var in used_vars(expr)]
-        seen = set(waiting)
-        while waiting:
-            var = waiting.pop()
-            if var in targets:
-                return True
-            inner = self.bound.get(var)
-            sources = [] if inner is None else [inner.value, *self.merged.get(var, [])]
-            for used in (used for source in sources for used in used_vars(source)):
-                if used not in seen:
-                    seen.add(used)
-                    waiting.append(used)
-        return False
+        weights = (used_vars(weight) for weight in group.leaders)
+        return bool(self.groups_behind(var for used in weights for var in used) & group.bit)
 
     def _combine(self, group: _Group, check: Check | None) -> None:
-        leaders = group.leaders
+        leaders = list(group.leaders.values())
         alone = len(leaders) == len(group.members)
-        tail = stages([b for b, _ in leaders], group.axis, self) if alone else []
-        values = {var: binding.value for var, binding in self.bound.items()}
+        tail = stages([b for b, _ in leaders], group.axis, group.bit, self) if alone else []
         weights = [call.args[1] for _, call in leaders]
         operands = next((stage.operands for stage in tail if stage.operands), [])
-        if check is not None and not check(leaders[0][1].args[0], weights, operands, values):
-            return
-        inputs = [*weights, *(operand for stage in tail for operand in stage.all_parts)]
+        if check is not None:
+            values = {binding.var: binding.value for binding in self.block.bindings}
+            if not check(leaders[0][1].args[0], weights, operands, values):
+                return
+        inputs = (*weights, *(operand for stage in tail for operand in stage.all_parts))
+        self.needs[group.bit] = self.groups_behind(v for item in inputs for v in used_vars(item))
         first = leaders[0][0].var
-        out = self._emit_all(first, group, weights, tail)
+        out = self._emit_all(first, group, leaders[0][1], weights, tail)
         widths = [_width(call, group.axis) for _, call in leaders]
-        cuts = [sum(widths[: place + 1]) for place in range(len(widths) - 1)]
+        cuts = list(accumulate(widths))[:-1]
         ndim = leaders[0][1].ty.ndim if isinstance(leaders[0][1].ty, TensorType) else 0
         pieces = self._emit(first, get_op("relax.split")(out, cuts, group.axis + ndim))
         for binding, _, index in group.members:
             chain = [binding, *(stage.bindings[index] for stage in tail)]
             self.instead |= {item.var: None for item in chain}
-            self.merged |= {item.var: inputs for item in chain}
             self.instead[chain[-1].var] = replace(chain[-1], value=TupleGetItem(pieces, index))
 
     def _emit_all(
-        self, first: Var, group: _Group, weights: Sequence[Expr], tail: Sequence[Stage]
+        self,
+        first: Var,
+        group: _Group,
+        call: Call,
+        weights: Sequence[Expr],
+        tail: Sequence[Stage],
     ) -> Var:
-        """The combined call, and the operators that follow it in all branches."""
-        call = group.leaders[0][1]
+        """The combined call, as one of them is, and the operators that follow in all branches."""
         weight = self._emit(first, _side_by_side(weights, group.weight_axis))
         attrs = call.attrs
         if "out_dtype" in attrs and isinstance(call.ty, TensorType):

@@ -1,11 +1,11 @@
 """Elementwise operators that follow in several branches alike: biases and activations."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Binding, DataflowBlock, VarBinding
+from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
@@ -14,10 +14,10 @@ from relaxjax.ir.walk import used_vars
 class Surroundings(Protocol):
     """What is known of the block that the branches stand in."""
 
-    block: DataflowBlock
     counts: dict[Var, int]
+    readers: dict[Var, list[Binding]]
 
-    def depends(self, exprs: Sequence[Expr], targets: Sequence[Var]) -> bool: ...
+    def groups_behind(self, variables: Iterable[Var]) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -43,13 +43,15 @@ class Stage:
         return [operand for parts in self.parts.values() for operand in parts]
 
 
-def stages(branches: Sequence[VarBinding], axis: int, around: Surroundings) -> list[Stage]:
-    """The operators that follow in all branches alike, as far as they do."""
+def stages(
+    branches: Sequence[VarBinding], axis: int, group: int, around: Surroundings
+) -> list[Stage]:
+    """The operators that follow in all branches of a group alike, as far as they do."""
     found: list[Stage] = []
     ends = list(branches)
-    starts = [binding.var for binding in branches]
     while (stage := _next(ends, axis, around)) is not None:
-        if around.depends(stage.all_parts, starts):
+        used = (var for part in stage.all_parts for var in used_vars(part))
+        if around.groups_behind(used) & group:
             break
         found.append(stage)
         ends = stage.bindings
@@ -100,8 +102,7 @@ def _parts(
 def _only_reader(var: Var, around: Surroundings) -> Binding | None:
     if around.counts.get(var) != 1:
         return None
-    bindings = around.block.bindings
-    return next((item for item in bindings if var in used_vars(item.value)), None)
+    return next(iter(around.readers.get(var, ())), None)
 
 
 def _same_shape(call: Call, var: Var) -> bool:

@@ -1,5 +1,8 @@
 """Removing bindings that only give another name to a value that has one."""
 
+from collections import ChainMap
+from typing import TypeAlias
+
 from relaxjax.ir.blocks import tidy_blocks
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import (
@@ -17,6 +20,10 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import kept, map_children, substitute, used_vars
 from relaxjax.passes.base import pass_factory
+
+# What names stand for, and which tuples variables hold; an inner sequence adds its own.
+Names: TypeAlias = ChainMap[Var, Expr]
+Tuples: TypeAlias = ChainMap[Var, Tuple]
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -48,12 +55,12 @@ def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
 
 def canonical_bindings(function: Function) -> Function:
     """`function` without aliases, in branches and closures too."""
-    return replace(function, body=_sequence(function.body, {}, {}))
+    return replace(function, body=_sequence(function.body, ChainMap(), ChainMap()))
 
 
-def _sequence(seq: SeqExpr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> SeqExpr:
+def _sequence(seq: SeqExpr, names: Names, tuples: Tuples) -> SeqExpr:
     """One pass over a sequence: what a name stands for is put in its place from there on."""
-    names, tuples = dict(names), dict(tuples)
+    names, tuples = names.new_child(), tuples.new_child()
     blocks = []
     for block in seq.blocks:
         plain = _without_aliases(block, names, tuples)
@@ -65,9 +72,7 @@ def _sequence(seq: SeqExpr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) ->
     return replace(seq, blocks=tidy, body=substitute(seq.body, names))
 
 
-def _without_aliases(
-    block: BindingBlock, names: dict[Var, Expr], tuples: dict[Var, Tuple]
-) -> BindingBlock:
+def _without_aliases(block: BindingBlock, names: Names, tuples: Tuples) -> BindingBlock:
     """A block with `names` put in their places, and those that it gives itself; tuples are known.
 
     An output that is another name of what only the block sees stays.
@@ -97,7 +102,7 @@ def _visible(binding: Binding) -> Tuple:
     return Tuple(fields)
 
 
-def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Expr:
+def _value(value: Expr, names: Names, tuples: Tuples) -> Expr:
     """`value` with what names stand for in their place, the sequences inside it canonical too."""
     if isinstance(value, Var):
         return names.get(value, value)
@@ -106,7 +111,7 @@ def _value(value: Expr, names: dict[Var, Expr], tuples: dict[Var, Tuple]) -> Exp
     return map_children(value, lambda child: _value(child, names, tuples))
 
 
-def _alias(binding: Binding, tuples: dict[Var, Tuple]) -> Expr | None:
+def _alias(binding: Binding, tuples: Tuples) -> Expr | None:
     """What the variable of a binding is another name for, None where it is a value of its own.
 
     Shapes keep all their names: types may be written with them. So do values whose own type does

@@ -1,8 +1,8 @@
 """What laws of algebra ask: what variables are bound to, what fills a tensor, which types agree."""
 
 import math
-from collections.abc import Callable, Set
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ class Definitions:
 
     values: dict[Var, Expr]
     uses: dict[Var, int]
+    # Of sets of weights, which variables are known to depend on nothing else, or on more.
+    following: dict[frozenset[Var], dict[Var, bool]] = field(default_factory=dict)
 
     @staticmethod
     def of(function: Function) -> "Definitions":
@@ -41,12 +43,24 @@ class Definitions:
             return value
         return None if any(isinstance(var, DataflowVar) for var in used_vars(value)) else value
 
-    def follows_from(self, value: Expr, weights: Set[Var]) -> bool:
+    def follows_from(self, value: Expr, weights: frozenset[Var]) -> bool:
         """Whether a value depends on nothing but weights."""
-        return bool(weights) and all(
-            var in weights or (var in self.values and self.follows_from(self.values[var], weights))
-            for var in free_vars(value)
-        )
+        if not weights:
+            return False
+        if weights not in self.following:
+            self.following[weights] = dict.fromkeys(weights, True)
+        known = self.following[weights]
+        waiting = [var for var in free_vars(value) if var not in known]
+        while waiting:
+            var = waiting[-1]
+            known.setdefault(var, False)  # a closure may call itself
+            used = free_vars(self.values[var]) if var in self.values else None
+            missing = [other for other in used or () if other not in known]
+            if missing:
+                waiting += missing
+            else:
+                known[waiting.pop()] = used is not None and all(known[other] for other in used)
+        return all(known[var] for var in free_vars(value))
 
     def fill(self, expr: Expr) -> float | None:
         """The number that fills a tensor, None where it is not filled with one known number."""

@@ -1,6 +1,7 @@
 """Computing the same value once."""
 
-from collections.abc import Callable, Mapping
+from collections import ChainMap
+from collections.abc import Callable
 
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, MatchCast, SeqExpr, VarBinding
@@ -12,7 +13,7 @@ from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, map_children, substitute
 from relaxjax.passes.base import pass_factory
 
-from .transposed_twins import transposed_twin
+from .transposed_twins import transposed_by, transposed_twin
 
 Skip = Callable[[Expr], bool]
 
@@ -51,18 +52,27 @@ def EliminateCommonSubexpr(
             c = R.multiply(a, a)
             return c
     """
-    return replace(function, body=_Sharing(call_only, fskip, {}).sequence(function.body))
+    return replace(function, body=_Sharing(call_only, fskip).sequence(function.body))
 
 
 class _Sharing:
-    """Shares what one sequence computes; `seen` leads from values to the variables they have."""
+    """Shares what one sequence computes; `seen` leads from values to the variables they have.
 
-    def __init__(self, call_only: bool, skip: Skip | None, outer: Mapping[Expr, Var]) -> None:
+    What a sequence inside of another adds to what is known there is forgotten behind it.
+    """
+
+    def __init__(self, call_only: bool, skip: Skip | None, outer: "_Sharing | None" = None) -> None:
         self.call_only = call_only
         self.skip = skip
-        self.seen = dict(outer)
+        self.seen: ChainMap[Expr, Var] = outer.seen.new_child() if outer else ChainMap()
+        # What variables are the transposes of.
+        self.transposes: ChainMap[Var, Expr] = outer.transposes.new_child() if outer else ChainMap()
         self.casts: dict[tuple[Expr, Type], Var] = {}
         self.names: dict[Var, Expr] = {}
+        # Keys of all of these for what only the block that is open can see.
+        self.inside: list[Expr] = []
+        self.casts_inside: list[tuple[Expr, Type]] = []
+        self.names_inside: list[Var] = []
         self.hidden: dict[Expr, Var] = {}  # what blocks that have ended hide
         self.shown: dict[Var, Expr] = {}
 
@@ -82,6 +92,8 @@ class _Sharing:
         first = self.first(binding)
         if first is not None and first.ty == binding.var.ty:
             self.names[binding.var] = first
+            if isinstance(first, DataflowVar):
+                self.names_inside.append(binding.var)
             return VarBinding(binding.var, first, span=binding.span)
         return binding if first is not None else self.new(binding)
 
@@ -103,12 +115,18 @@ class _Sharing:
         """A binding of a value that no variable has so far."""
         if isinstance(binding, MatchCast):
             self.casts[binding.value, binding.ty] = binding.var
+            if isinstance(binding.var, DataflowVar):
+                self.casts_inside.append((binding.value, binding.ty))
             return binding
         key = self.key(binding)
         if key is None:
             return binding
-        transpose = transposed_twin(binding.value, self.seen)
+        transpose = transposed_twin(binding.value, self.seen, self.transposes)
         self.seen[key] = binding.var
+        if isinstance(binding.var, DataflowVar):
+            self.inside.append(key)
+        if (source := transposed_by(key)) is not None:
+            self.transposes[binding.var] = source
         if transpose is None or transpose.ty != binding.var.ty:
             return binding
         return replace(binding, value=transpose)
@@ -119,18 +137,20 @@ class _Sharing:
 
     def nested(self, value: Expr) -> Expr:
         if isinstance(value, SeqExpr):
-            return _Sharing(self.call_only, self.skip, self.seen).sequence(value)
+            return _Sharing(self.call_only, self.skip, self).sequence(value)
         return map_children(value, self.nested)
 
     def end_block(self) -> None:
         """What only a block could see stands for nothing any more, now that it has ended."""
-        hidden = {key: var for key, var in self.seen.items() if isinstance(var, DataflowVar)}
-        self.hidden |= hidden
-        self.seen = {key: var for key, var in self.seen.items() if key not in hidden}
-        self.casts = {k: var for k, var in self.casts.items() if not isinstance(var, DataflowVar)}
-        self.names = {
-            var: first for var, first in self.names.items() if not isinstance(first, DataflowVar)
-        }
+        for key in self.inside:
+            if isinstance(var := self.seen.get(key), DataflowVar):
+                self.hidden[key] = var
+                del self.seen[key]
+        for cast in self.casts_inside:
+            self.casts.pop(cast, None)
+        for name in self.names_inside:
+            self.names.pop(name, None)
+        self.inside, self.casts_inside, self.names_inside = [], [], []
 
     def showing(self, binding: Binding) -> Binding:
         """A binding over variables that their block hides no more."""

@@ -10,12 +10,15 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import children, map_bindings, map_children, uses
 
+# Values are put into one another so deep at most: Python reads no text that nests much deeper.
+MOST_NESTED = 50
+
 
 def nested_values(function: Function) -> Function:
     """`function` with each pure value that is used once, in its own sequence, put where it is used.
 
-    Dataflow blocks end, for what is nested may have been visible in one of them only. Where nothing
-    is to be nested the result is the very function.
+    They nest no more than `MOST_NESTED` deep. Dataflow blocks end, for what is nested may have been
+    visible in one of them only. Where nothing is to be nested the result is the very function.
     """
     plain = without_dataflow(function)
     nested = replace(plain, body=_sequence(plain.body, uses(plain)))
@@ -25,12 +28,15 @@ def nested_values(function: Function) -> Function:
 def _sequence(seq: SeqExpr, counts: Mapping[Var, int]) -> SeqExpr:
     here = {var for expr in (*_values(seq), seq.body) for var in _direct(expr)}
     values: dict[Var, Expr] = {}
+    depths: dict[Var, int] = {}  # of what is nested in them
 
     def nest(binding: Binding) -> Binding | None:
         value = _expr(binding.value, values, counts)
-        once = counts.get(binding.var) == 1 and binding.var in here
+        depth = 1 + max((depths.get(var, 0) for var in _direct(binding.value)), default=0)
+        once = counts.get(binding.var) == 1 and binding.var in here and depth < MOST_NESTED
         if isinstance(binding, VarBinding) and (_is_leaf(value) or (once and _can_move(value))):
             values[binding.var] = value
+            depths[binding.var] = depth
             return None
         return replace(binding, value=value)
 
