@@ -124,7 +124,8 @@ class _Fusion:
     def _join(self, index: int, allowed: Callable[[int, bool], bool]) -> None:
         """Join a value with its meeting point, and all that lies between, if their kinds allow."""
         end = self.meeting[index]
-        if end is None:
+        # Of what is joined already, all that lies between is, too.
+        if end is None or self._leader(index) == self._leader(end):
             return
         way = self._between(index, end)
         if all(allowed(self._kind(item), item == end) for item in way):
@@ -156,8 +157,9 @@ class _Fusion:
         return meeting
 
     def _leader(self, index: int) -> int:
-        while self.leader[index] != index:
-            index = self.leader[index]
+        while (leader := self.leader[index]) != index:
+            self.leader[index] = self.leader[leader]  # so that the way is short the next time
+            index = leader
         return index
 
     def _kind(self, index: int) -> int:

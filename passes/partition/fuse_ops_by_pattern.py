@@ -1,6 +1,8 @@
 """Fusing what patterns fit into functions that a backend may take."""
 
-from collections.abc import Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from relaxjax.dpl import (
     CallPattern,
@@ -28,7 +30,7 @@ from relaxjax.passes.base import pass_factory
 
 from .composites import backend_of, wrapped
 from .grouping import Group, group_name, outlined
-from .regions import can_be_ordered
+from .regions import Contraction
 
 # The kinds of patterns that spell out what they fit; all others only say something about it.
 _SPELT_OUT = (CallPattern, TuplePattern, TupleGetItemPattern)
@@ -93,6 +95,15 @@ def FuseOpsByPattern(
     return mod
 
 
+@dataclass(frozen=True)
+class _Known:
+    """What the variables of a function are bound to, which of them use each, and of which value."""
+
+    values: Mapping[Var, Expr]
+    users: Mapping[Var, Sequence[Var]]
+    names: dict[Expr, Var]
+
+
 class _Search:
     """The matches of one pattern, function by function."""
 
@@ -104,6 +115,7 @@ class _Search:
     def groups(self, function: Function) -> list[Group]:
         values = get_var2val(function)
         users: dict[Var, list[Var]] = {var: [] for var in (*function.params, *values)}
+        known = _Known(values, users, {value: var for var, value in values.items()})
         for var, value in values.items():
             for used in used_vars(value):
                 users.setdefault(used, []).append(var)
@@ -112,14 +124,14 @@ class _Search:
             for seq in nested_sequences(function)
             for block in seq.blocks
             if isinstance(block, DataflowBlock)
-            for group in self._in_block(block, values, users)
+            for group in self._in_block(block, known)
         ]
 
-    def _in_block(
-        self, block: BindingBlock, values: Mapping[Var, Expr], users: Mapping[Var, Sequence[Var]]
-    ) -> list[Group]:
+    def _in_block(self, block: BindingBlock, known: "_Known") -> list[Group]:
         # A group is of one block: what another one computes is to a pattern what it is given.
-        own = {b.var: values[b.var] for b in block.bindings if b.var in values}
+        own = {b.var: known.values[b.var] for b in block.bindings if b.var in known.values}
+        bindings = {binding.var: binding for binding in block.bindings}
+        order = Contraction(block.bindings)
         taken: dict[Var, int] = {}
         groups: list[Group] = []
         for binding in block.bindings:
@@ -128,15 +140,16 @@ class _Search:
             found = next(self.pattern.pattern.search(binding.value, Matching(own)), None)
             if found is None:
                 continue
-            members = _members(binding, found, block)
-            inside = {taken[member.var] for member in members if member.var in taken}
-            marked = {**taken, **{member.var: len(groups) for member in members}}
-            whole = inside.isdisjoint(marked.values())
-            if not whole or not can_be_ordered(block.bindings, marked):
+            spelt = {binding.var, *_spelt_out(found)} & bindings.keys()
+            members = [bindings[var] for var in sorted(spelt, key=order.places.__getitem__)]
+            inside = {taken[var] for var in spelt if var in taken}
+            whole = all(spelt.issuperset(groups[index].variables()) for index in inside)
+            if not whole or not order.allows(members):
                 continue
             annotated = self._annotated(binding.value, found)
-            if self._accepted(binding, members, annotated, values, users):
-                taken = marked
+            if self._accepted(binding, members, annotated, known):
+                taken |= dict.fromkeys(spelt, len(groups))
+                order.contract(members)
                 groups.append(self._group(members, annotated))
         left = set(taken.values())
         return [group for index, group in enumerate(groups) if index in left]
@@ -151,15 +164,15 @@ class _Search:
         root: VarBinding,
         members: Sequence[Binding],
         annotated: Mapping[str, Expr],
-        values: Mapping[Var, Expr],
-        users: Mapping[Var, Sequence[Var]],
+        known: "_Known",
     ) -> bool:
         if self.pattern.check is None:
             return True
         bound = {member.var: member.value for member in members}
         # Of values computed alike those of the match count.
-        known = {value: var for var, value in (*values.items(), *bound.items())}
-        return self.pattern.check(PatternCheckContext(root.value, annotated, bound, users, known))
+        names = ChainMap({value: var for var, value in bound.items()}, known.names)
+        context = PatternCheckContext(root.value, annotated, bound, known.users, names)
+        return self.pattern.check(context)
 
     def _group(self, members: Sequence[Binding], annotated: dict[str, Expr]) -> Group:
         getter = self.pattern.attrs_getter
@@ -174,11 +187,8 @@ class _Search:
         )
 
 
-def _members(root: Binding, found: Matching, block: BindingBlock) -> list[Binding]:
-    """The bindings of the values that a match spells out, in order."""
-    spelt = {
-        expr
-        for pattern, expr in found.found.items()
-        if isinstance(pattern, _SPELT_OUT) and isinstance(expr, Var)
-    }
-    return [b for b in block.bindings if b.var in spelt or b is root]
+def _spelt_out(found: Matching) -> Iterator[Var]:
+    """The variables of the values that a match spells out."""
+    for pattern, expr in found.found.items():
+        if isinstance(pattern, _SPELT_OUT) and isinstance(expr, Var):
+            yield expr

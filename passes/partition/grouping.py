@@ -112,14 +112,14 @@ def outlined(
         groups = groups_of(function)
         if groups:
             outlining.change(name, function, groups)
-    return outlining.mod
+    return mod.with_functions(outlining.functions)
 
 
 class _Outlining:
-    """A module on its way: functions lose groups, and those are added."""
+    """What changes in a module: functions lose groups, and those are added."""
 
     def __init__(self, mod: IRModule) -> None:
-        self.mod = mod
+        self.functions: dict[str, Function] = {}
         self.names = Names(list(mod))
         self.made: dict[tuple[str, int], list[tuple[Function, str]]] = {}
 
@@ -140,8 +140,7 @@ class _Outlining:
                     bindings.append(binding)
             return replace(block, bindings=in_order(bindings))
 
-        changed = map_blocks(function, on_block)
-        self.mod = self.mod.with_function(name, changed)
+        self.functions[name] = map_blocks(function, on_block)
 
     def taken_out(self, group: Group, totals: Mapping[Var, int], hidden: bool) -> Sequence[Binding]:
         """The call of the function that a group becomes, and what is read off its result."""
@@ -173,8 +172,8 @@ class _Outlining:
         if name is None:
             name = self.names.unique(group.name)
             made.append((function, name))
-            self.mod = self.mod.with_function(name, group.finish(function, name))
-        return self.mod.get_global_var(name)
+            self.functions[name] = group.finish(function, name)
+        return GlobalVar(name, ty=self.functions[name].ty)
 
 
 def _lifted(group: Group) -> tuple[Sequence[Binding], dict[Expr, Expr]]:

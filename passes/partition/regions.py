@@ -1,30 +1,50 @@
 """Regions of a block: which bindings may become one without needing themselves."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.walk import used_vars
 
 
-def can_be_ordered(bindings: Sequence[Binding], region: Mapping[Var, Hashable]) -> bool:
-    """Whether a block can be put in order such that the variables of each region come together.
+class Contraction:
+    """A block of which regions become one binding each, none of which may need itself.
 
-    `region` names the region of some variables; all others stand alone.
+    They are told one after the other, in the order of their last bindings.
     """
-    names = {binding.var: region.get(binding.var, binding.var) for binding in bindings}
-    needs: dict[Hashable, set[Hashable]] = {name: set() for name in names.values()}
-    for binding in bindings:
-        name = names[binding.var]
-        needs[name] |= {names[var] for var in used_vars(binding.value) if var in names} - {name}
-    waiting = dict(needs)
-    while waiting:
-        ready = [name for name, needed in waiting.items() if not needed & waiting.keys()]
-        if not ready:
-            return False
-        for name in ready:
-            del waiting[name]
-    return True
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        self.places = {binding.var: place for place, binding in enumerate(bindings)}
+        self.readers: list[list[int]] = [[] for _ in bindings]
+        for place, binding in enumerate(bindings):
+            for var in used_vars(binding.value):
+                if var in self.places:
+                    self.readers[self.places[var]].append(place)
+        self.regions: dict[int, list[int]] = {}
+
+    def allows(self, region: Sequence[Binding]) -> bool:
+        """Whether nothing outside a region needs it and is needed by it."""
+        own = {self.places[binding.var] for binding in region}
+        last = max(own)
+        waiting = [reader for place in own for reader in self.readers[place] if reader not in own]
+        seen = set(waiting)
+        while waiting:
+            place = waiting.pop()
+            if place > last:
+                continue  # nothing leads back from there, for no region goes on so far
+            for part in self.regions.get(place, (place,)):
+                for reader in self.readers[part]:
+                    if reader in own:
+                        return False
+                    if reader not in seen:
+                        seen.add(reader)
+                        waiting.append(reader)
+        return True
+
+    def contract(self, region: Sequence[Binding]) -> None:
+        """Make one of a region from here on."""
+        places = [self.places[binding.var] for binding in region]
+        self.regions |= dict.fromkeys(places, places)
 
 
 def connected_regions(
