@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from relaxjax.ir.bind import symbols_called
+from relaxjax.ir.bind import symbols_by_key, symbols_called
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -53,4 +53,5 @@ def _own(
     function: Function, binding_map: Mapping[str | SymbolicVar, Any]
 ) -> dict[str | SymbolicVar, Any]:
     """What the map says of dimensions that a function has."""
-    return {key: dim for key, dim in binding_map.items() if symbols_called(function, key)}
+    called = symbols_by_key(function)
+    return {key: dim for key, dim in binding_map.items() if symbols_called(called, key)}

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import prod
 from typing import Any, TypeAlias
 
@@ -27,6 +28,11 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 
+# How many runs are looked at, those that save most first, how many of them that cover the very same
+# bindings, and how long their segments may be.
+_RUNS_TRIED = 100
+_PERIODS_TRIED = 4
+_LONGEST_PERIOD = 4096
 # How many places to cut a run are tried, those with the least to carry first.
 _CUTS_TRIED = 8
 
@@ -73,9 +79,13 @@ def find_repeats(
     """What repeats at least so often, what saves the most bindings first."""
     labels = _labels(bindings)
     order = _Order.of(bindings, used_after)
+    covered = Counter[tuple[int, int]]()
     runs = sorted(_runs(labels, min_repeats), key=_saved_bindings, reverse=True)
-    for run in runs:
-        if not any(isinstance(b.value, Call) for b in bindings[run.start :][: run.period]):
+    for run in runs[:_RUNS_TRIED]:
+        covered[run.start, run.length] += 1
+        if covered[run.start, run.length] > _PERIODS_TRIED:
+            continue
+        if not any(isinstance(b.value, Call) for b in bindings[run.start : run.start + run.period]):
             continue  # the parts of tuples are at hand
         for start, count in order.cuts(run, min_repeats):
             found = order.repeats(start, run.period, count)
@@ -99,13 +109,13 @@ def _saved_bindings(run: _Run) -> tuple[int, int]:
 
 def _runs(labels: Numbers, min_repeats: int) -> Iterator[_Run]:
     """The longest runs of every period."""
-    for period in range(1, len(labels) // min_repeats + 1):
+    for period in range(1, min(len(labels) // min_repeats, _LONGEST_PERIOD) + 1):
         same = np.concatenate(([False], labels[period:] == labels[:-period], [False]))
         edges = np.flatnonzero(same[1:] != same[:-1])
-        for start, end in zip(edges[::2], edges[1::2], strict=True):
-            length = int(end - start) + period
-            if length >= min_repeats * period:
-                yield _Run(int(start), length, period)
+        starts, lengths = edges[::2], edges[1::2] - edges[::2] + period
+        long = lengths >= min_repeats * period
+        for start, length in zip(starts[long].tolist(), lengths[long].tolist(), strict=True):
+            yield _Run(start, length, period)
 
 
 def _labels(bindings: Sequence[Binding]) -> Numbers:
@@ -184,17 +194,26 @@ class _Order:
 
     def cuts(self, run: _Run, min_repeats: int) -> list[tuple[int, int]]:
         """Where the first segment may start, and how many there are then: the best first."""
+        crossing = self._crossing(run)
         found = []
         for start in range(run.start, run.start + run.period):
             count = (run.start + run.length - start) // run.period
             if count >= min_repeats:
-                found.append((-count, self._crossing(run, start + run.period), start))
+                found.append((-count, crossing[start - run.start], start))
         return [(start, -negative) for negative, _, start in sorted(found)[:_CUTS_TRIED]]
 
-    def _crossing(self, run: _Run, cut: int) -> int:
-        """How many elements the segment before a place hands over it."""
-        before = self.vars[cut - run.period : cut]
-        return sum(_size(var.ty) for var in before if self.last_use.get(var, -1) >= cut)
+    def _crossing(self, run: _Run) -> list[int]:
+        """How many elements the first segment hands over its end, for each place to start it."""
+        first = run.start + run.period  # where the segment that starts first ends
+        change = [0] * (2 * run.period + 1)
+        for place, var in enumerate(self.vars[run.start : first + run.period], run.start):
+            # It is handed over at the ends behind it, up to its last use and of its own segment.
+            begin = max(place + 1, first)
+            end = min(self.last_use.get(var, -1), place + run.period, first + run.period - 1)
+            if begin <= end:
+                change[begin - first] += _size(var.ty)
+                change[end + 1 - first] -= _size(var.ty)
+        return list(accumulate(change))[: run.period]
 
     def repeats(self, start: int, period: int, count: int) -> Repeats | None:
         """The segments from `start` on, if they are connected in the same way."""

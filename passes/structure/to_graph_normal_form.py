@@ -11,8 +11,8 @@ def ToGraphNormalForm(function: Function, mod: IRModule) -> Function:
     """Put each value where it is used, instead of binding it to a variable.
 
     What is used more than once keeps its variable, since a text has no other way to share it; so do
-    choices, closures, casts and what has effects. Other passes want A-normal form: ToANormalForm
-    restores it.
+    choices, closures, casts, what has effects, and a value in which fifty others are nested, one in
+    the other. Other passes want A-normal form: ToANormalForm restores it.
 
     Before:
 

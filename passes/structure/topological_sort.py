@@ -1,5 +1,6 @@
 """The order of the bindings in dataflow blocks."""
 
+from collections import deque
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
@@ -88,12 +89,15 @@ _DIRECTIONS = ("from-inputs", "from-outputs")
 
 
 def _used_after(seq: SeqExpr) -> list[list[Var]]:
-    """For each block, what the blocks behind it and the result use, in order of use."""
-    behind, found = list(free_vars(seq.body)), list[list[Var]]()
-    for block in reversed(seq.blocks):
-        found.append(behind)
-        behind = [*(v for b in block.bindings for v in free_vars(b.value)), *behind]
-    return found[::-1]
+    """For each block, what of it the blocks behind it and the result use, in order of use."""
+    home = {b.var: place for place, block in enumerate(seq.blocks) for b in block.bindings}
+    found: list[dict[Var, None]] = [{} for _ in seq.blocks]
+    values = [(at, b.value) for at, block in enumerate(seq.blocks) for b in block.bindings]
+    for place, value in (*values, (len(seq.blocks), seq.body)):
+        for var in free_vars(value):
+            if home.get(var, place) != place:
+                found[home[var]].setdefault(var)
+    return [list(used) for used in found]
 
 
 def _sorted(
@@ -105,7 +109,10 @@ def _sorted(
     inputs = [item for item in needs if isinstance(item, Var)]
     inputs.sort(key=lambda var: params.get(var, len(params)))
     items: list[Item] = [*inputs, *range(len(block.bindings)), END]
-    nexts = {item: [other for other in items if item in needs[other]] for item in items}
+    nexts: dict[Item, list[Item]] = {item: [] for item in items}
+    for other in items:
+        for item in needs[other]:
+            nexts[item].append(other)
     if direction == "from-outputs":
         needs, nexts = nexts, needs
     start = [item for item in items if not needs[item]]
@@ -126,13 +133,14 @@ def _walked(
     """All items, each after those that it needs, in the order of the walk."""
     deep, backward = order == "depth-first", direction == "from-outputs"
     done: dict[Item, None] = {}
-    waiting = start[::-1] if deep and not backward else start
+    missing = {item: len(needed) for item, needed in needs.items()}
+    waiting = deque(start[::-1] if deep and not backward else start)
     while waiting:
-        item = waiting.pop() if deep else waiting.pop(0)
-        if item in done:
-            continue
+        item = waiting.pop() if deep else waiting.popleft()
         done[item] = None
-        ready = [other for other in nexts[item] if all(need in done for need in needs[other])]
+        for other in nexts[item]:
+            missing[other] -= 1
+        ready = [other for other in nexts[item] if not missing[other]]
         waiting += ready[::-1] if deep and not backward else ready
     return list(done)[::-1] if backward else list(done)
 
