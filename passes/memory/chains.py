@@ -12,12 +12,14 @@ _MOST = 3
 
 def with_short_chains(program: Program, kept: frozenset[Var]) -> frozenset[Var]:
     """`kept`, and what else must be so that few values suffice to compute any other again."""
-    sources: dict[Var, frozenset[Var]] = {}  # that a value is computed from again
+    # The largest that a value is computed from again: no more of them decide whether it is kept.
+    sources: dict[Var, tuple[Var, ...]] = {}
     more = set(kept)
     for step in program.forward:
-        found = frozenset[Var]().union(*(sources.get(var, ()) for var in step.inputs))
-        large = [var for var in found if 2 * program.step_of[var].size >= step.size]
+        found = dict.fromkeys(var for read in step.inputs for var in sources.get(read, ()))
+        largest = sorted(found, key=lambda var: -program.step_of[var].size)[: _MOST + 1]
+        large = [var for var in largest if 2 * program.step_of[var].size >= step.size]
         if step.size and not step.is_view and len(large) > _MOST:
             more.add(step.var)
-        sources[step.var] = frozenset({step.var}) if step.var in more else found
+        sources[step.var] = (step.var,) if step.var in more else tuple(largest)
     return frozenset(more)

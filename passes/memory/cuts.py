@@ -1,6 +1,7 @@
 """Which forward values suffice to compute all others again: the cheapest cuts of a program."""
 
 from collections.abc import Callable, Collection
+from itertools import accumulate
 
 import numpy as np
 
@@ -61,13 +62,19 @@ def _reached(edges: dict[tuple[int, int], int], source: int, sink: int) -> Colle
     return frozenset(breadth_first_order(rest, source, return_predecessors=False).tolist())
 
 
-def boundaries(program: Program) -> list[frozenset[Var]]:
-    """For each place between two forward steps, the values before it that are used after it."""
-    last = {v: i for i, step in enumerate(program.forward) for v in step.inputs}
-    found: list[frozenset[Var]] = []
-    open_values: set[Var] = set()
-    for index, step in enumerate(program.forward):
-        open_values.add(step.var)
-        open_values = {var for var in open_values if last.get(var, -1) > index}
-        found.append(frozenset(open_values))
-    return found
+class Boundaries:
+    """The places between two forward steps, and the values before each that are used after it."""
+
+    def __init__(self, program: Program) -> None:
+        self.steps = program.forward
+        self.last = {v: place for place, step in enumerate(self.steps) for v in step.inputs}
+        change = [0] * (len(self.steps) + 1)
+        for place, step in enumerate(self.steps):
+            change[place] += step.size
+            change[max(place, self.last.get(step.var, place))] -= step.size
+        self.widths = tuple(accumulate(change[:-1]))  # the bytes that cross each place
+
+    def crossing(self, place: int) -> frozenset[Var]:
+        """The values that cross a place."""
+        before = (step.var for step in self.steps[: place + 1])
+        return frozenset(var for var in before if self.last.get(var, -1) > place)

@@ -1,10 +1,13 @@
 """Where values lie within one block of memory, and so how large that is."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+import numpy as np
 
 # When something is first and last needed, and its bytes.
 Life: TypeAlias = tuple[int, int, int]
+Numbers: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def heap_size(lives: Iterable[Life]) -> int:
@@ -32,20 +35,25 @@ def _by_length(life: Life) -> tuple[int, ...]:
 
 def _size(lives: Sequence[Life]) -> int:
     whole = 0
-    placed: list[tuple[int, int, int, int]] = []  # from where to where, and when
-    for start, end, size in lives:
-        taken = sorted(one for one in placed if one[2] <= end and start <= one[3])
-        at = _gap(size, taken)
-        placed.append((at, at + size, start, end))
-        whole = max(whole, at + size)
+    # From where to where each lies that is placed, by its place, and when it lives.
+    lows, highs, starts, ends = np.zeros((4, len(lives)), np.int64)
+    for count, (start, end, size) in enumerate(lives):
+        there = np.flatnonzero((starts[:count] <= end) & (start <= ends[:count]))
+        low = _gap(size, lows[there], highs[there])
+        at = int(np.searchsorted(lows[:count], low, side="right"))
+        for row, number in ((lows, low), (highs, low + size), (starts, start), (ends, end)):
+            row[at + 1 : count + 1] = row[at:count]
+            row[at] = number
+        whole = max(whole, low + size)
     return whole
 
 
-def _gap(size: int, taken: Iterable[tuple[int, ...]]) -> int:
+def _gap(size: int, lows: Numbers, highs: Numbers) -> int:
     """Where the smallest gap is that has room for so many bytes, else where all are past."""
-    best, least, done = None, 0, 0
-    for low, high, *_ in taken:
-        if low - done >= size and (best is None or low - done < least):
-            best, least = done, low - done
-        done = max(done, high)
-    return done if best is None else best
+    if not len(lows):
+        return 0
+    done = np.concatenate(([0], np.maximum.accumulate(highs)))
+    gaps = lows - done[:-1]
+    fitting = np.flatnonzero(gaps >= size)
+    best = fitting[np.argmin(gaps[fitting])] if len(fitting) else -1
+    return int(done[best])

@@ -251,7 +251,7 @@ class _Use:
     by_sum: bool = False  # some is a sum
     count: int = 0
     parts: int = 0  # how many of them are parts of it
-    kernels: set[Hashable] = field(default_factory=set)  # that read it
+    kernels: frozenset[Hashable] = frozenset()  # that read it; of many, some
 
     def add(self, other: "_Use") -> None:
         self.fusibly &= other.fusibly
@@ -259,7 +259,8 @@ class _Use:
         self.by_sum |= other.by_sum
         self.count += other.count
         self.parts += other.parts
-        self.kernels |= other.kernels
+        if len(self.kernels) < 2:  # whether it is one is all that is asked
+            self.kernels |= other.kernels
 
 
 def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value], frozenset[Value]]:
@@ -286,12 +287,12 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
             parts = int(step.is_moved)
             own = _Use(step.fusible, step.is_product, by_sum, 1, parts, use.kernels)
         if task.value not in unstored:
-            own.kernels = {task.value}
+            own.kernels = frozenset({task.value})
         for value in dict.fromkeys(task.inputs):
             wait = task.wait_for(value)
             held = wait is not None and not step.fusible
             # What is held back is copied, by a kernel that computes it too.
-            copy = _Use(True, False, count=1, kernels={(value, wait)}) if held else own
+            copy = _Use(True, False, count=1, kernels=frozenset({(value, wait)})) if held else own
             uses[value].add(copy)
     return frozenset(unstored), frozenset(summed)
 

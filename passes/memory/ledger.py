@@ -1,6 +1,5 @@
 """What is kept from the forward part to the backward part, and why: a plan, told value by value."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +10,7 @@ from .kernels import Buffer
 from .plan import Plan
 from .planning import Planner
 from .program import Program
+from .schedule import Value
 from .step import Step
 
 _CHEAPER = "cheaper to keep than to compute again"
@@ -80,17 +80,26 @@ class Ledger:
 
     def _entry(self, step: Step) -> Entry:
         var, kept = step.var, step.var in self.plan.kept
-        users = tuple(s.var.name for s in self.program.backward if var in s.inputs)
-        users = users or tuple(self._users_of_copies(var, not kept))
+        readers = self.program.users.get(var, ())
+        users = tuple(reader.var.name for reader in readers if reader.var in self._backward)
+        users = users or tuple(self._users_of_copies.get((var, not kept), ()))
         reason = self._reason(step)
         choice = reason == _CHEAPER
         return Entry(var.name, step.size, step.span, step.flops, users, kept, reason, choice)
 
-    def _users_of_copies(self, var: Var, is_copy: bool) -> Iterator[str]:
-        """What is computed again from a value, or from its copy."""
+    @cached_property
+    def _backward(self) -> frozenset[Var]:
+        return frozenset(step.var for step in self.program.backward)
+
+    @cached_property
+    def _users_of_copies(self) -> dict[Value, list[str]]:
+        """What is computed again from each value, and what of the copy of each."""
+        found: dict[Value, list[str]] = {}
         for task in self.plan.tasks:
-            if (var, is_copy) in task.inputs and (task.again or is_copy):
-                yield task.step.var.name
+            for value in dict.fromkeys(task.inputs):
+                if task.again or value[1]:
+                    found.setdefault(value, []).append(task.step.var.name)
+        return found
 
     def _reason(self, step: Step) -> str:
         planner = self.planner

@@ -7,7 +7,7 @@ no compiler merges it with the first.
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
@@ -42,15 +42,28 @@ def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRMo
     function = mod[name]
     assert isinstance(function, Function)
     seen: set[tuple[Var, int]] = set()
-    while pair := next((p for p in loop_pairs(function) if p.key not in seen), None):
-        seen.add(pair.key)
-        lean = _leanest(pair, mod, name, again, most)
-        if lean.saves and lean.extra <= most:
-            function = lean.written(function)
+    while pairs := _apart(pair for pair in loop_pairs(function) if pair.key not in seen):
+        seen.update(pair.key for pair in pairs)
+        leanest = (_leanest(pair, mod, name, again, most) for pair in pairs)
+        leans = [lean for lean in leanest if lean.saves and lean.extra <= most]
+        if leans:
+            function = _written(function, leans)
     if function is mod[name]:
         return mod
     changed = mod.with_function(name, remove_all_unused(function))
     return mod.with_function(name, CanonicalizeBindings()(changed)[name])
+
+
+def _apart(pairs: Iterable[LoopPair]) -> list[LoopPair]:
+    """Those of some pairs that have no loop in common: they are written anew at once."""
+    found: list[LoopPair] = []
+    taken: set[Var] = set()
+    for pair in pairs:
+        loops = {pair.forward.var, pair.back.var}
+        if taken.isdisjoint(loops):
+            found.append(pair)
+            taken |= loops
+    return found
 
 
 def _leanest(pair: LoopPair, mod: IRModule, name: str, again: Again, most: float) -> "_Lean":
@@ -162,30 +175,6 @@ class _Lean:
                 needed |= set(step.inputs) - set(cut)
         return [step for step in self.program.forward if step.var in needed]
 
-    def written(self, function: Function) -> Function:
-        """The function with the two loops replaced, and all that lies between them."""
-        pair = self.pair
-        new: dict[Var, Expr] = {}
-        changed = {b.var: b for b in (*pair.steps, pair.forward, pair.results, pair.stacks)}
-        values: dict[Var, Expr] = {pair.steps[0].var: self.step()}
-        for var, index in pair.parts:
-            place = self.kept.index(self.saved[index])
-            values[var] = TupleGetItem(pair.stacks.var, place)
-        builder = BlockBuilder()
-        with builder.scope(taken=[param.name for param in function.params]):
-            for binding in function.body.bindings():
-                if binding.var is pair.steps[1].var:
-                    continue
-                if binding.var is pair.back.var:
-                    values[binding.var] = self.loop_back(builder, new)
-                value = substitute(values.get(binding.var, binding.value), new)
-                if binding.var in changed:
-                    new[binding.var] = builder.emit(_untyped(value), binding.var.name)
-                else:
-                    builder.emit_binding(replace(binding, value=value))
-            body = builder.sequence(substitute(function.body.body, new))
-        return replace(function, body=body)
-
     def step(self) -> Function:
         """The step that saves what is kept."""
         step = self.pair.step
@@ -249,6 +238,34 @@ class _Lean:
                 builder.emit_binding(binding)
             body = builder.sequence(rest.body)
         return renew(make_function((adjoints, given), body, ret_ty=body.ty))[0]
+
+
+def _written(function: Function, leans: Sequence[_Lean]) -> Function:
+    """The function with pairs of loops replaced, and all that lies between the two of each."""
+    new: dict[Var, Expr] = {}
+    values: dict[Var, Expr] = {}
+    changed: set[Var] = set()
+    for pair, lean in ((lean.pair, lean) for lean in leans):
+        changed.update(b.var for b in (*pair.steps, pair.forward, pair.results, pair.stacks))
+        values[pair.steps[0].var] = lean.step()
+        for var, index in pair.parts:
+            values[var] = TupleGetItem(pair.stacks.var, lean.kept.index(lean.saved[index]))
+    steps_back = {lean.pair.steps[1].var for lean in leans}
+    backs = {lean.pair.back.var: lean for lean in leans}
+    builder = BlockBuilder()
+    with builder.scope(taken=[param.name for param in function.params]):
+        for binding in function.body.bindings():
+            if binding.var in steps_back:
+                continue
+            if binding.var in backs:
+                values[binding.var] = backs[binding.var].loop_back(builder, new)
+            value = substitute(values.get(binding.var, binding.value), new)
+            if binding.var in changed:
+                new[binding.var] = builder.emit(_untyped(value), binding.var.name)
+            else:
+                builder.emit_binding(replace(binding, value=value))
+        body = builder.sequence(substitute(function.body.body, new))
+    return replace(function, body=body)
 
 
 def _program(step: Function, saved: Sequence[Var], mod: IRModule, name: str) -> Program:

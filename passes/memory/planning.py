@@ -1,13 +1,15 @@
 """Choosing which forward values to keep for the backward part, and which to compute again."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import accumulate
 
 from relaxjax.ir.expr import Var
 
 from .chains import with_short_chains
-from .cuts import boundaries, cheapest_cut
+from .cuts import Boundaries, cheapest_cut
 from .ordering import ordered
 from .plan import Plan
 from .program import Program
@@ -205,21 +207,20 @@ class Planner:
 
     def _segmented(self) -> Iterator[frozenset[Var]]:
         """What lies between segments of about equal bytes, cut where the fewest bytes cross."""
-        size = {step.var: step.size for step in self.program.forward}
-        crossing = boundaries(self.program)
-        widths = [sum(size[var] for var in cut) for cut in crossing]
-        total, done = 0, []
-        for step in self.program.forward:
-            total += step.size if step.var in self.free.kept else 0
-            done.append(total)
+        boundaries = Boundaries(self.program)
+        kept_bytes = (
+            step.size if step.var in self.free.kept else 0 for step in self.program.forward
+        )
+        done = list(accumulate(kept_bytes))
+        total = done[-1] if done else 0
         count = 2
-        while count <= len(crossing) and count <= 64:
+        while count <= len(done) and count <= 64:
             kept: set[Var] = set()
             for part in range(1, count):
                 low, high = total * (part - 0.5) / count, total * (part + 0.5) / count
-                inside = [i for i, bytes_done in enumerate(done) if low <= bytes_done < high]
+                inside = range(bisect_left(done, low), bisect_left(done, high))
                 if inside:
-                    kept |= crossing[min(inside, key=widths.__getitem__)]
+                    kept |= boundaries.crossing(min(inside, key=boundaries.widths.__getitem__))
             yield frozenset(kept)
             count += max(1, count // 4)
 

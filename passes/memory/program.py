@@ -139,15 +139,17 @@ class Program:
     @cached_property
     def updated_alone(self) -> frozenset[Var]:
         """The gradients that the caller takes one by one: nothing that it computes needs two."""
-        behind: dict[Var, frozenset[Var]] = {var: frozenset({var}) for var in self.gradients}
-        together: set[Var] = set()
+        # Which one each step needs: None for several, all of which are `together` by then.
+        behind: dict[Var, Var | None] = {var: var for var in self.gradients}
+        together: set[Var | None] = set()
         for step in self.steps[len(self.steps) - len(self.foreign) :]:
             if isinstance(step.binding.value, Tuple):
                 continue
-            found = frozenset[Var]().union(*(behind.get(v, frozenset()) for v in step.inputs))
-            behind[step.var] = found
+            found = {behind[var] for var in step.inputs if var in behind}
             if len(found) > 1:
                 together |= found
+            if found:
+                behind[step.var] = found.pop() if len(found) == 1 else None
         return self.gradients - together
 
     @cached_property

@@ -6,7 +6,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.expr import Var
-from relaxjax.passes.memory.cuts import boundaries, cheapest_cut
+from relaxjax.passes.memory.cuts import Boundaries, cheapest_cut
 from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.step import Step
 
@@ -66,5 +66,9 @@ def test_what_may_not_be_computed_again_is_kept(again: object) -> None:
 
 
 def test_what_crosses_each_place() -> None:
-    names = [{var.name for var in crossing} for crossing in boundaries(PROGRAM)]
+    boundaries = Boundaries(PROGRAM)
+    crossing = [boundaries.crossing(place) for place in range(len(PROGRAM.forward))]
+    names = [{var.name for var in found} for found in crossing]
     assert names == [{"a"}, {"b"}, {"c"}, {"c", "d"}, {"e"}, {"f"}, set()]
+    sizes = [sum(PROGRAM.step_of[var].size for var in found) for found in crossing]
+    assert list(boundaries.widths) == sizes
