@@ -21,8 +21,11 @@ from .walk import definable_symbols, expr_symbols, nested_sequences
 def bind_params(function: Function, binding_map: Mapping[str | Var, Any]) -> Function:
     """`function` with parameters fixed: what stands for them is an expression or an array."""
     values: dict[Var, Expr] = {}
+    called: dict[str | Var, list[Var]] = {param: [param] for param in function.params}
+    for param in function.params:
+        called.setdefault(param.name, []).append(param)
     for key, given in binding_map.items():
-        param = _param(function, key)
+        param = _param(function, key, called.get(key, []))
         if param in values:
             raise ValueError(f"the parameter `{param.name}` is given twice")
         values[param] = _as_expr(param, given)
@@ -39,8 +42,9 @@ def bind_symbolic_vars(
     Sizes that an operator would refuse are an error.
     """
     mapping: dict[SymbolicVar, Dim] = {}
+    called = symbols_by_key(function)
     for key, value in binding_map.items():
-        found = symbols_called(function, key)
+        found = symbols_called(called, key)
         if not found:
             raise ValueError(
                 f"the function has no symbolic dimension `{key}`{_known(_symbol_names(function))}"
@@ -97,10 +101,20 @@ def check_type(call: Call, stated: Type | None, sizes: Mapping[SymbolicVar, Dim]
         )
 
 
-def symbols_called(function: Function, key: str | SymbolicVar) -> list[SymbolicVar]:
-    """The symbolic dimensions of a function's parameters that a key means: one, or none."""
-    own = _symbols(function)
-    found = [s for s in own if s is key or (isinstance(key, str) and s.name == key)]
+def symbols_by_key(function: Function) -> dict[str | SymbolicVar, list[SymbolicVar]]:
+    """The symbolic dimensions of a function, by themselves and by their names."""
+    symbols = _symbols(function)
+    called: dict[str | SymbolicVar, list[SymbolicVar]] = {symbol: [symbol] for symbol in symbols}
+    for symbol in symbols:
+        called.setdefault(symbol.name, []).append(symbol)
+    return called
+
+
+def symbols_called(
+    known: Mapping[str | SymbolicVar, list[SymbolicVar]], key: str | SymbolicVar
+) -> list[SymbolicVar]:
+    """The symbolic dimensions that a key means, of those known by keys: one, or none."""
+    found = known.get(key, [])
     if len(found) > 1:
         raise ValueError(
             f"the function has {len(found)} symbolic dimensions called `{key}`: "
@@ -119,8 +133,8 @@ def _symbol_names(function: Function) -> list[str]:
     return [symbol.name for symbol in _symbols(function)]
 
 
-def _param(function: Function, key: str | Var) -> Var:
-    found = [p for p in function.params if p is key or (isinstance(key, str) and p.name == key)]
+def _param(function: Function, key: str | Var, found: list[Var]) -> Var:
+    """The one parameter that is found by a key."""
     if len(found) == 1:
         return found[0]
     name = key.name if isinstance(key, Var) else key

@@ -177,6 +177,15 @@ def polynomial(terms: Iterable[tuple[Iterable[tuple[Atom, int]], int]]) -> Dim:
     return _canonical(total)
 
 
+def dim_sum(dims: Iterable[Dim]) -> Dim:
+    """The sum of any number of dimensions, brought into its canonical form once."""
+    total: dict[Monomial, int] = {}
+    for dim in dims:
+        for monomial, coefficient in _terms(dim).items():
+            total[monomial] = total.get(monomial, 0) + coefficient
+    return _canonical(total)
+
+
 def floordiv(lhs: Dim, rhs: Dim) -> Dim:
     """`lhs // rhs`, with every exact multiple of an integer divisor taken out."""
     if isinstance(lhs, int) and isinstance(rhs, int):
@@ -265,16 +274,19 @@ def substitute_dim(dim: Dim, mapping: Mapping[SymbolicVar, Dim]) -> Dim:
         case DimOp(kind, lhs, rhs):
             return apply_kind(kind, substitute_dim(lhs, mapping), substitute_dim(rhs, mapping))
         case DimExpr(terms):
-            total: Dim = 0
-            for monomial, coefficient in terms:
-                product: Dim = coefficient
-                for atom, power in monomial:
-                    value = substitute_dim(atom, mapping)
-                    for _ in range(power):
-                        product = product * value
-                total = total + product
-            return total
+            return dim_sum(_substituted_term(*term, mapping) for term in terms)
     raise TypeError(f"`{dim!r}` is no dimension")
+
+
+def _substituted_term(
+    monomial: Monomial, coefficient: int, mapping: Mapping[SymbolicVar, Dim]
+) -> Dim:
+    product: Dim = coefficient
+    for atom, power in monomial:
+        value = substitute_dim(atom, mapping)
+        for _ in range(power):
+            product = product * value
+    return product
 
 
 def dim_vars(dim: Dim) -> tuple[SymbolicVar, ...]:

@@ -58,7 +58,8 @@ class IRModule(Node):
         return IRModule({function.global_symbol or name: function})
 
     def __getitem__(self, name: str | GlobalVar) -> Any:
-        return self.functions[self.get_global_var(_name(name))]
+        function = self.functions.get(GlobalVar(_name(name)))
+        return self.functions[self.get_global_var(_name(name))] if function is None else function
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str | GlobalVar) and GlobalVar(_name(name)) in self.functions

@@ -17,7 +17,7 @@ from .expr import (
     TupleGetItem,
     Var,
 )
-from .function import Binding, BindingBlock, Function, If, SeqExpr
+from .function import Binding, BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .node import replace, unchanged
 from .op import Op
 from .types import FuncType, ShapeType, TensorType, TupleType, Type
@@ -85,10 +85,12 @@ def map_blocks(function: Function, change: Callable[[BindingBlock], BindingBlock
 
 def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
     """Every sequence inside `expr`, the outer before the inner: bodies, branches, closures."""
-    if isinstance(expr, SeqExpr):
-        yield expr
-    for child in children(expr):
-        yield from nested_sequences(child)
+    waiting = [expr]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, SeqExpr):
+            yield item
+        waiting += reversed(children(item))
 
 
 def bound_vars(expr: Expr) -> tuple[Var, ...]:
@@ -214,7 +216,12 @@ def value_symbols(value: Any) -> tuple[SymbolicVar, ...]:
 def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
     """The symbolic dimensions that occur in `expr`: its shapes, attributes and types."""
     found: list[SymbolicVar] = []
+    seen: set[Var] = set()  # whose types were looked at: a tuple may be large, and used often
     for item in post_order(expr):
+        if isinstance(item, Var):
+            if item in seen:
+                continue
+            seen.add(item)
         match item:
             case ShapeExpr(values=values):
                 found += value_symbols(values)
@@ -273,14 +280,16 @@ def kept(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
 
 
 def _definitions(expr: Expr) -> Iterator[Var]:
-    match expr:
-        case Function():
-            yield from expr.params
-            yield from _definitions(expr.body)
-        case SeqExpr():
-            for binding in expr.bindings():
-                yield from _definitions(binding.value)
-                yield binding.var
-        case _:
-            for child in children(expr):
-                yield from _definitions(child)
+    waiting: list[Expr | Binding] = [expr]
+    while waiting:
+        match waiting.pop():
+            case VarBinding(var=var) | MatchCast(var=var):  # what is in its value came before
+                yield var
+            case Function(params=params, body=body):
+                yield from params
+                waiting.append(body)
+            case SeqExpr() as seq:
+                for binding in reversed(tuple(seq.bindings())):
+                    waiting += (binding, binding.value)
+            case Expr() as item:
+                waiting += reversed(children(item))

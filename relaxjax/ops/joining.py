@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ir.dims import Dim, can_prove_different, floordiv
+from relaxjax.ir.dims import Dim, can_prove_different, dim_sum, floordiv
 from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
@@ -105,9 +105,7 @@ def _joined(shapes: Sequence[Sequence[Dim]], along: int) -> tuple[Dim, ...] | No
                     f"found {dims_text(first)} and {dims_text(shape)}"
                 )
             agree = agree and (place == along or dim == other)
-    length = shapes[0][along]
-    for shape in shapes[1:]:
-        length = length + shape[along]
+    length = dim_sum(shape[along] for shape in shapes)
     return (*first[:along], length, *first[along + 1 :]) if agree else None
 
 

@@ -1,5 +1,6 @@
 """Groups of arrays that a trainer holds: parameters, model states, the optimizer's state."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -29,9 +30,8 @@ class Group:
     marks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        names = [var.name for var in self.vars]
-        for name in names:
-            if names.count(name) > 1:
+        for name, count in Counter(var.name for var in self.vars).items():
+            if count > 1:
                 raise ValueError(f"more than one {self.kind} is called `{name}`: rename them")
 
     def empty(self) -> Arrays:
@@ -67,12 +67,12 @@ class Group:
 
     def _by_name(self, values: Values) -> dict[str, Any]:
         if isinstance(values, Mapping):
-            known = sorted(var.name for var in self.vars)
+            known = {var.name for var in self.vars}
             for name in values:
                 if name not in known:
                     raise ValueError(
                         f"{self.kind.capitalize()} {name} is not found in the model: "
-                        f"it has {', '.join(f'`{n}`' for n in known) or 'none'}"
+                        f"it has {', '.join(f'`{n}`' for n in sorted(known)) or 'none'}"
                     )
             return dict(values)
         if not isinstance(values, list | tuple):
