@@ -22,7 +22,7 @@ from relaxjax.ops.declare import OpError
 from .avals import aval_of, type_of, x64_for
 from .choices import gradient_of_chosen
 from .composites import COMPOSITES, composite_lowering
-from .gradient import gradient_of
+from .gradient import gradient_of, gradient_of_joined
 from .inlining import open_program
 from .lowering import lowering_of
 from .operator import declare
@@ -51,6 +51,7 @@ FLAT = frozenset({"ceil", "floor", "round", "sign", "stop_gradient"})
 # The gradient rules of primitives that have others than JAX's own.
 _RULES: dict[str, GradientRule | NoGradient] = {
     **dict.fromkeys(FLAT, ZERO_GRADIENT),
+    "concatenate": gradient_of_joined,
     "max": gradient_of_chosen("lax.gt", "lax.lt"),
     "min": gradient_of_chosen("lax.lt", "lax.gt"),
 }
