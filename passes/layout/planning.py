@@ -121,7 +121,7 @@ class Plan:
         while waiting:
             arg, order = waiting[-1]
             made = self._made(arg, order, values)
-            needed = [] if made is None else _ordered(values[arg], made)
+            needed = _ordered(values[arg], made) if made and isinstance(arg, Var) else []
             missing = [one for one in needed if one not in costs]
             if missing and (arg, order) not in costs:
                 waiting += missing

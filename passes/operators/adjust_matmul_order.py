@@ -1,6 +1,6 @@
 """The cheaper order of two matrix products."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar, dim_vars, substitute_dim
 from relaxjax.ir.expr import Call, Expr, Var
@@ -56,7 +56,7 @@ def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
     return rewritten(function, law)
 
 
-def _reordered(call: Call, known: Definitions, weights: Set[Var]) -> Expr | None:
+def _reordered(call: Call, known: Definitions, weights: frozenset[Var]) -> Expr | None:
     if not _is_plain_product(call):
         return None
     left, right = call.args

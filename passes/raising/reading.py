@@ -231,7 +231,7 @@ class Reading:
         waiting = [Factor(view)]
         while waiting:
             factor = waiting.pop()
-            opens = not factor.inverted and len(found) + len(waiting) < _MOST_FACTORS
+            opens = not factor.inverted and len(found) + len(waiting) + 2 <= _MOST_FACTORS
             product = self.args(factor.view, "mul") if opens else None
             quotient = self.args(factor.view, "div") if opens and quotients else None
             if product is not None:

@@ -275,7 +275,8 @@ def test_a_rewriter_that_never_ends_is_told_so_soon_and_where_it_began() -> None
     def clipped(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
         nonlocal rounds
         rounds += 1
-        return R.minimum(R.nn.relu(found[x]), R.const(6.0))
+        made: Expr = R.minimum(R.nn.relu(found[x]), R.const(6.0))
+        return made
 
     for never_ending in (
         lambda: rewrite_call(is_op("relax.nn.relu")(x), clipped, f),

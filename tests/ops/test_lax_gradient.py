@@ -13,7 +13,7 @@ from jax_reading import abstract, read_function, read_module
 
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import SymbolicVar
-from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir.expr import Call, Expr, Tuple, Var, const
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
@@ -22,7 +22,7 @@ from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError
 from relaxjax.ops.lax import lax_op
-from relaxjax.ops.lax.gradient import gradient_of
+from relaxjax.ops.lax.gradient import gradient_of, gradient_of_joined
 from relaxjax.ops.lax.operator import declare
 from relaxjax.passes import BindSymbolicVars, Gradient
 
@@ -38,6 +38,10 @@ LOSSES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "power": (lambda x, y: jnp.sum(x**y), (X, X)),
     "gather": (lambda x, i: jnp.sum(jnp.take(x, i, axis=0) ** 2), (X, INDICES)),
     "scatter-add": (lambda x, y, i: jnp.sum(x.at[i].add(y) ** 2), (X, X[:3], INDICES)),
+    "concatenation": (
+        lambda x, y: jnp.sum(jnp.concatenate([x, jnp.sin(X[:2]), y[:1], y], 0) ** 3),
+        (X, X + 1),
+    ),
     "convolution": (
         lambda x, w: jnp.sum(lax.conv_general_dilated(x, w, (1, 1), "SAME") ** 2),
         (X.reshape(1, 1, 4, 3), W[:2, :2].reshape(1, 1, 2, 2)),
@@ -266,6 +270,24 @@ def test_what_is_constant_gets_no_adjoint() -> None:
     assert "L.div" not in adjoint.script()
     (gradient,) = to_jax(adjoint, "main_adjoint")(jnp.zeros_like(X))[1]
     chex.assert_trees_all_equal(gradient, np.zeros_like(X))
+
+
+def test_the_adjoint_of_a_concatenation_is_cut_once() -> None:
+    """For each of what was joined but constants, of known and of symbolic lengths."""
+    n = SymbolicVar("n")
+    types = [TensorType(shape, "float32") for shape in ((2, 3), (n, 3), (4, 3))]
+    x, y, z = (Var(name, ty) for name, ty in zip("xyz", types, strict=True))
+    call = get_op("lax.concatenate")(x, y, z, dimension=0)
+    g, out = Var("g", call.ty), Var("out", call.ty)
+    adjoints = gradient_of_joined(g, out, x, y, z, dimension=0)
+    assert [adjoint.ty for adjoint in adjoints if adjoint is not None] == types
+    assert len({id(adjoint.tuple_value) for adjoint in adjoints if adjoint is not None}) == 1  # type: ignore[attr-defined]  # parts of one tuple
+    fixed = const(np.ones((4, 3), "float32"))
+    assert gradient_of_joined(g, out, x, y, fixed, dimension=0)[-1] is None
+    assert gradient_of_joined(g, out, x, dimension=0) == (g,)
+    unknown = Var("u", TensorType(None, "float32", 2))
+    with pytest.raises(OpError, match=r"lax\.concatenate: the gradient needs arguments of known"):
+        gradient_of_joined(g, out, x, unknown, dimension=0)
 
 
 def test_a_pullback_that_is_zero_is_none() -> None:

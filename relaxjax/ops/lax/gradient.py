@@ -52,24 +52,26 @@ def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRul
     return gradient
 
 
-def gradient_of_joined(g: Expr, out: Var, *args: Expr | None, **attrs: Any) -> list[Expr | None]:
+def gradient_of_joined(
+    g: Expr, out: Var, *args: Expr | None, **attrs: Any
+) -> tuple[Expr | None, ...]:
     """The gradient rule of `lax.concatenate`: a part of the adjoint for each argument.
 
     JAX's own cuts the adjoint once for all of them, and would do so for each by itself.
     """
     axis = attrs["dimension"]
     if len(args) == 1:
-        return [g]
+        return (g,)
     lengths = []
     for arg in args:
         if arg is None or not isinstance(arg.ty, TensorType) or arg.ty.dims is None:
             raise unknown_sizes("lax.concatenate", "gradient", args)
         lengths.append(arg.ty.dims[axis])
     parts = get_op("lax.split")(g, sizes=lengths, axis=axis)
-    return [
+    return tuple(
         None if isinstance(arg, Constant) else TupleGetItem(parts, index)
         for index, arg in enumerate(args)
-    ]
+    )
 
 
 def unknown_sizes(name: str, derivative: str, args: Sequence[Expr | None]) -> OpError:

@@ -9,8 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from parsing import parse_function
 
 import relaxjax
+from relaxjax.passes.raising.reading import Reading, View
+from relaxjax.passes.simplification.definitions import Definitions
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 WAVES = np.sin(np.arange(120, dtype="float32"))
@@ -70,6 +73,33 @@ def scaled_and_repeated(x: Any) -> Any:
     return jnp.broadcast_to((low * inverse)[:, :, None], shape) * jnp.broadcast_to(
         jnp.arange(1.0, 5.0)[:, None], shape
     )
+
+
+def reading_of(lines: list[str]) -> tuple[Reading, View]:
+    """What a body of `lax` lines says of its last value."""
+    body = "\n".join(f"        {line}" for line in lines)
+    function = parse_function(f"""
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+{body}
+        return {lines[-1].split()[0]}
+    """)
+    return Reading(Definitions.of(function)), View.whole(function.body.body)
+
+
+def test_a_product_has_eight_factors_at_most() -> None:
+    """Read as a tree, one that is squared time and again has two to the power of the times."""
+    reading, view = reading_of(["a = L.mul(x, y)", "b = L.mul(a, L.div(a, y))"])
+    names = [str(factor.view.expr) for factor in reading.factors(view, quotients=True)]
+    assert names == ["x", "y", "x", "y", "y"]
+    inverted = [factor.inverted for factor in reading.factors(view, quotients=True)]
+    assert inverted == [False, False, False, False, True]
+    squares = ["s0 = L.mul(x, x)", *(f"s{i} = L.mul(s{i - 1}, s{i - 1})" for i in range(1, 40))]
+    reading, view = reading_of(squares)
+    assert len(reading.factors(view)) == 8
+    halves = ["h0 = L.neg(x)", *(f"h{i} = L.neg(h{i - 1})" for i in range(1, 40))]
+    reading, view = reading_of(halves)
+    assert str(reading.multiple(view)[0].expr) == "h31"
 
 
 @pytest.mark.parametrize(
