@@ -4,6 +4,7 @@ import math
 
 import jax
 import numpy as np
+from jax import core
 
 from relaxjax.ir.expr import Call, Constant, Expr, np_dtype
 from relaxjax.ir.op import Op
@@ -48,7 +49,7 @@ def filled(call: Call, op: Op, known: Definitions) -> Expr | None:
     dtypes = [ty.dtype for ty in types if isinstance(ty, TensorType) and ty.dtype is not None]
     if len(dtypes) != len(types) or is_filling(op):
         return None
-    with x64_for(call.ty, call.attrs, *types), jax.core.eval_context():
+    with x64_for(call.ty, call.attrs, *types), core.eval_context():
         scalars = [np.asarray(n, np_dtype(d)) for n, d in zip(numbers, dtypes, strict=True)]
         result = np.asarray(op.lower(*map(jax.numpy.asarray, scalars), **call.attrs))
     if result.shape != () or np.imag(result) != 0:

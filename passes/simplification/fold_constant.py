@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import core
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expand import Rule, expand_bindings
@@ -82,7 +83,7 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
     result = exact_result(call, values)
     if result is None:
         types = [arg.ty for arg in args if arg is not None]
-        with x64_for(call.ty, attrs, *types), jax.core.eval_context():
+        with x64_for(call.ty, attrs, *types), core.eval_context():
             result = np.asarray(op.lower(*map(_as_jax, values), **attrs))
     same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
     return Constant(result) if same else None

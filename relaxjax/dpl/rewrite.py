@@ -85,12 +85,13 @@ class _Count:
 
     def __init__(self, caller: str, bindings: Iterable[Binding]) -> None:
         self.caller = caller
-        self.origins = {binding.var: binding for binding in bindings}
+        self.origins: dict[Var, Binding] = {binding.var: binding for binding in bindings}
         self.counts = Counter[Var]()
 
     def add(self, changes: Iterable[Var]) -> None:
         """Count a rewrite of what each of some variables is bound to."""
-        for origin in (self.origins[var] for var in changes):
+        for var in changes:
+            origin = self.origins[var]
             self.counts[origin.var] += 1
             if self.counts[origin.var] > MOST_REWRITES:
                 with located(origin.span):

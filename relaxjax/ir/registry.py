@@ -61,7 +61,7 @@ def _is_again(former: Any, function: Any) -> bool:
     operators of a family are declared by one function, each once.
     """
     (module, *name), now = _home(former), list(_home(function))
-    is_own = module.partition(".")[0] == __package__.partition(".")[0]
+    is_own = module.partition(".")[0] == __name__.partition(".")[0]
     return not is_own and ([module, *name] == now or module == now[0] == "__main__")
 
 

@@ -7,9 +7,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-if os.name == "posix":
-    import fcntl
-
 
 def write_whole(path: str | os.PathLike[str], content: bytes) -> None:
     """Replace a file in one step, after the new content has reached the disk.
@@ -52,6 +49,8 @@ def _lock(file: IO[bytes]) -> bool:
     """Lock an open file, as far as the file system can; whether nobody else has locked it."""
     if os.name != "posix":
         return True  # there, a file that is open cannot be removed
+    import fcntl
+
     with suppress(OSError):  # of a file system without locks
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

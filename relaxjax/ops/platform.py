@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from relaxjax.ir.module import IRModule
 
@@ -70,7 +71,7 @@ def chosen_platform() -> str:
 def known_platform(arrays: Iterable[Any]) -> str | None:
     """The platform that some arrays are computed with on; None while JAX traces them."""
     given = [array for array in arrays if isinstance(array, jax.Array)]
-    if any(isinstance(array, jax.core.Tracer) for array in given):
+    if any(isinstance(array, Tracer) for array in given):
         return None
     placed = next((array for array in given if array.committed), None)
     return chosen_platform() if placed is None else platform_name(next(iter(placed.devices())))
@@ -117,7 +118,7 @@ def by_platform(default: Lowering, **lowerings: Lowering) -> Lowering:
         known = platform() if said_platform() is not None else known_platform(leaves)
         if known is not None:
             return lowerings.get(known, default)(*args, **attrs)
-        traced = [place for place, leaf in enumerate(leaves) if isinstance(leaf, jax.core.Tracer)]
+        traced = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tracer)]
 
         def form(lowering: Lowering, *arrays: Any) -> Any:
             given = dict(enumerate(leaves)) | dict(zip(traced, arrays, strict=True))

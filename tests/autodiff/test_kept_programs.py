@@ -82,7 +82,13 @@ def test_what_is_asked_of_the_program_counts(programs: list[Any]) -> None:
     def loss(x: Any, y: Any) -> Any:
         return jnp.sum(jnp.sin(x) * y)
 
-    for options in ({}, {"argnums": 1}, {"argnums": (0, 1)}, {"memory_policy": "minimal"}):
+    given: list[dict[str, Any]] = [
+        {},
+        {"argnums": 1},
+        {"argnums": (0, 1)},
+        {"memory_policy": "minimal"},
+    ]
+    for options in given:
         relaxjax.grad(loss, **options)(X, X)
     assert len(programs) == 4
 
