@@ -16,9 +16,10 @@ from .equations import traced
 from .rounding import Rounded, in_dtype, in_floats
 from .subject import Subject
 
-# How often results are computed with a rounding of its own, and how much farther than the farthest
-# of them others may lie.
-_SAMPLES, _ROOM = 4, 4
+# How often results are computed with a rounding of its own, how often before something is said to
+# be wrong, because a rare rounding turns a decision; and how much farther than the farthest of them
+# others may lie.
+_SAMPLES, _MANY, _ROOM = 4, 48, 4
 # Beside that, so many units in the last place of the largest number of an array.
 _UNITS = 8
 # Where rounding moves numbers by more than this share of the largest, it may turn a decision.
@@ -39,6 +40,7 @@ class Reference:
     def __init__(self, subject: Subject, dtype: str, seed: int = 0) -> None:
         mod = in_dtype(subject.mod, "float64")
         self.epsilon, self.seed, self.is_wide = epsilon_of(dtype), seed, mod is not None
+        self.samples = _SAMPLES
         self.twin = subject
         if mod is not None and mod is not subject.mod:
             args = in_floats(subject.args, "float64")
@@ -128,15 +130,20 @@ class Reference:
     @cached_property
     def noises(self) -> list[float]:
         """How far each array moves where each equation is rounded: without bound if to NaN."""
-        samples = []
-        for index in range(_SAMPLES):
+        found = [0.0] * len(self.exact)
+        for index in range(self.samples):
             rounding = Rounded(self.epsilon, self.seed + index)
             floats = rounding.all(self.twin.floats)
-            samples.append(jax.tree.leaves(self.written(*floats, rounding=rounding)))
-        return [
-            max(float(np.max(_distances(one, array), initial=0.0)) for one in moved)
-            for array, *moved in zip(self.exact, *samples, strict=True)
-        ]
+            moved = jax.tree.leaves(self.written(*floats, rounding=rounding))
+            far = [np.max(array, initial=0.0) for array in map(_distances, moved, self.exact)]
+            found = [max(before, float(now)) for before, now in zip(found, far, strict=True)]
+        return found
+
+    def sample_more(self) -> None:
+        """Find out anew how far arrays move, by many more roundings."""
+        self.samples = _MANY
+        for name in ("noises", "limits"):
+            self.__dict__.pop(name, None)
 
     @cached_property
     def limits(self) -> list[float]:
@@ -153,7 +160,10 @@ class Reference:
 
     def apart(self, found: Any) -> str | None:
         """What tells results and gradients from those expected, beyond rounding."""
-        return first_apart(jax.tree.leaves(found), self.expected, self.limits)
+        leaves = jax.tree.leaves(found)
+        if self.samples < _MANY and first_apart(leaves, self.expected, self.limits):
+            self.sample_more()
+        return first_apart(leaves, self.expected, self.limits)
 
     def error(self, found: Any) -> float:
         """The largest distance, as a share of what is allowed."""
