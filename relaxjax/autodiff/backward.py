@@ -6,9 +6,10 @@ from threading import Lock
 
 import jax
 
-from relaxjax.ir.expr import ExternFunc
+from relaxjax.ir.expr import Call, ExternFunc
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import Op
 from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.lax import matmul_precision, x64_enabled
@@ -115,5 +116,7 @@ def _names(mod: IRModule) -> Iterator[Hashable]:
                 yield tuple(param.name for param in expr.params)
             elif isinstance(expr, SeqExpr):
                 yield tuple((binding.var.name, binding.span) for binding in expr.bindings())
+            elif isinstance(expr, Call) and isinstance(expr.op, Op):
+                yield expr.op  # another primitive of the user's may have the name of a former one
             elif isinstance(expr, ExternFunc):
                 yield expr

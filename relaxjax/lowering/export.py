@@ -13,7 +13,7 @@ from jax import export as jax_export
 from jax import lax
 
 from relaxjax.ir.expr import Var
-from relaxjax.ir.module import IRModule
+from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.whole_file import write_whole
@@ -70,6 +70,7 @@ def to_mlir(mod: IRModule, function: str | None = None, target: Target | None = 
         target: for which platform to lower: unless it is given, that which the module is made for,
             else that of JAX's default device.
     """
+    check_module(mod, "writing functions out")
     default = mod.attrs.get(PLATFORM) or chosen_platform()
     platforms = [default if target is None else platform_of(target)]
     text = exported_function(mod, single(mod, function), platforms).mlir_module()

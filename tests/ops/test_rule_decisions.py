@@ -136,9 +136,9 @@ AMONG_NUMBERS_COMPUTED_ONCE: dict[str, set[str]] = {
     "relax.grad.max_pool3d_backward": {"gt"},
     "relax.max": {"eq", "ne", "reduce_max"},
     "relax.min": {"eq", "ne", "reduce_min"},
-    "relax.nn.max_pool1d": {"gt"},
+    "relax.nn.max_pool1d": {"gt", "reduce_window_max", "select_and_scatter_add"},
     "relax.nn.max_pool2d": {"gt", "reduce_window_max", "select_and_scatter_add"},
-    "relax.nn.max_pool3d": {"gt"},
+    "relax.nn.max_pool3d": {"gt", "reduce_window_max", "select_and_scatter_add"},
     "relax.scatter_elements": {"eq", "max", "min", "ne"},
     "relax.scatter_nd": {"eq", "max", "ne"},
 }

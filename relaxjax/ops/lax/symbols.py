@@ -19,6 +19,7 @@ from relaxjax.ir.dims import (
     SymbolicVar,
     dim_max,
     dim_min,
+    dim_sum,
     floordiv,
     mod,
 )
@@ -73,13 +74,20 @@ class JaxSymbols:
                 return _power(self._parsed(left), power)
             case ast.BinOp(left=left, op=ast.Mult(), right=right):
                 return self._parsed(left) * self._parsed(right)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return self._parsed(left) + self._parsed(right)
-            case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                return self._parsed(left) - self._parsed(right)
+            case ast.BinOp(op=ast.Add() | ast.Sub()):
+                return dim_sum(self._summands(node))
             case ast.Call(func=ast.Name(id=name), args=[left, right]) if name in _FUNCTIONS:
                 return _FUNCTIONS[name](self._parsed(left), self._parsed(right))
         raise ValueError(f"JAX's dimension `{ast.unparse(node)}` has no counterpart here")
+
+    def _summands(self, node: ast.AST) -> list[Dim]:
+        """What is added up, however many there are: each sum stands in the left of the next."""
+        found: list[Dim] = []
+        while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub):
+            last = self._parsed(node.right)
+            found.append(last if isinstance(node.op, ast.Add) else -last)
+            node = node.left
+        return [self._parsed(node), *reversed(found)]
 
 
 def evaluate_dim(dim: Dim, value: Callable[[SymbolicVar], Any]) -> Any:

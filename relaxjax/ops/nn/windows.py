@@ -71,9 +71,13 @@ class Windows:
 
     @property
     def left_to_xla(self) -> bool:
-        """Whether slices are not wanted, or many, or of windows that a symbol counts."""
+        """Whether slices are not wanted, or many, or of windows that a symbol counts.
+
+        Where the places of a window lie apart they are wanted: JAX has no derivative of XLA's then.
+        """
         known = all(isinstance(count, int) for count in self.counts)
-        return not self.sliced or not known or self.has_many_places
+        is_wanted = self.sliced or set(self.dilation) != {1}
+        return not is_wanted or not known or self.has_many_places
 
     @property
     def has_many_places(self) -> bool:
