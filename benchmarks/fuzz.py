@@ -51,6 +51,7 @@ class Run:
     loose: int = 0
     cells: dict[str, int] = field(default_factory=dict)
     mismatches: list[str] = field(default_factory=list)
+    tried_again: str = ""  # what was said to be wrong and is not, told by hand
     commit: str = ""
     jaxlib: str = version("jaxlib")
     xla_flags: str = os.environ.get("XLA_FLAGS", "")
