@@ -27,16 +27,14 @@ import jax
 from timing import table
 
 from relaxjax.testing import CompilationError, Way, compare_compilations
-from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
-from norm_networks import Loss, random_loss
+from norm_networks import WAYS, Loss, random_loss
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "fuzz.json"
 FOUND = ROOT / "tests" / "testing" / "found"
-WAYS = [Way(route, policy, dtype) for policy in POLICIES for dtype in DTYPES for route in ROUTES]
 # After so many programs what was compiled is forgotten: it would fill the memory.
 _FORGET = 25
 

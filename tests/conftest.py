@@ -25,6 +25,7 @@ import pytest
 
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.registry import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.kinds import Pass
 from relaxjax.script import from_source
@@ -125,6 +126,15 @@ def _every_pass_gives_readable_text(monkeypatch: pytest.MonkeyPatch) -> None:
         return result
 
     monkeypatch.setattr(Pass, "__call__", observed)
+
+
+@pytest.fixture
+def own_operators() -> Iterator[None]:
+    """Operators that a test declares are gone after it."""
+    before = set(OPS)
+    yield
+    for name in set(OPS) - before:
+        del OPS[name]
 
 
 @pytest.fixture

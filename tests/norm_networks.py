@@ -23,11 +23,15 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.emit import call, scalar, where
 from relaxjax.ops.jax_functions import call_jax
+from relaxjax.testing import Way
+from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES
 
 # Sequences (batch, steps, features), and images (batch, channels, height, width).
 SHAPES = ((2, 4, 8), (3, 6, 16), (2, 4, 6, 6), (1, 8, 4, 4))
 _WEIGHTS = ("gamma", "beta", "bias", "scale")
 _LEAST = 4  # features
+# Each network is compiled in one of these, by its number.
+WAYS = [Way(route, policy, dtype) for policy in POLICIES for dtype in DTYPES for route in ROUTES]
 
 T = TypeVar("T")
 Step: TypeAlias = Callable[["Network"], Expr]

@@ -40,7 +40,7 @@ class Reference:
     def __init__(self, subject: Subject, dtype: str, seed: int = 0) -> None:
         mod = in_dtype(subject.mod, "float64")
         self.epsilon, self.seed, self.is_wide = epsilon_of(dtype), seed, mod is not None
-        self.samples = _SAMPLES
+        self.samples, self.moves = _SAMPLES, list[list[float]]()
         self.twin = subject
         if mod is not None and mod is not subject.mod:
             args = in_floats(subject.args, "float64")
@@ -127,25 +127,18 @@ class Reference:
             return None
         return f"along a direction it is {found:.6g}, finite differences say {slope.value:.6g}"
 
-    @cached_property
+    @property
     def noises(self) -> list[float]:
         """How far each array moves where each equation is rounded: without bound if to NaN."""
-        found = [0.0] * len(self.exact)
-        for index in range(self.samples):
-            rounding = Rounded(self.epsilon, self.seed + index)
+        while len(self.moves) < self.samples:
+            rounding = Rounded(self.epsilon, self.seed + len(self.moves))
             floats = rounding.all(self.twin.floats)
             moved = jax.tree.leaves(self.written(*floats, rounding=rounding))
-            far = [np.max(array, initial=0.0) for array in map(_distances, moved, self.exact)]
-            found = [max(before, float(now)) for before, now in zip(found, far, strict=True)]
-        return found
+            far = map(_distances, moved, self.exact)
+            self.moves.append([float(np.max(array, initial=0.0)) for array in far])
+        return list(map(max, zip(*self.moves, strict=True)))
 
-    def sample_more(self) -> None:
-        """Find out anew how far arrays move, by many more roundings."""
-        self.samples = _MANY
-        for name in ("noises", "limits"):
-            self.__dict__.pop(name, None)
-
-    @cached_property
+    @property
     def limits(self) -> list[float]:
         """How far each array may lie from what is expected."""
         tiny = float(jnp.finfo("float32").tiny)  # type: ignore[no-untyped-call]  # JAX has no types
@@ -161,8 +154,9 @@ class Reference:
     def apart(self, found: Any) -> str | None:
         """What tells results and gradients from those expected, beyond rounding."""
         leaves = jax.tree.leaves(found)
-        if self.samples < _MANY and first_apart(leaves, self.expected, self.limits):
-            self.sample_more()
+        if first_apart(leaves, self.expected, self.limits) is None:
+            return None
+        self.samples = _MANY
         return first_apart(leaves, self.expected, self.limits)
 
     def error(self, found: Any) -> float:

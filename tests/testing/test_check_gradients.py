@@ -1,6 +1,5 @@
 """Checking gradients: what is right passes, and what is wrong is named."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -75,14 +74,6 @@ def _cube(name: str, gradient: Any, jvp: Any = None) -> Op:
     return cube
 
 
-@pytest.fixture
-def _clean() -> Iterator[None]:
-    before = set(OPS)
-    yield
-    for name in set(OPS) - before:
-        del OPS[name]
-
-
 def _module_of(cube: Op) -> IRModule:
     builder = BlockBuilder()
     x = Var("x", TensorType((3,), "float32"))
@@ -136,7 +127,7 @@ def main(x: R.Tensor("float64"), w: R.Tensor((3,), "float64")):
     check_gradients(module, args=(np.ones((2, 3)), np.asarray([0.5, -0.5, 0.2])))
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 @pytest.mark.parametrize(("factor", "wrong"), [(5e-5, True), (1e-4, False)])
 def test_a_gradient_of_small_numbers_may_not_be_of_others(factor: float, wrong: bool) -> None:
     """Such as that of the mean of many."""
@@ -182,7 +173,7 @@ def main(x: R.Tensor((3,), "{dtype}"), b: R.Tensor((3,), "{dtype}"), y: R.Tensor
 UNKNOWN_TO_JAX = 'c = R.scatter_elements(c, R.const([1, 1], "int64"), y, reduction="mul")'
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 @pytest.mark.parametrize(
     ("dtype", "line", "message"),
     [
@@ -214,7 +205,7 @@ def test_a_small_gradient_is_not_hidden_by_a_large_one(
     assert "rule of relax.test_faint is wrong" in str(caught.value)
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_wrong_gradient_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
     with pytest.raises(GradientCheckError) as caught:
@@ -227,7 +218,7 @@ def test_a_wrong_gradient_rule_is_named() -> None:
     assert "the gradient rule of relax.test_cube is wrong: found" in message
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_wrong_tangent_rule_is_named() -> None:
     cube = _cube("relax.test_cube", _right, lambda t, y, x: t[0] * x)
     with pytest.raises(GradientCheckError) as caught:
@@ -238,7 +229,7 @@ def test_a_wrong_tangent_rule_is_named() -> None:
     assert "the tangent rule of relax.test_cube is wrong: found" in message
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_wrong_second_derivative() -> None:
     """A gradient rule that is right, made of an operator whose own rule is wrong."""
     slope = _cube("relax.test_slope", _right, lambda t, y, x: t[0])
@@ -259,7 +250,7 @@ def test_a_wrong_second_derivative() -> None:
     assert "the tangent rule of relax.test_slope is wrong" in message
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_fault_that_is_no_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     from relaxjax.testing import gradients
 
@@ -300,7 +291,7 @@ def main(x: R.Tensor((3,), "float64"), y: R.Tensor((2,), "float64")):
 """
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 @pytest.mark.parametrize("program", [LOOPED, ENDLESS, SCATTERED], ids=["scan", "while", "scatter"])
 def test_a_fault_is_found_in_a_loop_and_beside_what_jax_cannot_differentiate(program: str) -> None:
     _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
@@ -379,7 +370,7 @@ def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
 """
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_fault_is_found_inside_a_branch_of_a_function_that_is_called() -> None:
     _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
     module = parse_functions(BRANCHED)
@@ -393,7 +384,7 @@ def test_a_fault_is_found_inside_a_branch_of_a_function_that_is_called() -> None
     check_gradients(module, args=(args[0], np.asarray(True)))
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_it_is_found_by_halving() -> None:
     """Of 64 bindings 12 runs are tried beside the whole, two at each depth."""
     cube = _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
@@ -429,7 +420,7 @@ def test_what_is_half_precision_inside_is_checked_as_closely_as_that_allows() ->
     check_gradients(parse_functions(HALF_INSIDE), args=args)
 
 
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_fault_in_half_precision_inside_is_found() -> None:
     _cube("relax.test_cube", _wrong, lambda t, y, x: _right(t[0], y, x))
     module = parse_functions(

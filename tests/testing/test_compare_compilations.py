@@ -1,6 +1,5 @@
 """Compiled gradients held against a reference: what is right passes, and what is wrong is named."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from parsing import parse_functions
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.registry import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import ArgumentError
@@ -93,15 +92,7 @@ def test_all_ways_are_tried_where_none_is_named() -> None:
     assert compare_compilations(SMALL, ways=[]) == []
 
 
-@pytest.fixture
-def _clean() -> Iterator[None]:
-    before = set(OPS)
-    yield
-    for name in set(OPS) - before:
-        del OPS[name]
-
-
-@pytest.mark.usefixtures("_clean")
+@pytest.mark.usefixtures("own_operators")
 def test_a_wrong_gradient_is_found_before_anything_is_compiled() -> None:
     def halved(g: Expr, y: Expr, x: Expr) -> Expr:
         return g * x

@@ -1,13 +1,10 @@
 """Random networks, compiled as users compile them: `dev.py fuzz` tries many more."""
 
 import pytest
-from norm_networks import CHOICES, random_loss, single_choice
+from norm_networks import CHOICES, WAYS, random_loss, single_choice
 
 from relaxjax.ir.structural import assert_structural_equal, structural_equal
 from relaxjax.testing import Way, compare_compilations
-from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES
-
-WAYS = [Way(route, policy, dtype) for policy in POLICIES for dtype in DTYPES for route in ROUTES]
 
 
 def test_a_seed_gives_the_same_network_and_steps_can_be_left_out() -> None:
