@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from .dims import Dim, SymbolicVar
+from .dims import Dim, DimExpr, SymbolicVar
 from .expr import Call, Expr, ExternFunc, Var
 from .function import If, MatchCast
 from .lattice import Fit, common_type, erase, fits
@@ -61,10 +61,26 @@ def is_pure_call(call: Call) -> bool:
 def unify_dims(
     expected: tuple[Dim, ...], given: tuple[Dim, ...], found: dict[SymbolicVar, Dim]
 ) -> None:
-    """Read the bare symbolic variables of `expected` off `given`; the first value found is kept."""
+    """Read symbolic variables of `expected` off `given`; the first value found is kept.
+
+    They stand alone, or in a dimension such as `2 * n` that is the very same on both sides, as
+    where a function within another one is called.
+    """
     for want, have in zip(expected, given, strict=True):
         if isinstance(want, SymbolicVar):
             found.setdefault(want, have)
+        elif want == have and (var := _told_variable(want)) is not None:
+            found.setdefault(var, var)
+
+
+def _told_variable(dim: Dim) -> SymbolicVar | None:
+    """The variable of a dimension such as `2 * n + 3`, which has this size for one value alone."""
+    if not isinstance(dim, DimExpr):
+        return None
+    match [monomial for monomial, _ in dim.terms if monomial]:
+        case [((SymbolicVar() as var, 1),)]:
+            return var
+    return None
 
 
 def unify(expected: Type, given: Type | None, found: dict[SymbolicVar, Dim]) -> None:

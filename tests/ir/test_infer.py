@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
-from relaxjax.ir.dims import Dim, SymbolicVar
+from relaxjax.ir.dims import Dim, SymbolicVar, floordiv
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple, Var
 from relaxjax.ir.function import BindingBlock, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.infer import call_type, infer, is_pure_call, unify, unify_dims
@@ -61,6 +61,16 @@ def test_what_the_arguments_do_not_tell_is_not_in_the_result() -> None:
 
 def test_a_closure_keeps_the_dimensions_of_the_function_around_it() -> None:
     assert call_type(function(tensor(3), ret=tensor(K))(var(tensor(3)))) == tensor(K)
+
+
+def test_the_very_same_dimension_tells_a_variable_that_only_one_value_gives() -> None:
+    double = function(tensor(N * 2), ret=tensor(N * 2, N))
+    assert call_type(double(var(tensor(N * 2)))) == tensor(N * 2, N)
+    assert call_type(double(var(tensor(6)))) == TensorType(None, "float32", 2)
+    half = function(tensor(floordiv(N, 2)), ret=tensor(N))
+    assert call_type(half(var(tensor(floordiv(N, 2))))) == TensorType(None, "float32", 1)
+    product = function(tensor(N * M), ret=tensor(N))
+    assert call_type(product(var(tensor(N * M)))) == TensorType(None, "float32", 1)
 
 
 def test_the_first_dimension_found_is_kept_and_must_fit_the_others() -> None:
@@ -157,7 +167,7 @@ def test_shapes_that_variables_of_a_branch_hold_do_not_leave_it() -> None:
     assert infer(If(FLAG, other, other)).ty == held.ty
 
 
-def test_unification_reads_bare_variables_and_nothing_else() -> None:
+def test_unification_reads_what_the_other_side_tells() -> None:
     found: dict[Any, Any] = {}
     unify_dims((N, 2, M + 1), (3, 2, 8), found)
     assert found == {N: 3}

@@ -333,3 +333,46 @@ def test_a_loop_inside_a_body_that_is_a_function_of_the_module() -> None:
     moved = to_jax(Jvp("main")(module), "main_jvp")(*args, *map(jnp.cos, args))
     pushed = jax.jvp(unrolled, args, tuple(map(jnp.cos, args)))
     chex.assert_trees_all_close(moved, pushed, rtol=1e-4, atol=1e-6)
+
+
+def test_a_loop_over_a_multiple_of_a_size_inside_a_loop_that_may_end_early() -> None:
+    """The shape of what the inner loop saves is known, and so are zeros for steps left out."""
+    module = parse_functions(
+        """
+    @R.function
+    def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor((), "float32"):
+        n = T.int64()
+        @R.function
+        def outer(c: R.Tensor((n, 2), "float32")) -> R.Tensor((n, 2), "float32"):
+            @R.function
+            def inner(d: R.Tensor((n * 2,), "float32")) -> R.Tensor((n * 2,), "float32"):
+                e = R.multiply(d, R.sum(x))
+                return e
+            @R.function
+            def small(d: R.Tensor((n * 2,), "float32")) -> R.Tensor((), "bool"):
+                return R.less(R.sum(d), R.const(0.5, "float32"))
+            flat = R.while_loop(small, inner, R.reshape(c, R.shape([n * 2])), max_iter=2)
+            r = R.multiply(c, R.sum(R.sin(flat)))
+            return r
+        @R.function
+        def is_short(c: R.Tensor((n, 2), "float32")) -> R.Tensor((), "bool"):
+            return R.less(R.sum(c), R.const(9.0, "float32"))
+        out = R.while_loop(is_short, outer, x, max_iter=2)
+        loss = R.sum(out)
+        return loss
+"""
+    )
+    x = jnp.asarray([[0.1, 0.3], [-0.2, 0.1]])
+
+    def plain(x: jax.Array) -> jax.Array:
+        c = x
+        for _ in range(2):
+            d = c.reshape(-1)
+            for _ in range(2):
+                d = jnp.where(d.sum() < 0.5, d * x.sum(), d)
+            c = jnp.where(c.sum() < 9, c * jnp.sin(d).sum(), c)
+        return c.sum()
+
+    found = to_jax(Gradient("main")(module), "main_adjoint")(x)
+    expected, gradient = jax.value_and_grad(plain)(x)
+    chex.assert_trees_all_close(found, (expected, (gradient,)), rtol=1e-4, atol=1e-7)
