@@ -11,6 +11,7 @@ out wrong is shrunk, and written to `tests/testing/found`, where a test tries it
 """
 
 import argparse
+import gc
 import json
 import os
 import subprocess
@@ -35,8 +36,8 @@ from norm_networks import WAYS, Loss, random_loss
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "fuzz.json"
 FOUND = ROOT / "tests" / "testing" / "found"
-# After so many programs what was compiled is forgotten: it would fill the memory.
-_FORGET = 25
+# After so many programs what was compiled is forgotten: it would fill the memory. Traces take less.
+_FORGET, _FORGET_QUICKLY = 25, 250
 
 
 @dataclass
@@ -56,10 +57,14 @@ class Run:
 
     def go(self, minutes: float, programs: int) -> None:
         until = time.monotonic() + 60 * minutes
+        # Garbage is looked for among all objects seldom, and never among those that stay.
+        gc.freeze()
+        gc.set_threshold(*gc.get_threshold()[:2], 1000)
+        forget = _FORGET_QUICKLY if self.quick else _FORGET
         while self.programs < programs and time.monotonic() < until:
             self.one(self.first + self.programs)
             self.programs += 1
-            if self.programs % _FORGET == 0:
+            if self.programs % forget == 0:
                 jax.clear_caches()
                 print(f"{self.programs} programs, the last of seed {self.seed}", flush=True)
 

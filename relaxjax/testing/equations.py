@@ -15,6 +15,8 @@ from jax.extend import core
 
 from relaxjax.ops.lax.inlining import scan_counts
 
+from .indexing import gather, scatter
+
 Arrays = Sequence[Any]
 # Given the results of an equation, and its operands: the results, rounded in some way of its own.
 Rounding = Callable[..., list[Any]]
@@ -209,17 +211,22 @@ def _sort(*xs: Any, dimension: int, num_keys: int, **params: Any) -> Any:
 
 
 def _pad(x: Any, value: Any, padding_config: Any) -> Any:
-    if any(low < 0 or high < 0 for low, high, _ in padding_config):
-        return jax.lax.pad(x, value, padding_config)
+    """What padding below zero takes off goes last."""
     spread = [
         max(n + (n - 1) * inner, 0)
         for n, (_, _, inner) in zip(x.shape, padding_config, strict=True)
     ]
-    shape = [low + n + high for n, (low, high, _) in zip(spread, padding_config, strict=True)]
-    padded = np.full(shape, value)
-    places = zip(spread, padding_config, strict=True)
-    padded[tuple(slice(low, low + n, inner + 1) for n, (low, _, inner) in places)] = x
-    return padded
+    pairs = [*zip(spread, padding_config, strict=True)]
+    padded = np.full([max(low, 0) + n + max(high, 0) for n, (low, high, _) in pairs], value)
+    places = ((max(low, 0), n, inner + 1) for n, (low, _, inner) in pairs)
+    padded[tuple(slice(low, low + n, step) for low, n, step in places)] = x
+    sizes = (low + n + high for n, (low, high, _) in pairs)
+    return padded[
+        tuple(
+            slice(max(-low, 0), max(-low, 0) + size)
+            for size, (low, _, _) in zip(sizes, padding_config, strict=True)
+        )
+    ]
 
 
 def _reshape(x: Any, new_sizes: Any, dimensions: Any, **params: Any) -> Any:
@@ -229,6 +236,16 @@ def _reshape(x: Any, new_sizes: Any, dimensions: Any, **params: Any) -> Any:
 def _slice(x: Any, start_indices: Any, limit_indices: Any, strides: Any) -> Any:
     steps = strides or (1,) * x.ndim
     return x[tuple(map(slice, start_indices, limit_indices, steps))]
+
+
+def _split(x: Any, sizes: Any, axis: int) -> Any:
+    return np.split(x, np.cumsum(sizes)[:-1], axis)
+
+
+def _dynamic_slice(x: Any, *starts: Any, slice_sizes: Any) -> Any:
+    sizes = zip(starts, slice_sizes, x.shape, strict=True)
+    places = [(np.clip(start, 0, whole - size), size) for start, size, whole in sizes]
+    return x[tuple(slice(start, start + size) for start, size in places)]
 
 
 def _iota(dtype: Any, shape: Any, dimension: int, **params: Any) -> Any:
@@ -277,6 +294,7 @@ RULES: dict[str, Callable[..., Any]] = {
     **{name: _plain(getattr(np, own)) for name, own in _SAME.items()},
     "div": _plain(_divide),
     "rsqrt": _plain(lambda x: 1 / np.sqrt(x)),
+    "erf": _plain(np.vectorize(math.erf, otypes=["float64"])),
     "logistic": _plain(lambda x: 1 / (1 + np.exp(-x))),
     "integer_pow": lambda x, y, **params: x ** np.asarray(y, x.dtype),
     "convert_element_type": lambda x, new_dtype, **params: x.astype(new_dtype),
@@ -291,6 +309,14 @@ RULES: dict[str, Callable[..., Any]] = {
     "concatenate": lambda *xs, dimension: np.concatenate(xs, dimension),
     "stack": lambda *xs, axis, **params: np.stack(xs, axis),
     "slice": _slice,
+    "split": _split,
+    "dynamic_slice": _dynamic_slice,
+    "gather": gather,
+    "scatter": scatter(None),
+    "scatter-add": scatter(np.add),
+    "scatter-mul": scatter(np.multiply),
+    "scatter-max": scatter(np.maximum),
+    "scatter-min": scatter(np.minimum),
     "pad": _pad,
     "iota": _iota,
     "empty2": lambda dtype, **params: np.zeros((), dtype),
