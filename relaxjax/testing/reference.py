@@ -13,7 +13,7 @@ from relaxjax.lowering.trial import as_far_as_jax_can, epsilon_of, inner, inner_
 
 from .differences import slope_at_zero, turn_at_zero
 from .equations import traced
-from .rounding import Rounded, in_dtype, in_floats
+from .rounding import Rounded, in_dtype, in_floats, moved
 from .subject import Subject
 
 # How often results are computed with a rounding of its own, how often before something is said to
@@ -101,17 +101,22 @@ class Reference:
 
     def _differ(self, written: Sequence[Any], derived: Sequence[Any]) -> str | None:
         """What tells the gradients that `Gradient` and JAX write apart."""
-        own = epsilon_of("float64" if self.is_wide else "float32")
-        share = max(own / self.epsilon, 1e-7)
         # To ask what rounding moves takes many runs, and mostly they agree without.
-        least = [share * limit for limit in self._least_limits]
+        least = [self._share * limit for limit in self._least_limits]
         if first_apart(written, derived, least) is None:
             return None
-        return first_apart(written, derived, [share * limit for limit in self.limits])
+        pairs = zip(self.limits, self._noises_by_jax, strict=True)
+        limits = [self._share * (limit + _ROOM * noise) for limit, noise in pairs]
+        return first_apart(written, derived, limits)
+
+    @property
+    def _share(self) -> float:
+        """How much of what rounding moves there is where it is compared, equation by equation."""
+        return max(epsilon_of("float64" if self.is_wide else "float32") / self.epsilon, 1e-7)
 
     def _agree_beside(self) -> bool:
         """Whether they agree at arguments that are a little off."""
-        places = (Rounded(_OFF_TIES, seed).all(self.twin.floats) for seed in (1, 2))
+        places = (moved(self.twin.floats, _OFF_TIES, seed) for seed in (1, 2))
         both = (
             [jax.tree.leaves(way(*floats)) for way in (self.written, self.derived)]
             for floats in places
@@ -123,8 +128,8 @@ class Reference:
         twin, gradients = self.twin, self.expected[len(jax.tree.leaves(self.twin.u)) :]
 
         def along(distance: float) -> float:
-            moved = jax.tree.map(lambda x, v: x + np.asarray(distance, x.dtype) * v, *at)
-            return inner(self.forward(*moved), twin.u)
+            there = jax.tree.map(lambda x, v: x + np.asarray(distance, x.dtype) * v, *at)
+            return inner(self.forward(*there), twin.u)
 
         at = twin.floats, twin.v
         size = inner_size(self.forward(*twin.floats), twin.u)
@@ -138,18 +143,29 @@ class Reference:
             return None
         if far <= turn_at_zero(along, epsilon_of("float64")):
             return None
+        moves = map(np.full_like, flat, self.limits[-len(flat) :])
+        if far <= self._share * inner_size([*moves], flat):
+            return None
         return f"along a direction it is {found:.6g}, finite differences say {slope.value:.6g}"
 
     @property
     def noises(self) -> list[float]:
         """How far each array moves where each equation is rounded: without bound if to NaN."""
         while len(self.moves) < self.samples:
-            rounding = Rounded(self.epsilon, self.seed + len(self.moves))
-            floats = rounding.all(self.twin.floats)
-            moved = jax.tree.leaves(self.written(*floats, rounding=rounding))
-            far = map(_distances, moved, self.exact)
-            self.moves.append([float(np.max(array, initial=0.0)) for array in far])
+            self.moves.append(self._moves(self.written, self.exact, len(self.moves)))
         return list(map(max, zip(*self.moves, strict=True)))
+
+    @cached_property
+    def _noises_by_jax(self) -> list[float]:
+        """The same of the gradients that JAX writes."""
+        moves = (self._moves(self.derived, self._by_jax, number) for number in range(_SAMPLES))
+        return list(map(max, zip(*moves, strict=True)))
+
+    def _moves(self, way: Any, exact: Sequence[Any], number: int) -> list[float]:
+        rounding = Rounded(self.epsilon, self.seed + number)
+        found = jax.tree.leaves(way(*rounding.all(self.twin.floats), rounding=rounding))
+        far = map(_distances, found, exact)
+        return [float(np.max(array, initial=0.0)) for array in far]
 
     @property
     def limits(self) -> list[float]:

@@ -74,6 +74,19 @@ def in_floats(tree: Any, dtype: str) -> Any:
     return jax.tree.map(cast, tree)
 
 
+def moved(tree: Any, share: float, seed: int) -> Any:
+    """A tree with its floats a little off, each by its own `share`; small ones by one of 1."""
+    random = np.random.default_rng(seed)
+
+    def other(leaf: Any) -> Any:
+        if not _has_floats(leaf):
+            return leaf
+        off = share * random.uniform(-1, 1, np.shape(leaf))
+        return np.asarray(leaf + off * np.maximum(np.abs(leaf), 1), leaf.dtype)
+
+    return jax.tree.map(other, tree)
+
+
 class Rounded:
     """Rounds as a machine might that keeps numbers to within `epsilon` of them.
 
