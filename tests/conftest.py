@@ -22,6 +22,7 @@ if version("jaxlib").startswith("0.10."):
 import hypothesis
 import jax
 import pytest
+from fast_part import mark_fast
 
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
@@ -73,6 +74,7 @@ _read = lru_cache(maxsize=64)(from_source)
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Random programs come first: they take minutes, and else one worker is alone with them."""
+    mark_fast(items)
     items.sort(key=lambda item: "random_programs" not in item.name)
     if "xla_cpu_use_fusion_emitters=false" in os.environ.get("XLA_FLAGS", ""):
         skip = pytest.mark.skip(reason="compiles as users do: XLA_FLAGS= python -m pytest")
@@ -99,20 +101,21 @@ def pytest_sessionfinish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _every_pass_gives_readable_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After every pass of every test: the module's text reads back as the same module."""
-    run = Pass.__call__
+def _every_pass_gives_readable_text(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """After the passes of every test: the module's text reads back as the same module.
+
+    Of passes inside others that is asked for random programs alone: it takes much longer than they.
+    """
+    run, inner = Pass.__call__, "random" in request.node.name
     depth = 0
-    checked: IRModule | None = None
 
     def check(result: IRModule) -> None:
-        nonlocal checked
-        if not check_well_formed(result):
-            return
-        text = result.script()
-        if depth == 0 or len(text) <= LONG:
-            assert_structural_equal(_read(str(text)), result)
-            checked = result
+        if check_well_formed(result):
+            text = result.script()
+            if depth == 0 or len(text) <= LONG:
+                assert_structural_equal(_read(str(text)), result)
 
     def observed(self: Pass, mod: IRModule) -> IRModule:
         nonlocal depth
@@ -121,7 +124,7 @@ def _every_pass_gives_readable_text(monkeypatch: pytest.MonkeyPatch) -> None:
             result = run(self, mod)
         finally:
             depth -= 1
-        if result is not mod and result is not checked:
+        if result is not mod and (inner or depth == 0):
             check(result)
         return result
 

@@ -54,3 +54,34 @@ def test_what_is_drawn_is_the_same_for_a_seed_and_leaves_files_that_can_be_read(
         path.write_bytes((mutation.ROOT / fault.path).read_bytes())
         fault.put_into(tmp_path)
         ast.parse(path.read_bytes())
+
+
+def test_a_fault_is_tried_by_the_stages_that_did_not_try_it_until_one_catches_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[list[str]] = []
+
+    def caught_by(fault: object, stages: list[str]) -> str:
+        asked.append(stages)
+        return "suite" if "suite" in stages else mutation.SURVIVED
+
+    monkeypatch.setattr(mutation, "RECORD", tmp_path / "mutation.json")
+    monkeypatch.setattr(mutation, "caught_by", caught_by)
+    for stages in (["fast"], ["fast"], ["fast", "suite"], ["fast", "suite", "as_users"]):
+        mutation.attempt(seed=1, count=4, stages=stages)
+    assert asked == [["fast"]] * 4 + [["suite"]] * 4
+    assert {(one["caught"], tuple(one["tried"])) for one in mutation.recorded()} == {
+        ("suite", ("fast", "suite"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "folder"),
+    [
+        ("passes/memory/heap.py", "tests/passes/memory"),
+        ("relaxjax/ops/nn/norm.py", "tests/ops"),
+        ("relaxjax/lowering/emit/source.py", "tests/lowering"),
+    ],
+)
+def test_the_tests_of_a_file_are_in_the_folder_that_mirrors_it(path: str, folder: str) -> None:
+    assert mutation._mirror(path) == folder

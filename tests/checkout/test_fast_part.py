@@ -1,0 +1,30 @@
+"""The list of slow tests names tests that there are, and the fast part is what it leaves."""
+
+import ast
+from pathlib import Path
+
+from fast_part import TESTS, listed, slow_tests
+
+
+def test_each_slow_test_is_one_that_there_is() -> None:
+    unknown = []
+    for path, name in sorted(slow_tests()):
+        body = ast.parse((TESTS / path).read_text()).body if (TESTS / path).is_file() else []
+        names = {part.name for part in body if isinstance(part, ast.FunctionDef)}
+        if name not in names:
+            unknown.append(f"{path}::{name}")
+    assert not unknown, "make tests/slow.txt anew, or take these out of it"
+
+
+def test_the_list_has_what_takes_long_in_the_mean(tmp_path: Path) -> None:
+    path = tmp_path / "durations.xml"
+    path.write_text(
+        """<testsuites><testsuite>
+        <testcase classname="tests.ops.test_a" name="test_long" time="0.5"/>
+        <testcase classname="tests.ops.test_a" name="test_one_in_two[0]" time="0.3"/>
+        <testcase classname="tests.ops.test_a" name="test_one_in_two[1]" time="0.0"/>
+        <testcase classname="tests.ops.test_a" name="test_short[0]" time="0.1"/>
+        <testcase classname="tests.test_b" name="test_long" time="0.5"/>
+        </testsuite></testsuites>"""
+    )
+    assert listed(path) == "ops/test_a.py test_long test_one_in_two\ntest_b.py test_long"

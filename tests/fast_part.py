@@ -1,0 +1,61 @@
+"""The fast part of the tests, `-m fast`: what most faults are caught by, in 90 seconds.
+
+It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
+long table two cases in three. The list is made anew from the durations of a whole run:
+
+    python -m pytest -n 2 --junitxml=durations.xml
+    python tests/fast_part.py durations.xml > tests/slow.txt
+"""
+
+import sys
+from collections import Counter, defaultdict
+from pathlib import Path
+from xml.etree import ElementTree
+from zlib import crc32
+
+import pytest
+
+TESTS = Path(__file__).parent
+SLOW = TESTS / "slow.txt"
+# The seconds of a case of a test that is slow, in the mean of all of them.
+_SLOW = 0.11
+# A table of more cases than this is long, and one case in so many stands for the others.
+_LONG, _ONE_IN = 100, 3
+
+
+def mark_fast(items: list[pytest.Item]) -> None:
+    """Mark the tests of the fast part."""
+    slow, cases = slow_tests(), Counter(map(_test_of, items))
+    for item in items:
+        test = _test_of(item)
+        stands = cases[test] <= _LONG or crc32(item.name.encode()) % _ONE_IN == 0
+        if test not in slow and stands and not item.get_closest_marker("as_users"):
+            item.add_marker(pytest.mark.fast)
+
+
+def slow_tests() -> set[tuple[str, str]]:
+    """The file and the name of each test that is listed."""
+    lines = (line.split() for line in SLOW.read_text().splitlines())
+    return {(path, name) for path, *names in lines for name in names}
+
+
+def _test_of(item: pytest.Item) -> tuple[str, str]:
+    return item.path.relative_to(TESTS).as_posix(), item.name.partition("[")[0]
+
+
+def listed(durations: Path) -> str:
+    """The list of what was slow, a line for each file."""
+    seconds = defaultdict[tuple[str, str], list[float]](list)
+    for case in ElementTree.parse(durations).getroot().iter("testcase"):
+        path = case.attrib["classname"].removeprefix("tests.").replace(".", "/") + ".py"
+        test = path, case.attrib["name"].partition("[")[0]
+        seconds[test].append(float(case.attrib["time"]))
+    names = defaultdict[str, list[str]](list)
+    for (path, name), times in sorted(seconds.items()):
+        if sum(times) > _SLOW * len(times):
+            names[path].append(name)
+    return "\n".join(" ".join([path, *found]) for path, found in names.items())
+
+
+if __name__ == "__main__":
+    print(listed(Path(sys.argv[1])))
