@@ -41,27 +41,6 @@ def CustomGradient(
 
     Where there are both, they are tried out at random arguments: <u, Jv> and <J'u, v> must be the
     same, unless `check` is not set.
-
-    Before:
-
-        @R.function
-        def clipped(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.clip(x, 0.0, 1.0)
-            return y
-
-        @R.function(private=True)
-        def straight_through(
-            x: R.Tensor((3,), "float32"), g: R.Tensor((3,), "float32")
-        ) -> R.Tuple(R.Tensor((3,), "float32")):
-            return (g,)
-
-    After `CustomGradient("clipped", gradient="straight_through")`:
-
-        @R.function
-        def clipped(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"custom_gradient": "straight_through"})
-            y = R.clip(x, 0.0, 1.0)
-            return y
     """
     if gradient is None and jvp is None:
         raise GradientError(f"`CustomGradient` of `{name}` needs a `gradient`, a `jvp`, or both")

@@ -53,34 +53,6 @@ def Gradient(
     `lazy`, the adjoint of a tuple is kept in parts until something needs the whole, zeros are not
     added to, and what checkpoint marks ask to be computed again is not merged with the first; the
     program is better then, but not the one that TVM writes.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")
-        ) -> R.Tensor((), "float32"):
-            with R.dataflow():
-                y = R.multiply(x, w)
-                loss = R.sum(y)
-                R.output(loss)
-            return loss
-
-    After `Gradient("main", require_grads="w")`:
-
-        @R.function
-        def main_adjoint(
-            x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32")
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-            with R.dataflow():
-                y = R.multiply(x, w)
-                loss = R.sum(y)
-                loss_adjoint = R.ones((), dtype="float32")
-                y_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                w_adjoint = R.multiply(y_adjoint, x)
-                w_adjoint_out = w_adjoint
-                R.output(loss, w_adjoint_out)
-            return (loss, (w_adjoint_out,))
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")

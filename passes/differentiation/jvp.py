@@ -29,28 +29,6 @@ def Jvp(
     It takes the parameters of the function, then the tangents of those that `wrt` names, of all
     that can have one where it is None, and returns `(result, tangent)`. A tangent is of the type of
     what it belongs to, with zeros in the place of integers.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                y = R.exp(x)
-                R.output(y)
-            return y
-
-    After `Jvp("main")`:
-
-        @R.function
-        def main_jvp(
-            x: R.Tensor((3,), "float32"), x_tangent: R.Tensor((3,), "float32")
-        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                y_tangent = R.multiply(x_tangent, y)
-                tangent_out = y_tangent
-                R.output(y, tangent_out)
-            return (y, tangent_out)
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     with in_function(name, function_of(mod, name)):
@@ -64,33 +42,6 @@ def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
 
     It takes the parameters of the function, then a vector for each that can have a gradient, and
     returns a tuple of as many products: the tangent of the gradients, forward over reverse.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
-            with R.dataflow():
-                y = R.exp(x)
-                loss = R.sum(y)
-                R.output(loss)
-            return loss
-
-    After `HessianVectorProduct("main")`:
-
-        @R.function
-        def main_hvp(
-            x: R.Tensor((3,), "float32"), x_tangent: R.Tensor((3,), "float32")
-        ) -> R.Tuple(R.Tensor((3,), "float32")):
-            with R.dataflow():
-                y = R.exp(x)
-                y_tangent = R.multiply(x_tangent, y)
-                loss_adjoint = R.ones((), dtype="float32")
-                y_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                x_adjoint_tangent = R.multiply(y_tangent, y_adjoint)
-                x_adjoint_out_tangent = x_adjoint_tangent
-                tangent_out = (x_adjoint_out_tangent,)
-                R.output(tangent_out)
-            return tangent_out
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     function = function_of(mod, name)

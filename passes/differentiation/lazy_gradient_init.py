@@ -22,30 +22,6 @@ def LazyGradientInit(function: Function, mod: IRModule) -> Function:
     directly, and a tensor that only lent its shape is let go. What remains stands right before its
     first use.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                lv = R.zeros(R.shape([3]), "float32")
-                t_adjoint = (lv, R.multiply(x, y))
-                h = R.exp(t_adjoint[1])
-                out = (lv, h)
-                R.output(out)
-            return out
-
-    After `LazyGradientInit()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                g = R.multiply(x, y)
-                h = R.exp(g)
-                lv = R.zeros(R.shape([3]), "float32")
-                out = (lv, h)
-                R.output(out)
-            return out
-
     The laws are those of SimplifyExpr on such tensors, and hold for finite numbers.
     """
     if not any(map(_is_filling, post_order(function))):

@@ -25,39 +25,6 @@ def AlterOpLayout(function: Function, mod: IRModule, alter: Alter | None = None)
     data, its kernel, and maybe its result; None leaves the call alone. Without it, convolutions
     take the layouts that they declare to prefer, with the channels innermost. The operators between
     follow, and layout_transform stands only where the program goes in and out of a layout.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
-        ) -> R.Tensor((1, 4, 6, 6), "float32"):
-            with R.dataflow():
-                y = R.nn.conv2d(x, w)
-                z = R.nn.relu(y)
-                R.output(z)
-            return z
-
-    After `AlterOpLayout()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
-        ) -> R.Tensor((1, 4, 6, 6), "float32"):
-            with R.dataflow():
-                lv = R.layout_transform(
-                    x, index_map=T.index_map(lambda i0, i1, i2, i3: (i0, i2, i3, i1))
-                )
-                lv1 = R.layout_transform(
-                    w, index_map=T.index_map(lambda i0, i1, i2, i3: (i2, i3, i1, i0))
-                )
-                y1 = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="HWIO")
-                z1 = R.nn.relu(y1)
-                z = R.layout_transform(
-                    z1, index_map=T.index_map(lambda i0, i1, i2, i3: (i0, i3, i1, i2))
-                )
-                R.output(z)
-            return z
     """
 
     def choose(call: Call) -> Relayout | None:

@@ -40,33 +40,6 @@ def ChannelsLast(
     inlined. A function stays as it is where as many elements would be rearranged as these
     convolutions read and write, and so does the module where `target`, or without it what JAX runs
     on, is no CPU.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
-        ) -> R.Tensor((2, 16), "float32"):
-            with R.dataflow():
-                y = R.nn.conv2d(x, w)
-                z = R.nn.relu(y)
-                out = R.mean(z, axis=[2, 3])
-                R.output(out)
-            return out
-
-    After `ChannelsLast("cpu")`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 16, 8, 8), "float32"), w: R.Tensor((16, 16, 3, 3), "float32")
-        ) -> R.Tensor((2, 16), "float32"):
-            with R.dataflow():
-                lv = R.permute_dims(x, axes=[0, 2, 3, 1])
-                y = R.nn.conv2d(lv, w, data_layout="NHWC", kernel_layout="OIHW")
-                z = R.nn.relu(y)
-                out = R.mean(z, axis=[1, 2])
-                R.output(out)
-            return out
     """
     if (chosen_platform() if target is None else platform_of(target)) != "cpu":
         return mod

@@ -29,33 +29,6 @@ def ConvertLayout(
     `layout_cb` gives such a table for each call, and replaces the one for all. Tensors are
     transposed where such a call is reached and where something is reached that no other layout
     suits; what lies between is computed as it comes: operators say by their layout rules how.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
-        ) -> R.Tensor((1, 4, 6, 6), "float32"):
-            with R.dataflow():
-                y = R.nn.conv2d(x, w)
-                z = R.nn.relu(y)
-                R.output(z)
-            return z
-
-    After `ConvertLayout({"relax.nn.conv2d": ["NHWC", "HWIO"]})`:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"), w: R.Tensor((4, 3, 3, 3), "float32")
-        ) -> R.Tensor((1, 4, 6, 6), "float32"):
-            with R.dataflow():
-                lv = R.permute_dims(x, axes=[0, 2, 3, 1])
-                lv1 = R.permute_dims(w, axes=[2, 3, 1, 0])
-                y1 = R.nn.conv2d(lv, lv1, data_layout="NHWC", kernel_layout="HWIO")
-                z1 = R.nn.relu(y1)
-                z = R.permute_dims(z1, axes=[0, 3, 1, 2])
-                R.output(z)
-            return z
     """
 
     def choose(call: Call) -> Relayout | None:

@@ -58,48 +58,6 @@ def Rematerialize(
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
-
-    Before:
-
-        @R.function
-        def main_adjoint(
-            x: R.Tensor((3,), "float32"),
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-            with R.dataflow():
-                y = R.exp(x)
-                z = R.sin(y)
-                loss = R.sum(z)
-                loss_adjoint = R.ones((), "float32")
-                z_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                slope = R.cos(y)
-                y_adjoint = R.multiply(z_adjoint, slope)
-                x_adjoint = R.multiply(y_adjoint, y)
-                R.output(loss, x_adjoint)
-            return (loss, (x_adjoint,))
-
-    After `Rematerialize("main_adjoint", must_recompute=["y"])`:
-
-        @I.ir_module
-        class Module:
-            I.module_attrs({"platform": "cpu"})
-
-            @R.function
-            def main_adjoint(
-                x: R.Tensor((3,), "float32"),
-            ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-                with R.dataflow():
-                    y = R.exp(x)
-                    z = R.sin(y)
-                    loss = R.sum(z)
-                    loss_adjoint = R.ones((), dtype="float32")
-                    z_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                    x_late = R.grad.delay(x, z_adjoint)
-                    y_again = R.exp(x_late)
-                    slope = R.cos(y_again)
-                    y_adjoint = R.multiply(z_adjoint, slope)
-                    x_adjoint = R.multiply(y_adjoint, y_again)
-                    R.output(loss, x_adjoint)
-                return (loss, (x_adjoint,))
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)

@@ -23,30 +23,6 @@ def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
     whatever they are: x of n rows, or weights of a rank r. If two factors in a row are weights and
     the third is not, the weights stay together, for LiftTransformParams to compute their product
     once: these are the parameters behind the first `num_input` ones, an attribute of the function.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 300), "float32"),
-            a: R.Tensor((300, 4), "float32"),
-            b: R.Tensor((4, 500), "float32"),
-        ) -> R.Tensor((2, 500), "float32"):
-            w = R.matmul(a, b)
-            y = R.matmul(x, w)
-            return y
-
-    After `AdjustMatmulOrder()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 300), "float32"),
-            a: R.Tensor((300, 4), "float32"),
-            b: R.Tensor((4, 500), "float32"),
-        ) -> R.Tensor((2, 500), "float32"):
-            w = R.matmul(x, a)
-            y = R.matmul(w, b)
-            return y
     """
     weights = weights_of(function)
 

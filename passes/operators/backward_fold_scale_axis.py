@@ -24,35 +24,6 @@ def BackwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
     relu and the like: operators say by their scaling rules what they let pass. That is done where
     fewer elements are multiplied than before; those of a constant weight count for nothing, because
     FoldConstant multiplies them ahead.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 5), "float32"),
-            w: R.Tensor((5, 3), "float32"),
-            b: R.Tensor((3,), "float32"),
-            scale: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((8, 3), "float32"):
-            y = R.matmul(x, w)
-            z = R.add(y, b)
-            out = R.multiply(z, scale)
-            return out
-
-    After `BackwardFoldScaleAxis()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 5), "float32"),
-            w: R.Tensor((5, 3), "float32"),
-            b: R.Tensor((3,), "float32"),
-            scale: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((8, 3), "float32"):
-            gv = R.multiply(w, scale)
-            gv1 = R.matmul(x, gv)
-            gv2 = R.multiply(b, scale)
-            out = R.add(gv1, gv2)
-            return out
     """
     folded = _folded_once(function)
     while folded is not function:

@@ -16,41 +16,7 @@ from .parallel import combined
 def CombineParallelBatchMatmul(
     function: Function, mod: IRModule, min_num_branches: int = 3
 ) -> Function:
-    """Compute matmuls of stacks that share their left factor as one, where there are so many.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 32, 16), "float32"),
-            w: R.Tensor((8, 16, 4), "float32"),
-            w1: R.Tensor((8, 16, 4), "float32"),
-        ) -> R.Tensor((8, 32, 4), "float32"):
-            with R.dataflow():
-                a = R.matmul(x, w)
-                b = R.matmul(x, w1)
-                out = R.multiply(a, b)
-                R.output(out)
-            return out
-
-    After `CombineParallelBatchMatmul(min_num_branches=2)`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 32, 16), "float32"),
-            w: R.Tensor((8, 16, 4), "float32"),
-            w1: R.Tensor((8, 16, 4), "float32"),
-        ) -> R.Tensor((8, 32, 4), "float32"):
-            with R.dataflow():
-                lv = R.concat((w, w1), axis=2)
-                lv1 = R.matmul(x, lv, out_dtype="float32")
-                lv2 = R.split(lv1, indices_or_sections=[4], axis=2)
-                a = lv2[0]
-                b = lv2[1]
-                out = R.multiply(a, b)
-                R.output(out)
-            return out
-    """
+    """Compute matmuls of stacks that share their left factor as one, where there are so many."""
     return combined(function, _stack_key, min_num_branches)
 
 

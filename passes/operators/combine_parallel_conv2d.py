@@ -19,39 +19,6 @@ def CombineParallelConv2D(function: Function, mod: IRModule, min_num_branches: i
     Their kernels must be of one size, and they must agree in strides, padding and layouts; those of
     groups are left alone. Biases and activations that follow in all branches alike are computed
     before the split.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"),
-            w: R.Tensor((4, 3, 1, 1), "float32"),
-            w1: R.Tensor((4, 3, 1, 1), "float32"),
-        ) -> R.Tensor((1, 4, 8, 8), "float32"):
-            with R.dataflow():
-                a = R.nn.conv2d(x, w)
-                b = R.nn.conv2d(x, w1)
-                out = R.multiply(a, b)
-                R.output(out)
-            return out
-
-    After `CombineParallelConv2D(min_num_branches=2)`:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 3, 8, 8), "float32"),
-            w: R.Tensor((4, 3, 1, 1), "float32"),
-            w1: R.Tensor((4, 3, 1, 1), "float32"),
-        ) -> R.Tensor((1, 4, 8, 8), "float32"):
-            with R.dataflow():
-                lv = R.concat((w, w1))
-                lv1 = R.nn.conv2d(x, lv, out_dtype="float32")
-                lv2 = R.split(lv1, indices_or_sections=[4], axis=1)
-                a = lv2[0]
-                b = lv2[1]
-                out = R.multiply(a, b)
-                R.output(out)
-            return out
     """
     return combined(function, _convolution_key, min_num_branches)
 

@@ -21,39 +21,6 @@ def CombineParallelMatmul(
     The elementwise operators that follow in all branches alike, such as biases and activations, are
     computed before the split. `check` is asked of each group: given the left factor, the right
     ones, the biases and what the variables of the block are bound to, it says whether to combine.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 16), "float32"),
-            wq: R.Tensor((16, 4), "float32"),
-            wk: R.Tensor((16, 4), "float32"),
-        ) -> R.Tensor((8, 4), "float32"):
-            with R.dataflow():
-                q = R.matmul(x, wq)
-                k = R.matmul(x, wk)
-                out = R.multiply(q, k)
-                R.output(out)
-            return out
-
-    After `CombineParallelMatmul()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 16), "float32"),
-            wq: R.Tensor((16, 4), "float32"),
-            wk: R.Tensor((16, 4), "float32"),
-        ) -> R.Tensor((8, 4), "float32"):
-            with R.dataflow():
-                lv = R.concat((wq, wk), axis=1)
-                lv1 = R.matmul(x, lv, out_dtype="float32")
-                lv2 = R.split(lv1, indices_or_sections=[4], axis=1)
-                q = lv2[0]
-                k = lv2[1]
-                out = R.multiply(q, k)
-                R.output(out)
-            return out
     """
     return combined(function, product_key, 2, check)
 

@@ -32,27 +32,6 @@ def DenseToSparse(
     be read as the right factor of matmuls only, the function takes these three as parameters. The
     matmuls become sparse_dense, which adds up products of blocks, or where blocks are small is
     computed by JAX's sparse matrices.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 64), "float32"), w: R.Tensor((64, 32), "float32")
-        ) -> R.Tensor((8, 32), "float32"):
-            y = R.matmul(x, w)
-            return y
-
-    After `DenseToSparse(["w"], [[(2, 16, 16), (2,), (3,)]])`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 64), "float32"),
-            w_data: R.Tensor((2, 16, 16), "float32"),
-            w_indices: R.Tensor((2,), "int32"),
-            w_indptr: R.Tensor((3,), "int32"),
-        ) -> R.Tensor((8, 32), "float32"):
-            y = R.nn.sparse_dense(x, w_data, w_indices, w_indptr)
-            return y
     """
     if len(weight_name) != len(weight_shape):
         raise ValueError(

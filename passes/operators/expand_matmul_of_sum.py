@@ -19,31 +19,6 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
     then, as the adapted weights of a model are. A sum that is used elsewhere too stays, and so does
     one of weights alone: the parameters behind the first `num_input` ones, an attribute of the
     function.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            a: R.Tensor((3, 8), "float32"),
-            b: R.Tensor((3, 8), "float32"),
-        ) -> R.Tensor((2, 8), "float32"):
-            w = R.add(a, b)
-            y = R.matmul(x, w)
-            return y
-
-    After `ExpandMatmulOfSum()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            a: R.Tensor((3, 8), "float32"),
-            b: R.Tensor((3, 8), "float32"),
-        ) -> R.Tensor((2, 8), "float32"):
-            p = R.matmul(x, a)
-            q = R.matmul(x, b)
-            y = R.add(p, q)
-            return y
     """
     weights = weights_of(function)
 

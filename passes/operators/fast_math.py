@@ -20,66 +20,13 @@ def FastMath(function: Function, mod: IRModule) -> Function:
     gelu 4e-5, times |x| where that is more than 1. `benchmarks/passes.py FastMath` measures what
     they gain. Exp and softmax stay: nothing here computes an exponential faster than XLA does. Run
     Gradient before this pass, so that the backward program is that of the true functions.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.tanh(x)
-            return y
-
-    After `FastMath()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            c = R.clip(x, min=-5.0, max=5.0)
-            s = R.multiply(c, c)
-            p = R.multiply(R.const(0.00065493227, "float32"), s)
-            p1 = R.add(p, R.const(0.10172274, "float32"))
-            p2 = R.multiply(p1, s)
-            p3 = R.add(p2, R.const(0.99981012, "float32"))
-            n = R.multiply(c, p3)
-            q = R.multiply(R.const(0.012639063, "float32"), s)
-            q1 = R.add(q, R.const(0.43450360, "float32"))
-            q2 = R.multiply(q1, s)
-            q3 = R.add(q2, R.const(1, "float32"))
-            y = R.divide(n, q3)
-            return y
     """
     return expand_calls(function, _approximation)
 
 
 @pass_factory(opt_level=4)
 def FastMathTransform(mod: IRModule) -> IRModule:
-    """Approximate costly functions by shorter formulas: FastMath by the name it has in TVM.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.erf(x)
-            return y
-
-    After `FastMathTransform()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            gv = R.clip(x, -2.9, 2.9)
-            gv1 = R.multiply(gv, gv)
-            gv2 = R.multiply(R.const(0.030333657, "float32"), gv1)
-            gv3 = R.add(gv2, R.const(0.19253944, "float32"))
-            gv4 = R.multiply(gv3, gv1)
-            gv5 = R.add(gv4, R.const(1.1281573, "float32"))
-            gv6 = R.multiply(gv, gv5)
-            gv7 = R.multiply(R.const(0.0035196478, "float32"), gv1)
-            gv8 = R.add(gv7, R.const(0.09713351, "float32"))
-            gv9 = R.multiply(gv8, gv1)
-            gv10 = R.add(gv9, R.const(0.50257975, "float32"))
-            gv11 = R.multiply(gv10, gv1)
-            gv12 = R.add(gv11, R.const(1.0, "float32"))
-            y = R.divide(gv6, gv12)
-            return y
-    """
+    """Approximate costly functions by shorter formulas: FastMath by the name it has in TVM."""
     return FastMath()(mod)
 
 

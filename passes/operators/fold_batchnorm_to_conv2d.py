@@ -23,49 +23,6 @@ def FoldBatchnormToConv2D(function: Function, mod: IRModule) -> Function:
     all of the norm must be constants, or the weight smaller than what it is multiplied for. That
     goes for convolutions in any layout and number of axes, and for matmul; FoldConstant computes
     the new weights ahead.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3, 8, 8), "float32"),
-            w: R.Tensor((4, 3, 3, 3), "float32"),
-            gamma: R.Tensor((4,), "float32"),
-            beta: R.Tensor((4,), "float32"),
-            mean: R.Tensor((4,), "float32"),
-            var: R.Tensor((4,), "float32"),
-        ) -> R.Tensor((2, 4, 6, 6), "float32"):
-            with R.dataflow():
-                y = R.nn.conv2d(x, w)
-                normal = R.nn.batch_norm(y, gamma, beta, mean, var, axis=1)
-                out = normal[0]
-                R.output(out)
-            return out
-
-    After `FoldBatchnormToConv2D()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3, 8, 8), "float32"),
-            w: R.Tensor((4, 3, 3, 3), "float32"),
-            gamma: R.Tensor((4,), "float32"),
-            beta: R.Tensor((4,), "float32"),
-            mean: R.Tensor((4,), "float32"),
-            var: R.Tensor((4,), "float32"),
-        ) -> R.Tensor((2, 4, 6, 6), "float32"):
-            with R.dataflow():
-                lv = R.add(var, R.const(1e-05, "float32"))
-                lv1 = R.sqrt(lv)
-                lv2 = R.divide(gamma, lv1)
-                lv3 = R.reshape(lv2, (4, 1, 1, 1))
-                lv4 = R.multiply(w, lv3)
-                lv5 = R.nn.conv2d(x, lv4)
-                lv6 = R.multiply(mean, lv2)
-                lv7 = R.subtract(beta, lv6)
-                lv8 = R.reshape(lv7, (4, 1, 1))
-                out = R.add(lv5, lv8)
-                R.output(out)
-            return out
     """
     known = Bindings.of(function)
     folded = expand_bindings(function, lambda binding, _: _folded(binding, known))

@@ -25,31 +25,6 @@ def ForwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
     to all that read the scaled tensor: operators say by their scaling rules what they let pass.
     That is done where fewer elements are multiplied than before; those of a constant weight count
     for nothing, because FoldConstant multiplies them ahead.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 3), "float32"),
-            w: R.Tensor((3, 5), "float32"),
-            scale: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((8, 5), "float32"):
-            scaled = R.multiply(x, scale)
-            out = R.matmul(scaled, w)
-            return out
-
-    After `ForwardFoldScaleAxis()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 3), "float32"),
-            w: R.Tensor((3, 5), "float32"),
-            scale: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((8, 5), "float32"):
-            gv = R.reshape(scale, (3, 1))
-            gv1 = R.multiply(w, gv)
-            out = R.matmul(x, gv1)
-            return out
     """
     while changes := _folds(Bindings.of(function)):
         changed = expand_bindings(function, lambda binding, _: changes.get(binding.var))

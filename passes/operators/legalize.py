@@ -34,20 +34,6 @@ def Legalize(
         legalize_map: the rules, by the names of operators.
         legalize_map_attr_name: without `legalize_map`, the set of rules that `register_legalize`
             has entered under this name.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.square(x)
-            return y
-
-    After `Legalize({"relax.square": lambda x: x * x})`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.multiply(x, x)
-            return y
     """
     rules = _RULES.get(legalize_map_attr_name, {}) if legalize_map is None else legalize_map
     for name in rules:

@@ -21,24 +21,5 @@ def LegalizeOps(
     `customize_map` get the JAX function there as their lowering, those in `skip_ops` stay. What is
     spelt out is differentiated as JAX does it: it belongs after Gradient where an operator has a
     gradient that is not the one of what it computes.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
-            y = R.nn.relu(x)
-            z = R.sum(y, axis=1)
-            return z
-
-    After `LegalizeOps()`:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
-            y_broadcast_in_dim = L.broadcast_in_dim(
-                R.const(0.0, "float32"), shape=[2, 3], broadcast_dimensions=[]
-            )
-            y = L.max(x, y_broadcast_in_dim)
-            z = L.reduce_sum(y, axes=[1])
-            return z
     """
     return legalize(mod, target, customize_map, skip_ops)

@@ -11,24 +11,7 @@ from relaxjax.passes.simplification.rewriting import rewritten
 
 @pass_factory(opt_level=0, kind="function")
 def RemoveRedundantReshape(function: Function, mod: IRModule) -> Function:
-    """Reshape a tensor once instead of several times, and not at all to the shape that it has.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((6,), "float32"):
-            a = R.reshape(x, R.shape([3, 2]))
-            b = R.reshape(a, R.shape([6]))
-            c = R.reshape(b, R.shape([6]))
-            return c
-
-    After `RemoveRedundantReshape()`:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((6,), "float32"):
-            c = R.reshape(x, R.shape([6]))
-            return c
-    """
+    """Reshape a tensor once instead of several times, and not at all to the shape that it has."""
     return rewritten(function, _once)
 
 

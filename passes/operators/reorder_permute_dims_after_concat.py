@@ -12,29 +12,7 @@ from relaxjax.passes.simplification.rewriting import rewritten
 
 @pass_factory(opt_level=1, kind="function")
 def ReorderPermuteDimsAfterConcat(function: Function, mod: IRModule) -> Function:
-    """Concatenate tensors whose axes are all permuted alike first, and permute the result.
-
-    Before:
-
-        @R.function
-        def main(
-            a: R.Tensor((2, 3), "float32"), b: R.Tensor((5, 3), "float32")
-        ) -> R.Tensor((3, 7), "float32"):
-            at = R.permute_dims(a)
-            bt = R.permute_dims(b)
-            c = R.concat((at, bt), axis=1)
-            return c
-
-    After `ReorderPermuteDimsAfterConcat()`:
-
-        @R.function
-        def main(
-            a: R.Tensor((2, 3), "float32"), b: R.Tensor((5, 3), "float32")
-        ) -> R.Tensor((3, 7), "float32"):
-            ab = R.concat((a, b), axis=0)
-            c = R.permute_dims(ab)
-            return c
-    """
+    """Concatenate tensors whose axes are all permuted alike first, and permute the result."""
     return rewritten(function, _reordered)
 
 

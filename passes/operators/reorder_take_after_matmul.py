@@ -16,30 +16,6 @@ def ReorderTakeAfterMatmul(function: Function, mod: IRModule) -> Function:
 
     So many small adapted weights, of which each row of a batch takes its own, need one product:
     with `take(weights, indices, axis=0)` of a stack of matrices, each row is multiplied by all.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            w: R.Tensor((3, 10), "float32"),
-            places: R.Tensor((4,), "int64"),
-        ) -> R.Tensor((2, 4), "float32"):
-            taken = R.take(w, places, axis=1)
-            y = R.matmul(x, taken)
-            return y
-
-    After `ReorderTakeAfterMatmul()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            w: R.Tensor((3, 10), "float32"),
-            places: R.Tensor((4,), "int64"),
-        ) -> R.Tensor((2, 4), "float32"):
-            whole = R.matmul(x, w)
-            y = R.take(whole, places, axis=1)
-            return y
     """
     return rewritten(function, _reordered)
 

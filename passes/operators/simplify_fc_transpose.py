@@ -24,25 +24,6 @@ def SimplifyFCTranspose(
     `search_fc_transpose` finds the names. A weight is a parameter of two dimensions that the
     function reads by permute_dims only; its place is taken by a parameter of the other shape, and
     its name gets a `_t`. Whoever calls the function hands in the transposed array.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 64), "float32"), w: R.Tensor((10, 64), "float32")
-        ) -> R.Tensor((1, 10), "float32"):
-            w_t = R.permute_dims(w)
-            y = R.matmul(x, w_t)
-            return y
-
-    After `SimplifyFCTranspose(["w"])`:
-
-        @R.function
-        def main(
-            x: R.Tensor((1, 64), "float32"), w_t: R.Tensor((64, 10), "float32")
-        ) -> R.Tensor((1, 10), "float32"):
-            y = R.matmul(x, w_t)
-            return y
     """
     found = [param for param in _weights(function) if param.name in target_weight_name]
     return _with_transposed(function, found) if found else function

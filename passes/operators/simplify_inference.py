@@ -14,24 +14,6 @@ def SimplifyInference(function: Function, mod: IRModule) -> Function:
     """Spell normalizations out in simpler operators, as they behave in inference; drop dropout.
 
     What an operator becomes is the rule `inference` of its declaration, else `decompose`.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-            pair = R.nn.dropout(x, rate=0.5)
-            y = pair[0]
-            z = R.exp(y)
-            return z
-
-    After `SimplifyInference()`:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-            mask = R.ones_like(x)
-            pair = (x, mask)
-            z = R.exp(x)
-            return z
     """
     simplified = expand_calls(function, _in_inference)
     return function if simplified is function else canonical_bindings(simplified)

@@ -49,36 +49,6 @@ def ToMixedPrecision(
     dtypes, so a module that is trained after this pass updates its float32 parameters. On a
     backward program it gains more than before Gradient: there the products of adjoints add up in
     `out_dtype` too.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 4), "float32")
-        ) -> R.Tensor((8, 4), "float32"):
-            with R.dataflow():
-                y = R.matmul(x, w)
-                z = R.nn.relu(y)
-                p = R.nn.softmax(z)
-                R.output(p)
-            return p
-
-    After `ToMixedPrecision(dtype="bfloat16")`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 16), "float32"), w: R.Tensor((16, 4), "float32")
-        ) -> R.Tensor((8, 4), "float32"):
-            with R.dataflow():
-                lv = R.astype(x, dtype="bfloat16")
-                lv1 = R.astype(w, dtype="bfloat16")
-                y = R.matmul(lv, lv1, out_dtype="float32")
-                lv2 = R.astype(y, dtype="bfloat16")
-                z1 = R.nn.relu(lv2)
-                z = R.astype(z1, dtype="float32")
-                p = R.nn.softmax(z)
-                R.output(p)
-            return p
     """
     _check(function, out_dtype, fp16_input_names or (), dtype)
     narrowed = _with_half_params(function, fp16_input_names or (), dtype)

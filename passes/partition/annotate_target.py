@@ -25,26 +25,6 @@ def AnnotateTarget(function: Function, mod: IRModule, targets: str | Sequence[st
     Where several backends support an operator the first one in `targets` takes it. Calls of
     composite functions go to the backend that their pattern names.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                y = R.exp(x)
-                R.output(y)
-            return y
-
-    After `AnnotateTarget("numpy")`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                lv = R.compiler_begin(x, "numpy")
-                lv1 = R.exp(lv)
-                y = R.compiler_end(lv1, "numpy")
-                R.output(y)
-            return y
-
     Args:
         targets: the name of a backend, or several, the more wanted first.
     """

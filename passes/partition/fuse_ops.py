@@ -34,35 +34,6 @@ def FuseOps(mod: IRModule, fuse_opt_level: int = -1) -> IRModule:
     reduction; a matmul or convolution with elementwise ones behind it. A group compiles as one
     region of its name.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
-            with R.dataflow():
-                positive = R.exp(x)
-                total = R.sum(positive, axis=1)
-                R.output(total)
-            return total
-
-    After `FuseOps()`:
-
-        @R.function(private=True)
-        def fused_relax_exp_relax_sum(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
-            R.func_attr({"Primitive": True})
-            with R.dataflow():
-                positive = R.exp(x)
-                total = R.sum(positive, axis=[1])
-                R.output(total)
-            return total
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2,), "float32"):
-            cls = Module
-            with R.dataflow():
-                total = cls.fused_relax_exp_relax_sum(x)
-                R.output(total)
-            return total
-
     Args:
         fuse_opt_level: 0 fuses nothing, 1 only elementwise and broadcasting operators, 2 all that
             is said above; -1 stands for the opt level of the context.

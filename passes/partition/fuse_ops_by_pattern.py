@@ -50,37 +50,6 @@ def FuseOpsByPattern(
     that would need itself by way of something outside stays as it is. One that has all of another
     match inside takes its place: of the sides of an or-pattern, the larger one that fits.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
-            with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
-                R.output(result)
-            return result
-
-    After `FuseOpsByPattern(get_patterns_with_prefix("pallas.matmul"))`:
-
-        @R.function(private=True)
-        def fused_relax_matmul_relax_nn_relu(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ):
-            R.func_attr({"Composite": "pallas.matmul_relu", "Primitive": True})
-            with R.dataflow():
-                product = R.matmul(x, w)
-                result = R.nn.relu(product)
-                R.output(result)
-            return result
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
-            cls = Module
-            with R.dataflow():
-                result = cls.fused_relax_matmul_relax_nn_relu(x, w)
-                R.output(result)
-            return result
-
     Args:
         patterns: `FusionPattern`s, or tuples of their fields: name, pattern, annotations, check,
             attributes. An earlier one goes first.

@@ -19,39 +19,6 @@ def GroupByVDevice(mod: IRModule) -> IRModule:
     A function whose values are on several devices runs operator by operator, since no compiled
     program spans them; groups make it few programs. Which device a value is on its type says, as
     RealizeVDevice and RewriteAnnotatedOps leave it.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32", "llvm")):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.sin(a)
-                there = R.to_vdevice(b, "llvm:1")
-                c = R.cos(there)
-                R.output(c)
-            return c
-
-    After `GroupByVDevice()`:
-
-        @R.function(private=True)
-        def fused_relax_exp_relax_sin(x: R.Tensor((3,), "float32", "llvm")):
-            R.func_attr({"Primitive": True})
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.sin(a)
-                R.output(b)
-            return b
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32", "llvm")):
-            cls = Module
-            with R.dataflow():
-                b = cls.fused_relax_exp_relax_sin(x)
-                there = R.to_vdevice(b, "llvm:1")
-                c = R.cos(there)
-                R.output(c)
-            return c
     """
     return outlined(mod, _groups)
 

@@ -19,32 +19,6 @@ def MergeCompilerRegions(function: Function, mod: IRModule) -> Function:
     """Drop the marks between neighbouring regions for one backend, so that they become one.
 
     They stay apart where the whole would need itself by way of something outside of it.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                lv = R.compiler_begin(x, "numpy")
-                lv1 = R.exp(lv)
-                y = R.compiler_end(lv1, "numpy")
-                lv2 = R.compiler_begin(y, "numpy")
-                lv3 = R.sin(lv2)
-                z = R.compiler_end(lv3, "numpy")
-                R.output(z)
-            return z
-
-    After `MergeCompilerRegions()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                lv = R.compiler_begin(x, "numpy")
-                lv1 = R.exp(lv)
-                lv3 = R.sin(lv1)
-                z = R.compiler_end(lv3, "numpy")
-                R.output(z)
-            return z
     """
     merged = map_blocks(function, _merged)
     return function if merged is function else _without_idle_marks(merged)

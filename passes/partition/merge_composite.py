@@ -14,35 +14,6 @@ from .fuse_ops_by_pattern import FuseOpsByPattern
 def MergeComposite(mod: IRModule, pattern_table: Sequence[PatternEntry]) -> IRModule:
     """Make what patterns of a table fit composite functions, which another compiler takes as one.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                size = R.abs(x)
-                result = R.exp(size)
-                R.output(result)
-            return result
-
-    After `MergeComposite([("mine.abs_exp", is_op("relax.exp")(is_op("relax.abs")(wildcard())))])`:
-
-        @R.function(private=True)
-        def fused_relax_abs_relax_exp(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"Composite": "mine.abs_exp", "Primitive": True})
-            with R.dataflow():
-                size = R.abs(x)
-                result = R.exp(size)
-                R.output(result)
-            return result
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            cls = Module
-            with R.dataflow():
-                result = cls.fused_relax_abs_relax_exp(x)
-                R.output(result)
-            return result
-
     Args:
         pattern_table: tuples of a name, a pattern and, if wanted, a check: a function of the call
             that fits, which says whether it is to be taken. Earlier ones go first.

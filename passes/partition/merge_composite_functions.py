@@ -24,51 +24,6 @@ def MergeCompositeFunctions(mod: IRModule) -> IRModule:
     The region is a public function with the attribute `Codegen`, in which the composite functions
     are closures. Regions are as big as they can be without one needing itself by way of something
     outside of it.
-
-    Before:
-
-        @R.function(private=True)
-        def fused_relax_exp(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"Composite": "mine.exp", "Primitive": True})
-            with R.dataflow():
-                a = R.exp(x)
-                R.output(a)
-            return a
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            cls = Module
-            with R.dataflow():
-                a = cls.fused_relax_exp(x)
-                b = R.sin(a)
-                R.output(b)
-            return b
-
-    After `MergeCompositeFunctions()`:
-
-        @R.function
-        def fused_relax_exp1_mine(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"Codegen": "mine"})
-
-            @R.function
-            def local(x1: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                R.func_attr({"Composite": "mine.exp"})
-                with R.dataflow():
-                    a = R.exp(x1)
-                    R.output(a)
-                return a
-
-            a = local(x)
-            return a
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            cls = Module
-            with R.dataflow():
-                a = cls.fused_relax_exp1_mine(x)
-                b = R.sin(a)
-                R.output(b)
-            return b
     """
     merged = outlined(mod, lambda function: _groups(mod, function))
     return mod if merged is mod else without_uncalled_composites(merged)

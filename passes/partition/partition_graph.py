@@ -20,37 +20,6 @@ def PartitionGraph(mod: IRModule) -> IRModule:
 
     Composite functions that a region calls become closures inside it. A region with several
     results that are needed outside gives a tuple.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                lv = R.compiler_begin(x, "numpy")
-                lv1 = R.exp(lv)
-                lv2 = R.sin(lv1)
-                y = R.compiler_end(lv2, "numpy")
-                z = R.cos(y)
-                R.output(z)
-            return z
-
-    After `PartitionGraph()`:
-
-        @R.function
-        def fused_relax_exp_relax_sin_numpy(x: R.Tensor((3,), "float32")):
-            R.func_attr({"Codegen": "numpy"})
-            lv1 = R.exp(x)
-            y = R.sin(lv1)
-            return y
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            cls = Module
-            with R.dataflow():
-                y = cls.fused_relax_exp_relax_sin_numpy(x)
-                z = R.cos(y)
-                R.output(z)
-            return z
     """
     plain: list[Unmarked] = []
     functions = mod.relax_functions().items()

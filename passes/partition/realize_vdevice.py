@@ -26,30 +26,6 @@ def RealizeVDevice(mod: IRModule) -> IRModule:
     on a device decides where it is; a hint on a value that is elsewhere becomes `R.to_vdevice`.
     Where hints would have what is computed together on two devices, the first one counts.
     Functions are looked at one by one, and closures are left alone.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                there = R.hint_on_device(x, R.device(2, 1))
-                total = R.add(there, y)
-                here = R.hint_on_device(total, "llvm")
-                result = R.exp(here)
-                R.output(result)
-            return result
-
-    After `RealizeVDevice()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32", "cuda:1"), y: R.Tensor((3,), "float32", "cuda:1")):
-            with R.dataflow():
-                there = x
-                total = R.add(there, y)
-                here = R.to_vdevice(total, "llvm")
-                result = R.exp(here)
-                R.output(result)
-            return result
     """
     changed = {}
     for name, function in mod.relax_functions().items():

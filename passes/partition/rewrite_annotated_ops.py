@@ -27,35 +27,6 @@ def RewriteAnnotatedOps(mod: IRModule, fallback_device: str | VDevice) -> IRModu
     Where an operator's argument is on another device `R.to_vdevice` brings it. Devices that the
     module does not list yet are added to its list. A function without hints stays as it is.
 
-    Before:
-
-        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda")]})
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            with R.dataflow():
-                total = R.add(x, y)
-                there = R.hint_on_device(total, "cuda:0")
-                result = R.exp(there)
-                R.output(result)
-            return result
-
-    After `RewriteAnnotatedOps("llvm")`:
-
-        I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda")]})
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32", "llvm"), y: R.Tensor((3,), "float32", "llvm")):
-            with R.dataflow():
-                x1 = R.to_vdevice(x, "cuda:0")
-                y1 = R.to_vdevice(y, "cuda:0")
-                total = R.add(x1, y1)
-                there = total
-                there1 = R.to_vdevice(there, "llvm")
-                result = R.exp(there1)
-                R.output(result)
-            return result
-
     Args:
         fallback_device: a device such as "cpu" or "cuda:1", or one of the module's list.
     """

@@ -30,35 +30,6 @@ def RunCodegen(
     a file is written before this pass. Nobody can differentiate through such a call unless JAX can:
     take gradients first.
 
-    Before:
-
-        @R.function
-        def fused_relax_exp_numpy(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"Codegen": "numpy"})
-            y = R.exp(x)
-            return y
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            cls = Module
-            with R.dataflow():
-                y = cls.fused_relax_exp_numpy(x)
-                R.output(y)
-            return y
-
-    After `RunCodegen()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                y = R.call_pure_packed(
-                    "numpy.fused_relax_exp_numpy.959657",
-                    x,
-                    ty_args=R.Tensor((3,), "float32"),
-                )
-                R.output(y)
-            return y
-
     Args:
         target_options: options for backends, by their names.
         entry_functions: names of the functions whose regions are compiled, all by default.

@@ -15,32 +15,7 @@ from .relocation import MOVE, operator_of, with_agreeing_calls
 
 @pass_factory(opt_level=0)
 def UpdateVDevice(mod: IRModule, new_vdevice: VDevice, index: int) -> IRModule:
-    """Put `new_vdevice` in the place of the device at `index`, in all types and moves, too.
-
-    Before:
-
-        @I.ir_module
-        class Module:
-            I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 0)]})
-
-            @R.function
-            def main(x: R.Tensor((3,), "float32", "llvm")) -> R.Tensor((3,), "float32", "cuda"):
-                there = R.to_vdevice(x, "cuda")
-                y = R.exp(there)
-                return y
-
-    After `UpdateVDevice(VDevice("cuda", 1), 1)`:
-
-        @I.ir_module
-        class Module:
-            I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1)]})
-
-            @R.function
-            def main(x: R.Tensor((3,), "float32", "llvm")) -> R.Tensor((3,), "float32", "cuda:1"):
-                there = R.to_vdevice(x, "cuda:1")
-                y = R.exp(there)
-                return y
-    """
+    """Put `new_vdevice` in the place of the device at `index`, in all types and moves, too."""
     infos = mod.global_infos.get("vdevice", ())
     if not 0 <= index < len(infos):
         raise IndexError(

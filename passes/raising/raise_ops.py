@@ -45,24 +45,6 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     precision, or for sums of another dtype than its own, or where axes do not fit together. GELU
     by `erfc` is rounded as 1 is, not as its result. Constants are to be folded and common values
     shared before.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ) -> R.Tensor((2, 4), "float32"):
-            y = L.dot_general(x, w, dimension_numbers=[[[1], [0]], [[], []]])
-            return y
-
-    After `RaiseOps()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ) -> R.Tensor((2, 4), "float32"):
-            y = R.matmul(x, w)
-            return y
     """
     function = expand_calls(function, partial(relu, mod=mod))
     for rules in RULES:

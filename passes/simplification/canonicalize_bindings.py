@@ -31,24 +31,6 @@ def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
     """Use values under their first name: aliases go, and fields of known tuples are used directly.
 
     An output of a dataflow block that is an alias of one of its variables takes that one's place.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            alias = x
-            y = R.exp(alias)
-            pair = (y, alias)
-            z = pair[0]
-            return z
-
-    After `CanonicalizeBindings()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            pair = (y, x)
-            return y
     """
     return canonical_bindings(function)
 

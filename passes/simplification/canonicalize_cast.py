@@ -26,25 +26,6 @@ def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
     A kernel that is fused with its cast reads the narrow tensor, where a cast that several share
     would be written and read in the wide dtype. Casts in a row are one where the first loses
     nothing. EliminateCommonSubexpr, which undoes the first, comes before this pass.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float16")):
-            wide = R.astype(x, "float32")
-            y = R.exp(wide)
-            z = R.sin(wide)
-            return (y, z)
-
-    After `CanonicalizeCast()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float16")):
-            wide = R.astype(x, "float32")
-            y = R.exp(wide)
-            wide1 = R.astype(x, "float32")
-            z = R.sin(wide1)
-            return (y, z)
     """
     joined = rewritten(function, _joined)
     known = Definitions.of(joined)

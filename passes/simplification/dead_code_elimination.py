@@ -24,25 +24,6 @@ def DeadCodeElimination(
     Bindings go in branches and closures too. An impure call stays, and so does a match_cast that
     defines a symbolic dimension still in use.
 
-    Before:
-
-        @R.function(private=True)
-        def unused(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return x
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            z = R.sin(y)
-            return y
-
-    After `DeadCodeElimination()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
-
     Args:
         entry_functions: names of the functions that stay, with all that they call; by default
             every function with a global symbol.

@@ -29,28 +29,6 @@ def EliminateCommonSubexpr(
     `call_only` tuples and their fields are left alone; `fskip` says of which values nothing is
     assumed. Of two matrix products that are each other's transpose, the second becomes the
     transpose of the first.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            a = R.add(x, y)
-            b = R.add(y, x)
-            c = R.multiply(a, b)
-            return c
-
-    After `EliminateCommonSubexpr()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            a = R.add(x, y)
-            b = a
-            c = R.multiply(a, a)
-            return c
     """
     return replace(function, body=_Sharing(call_only, fskip).sequence(function.body))
 

@@ -28,21 +28,6 @@ def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) ->
 
     Tensors that one number fills (`R.zeros`, `R.broadcast_to`) are left as they are: they are
     smaller so.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            two = R.sqrt(R.const(4.0, "float32"))
-            y = R.multiply(x, two)
-            return y
-
-    After `FoldConstant()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.multiply(x, R.const(2.0, "float32"))
-            return y
     """
     while True:
         folded = expand_bindings(function, _folding(max_elements))

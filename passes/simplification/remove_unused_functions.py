@@ -17,22 +17,6 @@ def RemoveUnusedFunctions(
     Args:
         entry_functions: names of the functions that stay, with all that they call; by default
             every function with a global symbol.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return x
-
-        @R.function(private=True)
-        def forgotten(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return x
-
-    After `RemoveUnusedFunctions()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return x
     """
     return without_unused_functions(mod, entry_names(mod, entry_functions))
 

@@ -13,20 +13,5 @@ def SimplifyExpr(function: Function, mod: IRModule) -> Function:
     """Apply the laws of algebra until none applies: x * 1 = x, x + 0 = x, -(-x) = x and so on.
 
     `passes/simplification/algebra.py` is the table of them. They hold for finite numbers.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.multiply(x, R.const(1.0, "float32"))
-            z = R.negative(y)
-            w = R.negative(z)
-            return w
-
-    After `SimplifyExpr()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return x
     """
     return rewritten(function, simpler)

@@ -24,34 +24,6 @@ def SimplifyGradient(mod: IRModule) -> IRModule:
 
     What the forward part has computed is used by the backward part, never computed again, and no
     matrix product is duplicated.
-
-    Before:
-
-        @R.function
-        def main_adjoint(
-            x: R.Tensor((3,), "float32"),
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-            with R.dataflow():
-                y = R.exp(x)
-                loss = R.sum(y)
-                loss_adjoint = R.ones((), "float32")
-                y_adjoint = R.broadcast_to(loss_adjoint, (3,))
-                again = R.exp(x)
-                x_adjoint = R.multiply(y_adjoint, again)
-                R.output(loss, x_adjoint)
-            return (loss, (x_adjoint,))
-
-    After `SimplifyGradient()`:
-
-        @R.function
-        def main_adjoint(
-            x: R.Tensor((3,), "float32"),
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tuple(R.Tensor((3,), "float32"))):
-            with R.dataflow():
-                x_adjoint = R.exp(x)
-                loss = R.sum(x_adjoint)
-                R.output(x_adjoint, loss)
-            return (loss, (x_adjoint,))
     """
     before = None
     while mod is not before:

@@ -9,20 +9,6 @@ def AttachGlobalSymbol(mod: IRModule) -> IRModule:
     """Give every function the name that it has in the module as its global symbol.
 
     Private functions become public by it, so nothing removes or inlines them any more.
-
-    Before:
-
-        @R.function(private=True)
-        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
-
-    After `AttachGlobalSymbol()`:
-
-        @R.function
-        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
     """
     return mod.with_functions(
         {

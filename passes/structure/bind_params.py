@@ -19,24 +19,6 @@ def BindParams(mod: IRModule, func_name: str | GlobalVar, params: Mapping[Any, A
     Args:
         func_name: the function, which no other function of the module may call.
         params: an array for each parameter to be fixed, by its name or by the variable itself.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor(("n", 2), "float32"), w: R.Tensor((2,), "float32")
-        ) -> R.Tensor(("n", 2), "float32"):
-            n = T.int64()
-            y: R.Tensor((n, 2), "float32") = R.add(x, w)
-            return y
-
-    After `BindParams("main", {"w": np.ones(2, "float32")})`:
-
-        @R.function
-        def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor(("n", 2), "float32"):
-            n = T.int64()
-            y: R.Tensor((n, 2), "float32") = R.add(x, R.const([1.0, 1.0], "float32"))
-            return y
     """
     name = mod.get_global_var(
         func_name.name if isinstance(func_name, GlobalVar) else func_name

@@ -21,21 +21,6 @@ def BindSymbolicVars(
     Args:
         binding_map: the value of each dimension, by its name or by the dimension itself.
         func_name: the function in which they are replaced, by default all that have them.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor(("n * 2",), "float32"):
-            n = T.int64()
-            y: R.Tensor((n * 2,), "float32") = R.reshape(x, R.shape([n * 2]))
-            return y
-
-    After `BindSymbolicVars({"n": 8})`:
-
-        @R.function
-        def main(x: R.Tensor((8, 2), "float32")) -> R.Tensor((16,), "float32"):
-            y: R.Tensor((16,), "float32") = R.reshape(x, R.shape([16]))
-            return y
     """
     if func_name is not None:
         function = mod[func_name]

@@ -21,31 +21,6 @@ def BundleModelParams(mod: IRModule, param_tuple_name: str | None = None) -> IRM
 
     Args:
         param_tuple_name: the name of the tuple, `model_params` by default.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"), w: R.Tensor((3,), "float32"), b: R.Tensor((3,), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            R.func_attr({"num_input": 1})
-            y = R.multiply(x, w)
-            z = R.add(y, b)
-            return z
-
-    After `BundleModelParams()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"),
-            model_params: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32")),
-        ) -> R.Tensor((3,), "float32"):
-            R.func_attr({"num_input": 1})
-            w = model_params[0]
-            y = R.multiply(x, w)
-            b = model_params[1]
-            z = R.add(y, b)
-            return z
     """
     name = param_tuple_name or "model_params"
     types = {var.name: var.ty for var in mod.functions}

@@ -30,26 +30,6 @@ def ChangeBatch(mod: IRModule, data: Mapping[Any, int], batch_size: int = 16) ->
         data: the axis of the batch for each parameter that has one, by its name or by the variable
             itself. All functions that have such parameters change.
         batch_size: the new batch size.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((12, 5), "float32")
-        ) -> R.Tensor((2, 5), "float32"):
-            y = R.reshape(x, R.shape([2, 12]))
-            z = R.matmul(y, w)
-            return z
-
-    After `ChangeBatch({"x": 0}, batch_size=8)`:
-
-        @R.function
-        def main(
-            x: R.Tensor((8, 3, 4), "float32"), w: R.Tensor((12, 5), "float32")
-        ) -> R.Tensor((8, 5), "float32"):
-            y = R.reshape(x, R.shape([8, 12]))
-            z = R.matmul(y, w)
-            return z
     """
     changed: dict[str, Function] = {}
     found: set[Any] = set()

@@ -30,28 +30,6 @@ def ConvertToDataflow(function: Function, mod: IRModule, min_size: int = 2) -> F
 
     Dataflow blocks that are there grow by the pure bindings beside them. Calls with effects and
     choices between branches stand between the blocks; what they hold inside is converted too.
-
-    Before:
-
-        @R.function(pure=False)
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            a = R.add(x, x)
-            _ = R.print(a, format="{}")
-            b = R.exp(a)
-            c = R.add(a, b)
-            return c
-
-    After `ConvertToDataflow()`:
-
-        @R.function(pure=False)
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            a = R.add(x, x)
-            _ = R.print(a, format="{}")
-            with R.dataflow():
-                b = R.exp(a)
-                c = R.add(a, b)
-                R.output(c)
-            return c
     """
     if min_size < 1:
         raise ValueError(f"`min_size` must be at least 1, found {min_size}")

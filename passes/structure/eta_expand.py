@@ -30,40 +30,6 @@ def EtaExpand(
         expand_constructor: whether this happens to functions from outside, `R.ExternFunc`, which
             are what comes nearest to Relay's constructors.
         expand_global_var: whether this happens to functions of the module.
-
-    Before:
-
-        @R.function
-        def main(xs: R.Tensor((4,), "float32"), init: R.Tensor((), "float32")):
-            result = R.scan(Module.step, init, xs)
-            return result
-
-        @R.function(private=True)
-        def step(
-            carry: R.Tensor((), "float32"), x: R.Tensor((), "float32")
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tensor((), "float32")):
-            total = R.add(carry, x)
-            return (total, total)
-
-    After `EtaExpand(expand_global_var=True)`:
-
-        @R.function
-        def main(xs: R.Tensor((4,), "float32"), init: R.Tensor((), "float32")):
-            @R.function
-            def step(
-                arg: R.Tensor((), "float32"), arg1: R.Tensor((), "float32")
-            ) -> R.Tuple(R.Tensor((), "float32"), R.Tensor((), "float32")):
-                result = Module.step(arg, arg1)
-                return result
-            result = R.scan(step, init, xs)
-            return result
-
-        @R.function(private=True)
-        def step(
-            carry: R.Tensor((), "float32"), x: R.Tensor((), "float32")
-        ) -> R.Tuple(R.Tensor((), "float32"), R.Tensor((), "float32")):
-            total = R.add(carry, x)
-            return (total, total)
     """
     kinds = (ExternFunc,) if expand_constructor else ()
     kinds = (*kinds, GlobalVar) if expand_global_var else kinds

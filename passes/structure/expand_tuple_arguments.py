@@ -17,38 +17,7 @@ from .callers import called_only
 
 @pass_factory(opt_level=0)
 def ExpandTupleArguments(mod: IRModule) -> IRModule:
-    """Let private functions take the fields of a tuple instead of the tuple.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            z = Module.total((x, y))
-            return z
-
-        @R.function(private=True)
-        def total(
-            t: R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32"))
-        ) -> R.Tensor((3,), "float32"):
-            a = t[0]
-            b = t[1]
-            c = R.add(a, b)
-            return c
-
-    After `ExpandTupleArguments()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32"), y: R.Tensor((3,), "float32")):
-            z = Module.total(x, y)
-            return z
-
-        @R.function(private=True)
-        def total(
-            t_0: R.Tensor((3,), "float32"), t_1: R.Tensor((3,), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            c = R.add(t_0, t_1)
-            return c
-    """
+    """Let private functions take the fields of a tuple instead of the tuple."""
     expanded: dict[str, Function] = {}
     for name, calls in called_only(mod).items():
         function = mod[name]

@@ -12,21 +12,5 @@ def InferType(mod: IRModule) -> IRModule:
 
     A type belongs to a variable, so what is nested is bound to one: this is Normalize by the name
     that it has in Relay. A module whose types are all known is the result itself.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")):
-            y = R.matmul(x, w)
-            return y
-
-    After `InferType()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 4), "float32")
-        ) -> R.Tensor((2, 4), "float32"):
-            y: R.Tensor((2, 4), "float32") = R.matmul(x, w)
-            return y
     """
     return normalized(mod)

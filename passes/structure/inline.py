@@ -26,26 +26,6 @@ def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule
     Args:
         cost_model: says of every other function, and of how often it is called, whether to inline
             it too. A number n stands for: what is called once, or holds at most n bindings.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = Module.double(x)
-            return y
-
-        @R.function(private=True)
-        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"inline": True})
-            y = R.add(x, x)
-            return y
-
-    After `Inline()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
     """
     calls = _calls(mod)
     model = _model(cost_model)
@@ -63,27 +43,6 @@ def InlinePrivateFunctions(mod: IRModule, differentiated: bool = False) -> IRMod
 
     Functions that call themselves stay. So do those with a derivative of their own, which a body
     does not have, unless the program is `differentiated` and nothing will ask for it.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = Module.double(x)
-            z = Module.double(y)
-            return z
-
-        @R.function(private=True)
-        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
-
-    After `InlinePrivateFunctions()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            z = R.add(y, y)
-            return z
     """
     private = [name for name, f in mod.relax_functions().items() if f.global_symbol is None]
     return inlined(mod, private, differentiated)

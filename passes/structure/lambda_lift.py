@@ -34,32 +34,6 @@ def LambdaLift(mod: IRModule) -> IRModule:
     What a closure uses from around it becomes further parameters, given by `R.make_closure`. A
     closure stays where it is if it uses something from around it and an operator such as a loop
     takes it, or if it uses a dimension that none of these parameters tells.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            @R.function
-            def add_x(y: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                z = R.add(y, x)
-                return z
-            result = add_x(x)
-            return result
-
-    After `LambdaLift()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            add_x = R.make_closure(Module.main_add_x, (x,))
-            result = R.invoke_pure_closure(add_x, (x,), ty_args=R.Tensor((3,), "float32"))
-            return result
-
-        @R.function(private=True)
-        def main_add_x(
-            y: R.Tensor((3,), "float32"), x: R.Tensor((3,), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            z = R.add(y, x)
-            return z
     """
     names = Names([var.name for var in mod.functions])
     changed: dict[str, Function] = {}

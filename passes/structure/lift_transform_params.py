@@ -37,43 +37,6 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
     Args:
         shared_transform: True for one function `transform_params` that does what all functions
             with weights have in common, or the names of those for which it does.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), w: R.Tensor((4, 3), "float32")
-        ) -> R.Tensor((2, 4), "float32"):
-            R.func_attr({"num_input": 1})
-            with R.dataflow():
-                wt = R.permute_dims(w)
-                y = R.matmul(x, wt)
-                R.output(y)
-            return y
-
-    After `LiftTransformParams()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"), wt: R.Tensor((3, 4), "float32")
-        ) -> R.Tensor((2, 4), "float32"):
-            R.func_attr({"num_input": 1})
-            with R.dataflow():
-                y = R.matmul(x, wt)
-                R.output(y)
-            return y
-
-        @R.function
-        def main_transform_params(
-            model_params: R.Tuple(R.Tensor((4, 3), "float32"))
-        ) -> R.Tuple(R.Tensor((3, 4), "float32")):
-            R.func_attr({"num_input": 0})
-            with R.dataflow():
-                w = model_params[0]
-                wt = R.permute_dims(w)
-                output_tuple = (wt,)
-                R.output(output_tuple)
-            return output_tuple
     """
     models = [name for name, f in mod.relax_functions().items() if f.attrs.get("num_input")]
     if shared_transform is False:

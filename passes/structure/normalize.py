@@ -31,23 +31,6 @@ def Normalize(mod: IRModule) -> IRModule:
     Empty blocks go, and neighbouring blocks of one kind become one. Where more is known of a body
     than the function is declared to return, and no other one calls it, it returns that. What is
     normal already stays the very same object.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(R.exp(x), R.sin(x))
-            return R.tanh(y)
-
-    After `Normalize()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            gv = R.exp(x)
-            gv1 = R.sin(x)
-            y = R.add(gv, gv1)
-            gv2 = R.tanh(y)
-            return gv2
     """
     return found_results(IRModule(), normalized(mod))
 

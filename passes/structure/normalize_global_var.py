@@ -14,37 +14,6 @@ def NormalizeGlobalVar(mod: IRModule) -> IRModule:
 
     A private function that has such a name takes the next free one. Two public functions of one
     symbol are an error.
-
-    Before:
-
-        @I.ir_module(check_well_formed=False)
-        class Module:
-            @R.function(private=True)
-            def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                y = R.exp(x)
-                return y
-
-            @R.function
-            def forward(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                R.func_attr({"global_symbol": "main"})
-                cls = Module
-                y = cls.main(x)
-                return y
-
-    After `NormalizeGlobalVar()`:
-
-        @I.ir_module
-        class Module:
-            @R.function(private=True)
-            def main1(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                y = R.exp(x)
-                return y
-
-            @R.function
-            def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-                cls = Module
-                y = cls.main1(x)
-                return y
     """
     names = _new_names(mod)
     if all(name == new for name, new in names.items()):

@@ -29,46 +29,6 @@ def PartialEvaluate(mod: IRModule, max_bindings: int = 1000) -> IRModule:
 
     Args:
         max_bindings: calls are opened only as long as the function holds no more bindings.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y: R.Tensor((3,), "float32") = Module.power(x, R.const(2, "int32"))
-            return y
-
-        @R.function
-        def power(
-            x: R.Tensor((3,), "float32"), n: R.Tensor((), "int32")
-        ) -> R.Tensor((3,), "float32"):
-            more = R.greater(n, R.const(1, "int32"))
-            if more:
-                less = R.subtract(n, R.const(1, "int32"))
-                z: R.Tensor((3,), "float32") = Module.power(x, less)
-                y = R.multiply(z, x)
-            else:
-                y = x
-            return y
-
-    After `PartialEvaluate()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.multiply(x, x)
-            return y
-
-        @R.function
-        def power(
-            x: R.Tensor((3,), "float32"), n: R.Tensor((), "int32")
-        ) -> R.Tensor((3,), "float32"):
-            more = R.greater(n, R.const(1, "int32"))
-            if more:
-                less = R.subtract(n, R.const(1, "int32"))
-                z: R.Tensor((3,), "float32") = Module.power(x, less)
-                y = R.multiply(z, x)
-            else:
-                y = x
-            return y
     """
     functions = mod.relax_functions()
     types = {var.name: var.ty for var in mod.functions}

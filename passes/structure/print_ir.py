@@ -11,20 +11,6 @@ from relaxjax.passes.base import pass_factory
 def PrintIR(mod: IRModule, header: str = "", show_meta: bool = False, file: Any = None) -> IRModule:
     """Print the module, and return it as it is.
 
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
-
-    After `PrintIR("before simplification")`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
-
     Args:
         header: a line that is printed first, as a comment.
         show_meta: whether constants that are too big for a line are written out.

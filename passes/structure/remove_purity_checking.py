@@ -16,21 +16,6 @@ def RemovePurityChecking(function: Function, mod: IRModule) -> Function:
 
     From there on `R.call_pure_packed` is `R.call_packed`, and the function may say it is pure all
     the same. A dataflow block with such a call becomes an ordinary one.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.call_pure_packed("f", x, ty_args=R.Tensor((3,), "float32"))
-            return y
-
-    After `RemovePurityChecking()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            R.func_attr({"relax.force_pure": True})
-            y = R.call_packed("f", x, ty_args=R.Tensor((3,), "float32"))
-            return y
     """
     changed = rewrite(without_dataflow(function, _calls_packed), _unchecked)
     assert isinstance(changed, Function)

@@ -23,34 +23,6 @@ def RemoveUnusedOutputs(mod: IRModule) -> IRModule:
     """Take from the tuple that a private function returns the fields that no caller uses.
 
     A single field that is left is returned as it is, and nothing computes the others any more.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            pair = Module.both(x)
-            y = pair[0]
-            return y
-
-        @R.function(private=True)
-        def both(
-            x: R.Tensor((3,), "float32")
-        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((3,), "float32")):
-            y = R.exp(x)
-            z = R.sin(x)
-            return (y, z)
-
-    After `RemoveUnusedOutputs()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = Module.both(x)
-            return y
-
-        @R.function(private=True)
-        def both(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
     """
     shorter = mod
     while True:

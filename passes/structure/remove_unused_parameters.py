@@ -25,32 +25,6 @@ def RemoveUnusedParameters(mod: IRModule) -> IRModule:
     """Take from private functions the parameters that they do not use, and from their calls.
 
     A symbolic dimension that only such a parameter tells is passed as a shape in its place.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = Module.double(x, R.const(1.0, "float32"))
-            return y
-
-        @R.function(private=True)
-        def double(
-            x: R.Tensor((3,), "float32"), unused: R.Tensor((), "float32")
-        ) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
-
-    After `RemoveUnusedParameters()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = Module.double(x)
-            return y
-
-        @R.function(private=True)
-        def double(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            return y
     """
     while True:
         changed = _without_one_round(mod)

@@ -38,48 +38,6 @@ def RollBlocks(
         func_name: the function to change; all of them where it is None.
         min_repeats: how many layers there are at least.
         checkpoint: that of the loop, as R.scan explains it.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2,), "float32"),
-            w0: R.Tensor((2,), "float32"),
-            w1: R.Tensor((2,), "float32"),
-        ) -> R.Tensor((2,), "float32"):
-            with R.dataflow():
-                a0 = R.multiply(x, w0)
-                h0 = R.tanh(a0)
-                a1 = R.multiply(h0, w1)
-                h1 = R.tanh(a1)
-                R.output(h1)
-            return h1
-
-    After `RollBlocks(min_repeats=2)`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2,), "float32"),
-            w0: R.Tensor((2,), "float32"),
-            w1: R.Tensor((2,), "float32"),
-        ) -> R.Tensor((2,), "float32"):
-            with R.dataflow():
-                w0_stack = R.stack((w0, w1), axis=0)
-
-                @R.function
-                def block(
-                    x: R.Tensor((2,), "float32"), w0: R.Tensor((2,), "float32")
-                ) -> R.Tuple(R.Tensor((2,), "float32"), R.Tuple()):
-                    a0 = R.multiply(x, w0)
-                    h0 = R.tanh(a0)
-                    return (h0, R.tuple())
-
-                looped = R.scan(
-                    block, x, w0_stack, length=2, reverse=False, checkpoint=False, unroll=1
-                )
-                h1 = looped[0]
-                R.output(h1)
-            return h1
     """
     if min_repeats < 2:
         raise ValueError(f"`min_repeats` must be at least 2, found {min_repeats}")

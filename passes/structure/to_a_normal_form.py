@@ -13,19 +13,5 @@ def ToANormalForm(mod: IRModule) -> IRModule:
     A nested value stays in the scope of what it stands in, and what is the same object in one block
     is bound once: so this undoes ToGraphNormalForm. It is Normalize by the name that it has in
     Relay.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            return R.exp(R.add(x, x))
-
-    After `ToANormalForm()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            gv = R.add(x, x)
-            gv1 = R.exp(gv)
-            return gv1
     """
     return normalized(mod)

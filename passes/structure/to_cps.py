@@ -35,29 +35,6 @@ def ToCPS(mod: IRModule) -> IRModule:
     call of a function or of a closure is a closure that is handed to the callee. A choice gives its
     value back, so that what follows is there once: only its branches are in this style. Functions
     that are values, as the body of a loop is, stay in direct style, and so does `f`.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
-
-    After `ToCPS()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.exp(x)
-            return y
-
-        @R.function
-        def main_cps(
-            x: R.Tensor((3,), "float32"),
-            k: R.Callable((R.Tensor((3,), "float32"),), R.Object),
-        ) -> R.Object:
-            y = R.exp(x)
-            answer = k(y)
-            return answer
     """
     functions = mod.relax_functions()
     own = [name for name in functions if not name.endswith(SUFFIX)]

@@ -13,23 +13,5 @@ def ToGraphNormalForm(function: Function, mod: IRModule) -> Function:
     What is used more than once keeps its variable, since a text has no other way to share it; so do
     choices, closures, casts, what has effects, and a value in which fifty others are nested, one in
     the other. Other passes want A-normal form: ToANormalForm restores it.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            z = R.exp(y)
-            w = R.multiply(z, y)
-            return w
-
-    After `Sequential([ToGraphNormalForm(), ToANormalForm()])`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            z = R.exp(y)
-            w = R.multiply(z, y)
-            return w
     """
     return nested_values(function)

@@ -8,24 +8,5 @@ from relaxjax.passes.base import pass_factory
 
 @pass_factory(opt_level=0, kind="function")
 def ToNonDataflow(function: Function, mod: IRModule) -> Function:
-    """Turn dataflow blocks into ordinary blocks, and their variables into ordinary ones.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                y = R.add(x, x)
-                z = R.exp(y)
-                R.output(z)
-            return z
-
-    After `ToNonDataflow()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            y = R.add(x, x)
-            z = R.exp(y)
-            return z
-    """
+    """Turn dataflow blocks into ordinary blocks, and their variables into ordinary ones."""
     return without_dataflow(function)

@@ -37,32 +37,6 @@ def TopologicalSort(
     Args:
         order: whether the walk goes on from the last binding, or all that are ready come first.
         direction: whether the walk starts at what the block is given, or at its outputs.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                a = R.exp(x)
-                b = R.sin(x)
-                c = R.exp(a)
-                d = R.sin(b)
-                e = R.add(c, d)
-                R.output(e)
-            return e
-
-    After `TopologicalSort()`:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                a = R.exp(x)
-                c = R.exp(a)
-                b = R.sin(x)
-                d = R.sin(b)
-                e = R.add(c, d)
-                R.output(e)
-            return e
     """
     for name, given, known in (("order", order, _ORDERS), ("direction", direction, _DIRECTIONS)):
         if given not in known:

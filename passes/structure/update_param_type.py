@@ -20,21 +20,6 @@ def UpdateParamType(mod: IRModule, ty_func: Callable[[Var], Type | None]) -> IRM
     Args:
         ty_func: called with each parameter of each function; the type that it gets, or None for
             one that keeps its own.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor(("n", 2), "float32")) -> R.Tensor(("n", 2), "float32"):
-            n = T.int64()
-            y: R.Tensor((n, 2), "float32") = R.exp(x)
-            return y
-
-    After `UpdateParamType(lambda param: TensorType((4, 2), "float32"))`:
-
-        @R.function
-        def main(x: R.Tensor((4, 2), "float32")) -> R.Tensor((4, 2), "float32"):
-            y: R.Tensor((4, 2), "float32") = R.exp(x)
-            return y
     """
 
     def retyped_params(function: Function) -> dict[Var, Expr]:

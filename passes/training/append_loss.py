@@ -32,29 +32,6 @@ def AppendLoss(
     Its parameters are those of the backbone, then those of the loss that are no backbone outputs;
     it returns the loss, or the loss and the remaining outputs. Symbolic dimensions of the loss
     take the backbone's. Its name is `<func_name>_loss` unless `new_func_name` says otherwise.
-
-    Before:
-
-        @R.function
-        def predict(x: R.Tensor((2, 3), "float32")) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                out = R.tanh(x)
-                R.output(out)
-            return out
-
-    After `AppendLoss("predict", L1Loss()(*[TensorType((2, 3), "float32")] * 2))`:
-
-        @R.function
-        def predict_loss(
-            x: R.Tensor((2, 3), "float32"), targets: R.Tensor((2, 3), "float32")
-        ) -> R.Tensor((), "float32"):
-            with R.dataflow():
-                out = R.tanh(x)
-                lv = R.subtract(out, targets)
-                lv1 = R.abs(lv)
-                gv = R.mean(lv1)
-                R.output(gv)
-            return gv
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     new_name = new_func_name or f"{name}_loss"

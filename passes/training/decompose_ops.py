@@ -26,179 +26,25 @@ def MutateOpsForTraining(mod: IRModule) -> IRModule:
     A function that calls an operator which draws random numbers in training, such as dropout, takes
     a random key as a last parameter more, and returns a new one as its last result; so does every
     function that calls it. Each call draws other numbers, and each step of a loop by R.scan.
-
-    Before:
-
-        @R.function
-        def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
-            with R.dataflow():
-                pair = R.nn.dropout(x, rate=0.5)
-                y = pair[0]
-                R.output(y)
-            return y
-
-    After `MutateOpsForTraining()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((3,), "float32"), key: R.Tensor((), "key<fry>")
-        ) -> R.Tuple(R.Tensor((3,), "float32"), R.Tensor((), "key<fry>")):
-            with R.dataflow():
-                lv = R.random.fold_in(key, 0)
-                lv1 = R.random.bernoulli(lv, 0.5, (3,))
-                lv2 = R.where(lv1, R.const(2.0, "float32"), R.const(0.0, "float32"))
-                lv3 = R.multiply(x, lv2)
-                pair = (lv3, lv2)
-                y = pair[0]
-                key_new = R.random.fold_in(key, 1)
-                R.output(y, key_new)
-            return (y, key_new)
     """
     return _mutated(mod, list(mod.relax_functions()))
 
 
 @pass_factory(opt_level=0, kind="function")
 def DecomposeOps(function: Function, mod: IRModule) -> Function:
-    """Spell composite operators out in simpler ones, as they behave in inference.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
-                y = normal[0]
-                R.output(y)
-            return y
-
-    After `DecomposeOps()`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                lv = R.subtract(x, mean)
-                lv1 = R.add(var, R.const(1e-05, "float32"))
-                lv2 = R.sqrt(lv1)
-                lv3 = R.divide(lv, lv2)
-                lv4 = R.multiply(lv3, gamma)
-                lv5 = R.add(lv4, beta)
-                normal = (lv5, mean, var)
-                y = normal[0]
-                R.output(y)
-            return y
-    """
+    """Spell composite operators out in simpler ones, as they behave in inference."""
     return expand_calls(function, _decomposition)
 
 
 @pass_factory(opt_level=0)
 def DecomposeOpsForInference(mod: IRModule, func_name: str | None = None) -> IRModule:
-    """Decompose operators for inference, in one function or in all.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
-                y = normal[0]
-                R.output(y)
-            return y
-
-    After `DecomposeOpsForInference("main")`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                lv = R.subtract(x, mean)
-                lv1 = R.add(var, R.const(1e-05, "float32"))
-                lv2 = R.sqrt(lv1)
-                lv3 = R.divide(lv, lv2)
-                lv4 = R.multiply(lv3, gamma)
-                lv5 = R.add(lv4, beta)
-                normal = (lv5, mean, var)
-                y = normal[0]
-                R.output(y)
-            return y
-    """
+    """Decompose operators for inference, in one function or in all."""
     return _decomposed(mod, _chosen(mod, func_name))
 
 
 @pass_factory(opt_level=0)
 def DecomposeOpsForTraining(mod: IRModule, func_name: str | None = None) -> IRModule:
-    """Mutate operators into their training form, then decompose them, in one function or in all.
-
-    Before:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                normal = R.nn.batch_norm(x, gamma, beta, mean, var, axis=1)
-                y = normal[0]
-                R.output(y)
-            return y
-
-    After `DecomposeOpsForTraining("main")`:
-
-        @R.function
-        def main(
-            x: R.Tensor((2, 3), "float32"),
-            gamma: R.Tensor((3,), "float32"),
-            beta: R.Tensor((3,), "float32"),
-            mean: R.Tensor((3,), "float32"),
-            var: R.Tensor((3,), "float32"),
-        ) -> R.Tensor((2, 3), "float32"):
-            with R.dataflow():
-                lv = R.mean(x, axis=[0])
-                lv1 = R.variance(x, axis=[0])
-                lv10 = R.subtract(x, lv)
-                lv11 = R.add(lv1, R.const(1e-05, "float32"))
-                lv12 = R.sqrt(lv11)
-                lv13 = R.divide(lv10, lv12)
-                lv14 = R.multiply(lv13, gamma)
-                lv15 = R.add(lv14, beta)
-                lv2 = (lv15, lv, lv1)
-                lv3 = lv2[0]
-                lv4 = R.multiply(R.const(0.9, "float32"), mean)
-                lv5 = R.multiply(R.const(0.1, "float32"), lv)
-                lv6 = R.add(lv4, lv5)
-                lv7 = R.multiply(R.const(0.9, "float32"), var)
-                lv8 = R.multiply(R.const(0.1, "float32"), lv1)
-                lv9 = R.add(lv7, lv8)
-                normal = (lv3, lv6, lv9)
-                y = normal[0]
-                R.output(y)
-            return y
-    """
+    """Mutate operators into their training form, then decompose them, in one function or in all."""
     return for_training(mod, _chosen(mod, func_name))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.passes import PassFactory
+from relaxjax.passes.catalogue import examples_text
 from relaxjax.passes.registry import FACTORIES
 
 from .patterns import matching
@@ -44,16 +45,20 @@ def run(args: argparse.Namespace) -> int:
 def page(factories: Sequence[PassFactory[...]]) -> str:
     """The page of documentation on the passes."""
     rows = [f"| [{f.name}](#{f.name.lower()}) | {f.opt_level} | {f.summary} |" for f in factories]
-    sections = [
-        f"## {f.name}\n\n{_signature(f)}, level {f.opt_level}.\n\n{f.__doc__}\n" for f in factories
-    ]
-    return "\n".join([_HEAD, *rows, "", *sections])
+    return "\n".join([_HEAD, *rows, "", *map(_section, factories)])
+
+
+def _section(factory: PassFactory[...]) -> str:
+    head = f"## {factory.name}\n\n{_signature(factory)}, level {factory.opt_level}."
+    parts = [head, factory.__doc__ or "", examples_text(factory.name)]
+    return "\n\n".join(part.rstrip() for part in parts if part) + "\n"
 
 
 _HEAD = """\
 # The catalogue of passes
 
-Every pass of `relaxjax.passes`, as its docstring has it: `relaxjax passes --markdown` writes it.
+Every pass of `relaxjax.passes`, as its docstring has it, with what it makes of an example:
+`relaxjax passes --markdown` writes the page.
 A `Sequential` runs those whose level is at most the `opt_level` of the `PassContext`. What some of
 them gain is [measured](passes_measured.md).
 

@@ -1,6 +1,6 @@
-"""The examples in the docstring of a pass: a script before it, how it is made, the script after it.
+"""What the catalogue shows of a pass: scripts before it, and after it.
 
-They are written so, below the sentence that says what the pass does:
+They stand in `examples/<pass>.md`, written so:
 
     Before:
 
@@ -22,8 +22,7 @@ stay as they are, and write `...` for a body.
 import re
 import textwrap
 from dataclasses import dataclass
-
-from .base import PassFactory
+from importlib.resources import files
 
 _EXAMPLE = re.compile(
     r"^Before:\n\n((?:(?: +.*)?\n)+?)\nAfter `(.+?)`:\n\n((?:(?: +.*)?(?:\n|\Z))+)", re.MULTILINE
@@ -39,10 +38,16 @@ class Example:
     after: str
 
 
-def examples(factory: PassFactory[...]) -> list[Example]:
-    """The examples that the docstring of a pass gives."""
-    found = _EXAMPLE.findall(factory.__doc__ or "")
+def examples(text: str) -> list[Example]:
+    """The examples in a text."""
+    found = _EXAMPLE.findall(text)
     return [Example(_script(before), made, _script(after)) for before, made, after in found]
+
+
+def examples_text(name: str) -> str:
+    """What is written of the examples of a pass; nothing for one that is declared elsewhere."""
+    path = files("relaxjax.passes") / "examples" / f"{name}.md"
+    return path.read_text() if path.is_file() else ""
 
 
 def _script(text: str) -> str:
