@@ -209,7 +209,7 @@ def caught_by(fault: Fault, stages: Sequence[str]) -> str:
 
 
 def _pass(copy: Path, stage: str, path: str) -> bool:
-    """Whether the tests of a stage pass; where it has all, those of the file's folder come first."""
+    """Whether the tests of a stage pass; if it has all, those of the file's folder are first."""
     chosen, seconds = STAGES[stage]
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal", "-x", "-q"]
     command += ["-m", chosen, "--ignore", "tests/checkout"]

@@ -11,7 +11,7 @@ import numpy as np
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.trial import as_far_as_jax_can, epsilon_of, inner, inner_size
 
-from .differences import slope_at_zero, turn_at_zero
+from .differences import Slope, slope_at_zero, turn_at_zero
 from .equations import traced
 from .rounding import Rounded, in_dtype, in_floats, moved
 from .subject import Subject
@@ -76,8 +76,14 @@ class Reference:
 
     @cached_property
     def expected(self) -> list[Any]:
-        """What must come out. Where arguments tie, JAX may hand on adjoints in another way."""
-        if self.derived is None or (self._difference and self._agree_beside()):
+        """What must come out: JAX's, but where two numbers tie, and it hands adjoints on otherwise.
+
+        Some ties go where arguments move a little. Others stay: of a number that is clamped twice
+        JAX hands the adjoint to neither operand, and a slope tells who is right.
+        """
+        if self.derived is None:
+            return self.exact
+        if self._difference and (self._agree_beside() or self._jax_is_off_the_slope()):
             return self.exact
         return self._by_jax
 
@@ -92,7 +98,7 @@ class Reference:
     def fault(self) -> str | None:
         """What tells the gradient that `Gradient` writes from JAX's, or from a slope."""
         if self.expected is self.exact or self._difference is None:
-            return self._off_slope()
+            return self._off_slope(self.expected)
         return f"{self._difference} by JAX"
 
     @cached_property
@@ -123,25 +129,35 @@ class Reference:
         )
         return all(self._differ(*pair) is None for pair in both)
 
-    def _off_slope(self) -> str | None:
-        """What tells the gradients from a slope by differences, where the function is smooth."""
-        twin, gradients = self.twin, self.expected[len(jax.tree.leaves(self.twin.u)) :]
+    def _jax_is_off_the_slope(self) -> bool:
+        """Whether a slope by differences is that of `Gradient`, and not that of JAX."""
+        return self._off_slope(self.exact) is None and self._off_slope(self._by_jax) is not None
 
-        def along(distance: float) -> float:
-            there = jax.tree.map(lambda x, v: x + np.asarray(distance, x.dtype) * v, *at)
-            return inner(self.forward(*there), twin.u)
+    def _along(self, distance: float) -> float:
+        """The targets at a distance from the arguments, each as much as its cotangent says."""
+        at = self.twin.floats, self.twin.v
+        there = jax.tree.map(lambda x, v: x + np.asarray(distance, x.dtype) * v, *at)
+        return inner(self.forward(*there), self.twin.u)
 
-        at = twin.floats, twin.v
-        size = inner_size(self.forward(*twin.floats), twin.u)
-        slope = slope_at_zero(along, epsilon_of("float64"), size, _SLOPE)
-        if not self.is_wide or not slope.error <= _ROUGH * abs(slope.value):
+    @cached_property
+    def _slope(self) -> Slope | None:
+        """Their slope by differences, where the function is smooth."""
+        size = inner_size(self.forward(*self.twin.floats), self.twin.u)
+        slope = slope_at_zero(self._along, epsilon_of("float64"), size, _SLOPE)
+        is_known = self.is_wide and slope.error <= _ROUGH * abs(slope.value)
+        return slope if is_known else None
+
+    def _off_slope(self, results: Sequence[Any]) -> str | None:
+        """What tells gradients from the slope, if it is known."""
+        slope, flat = self._slope, jax.tree.leaves(self.twin.v)
+        if slope is None:
             return None
-        flat = jax.tree.leaves(twin.v)
+        gradients = results[-len(flat) :]
         found, whole = inner(gradients, flat), inner_size(gradients, flat)
         far = abs(found - slope.value)
         if far <= _ERRORS * slope.error + _SLOPE * whole:
             return None
-        if far <= turn_at_zero(along, epsilon_of("float64")):
+        if far <= turn_at_zero(self._along, epsilon_of("float64")):
             return None
         moves = map(np.full_like, flat, self.limits[-len(flat) :])
         if far <= self._share * inner_size([*moves], flat):
