@@ -6,6 +6,7 @@ python3 dev.py test    run the tests; takes the options of pytest
 python3 dev.py lint    check format, style, types and floors
 python3 dev.py wheel   build the wheel and test it away from here; takes the options of pytest
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
+python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -51,6 +52,7 @@ def main(arguments: list[str]) -> int:
         "lint": lint,
         "wheel": wheel,
         "fuzz": fuzz,
+        "mutants": mutants,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -94,6 +96,10 @@ def run_tests(
 
 def fuzz(options: list[str]) -> int:
     return call([environment(), "benchmarks/fuzz.py", *options])
+
+
+def mutants(options: list[str]) -> int:
+    return call([environment("test"), "benchmarks/mutation.py", *options])
 
 
 def lint(options: list[str]) -> int:

@@ -1,8 +1,8 @@
 """Small faults put into the code, one at a time: which of them do the tests catch?
 
-    python benchmarks/mutation.py draw --seed 1         # the faults of a seed, without trying them
-    python benchmarks/mutation.py try --seed 1          # try them; goes on where it stopped
-    python benchmarks/mutation.py table                 # what was caught, by kind and by place
+    python3 dev.py mutants draw --seed 1    # the faults of a seed, without trying them
+    python3 dev.py mutants try --seed 1     # try them; goes on where it stopped
+    python3 dev.py mutants table            # what was caught, by kind and by place
 
 Faults are drawn from all gradient rules and lowerings of operators, passes, the planner of memory
 and the lowering. Each is tried in a copy of the checkout: by the tests that are marked `fast`, and,
@@ -283,7 +283,9 @@ def _is_equivalent(one: dict[str, Any]) -> bool:
 
 def main() -> None:
     own = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=own)
+    parser = argparse.ArgumentParser(
+        prog="dev.py mutants", description=__doc__, formatter_class=own
+    )
     parser.add_argument("what", choices=["draw", "try", "table"])
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=100)

@@ -5,7 +5,6 @@
 tries more of them, each time others.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full import how_many
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from random_losses import Step, loss_of, steps
@@ -20,7 +20,7 @@ from random_losses import Step, loss_of, steps
 import relaxjax
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 
-PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "24"))
+PROGRAMS = how_many(24)
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 TOLERANCE = 2e-5  # relative to the largest number
 VECTORS = [jnp.asarray(row, "float32") for row in np.random.default_rng(0).normal(size=(3, 3))]

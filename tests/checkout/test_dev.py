@@ -130,6 +130,8 @@ def test_options_go_through(dev: ModuleType) -> None:
     assert dev.commands[-1][1:] == [*dev.PYTEST, "-m", "slow"]
     assert dev.main(["fuzz", "--quick"]) == 0
     assert dev.commands[-1][1:] == ["benchmarks/fuzz.py", "--quick"]
+    assert dev.main(["mutants", "table"]) == 0
+    assert dev.commands[-1][1:] == ["benchmarks/mutation.py", "table"]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
 

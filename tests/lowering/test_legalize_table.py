@@ -5,6 +5,7 @@ from typing import Any
 import chex
 import jax
 import pytest
+from full import share
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 
@@ -31,7 +32,7 @@ def sample_module(op: Op, symbolic: bool) -> tuple[IRModule, list[Any]]:
 
 
 @pytest.mark.parametrize("symbolic", [False, True], ids=["static", "symbolic"])
-@pytest.mark.parametrize("name", sorted(SAMPLES))
+@pytest.mark.parametrize("name", share(sorted(SAMPLES), one_in=2))
 def test_a_legalised_operator(name: str, symbolic: bool) -> None:
     op = get_op(name)
     module, args = sample_module(op, symbolic)

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import pytest
+from full import share
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 from written_programs import canonical, written
@@ -40,7 +41,7 @@ def module_of_samples(name: str) -> tuple[IRModule, dict[str, list[Any]]]:
 STEERING = {name for name in SAMPLES if "steers" in get_op(name).facts}
 
 
-@pytest.mark.parametrize("name", sorted(set(SAMPLES) - DYNAMIC - STEERING))
+@pytest.mark.parametrize("name", share(sorted(set(SAMPLES) - DYNAMIC - STEERING), one_in=2))
 def test_the_program_is_the_same(name: str) -> None:
     mod, values = module_of_samples(name)
     legal = legalize(mod).without_attr(PLATFORM)

@@ -1,11 +1,10 @@
-"""Whole models compiled as users do: each in a way of its own. The largest ones take minutes:
+"""Whole models compiled as users do: each in a way of its own.
 
-RELAXJAX_EVERY_MODEL=1 XLA_FLAGS= python -m pytest tests/models/test_whole_models_compiled.py
+The largest ones take minutes, and are tried if `RELAXJAX_FULL` is set.
 """
 
-import os
-
 import pytest
+from full import FULL
 from whole_models import MODELS
 
 from relaxjax.testing import Way, compare_compilations
@@ -21,7 +20,7 @@ WAYS = {
     "transformer": Way("simplified", "free"),
     "LSTM": Way("value_and_grad", "none", "bfloat16"),
 }
-LONG = set() if os.environ.get("RELAXJAX_EVERY_MODEL") else {"ResNet-18", "ResNet-50", "U-Net"}
+LONG = set() if FULL else {"ResNet-18", "ResNet-50", "U-Net"}
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in LONG])

@@ -2,13 +2,10 @@
 
 What is inferred is the type of what the lowering returns, for static and for symbolic shapes. The
 gradient rule agrees with JAX's own derivative of the lowering, that one with finite differences,
-and what the rule emits can be differentiated in its turn, rightly. To find out the latter of every
-sample, not of each operator's first ones only:
-
-    RELAXJAX_EVERY_ORDER=1 python -m pytest tests/ops/test_oracle.py
+and what the rule emits can be differentiated in its turn, rightly: the latter is found out of each
+operator's first samples, and of every one if `RELAXJAX_FULL` is set.
 """
 
-import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full import FULL
 from operator_evaluation import (
     SYMBOLS,
     adjoint_vars,
@@ -56,7 +54,6 @@ CASES = [
 ]
 # Operators whose result has a shape that depends on values.
 DYNAMIC = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero", "relax.tensor_to_shape"}
-EVERY_ORDER = bool(os.environ.get("RELAXJAX_EVERY_ORDER"))
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 
@@ -166,7 +163,7 @@ def _checks(
             sum(jnp.sum(e * d) for e, d in zip(expected, directions, strict=True)),
             _difference(function, xs, directions, cotangents),
         )
-    if EVERY_ORDER or (place < 2 and sample.second_order):
+    if FULL or (place < 2 and sample.second_order):
         checks["second order"] = _second_order(call, inputs, active, cotangents, directions, memo)
     return checks
 

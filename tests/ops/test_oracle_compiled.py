@@ -1,16 +1,14 @@
 """The oracle of operators once more, compiled as users do: each gradient in one of many ways.
 
-A part of the table is tried; all of it, and all samples, by
-
-    RELAXJAX_EVERY_OPERATOR=1 XLA_FLAGS= python -m pytest tests/ops/test_oracle_compiled.py
+A part of the table is tried; all of it, and all samples, if `RELAXJAX_FULL` is set.
 """
 
-import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from full import FULL
 from operator_evaluation import call_of, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -28,7 +26,6 @@ from relaxjax.testing.rounding import in_dtype, widest_of
 
 pytestmark = pytest.mark.as_users
 
-EVERY = bool(os.environ.get("RELAXJAX_EVERY_OPERATOR"))
 WAYS = [Way(route, policy) for policy in POLICIES for route in ROUTES]
 # The size of their results is not known, and so there is no plan of memory.
 OPEN = {"relax.dynamic_strided_slice", "relax.unique", "relax.nonzero"}
@@ -39,7 +36,7 @@ SMOOTH = [
     for name, op in sorted(OPS.items())
     if op.gradient not in (None, ZERO_GRADIENT) and not {"loop", "higher_order"} & set(op.facts)
     for sample in [sample for sample in SAMPLES.get(name, []) if sample.smooth][
-        : None if EVERY else 1
+        : None if FULL else 1
     ]
 ]
 
@@ -58,7 +55,7 @@ def _module(name: str, sample: Sample) -> tuple[IRModule, tuple[Any, ...]]:
     return builder.get(), tuple(values)
 
 
-@pytest.mark.parametrize(("name", "sample"), SMOOTH if EVERY else SMOOTH[::5])
+@pytest.mark.parametrize(("name", "sample"), SMOOTH if FULL else SMOOTH[::5])
 def test_the_gradient_of_an_operator_compiled(name: str, sample: Sample) -> None:
     module, args = _module(name, sample)
     function = module["main"]

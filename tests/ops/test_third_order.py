@@ -1,12 +1,9 @@
 """The gradients of gradients of gradients, for the table of operators, against JAX's own.
 
-In the suite every seventh operator is tried; to try all of them:
-
-    RELAXJAX_EVERY_ORDER=1 python -m pytest tests/ops/test_third_order.py
+One operator in seven is tried, and all of them if `RELAXJAX_FULL` is set.
 """
 
 import math
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from full import share
 from operator_evaluation import call_of, has_slope
 from operator_sample_table import SAMPLES
 from operator_samples import Sample
@@ -48,7 +46,7 @@ DIFFERENTIABLE = (
     name for name in sorted(SAMPLES) if OPS[name].gradient not in (None, ZERO_GRADIENT)
 )
 SMOOTH = {name: sample for name in DIFFERENTIABLE if (sample := first_smooth(name)) is not None}
-TRIED = list(SMOOTH) if os.environ.get("RELAXJAX_EVERY_ORDER") else list(SMOOTH)[::7]
+TRIED = share(SMOOTH, one_in=7)
 
 
 def weighted(leaf: Expr) -> Expr:

@@ -5,7 +5,6 @@
 tries more programs, each time others.
 """
 
-import os
 import random
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import jax
 import numpy as np
 import pytest
 from differentiable_programs import Program, programs
+from full import how_many
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pass_samples import OTHER_RESULTS, SAMPLES, TOLERANCES, Case, needs_options, preserving, sample
@@ -29,7 +29,7 @@ from relaxjax.passes.registry import FACTORIES
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
-PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "60"))
+PROGRAMS = how_many(40)
 LENGTH = 20
 TOLERANCE = 1e-9
 

@@ -1,8 +1,12 @@
-"""No pass does more than in proportion to a program's size, but for what is named here."""
+"""No pass does more than in proportion to a program's size, but for what is named here.
+
+Each is tried on some shapes, and on all that are named if `RELAXJAX_FULL` is set.
+"""
 
 from functools import partial
 
 import pytest
+from full import share
 from growing_programs import SHAPES
 from growing_work import OTHERS, Doing, sampled
 from growth_laws import CUBIC, QUADRATIC, Law, check_growth, of_shape
@@ -62,11 +66,11 @@ def test_names_are_of_passes() -> None:
 
 @pytest.mark.parametrize("name", preserving())
 def test_a_pass(name: str) -> None:
-    for shape in SHAPES_OF.get(name, MOST):
+    for shape in share(SHAPES_OF.get(name, MOST), one_in=3, of=name):
         check(name, shape, partial(sampled, name))
 
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_pass_of_its_own_kind(name: str) -> None:
-    for shape in SHAPES_OF.get(name, FEW):
+    for shape in share(SHAPES_OF.get(name, FEW), one_in=2, of=name):
         check(name, shape, OTHERS[name])

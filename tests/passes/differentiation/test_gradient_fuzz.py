@@ -6,7 +6,6 @@ tries more of them, each time others.
 """
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from differentiable_programs import Program, programs
+from full import how_many
 from hypothesis import HealthCheck, given, settings
 
 from relaxjax.ir.check import well_formed
@@ -30,7 +30,7 @@ from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
-PROGRAMS = int(os.environ.get("RELAXJAX_PROGRAMS", "420"))
+PROGRAMS = how_many(300)
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

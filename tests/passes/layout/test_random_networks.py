@@ -5,13 +5,13 @@
 tries more networks.
 """
 
-import os
 import random
 
 import chex
 import jax
 import numpy as np
 import pytest
+from full import how_many
 from image_networks import Network
 from same_results import drawn_arguments, results
 
@@ -29,7 +29,7 @@ from relaxjax.passes import (
     Pass,
 )
 
-SEEDS = range(int(os.environ.get("RELAXJAX_PROGRAMS", "2")))
+SEEDS = range(how_many(2))
 STEPS = 12
 PASSES: dict[str, Pass] = {
     "AlterOpLayout": AlterOpLayout(),

@@ -1,6 +1,5 @@
 """Policies against each other: each is predicted to need no more memory than those before it."""
 
-import os
 from collections.abc import Mapping
 from itertools import pairwise
 
@@ -9,6 +8,7 @@ import pytest
 from differentiable_programs import Program as RandomProgram
 from differentiable_programs import programs
 from exact_plans import random_program
+from full import how_many
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from pass_samples import Case, sample
 from whole_image_models import unet
@@ -57,7 +57,7 @@ def test_of_a_model() -> None:
 def test_of_random_programs() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
-        max_examples=int(os.environ.get("RELAXJAX_PROGRAMS", "15")),
+        max_examples=how_many(15),
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.data_too_large,

@@ -1,6 +1,5 @@
 """Backward programs that need less memory: the same numbers, a budget kept, and what is refused."""
 
-import os
 from typing import Any
 
 import chex
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from differentiable_programs import Program as RandomProgram
 from differentiable_programs import programs
+from full import how_many
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 from parsing import parse_functions
@@ -331,7 +331,7 @@ def test_random_programs_keep_their_results() -> None:
 
     @settings(
         phases=[Phase.explicit, Phase.generate],
-        max_examples=int(os.environ.get("RELAXJAX_PROGRAMS", "25")),
+        max_examples=how_many(25),
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.data_too_large,
