@@ -8,6 +8,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from full import FULL
 from whole_model import WholeModel
 from whole_models import MODELS
 
@@ -29,6 +30,8 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 DEEP = {"ResNet-50"}
 
 by_name = pytest.mark.parametrize("name", MODELS)
+# What takes longest is tried on these if `RELAXJAX_FULL` is set.
+LARGE = set() if FULL else {"ResNet-18", "ResNet-50"}
 
 
 @cache
@@ -110,7 +113,7 @@ def test_the_adjoint_is_a_program_like_others(name: str) -> None:
     assert_structural_equal(from_source(module.script()), module)
 
 
-@by_name
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in LARGE])
 def test_simplified_and_legalized_it_has_the_same_values(name: str) -> None:
     """To 64 bits; and simplifying adds no product, be it of matrices or a convolution."""
     plain = adjoint(name, "float64")
