@@ -112,6 +112,12 @@ def _inferred(forward: Op, call: Call, places: Sequence[int]) -> Type:
         what = str(error).removeprefix(f"{forward.name}: ")
         raise OpError(f"{call.op.name}: {what}") from None
     found = [args[place] for place in places]
+    for place, arg in zip(places, found, strict=True):
+        if arg is not None and isinstance(arg.ty, TensorType) and arg.ty.dtype is None:
+            raise OpError(
+                f"{call.op.name}: `{forward.params[place].name}` must have a known dtype, because "
+                f"what is no float has no adjoint, found {arg.ty}"
+            )
     types = tuple(arg.ty for arg in found if arg is not None and _has_slope(arg) and arg.ty)
     if not types:
         names = listed(forward.params[place].name for place in places)

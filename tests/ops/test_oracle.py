@@ -6,7 +6,9 @@ and what the rule emits can be differentiated in its turn, rightly: the latter i
 operator's first samples, and of every one if `RELAXJAX_FULL` is set.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from itertools import count, product
 from typing import Any
 
 import chex
@@ -37,8 +39,9 @@ import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.op import ZERO_GRADIENT, arguments
 from relaxjax.ir.registry import OPS, get_op
-from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
+from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
+from relaxjax.ops.declare import OpError
 
 # What takes functions has tests of its own: `test_loops.py`, `test_gradient_loops.py` and
 # `test_closures.py`.
@@ -110,6 +113,55 @@ def _as_good(found: Type | None, static: Type | None) -> bool:
             return True
         case _:
             return found == static
+
+
+# What less may be said of a tensor.
+LESS: dict[str, Callable[[TensorType], TensorType]] = {
+    "sizes": lambda ty: TensorType(None, ty.dtype, ty.ndim),
+    "rank": lambda ty: TensorType(None, ty.dtype),
+    "dtype": lambda ty: TensorType(ty.dims, None),
+}
+# What is not known may be needed, and what is taken to be so is checked when a program runs.
+NEEDED = r"must have a known dtype|has a dimension to infer \(-1 or 0\)"
+TAKEN_TO_BE = {("relax.squeeze", "sizes"): "each of the axes to be of length 1"}
+
+
+@pytest.mark.parametrize(("name", "sample"), CASES)
+def test_what_is_inferred_where_less_is_known_of_an_argument_holds(
+    name: str, sample: Sample
+) -> None:
+    call, arrays = call_of(get_op(name), sample)
+    for (what, less), place in product(LESS.items(), range(len(arrays))):
+        places = count()
+
+        def typed(ty: TensorType) -> TensorType:
+            return less(ty) if next(places) == place else ty  # noqa: B023  # called at once
+
+        try:
+            other, _ = call_of(get_op(name), sample, typed=typed)
+        except OpError as error:
+            if re.search(NEEDED, str(error)) is None:
+                raise
+            continue
+        if (name, what) not in TAKEN_TO_BE:
+            assert _says_no_more(other.ty, call.ty), f"{other.ty}, without the {what} of {place}"
+
+
+def _says_no_more(found: Type | None, static: Type | None) -> bool:
+    """Whether a type says nothing that another does not."""
+    match found, static:
+        case TupleType(fields=some), TupleType(fields=others):
+            return len(some) == len(others) and all(map(_says_no_more, some, others))
+        case TensorType(), TensorType():
+            return (
+                found.dtype in (None, static.dtype)
+                and found.ndim in (-1, static.ndim)
+                and found.dims in (None, static.dims)
+            )
+        case ShapeType(), ShapeType():
+            return found.ndim in (-1, static.ndim) and found.values in (None, static.values)
+        case _:
+            return found == static or found == ObjectType()
 
 
 DIFFERENTIABLE = [

@@ -237,6 +237,18 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         ),
         "`output_grad` must be a tensor, but `s` is of type R.Shape([2])",
     ),
+    "an adjoint of what may be no float": (
+        lambda: call(
+            "grad.attention_backward",
+            *(t(1, 4, 2, 3), t(1, 4, 2, 3), t(1, 4, 2, 3, dtype=None), t(1, 4, 2, 3)),
+        ),
+        "relax.grad.attention_backward: `key` must have a known dtype, because what is no float has "
+        "no adjoint, found R.Tensor((1, 4, 2, 3))",
+    ),
+    "a recurrence of a number": (
+        lambda: call("linear_recurrence", t(), t()),
+        "relax.linear_recurrence: `axis` must be in [0, 0) for 0 dimensions, found -1",
+    ),
     "no adjoint": (
         lambda: call("grad.resize2d_backward", *(t(1, 2, 4, 4, dtype="int32"),) * 2, (4, 4)),
         "relax.grad.resize2d_backward: `data` must have a float dtype to have an adjoint",
