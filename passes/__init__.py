@@ -5,6 +5,7 @@ from relaxjax.dpl import FusionPattern as FusionPattern
 from relaxjax.dpl import PatternCheckContext as PatternCheckContext
 
 from .base import PassFactory as PassFactory
+from .base import get_pass as get_pass
 from .base import pass_factory as pass_factory
 from .config import register_config as register_config
 from .context import PassContext as PassContext
@@ -87,7 +88,6 @@ from .pipeline import PipelineError as PipelineError
 from .pipeline import parse_pipeline as parse_pipeline
 from .pipeline import pipeline_text as pipeline_text
 from .raising.raise_ops import RaiseOps as RaiseOps
-from .registry import get_pass as get_pass
 from .sequential import Sequential as Sequential
 from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .simplification.canonicalize_cast import CanonicalizeCast as CanonicalizeCast

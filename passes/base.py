@@ -17,12 +17,11 @@ import numpy as np
 from relaxjax.ir.arguments import by_name
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import enter
+from relaxjax.ir.registry import did_you_mean, enter
 
 from .info import PassInfo
 from .kinds import FunctionPass, ModulePass, Pass
 from .option_types import check_option
-from .registry import FACTORIES
 
 P = ParamSpec("P")
 Kind = Literal["module", "function"]
@@ -81,6 +80,16 @@ class PassFactory(Generic[P]):
         for name, value in options.items():
             check_option(f"{self.name}: the option `{name}`", self.parameters[name], value)
         return {name: options[name] for name in self.parameters if name in options}
+
+
+FACTORIES: dict[str, PassFactory[...]] = {}
+
+
+def get_pass(name: str) -> PassFactory[...]:
+    """The declared pass called `name`; an unknown name is an error that suggests near misses."""
+    if name in FACTORIES:
+        return FACTORIES[name]
+    raise KeyError(f"there is no pass `{name}`{did_you_mean(name, list(FACTORIES))}")
 
 
 def _of_python(value: Any) -> Any:

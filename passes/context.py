@@ -9,8 +9,7 @@ from relaxjax.ir.module import IRModule
 from .collection import collector_paused
 from .config import OPTIONS, checked_config
 from .hooks import allows, call_hook, checked_instruments, enter_all, exit_all
-from .info import PassInfo, pass_names
-from .registry import check_known
+from .info import PassInfo, check_known, pass_names
 
 # Called with the module, the pass, and whether this is before the pass.
 Trace: TypeAlias = Callable[[IRModule, PassInfo, bool], object]

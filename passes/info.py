@@ -2,7 +2,11 @@
 
 from dataclasses import dataclass
 
-from .registry import remember
+from relaxjax.ir.registry import did_you_mean
+
+# Users' passes are in no table, yet a context may disable them: so each leaves its name here when
+# it is declared, whether or not one is ever made.
+_declared: set[str] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +24,7 @@ class PassInfo:
                 f"the opt level of the pass `{self.name}` must be an int, found {self.opt_level!r}"
             )
         object.__setattr__(self, "required", pass_names("required", self.required))
-        remember(self.name)
+        _declared.add(self.name)
 
 
 def pass_names(argument: str, names: object) -> tuple[str, ...]:
@@ -32,3 +36,13 @@ def pass_names(argument: str, names: object) -> tuple[str, ...]:
     ):
         return tuple(names)
     raise TypeError(f'`{argument}` takes a list of names such as ["Normalize"], found {names!r}')
+
+
+def check_known(argument: str, names: tuple[str, ...]) -> None:
+    """Raise an error for a name that no pass bears."""
+    known = sorted(_declared)
+    for name in names:
+        if name not in known:
+            raise ValueError(
+                f"`{argument}` names `{name}`, but there is no such pass{did_you_mean(name, known)}"
+            )

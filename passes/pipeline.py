@@ -21,9 +21,8 @@ from typing import Any, TypeVar
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.registry import did_you_mean
 
-from .base import PassFactory
+from .base import FACTORIES, PassFactory
 from .kinds import Pass
-from .registry import FACTORIES
 from .sequential import Sequential
 
 T = TypeVar("T")

@@ -7,10 +7,10 @@ from typing import Any
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 
+from .base import FACTORIES
 from .context import PassContext
 from .info import PassInfo, pass_names
 from .kinds import Pass
-from .registry import FACTORIES
 
 
 class Sequential(Pass):

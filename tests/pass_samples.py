@@ -37,7 +37,7 @@ from relaxjax.passes import (
     process_params,
     search_fc_transpose,
 )
-from relaxjax.passes.registry import FACTORIES
+from relaxjax.passes.base import FACTORIES
 
 
 @dataclass(frozen=True)

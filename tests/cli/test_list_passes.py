@@ -5,7 +5,7 @@ import json
 import pytest
 
 from relaxjax.cli import main
-from relaxjax.passes.registry import FACTORIES
+from relaxjax.passes.base import FACTORIES
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:

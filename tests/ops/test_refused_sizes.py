@@ -240,10 +240,9 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     "an adjoint of what may be no float": (
         lambda: call(
             "grad.attention_backward",
-            *(t(1, 4, 2, 3), t(1, 4, 2, 3), t(1, 4, 2, 3, dtype=None), t(1, 4, 2, 3)),
+            *(t(1, 4, 2, 3), t(1, 4, 2, 3), Var("k", TensorType((1, 4, 2, 3))), t(1, 4, 2, 3)),
         ),
-        "relax.grad.attention_backward: `key` must have a known dtype, because what is no float has "
-        "no adjoint, found R.Tensor((1, 4, 2, 3))",
+        "`key` must have a known dtype, because what is no float has no adjoint, found R.Tensor((1",
     ),
     "a recurrence of a number": (
         lambda: call("linear_recurrence", t(), t()),

@@ -25,7 +25,7 @@ from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.structural import assert_structural_equal, structural_hash
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient
-from relaxjax.passes.registry import FACTORIES
+from relaxjax.passes.base import FACTORIES
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.base import FACTORIES, pass_factory
 from relaxjax.passes.decorators import module_pass
 from relaxjax.passes.kinds import Pass
 from relaxjax.passes.pipeline import PipelineError, parse_pipeline, pipeline_text
-from relaxjax.passes.registry import FACTORIES
 from relaxjax.passes.sequential import Sequential
 
 

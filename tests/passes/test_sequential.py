@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.base import FACTORIES, pass_factory
 from relaxjax.passes.context import PassContext
 from relaxjax.passes.decorators import module_pass
 from relaxjax.passes.info import PassInfo
 from relaxjax.passes.kinds import ModulePass
-from relaxjax.passes.registry import FACTORIES
 from relaxjax.passes.sequential import Sequential
 
 EMPTY = IRModule()
