@@ -22,8 +22,7 @@ from operator_sample_table import SAMPLES
 from operator_samples import Sample
 from whole_models import MODELS
 
-from relaxjax.ir.op import ZERO_GRADIENT
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
 from relaxjax.lowering import to_jax
 from relaxjax.ops.platform import default_device, lowering_for, platform_name
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient

@@ -9,7 +9,7 @@ import numpy as np
 from operator_evaluation import evaluate, reverse
 
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, Type
 
 # Little work to compile, because each program runs once.

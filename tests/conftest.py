@@ -26,7 +26,7 @@ from fast_part import mark_fast
 
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.kinds import Pass
 from relaxjax.script import from_source

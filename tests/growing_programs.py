@@ -16,7 +16,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 
 SQUARE = TensorType((2, 2), "float32")

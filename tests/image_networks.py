@@ -7,7 +7,7 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 
 DTYPE = "float64"

@@ -11,8 +11,7 @@ from relaxjax.ir.function import Binding
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes import (
     AnnotateTarget,

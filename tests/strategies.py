@@ -23,7 +23,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import If, SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, TensorType
 
 # Dimensions

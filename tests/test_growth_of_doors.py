@@ -31,7 +31,7 @@ from relaxjax.frontends import from_jax
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.dims import SymbolicVar, dim_sum
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import structural_hash
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import export

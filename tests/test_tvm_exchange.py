@@ -13,7 +13,7 @@ import pytest
 from asking_tvm import asked_of_tvm
 
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import Gradient
 from relaxjax.script import from_source

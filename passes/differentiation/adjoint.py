@@ -6,8 +6,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ops import OpError

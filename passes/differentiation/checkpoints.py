@@ -8,7 +8,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import Renewal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, substitute, used_vars

@@ -11,8 +11,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import NoGradient, Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import NoGradient, Op, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite

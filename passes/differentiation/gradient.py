@@ -15,7 +15,8 @@ from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import did_you_mean, get_op
+from relaxjax.ir.op import get_op
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars

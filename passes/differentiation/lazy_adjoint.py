@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
 
 from .adjoint import Adjoint, item

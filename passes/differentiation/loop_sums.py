@@ -13,7 +13,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 
 # A step's rows up to which, and the numbers of a weight from which on, it is worth the memory.

@@ -11,8 +11,7 @@ from typing import TypeAlias, TypeVar
 from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
-from relaxjax.ir.op import ZERO_GRADIENT, Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import ZERO_GRADIENT, Op, get_op
 from relaxjax.ir.walk import free_vars
 from relaxjax.ops.loop_types import steps_of
 

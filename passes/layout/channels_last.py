@@ -7,8 +7,7 @@ from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.layout import Relayout
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering.target import Target, platform_of

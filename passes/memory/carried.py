@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var, const
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
 

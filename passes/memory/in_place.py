@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
 
 from .moments import has_number

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, Function, VarBinding
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 
 from .caller import Place, Rest, note_place

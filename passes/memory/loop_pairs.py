@@ -6,8 +6,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import uses
 

@@ -12,7 +12,7 @@ from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import all_vars, free_vars

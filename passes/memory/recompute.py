@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs
 from relaxjax.ir.walk import substitute
 

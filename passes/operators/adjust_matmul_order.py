@@ -6,7 +6,7 @@ from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar, dim_vars, substitute_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.base import pass_factory

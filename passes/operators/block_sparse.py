@@ -9,7 +9,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, uses
 

@@ -5,7 +5,7 @@ from collections.abc import Hashable
 from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import pass_factory
 

@@ -3,7 +3,7 @@
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.base import pass_factory

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.scaling import Axis
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import nested_sequences, uses

@@ -5,8 +5,7 @@ from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, arguments, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.layout.planning import size

@@ -8,8 +8,7 @@ from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import typed
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op, typed
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import all_vars, kept, rewrite, used_vars, uses
 

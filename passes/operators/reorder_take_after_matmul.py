@@ -3,7 +3,7 @@
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions

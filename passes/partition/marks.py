@@ -7,8 +7,7 @@ from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, BindingBlock
 from relaxjax.ir.infer import infer
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.walk import substitute, used_vars
 
 BEGIN, END = "relax.compiler_begin", "relax.compiler_end"

@@ -20,8 +20,7 @@ from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type, device_name
 from relaxjax.ir.walk import all_vars, kept, map_children, substitute
 

@@ -18,7 +18,7 @@ from relaxjax.ir.derivatives import CUSTOM_GRADIENT
 from relaxjax.ir.expr import Call, Expr, GlobalVar
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from relaxjax.ir.expr import Call, Constant, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 
 from .reading import (

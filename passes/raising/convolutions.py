@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
 from .reading import Reading, asks_for_precision, dims_of, ndim_of, of_one_float, static_dims

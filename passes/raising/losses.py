@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.expr import Call, Expr, const, np_dtype
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 from relaxjax.ops.emit import where
 from relaxjax.ops.shapes import element_count

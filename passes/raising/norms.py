@@ -8,7 +8,7 @@ which is the worse of the two; `relax` takes the first.
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 
 from .reading import Factor, Reading, Reduced, View, dims_of, dtype_of, ndim_of, of_one_float

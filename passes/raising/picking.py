@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Constant, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 
 from .reading import Reading, View, dims_of, ndim_of, static_dims
 

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from relaxjax.ir.expr import Call, Expr, const
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
 from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float

@@ -1,7 +1,7 @@
 """Products of `lax.*` as `relax.matmul`, and the transposes before and after them."""
 
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 
 from .reading import Reading, asks_for_precision, ndim_of, of_one_float
 from .writing import in_order

@@ -6,7 +6,7 @@ because that is what the operators of `relax` take off, with the same infinities
 """
 
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 
 from .reading import Reading, Reduced, View, of_one_float
 

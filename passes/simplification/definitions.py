@@ -10,8 +10,7 @@ import numpy as np
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, DataflowVar, Expr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.walk import free_vars, nested_sequences, used_vars, uses
 from relaxjax.ops.shapes import element_count, same_dims

@@ -4,8 +4,7 @@ Between them the samples may be reshaped, as a language model's are, whose score
 """
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.shapes import same_dims
 

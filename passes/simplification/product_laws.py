@@ -9,8 +9,7 @@ import numpy as np
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_dtype
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
 

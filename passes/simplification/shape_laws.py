@@ -1,8 +1,7 @@
 """Laws of shapes: what is moved back, reshaped twice, or broadcast and summed."""
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import element_count, normalize_axes
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import same_dims
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 
 _AXES = (None, (1, 0))

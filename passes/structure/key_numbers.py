@@ -7,7 +7,7 @@ import numpy as np
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, Var
 from relaxjax.ir.function import Binding, SeqExpr
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute
 

@@ -7,8 +7,7 @@ from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, Function, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.types import FuncType, ObjectType

@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import all_vars, rewrite, used_vars
 from relaxjax.passes.base import pass_factory

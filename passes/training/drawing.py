@@ -9,7 +9,7 @@ from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, PrimExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.inline import open_calls
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import (

@@ -9,7 +9,7 @@ import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, const
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, TupleType
 
 from .update import HALF, WIDE, Update, cast, function_of, unpacked, with_dtype

@@ -6,7 +6,7 @@ import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .update import HALF, WIDE, Update, cast, function_of, tensor_type, unpacked, with_dtype

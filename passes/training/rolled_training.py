@@ -7,8 +7,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.passes.structure.roll_blocks import rolled_function
 

@@ -7,8 +7,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.layout.channels_last import CONVOLUTIONS

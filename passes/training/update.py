@@ -7,7 +7,7 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import substitute

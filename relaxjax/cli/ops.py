@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 
 from .operator_pages import pages
 from .operator_rules import facts_text, record, rules, rules_text, signature, summary

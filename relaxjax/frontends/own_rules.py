@@ -8,7 +8,7 @@ from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, LINEARIZED
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TupleType
 from relaxjax.ops.lax import (

@@ -10,7 +10,7 @@ from .attrs import Attrs, as_attrs
 from .dims import Dim, SymbolicExpr, as_dim
 from .dtypes import check_kind, named_dtype, number_of
 from .node import Node
-from .registry import get_op
+from .registry import named_operator
 from .span import Span
 from .types import (
     FuncType,
@@ -41,62 +41,62 @@ class Expr(Node):
     checked_type = struct_info
 
     def __add__(self, other: Any) -> "Expr":
-        return get_op("relax.add")(self, _operand(other, self))
+        return _call("add", self, _operand(other, self))
 
     def __radd__(self, other: Any) -> "Expr":
-        return get_op("relax.add")(_operand(other, self), self)
+        return _call("add", _operand(other, self), self)
 
     def __sub__(self, other: Any) -> "Expr":
-        return get_op("relax.subtract")(self, _operand(other, self))
+        return _call("subtract", self, _operand(other, self))
 
     def __rsub__(self, other: Any) -> "Expr":
-        return get_op("relax.subtract")(_operand(other, self), self)
+        return _call("subtract", _operand(other, self), self)
 
     def __mul__(self, other: Any) -> "Expr":
-        return get_op("relax.multiply")(self, _operand(other, self))
+        return _call("multiply", self, _operand(other, self))
 
     def __rmul__(self, other: Any) -> "Expr":
-        return get_op("relax.multiply")(_operand(other, self), self)
+        return _call("multiply", _operand(other, self), self)
 
     def __truediv__(self, other: Any) -> "Expr":
-        return get_op("relax.divide")(self, _operand(other, self))
+        return _call("divide", self, _operand(other, self))
 
     def __rtruediv__(self, other: Any) -> "Expr":
-        return get_op("relax.divide")(_operand(other, self), self)
+        return _call("divide", _operand(other, self), self)
 
     def __floordiv__(self, other: Any) -> "Expr":
-        return get_op("relax.floor_divide")(self, _operand(other, self))
+        return _call("floor_divide", self, _operand(other, self))
 
     def __rfloordiv__(self, other: Any) -> "Expr":
-        return get_op("relax.floor_divide")(_operand(other, self), self)
+        return _call("floor_divide", _operand(other, self), self)
 
     def __mod__(self, other: Any) -> "Expr":
         """The remainder with the sign of the left side, as TVM reads `%`; not Python's."""
-        return get_op("relax.mod")(self, _operand(other, self))
+        return _call("mod", self, _operand(other, self))
 
     def __rmod__(self, other: Any) -> "Expr":
-        return get_op("relax.mod")(_operand(other, self), self)
+        return _call("mod", _operand(other, self), self)
 
     def __pow__(self, other: Any) -> "Expr":
-        return get_op("relax.power")(self, _operand(other, self))
+        return _call("power", self, _operand(other, self))
 
     def __rpow__(self, other: Any) -> "Expr":
-        return get_op("relax.power")(_operand(other, self), self)
+        return _call("power", _operand(other, self), self)
 
     def __neg__(self) -> "Expr":
-        return get_op("relax.negative")(self)
+        return _call("negative", self)
 
     def __lt__(self, other: Any) -> "Expr":
-        return get_op("relax.less")(self, _operand(other, self))
+        return _call("less", self, _operand(other, self))
 
     def __le__(self, other: Any) -> "Expr":
-        return get_op("relax.less_equal")(self, _operand(other, self))
+        return _call("less_equal", self, _operand(other, self))
 
     def __gt__(self, other: Any) -> "Expr":
-        return get_op("relax.greater")(self, _operand(other, self))
+        return _call("greater", self, _operand(other, self))
 
     def __ge__(self, other: Any) -> "Expr":
-        return get_op("relax.greater_equal")(self, _operand(other, self))
+        return _call("greater_equal", self, _operand(other, self))
 
     def __getitem__(self, index: int) -> "Expr":
         return TupleGetItem(self, index)
@@ -115,7 +115,7 @@ class Expr(Node):
         )
 
     def astype(self, dtype: Any) -> "Expr":
-        return get_op("relax.astype")(self, dtype)
+        return _call("astype", self, dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -369,6 +369,12 @@ def _frozen_array(data: Any) -> np.ndarray[Any, Any]:
 def np_dtype(dtype: Any) -> np.dtype[Any]:
     """The numpy dtype of a dtype, in whatever form it is given."""
     return named_dtype(dtype_name(dtype))
+
+
+def _call(name: str, *args: Any) -> Expr:
+    """What the operator of a sign gives."""
+    called: Expr = named_operator(f"relax.{name}")(*args)
+    return called
 
 
 def _operand(value: Any, beside: Expr) -> Expr:

@@ -1,14 +1,39 @@
 """What every piece of the IR shares: it is frozen, it knows its place, it prints as script."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypedDict, TypeVar, Unpack
 
-from .printer import ScriptOptions, ScriptText, print_node
+from .highlight import ScriptText
 from .span import Span
 
 N = TypeVar("N", bound="Node")
+
+
+class ScriptOptions(TypedDict, total=False):
+    """What `PrintOptions` explains, and what TVM calls it."""
+
+    name: str
+    show_meta: bool
+    module_alias: str
+    indent_spaces: int
+    show_all_types: bool
+    syntax_sugar: bool
+    provenance: bool
+    show_all_ty: bool
+    show_all_struct_info: bool
+    black_format: bool
+
+
+# What prints a node must know all kinds of them, and so it stands above: it enters itself here.
+_printers: list[Callable[..., ScriptText]] = []
+
+
+def prints_nodes(function: Callable[..., ScriptText]) -> Callable[..., ScriptText]:
+    """Let nodes print themselves by this function."""
+    _printers.append(function)
+    return function
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -24,7 +49,7 @@ class Node:
         show_all_types=True, syntax_sugar=True, provenance=False. `relaxjax.ir.PrintOptions`
         explains them.
         """
-        return print_node(self, **options)
+        return _printers[-1](self, **options)
 
     def show(self, style: str = "ansi", **options: Unpack[ScriptOptions]) -> None:
         """Print the script, in colour on a terminal where pygments is installed.

@@ -37,8 +37,7 @@ from .global_info import DummyGlobalInfo, VDevice
 from .index_map import IndexMap, index_axes, index_map_over
 from .module import IRModule
 from .node import Node
-from .op import Op
-from .registry import get_op
+from .op import Op, get_op
 from .types import (
     FuncType,
     ObjectType,

@@ -9,7 +9,7 @@ from .arguments import by_name
 from .attrs import Attrs
 from .expr import Call, Expr
 from .layout import LayoutRule
-from .registry import OPS, did_you_mean, enter, get_op
+from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
 from .types import ObjectType, Type
 
@@ -90,6 +90,15 @@ class Op(Expr):
     def get(name: str) -> "Op":
         """The operator called `name`, as `tvm.ir.Op.get`."""
         return get_op(name)
+
+
+OPS: dict[str, Op] = OPERATORS
+
+
+def get_op(name: str) -> Op:
+    """The operator called `name`; an unknown name is an error that suggests near misses."""
+    found: Op = named_operator(name)
+    return found
 
 
 def register(operator: Op) -> Op:

@@ -1,27 +1,26 @@
 """The IR as script text: what `relaxjax.script` reads back, and TVM's own parser too.
 
-Nodes are told apart by the names of their classes: this module stands below them all, so that
-every node can print itself.
+Nodes print themselves by it, though it stands above them all.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import Any
 
 import numpy as np
 
-from .highlight import ScriptText as ScriptText
+from .expr import Call, DataflowVar, Expr, ExternFunc, GlobalVar, Var
+from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
+from .highlight import ScriptText
 from .identifiers import identifier
+from .module import IRModule
+from .node import Node, prints_nodes
+from .op import Op
 from .registry import did_you_mean
-from .script_exprs import ScriptExprs, is_a, writer_of
+from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
-
-if TYPE_CHECKING:
-    from .expr import Expr, GlobalVar, Var
-    from .function import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
-    from .module import IRModule
-    from .node import Node
+from .types import TupleType
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,27 +55,13 @@ class PrintOptions:
             raise ValueError(f"`indent_spaces` must be at least 1, found {self.indent_spaces}")
 
 
-class ScriptOptions(TypedDict, total=False):
-    """What `PrintOptions` explains, and what TVM calls it."""
-
-    name: str
-    show_meta: bool
-    module_alias: str
-    indent_spaces: int
-    show_all_types: bool
-    syntax_sugar: bool
-    provenance: bool
-    show_all_ty: bool
-    show_all_struct_info: bool
-    black_format: bool
-
-
-def print_node(node: "Node", **options: Any) -> ScriptText:
+@prints_nodes
+def print_node(node: Node, **options: Any) -> ScriptText:
     """The script text of a node; `PrintOptions` says what the options are."""
     return ScriptText(_Printer(_parse_options(options)).document(node))
 
 
-def print_apart(node: "Node") -> tuple[str, list[np.ndarray[Any, Any]]]:
+def print_apart(node: Node) -> tuple[str, list[np.ndarray[Any, Any]]]:
     """The script of a program, and the big constants that it names as those of `metadata`."""
     printer = _Printer(PrintOptions(show_meta=False))
     printer.document(node)
@@ -84,7 +69,7 @@ def print_apart(node: "Node") -> tuple[str, list[np.ndarray[Any, Any]]]:
     return "\n".join([*printer._prologue(), *printer.lines, ""]), constants
 
 
-def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]]:
+def print_lines(node: Node, **options: Any) -> tuple[list[str], dict[int, int]]:
     """The lines of a program without prologue, and where in it each of its parts stands.
 
     The places are by the `id` of a binding, of a function (its `def`), and of a sequence (its
@@ -95,7 +80,7 @@ def print_lines(node: "Node", **options: Any) -> tuple[list[str], dict[int, int]
     return printer.lines, printer.line_of
 
 
-def variable_names(function: "Function") -> "dict[Var, str]":
+def variable_names(function: Function) -> dict[Var, str]:
     """The names that the variables of a function have where it is printed, those inside it too."""
     printer = _Printer(PrintOptions(show_meta=False))
     printer.document(function)
@@ -135,11 +120,11 @@ class _Printer:
         self.statements: list[tuple[int, str, Var]] = []  # where a result was left without a name
         self.line_of: dict[int, int] = {}  # by the id of a part
 
-    def document(self, node: "Node") -> str:
-        if writer_of(self, node) is None:
+    def document(self, node: Node) -> str:
+        if writer_of(WRITERS, node) is None:
             return _bare_name(node) or self.exprs.text(node)
         self._write(node)
-        if not is_a(node, "IRModule", "Function"):
+        if not isinstance(node, IRModule | Function):
             return "\n".join(self.lines)
         return "\n".join([*self._prologue(), *self.lines, *self._epilogue()])
 
@@ -157,11 +142,11 @@ class _Printer:
             left_out = "1 constant is" if count == 1 else f"{count} constants are"
             yield f"# {left_out} left out; `script(show_meta=True)` writes all of them."
 
-    def _write(self, node: "Node") -> None:
+    def _write(self, node: Node) -> None:
         """Write a statement, or a block of them."""
-        write = writer_of(self, node)
+        write = writer_of(WRITERS, node)
         assert write is not None, f"a {type(node).__name__} is no statement"
-        write(node)
+        write(self, node)
 
     def _line(self, text: str = "") -> None:
         self.lines.append(f"{self.indent}{text}" if text else "")
@@ -179,7 +164,7 @@ class _Printer:
 
     # Modules and functions
 
-    def _IRModule(self, module: "IRModule") -> None:
+    def _ir_module(self, module: IRModule) -> None:
         self.in_module = True
         self.exprs.prefixes.add("I")
         self._line("@I.ir_module")
@@ -196,18 +181,18 @@ class _Printer:
             if not (module.functions or module.attrs or module.global_infos):
                 self._line("pass")
 
-    def _module_function(self, var: "GlobalVar", function: Any) -> None:
+    def _module_function(self, var: GlobalVar, function: Any) -> None:
         if self.lines[-1].startswith(self.indent):
             self._line()
-        if is_a(function, "ExternFunc"):
+        if isinstance(function, ExternFunc):
             self._line(f"{var.name} = {self.exprs.text(function)}")
         else:
             self._top_function(function, var.name)
 
-    def _Function(self, function: "Function") -> None:
+    def _function(self, function: Function) -> None:
         self._top_function(function, identifier(function.global_symbol or "main"))
 
-    def _top_function(self, function: "Function", name: str) -> None:
+    def _top_function(self, function: Function, name: str) -> None:
         """A function that is nested in no other: it declares all symbols, those of closures too."""
         self.exprs.start_scope(self.options.name)
         self.statements.clear()
@@ -240,13 +225,13 @@ class _Printer:
             return [*symbols, f"{self.indent}{self.options.module_alias} = {self.options.name}"]
         return symbols
 
-    def _nested_function(self, name: str, function: "Function") -> None:
+    def _nested_function(self, name: str, function: Function) -> None:
         self._signature(function, name, {"pure": None if function.pure else False})
         with self._indented():
             self._body(function, function.attrs)
         self._line()
 
-    def _signature(self, function: "Function", name: str, decorator: dict[str, Any]) -> None:
+    def _signature(self, function: Function, name: str, decorator: dict[str, Any]) -> None:
         given = [f"{key}={value}" for key, value in decorator.items() if value is not None]
         self.exprs.prefixes.add("R")
         self._line(f"@R.function({', '.join(given)})" if given else "@R.function")
@@ -260,7 +245,7 @@ class _Printer:
         self._line(f"def {name}({', '.join(params)}) -> {ret}:")
         self._mark(function)
 
-    def _body(self, function: "Function", attrs: Any) -> None:
+    def _body(self, function: Function, attrs: Any) -> None:
         if attrs:
             self._line(f"R.func_attr({self.exprs.value_text(attrs)})")
         self._line(f"return {self._leaf(function.body)}")
@@ -268,25 +253,22 @@ class _Printer:
 
     # Sequences and bindings
 
-    def _leaf(self, value: "Expr") -> str:
+    def _leaf(self, value: Expr) -> str:
         """The text of a value, with the statements that it needs written before."""
-        if is_a(value, "SeqExpr"):
-            sequence: Any = value
-            for block in sequence.blocks:
+        if isinstance(value, SeqExpr):
+            for block in value.blocks:
                 self._write(block)
-            return self._leaf(sequence.body)
-        if not is_a(value, "If", "Function"):
+            return self._leaf(value.body)
+        if not isinstance(value, If | Function):
             return self.exprs.text(value)
         name = self.exprs.names.unique("gv")
         self._bind(name, value.ty, value)
         return name
 
-    def _SeqExpr(self, value: "SeqExpr") -> None:
+    def _seq_expr(self, value: SeqExpr) -> None:
         self._line(self._leaf(value))
 
-    _If = _SeqExpr
-
-    def _BindingBlock(self, block: "BindingBlock") -> None:
+    def _binding_block(self, block: BindingBlock) -> None:
         for binding in block.bindings:
             begin = len(self.lines)
             self._write(binding)
@@ -294,20 +276,20 @@ class _Printer:
             if self.options.provenance and binding.derived_from:
                 self.lines[begin] += _provenance(binding)
 
-    def _DataflowBlock(self, block: "BindingBlock") -> None:
+    def _dataflow_block(self, block: BindingBlock) -> None:
         self.exprs.prefixes.add("R")
         self._line("with R.dataflow():")
         with self._indented():
-            self._BindingBlock(block)
-            outputs = [b.var for b in block.bindings if not is_a(b.var, "DataflowVar")]
+            self._binding_block(block)
+            outputs = [b.var for b in block.bindings if not isinstance(b.var, DataflowVar)]
             self._line(f"R.output({', '.join(map(self.exprs.text, outputs))})")
 
-    def _MatchCast(self, binding: "MatchCast") -> None:
+    def _match_cast(self, binding: MatchCast) -> None:
         value = f"R.match_cast({self._leaf(binding.value)}, {self.exprs.text(binding.ty)})"
         self.exprs.prefixes.add("R")
         self._assign(self.exprs.var(binding.var), binding.var.ty, value)
 
-    def _VarBinding(self, binding: "VarBinding") -> None:
+    def _var_binding(self, binding: VarBinding) -> None:
         var, value = binding.var, binding.value
         if self.options.syntax_sugar and _returns_nothing(var, value):
             text = self.exprs.text(value)
@@ -317,14 +299,14 @@ class _Printer:
             self._bind(self.exprs.var(var), var.ty, value)
 
     def _bind(self, name: str, ty: Any, value: Any) -> None:
-        if is_a(value, "If"):
+        if isinstance(value, If):
             self._choice(name, ty, value)
-        elif is_a(value, "Function"):
+        elif isinstance(value, Function):
             self._nested_function(name, value)
         else:
             self._assign(name, ty, self._leaf(value))
 
-    def _choice(self, name: str, ty: Any, value: "If") -> None:
+    def _choice(self, name: str, ty: Any, value: If) -> None:
         """Both branches bind the same name last: that is the value of the choice."""
         for head, branch in (
             (f"if {self.exprs.text(value.cond)}:", value.true_branch),
@@ -348,7 +330,19 @@ class _Printer:
                 self.lines[index] = f"{line.removesuffix(text)}{lhs} = {text}"
 
 
-def _provenance(binding: "VarBinding | MatchCast") -> str:
+WRITERS: Writers = {
+    IRModule: _Printer._ir_module,
+    Function: _Printer._function,
+    SeqExpr: _Printer._seq_expr,
+    BindingBlock: _Printer._binding_block,
+    DataflowBlock: _Printer._dataflow_block,
+    MatchCast: _Printer._match_cast,
+    VarBinding: _Printer._var_binding,
+    If: _Printer._seq_expr,
+}
+
+
+def _provenance(binding: VarBinding | MatchCast) -> str:
     """The comment that says what a binding is derived from."""
     span = binding.span
     return f"  # from {binding.derived_from}" + (f" at {span.file}:{span.line}" if span else "")
@@ -357,13 +351,13 @@ def _provenance(binding: "VarBinding | MatchCast") -> str:
 def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
     """Functions from outside first, then by name, `main` last."""
     var, function = item
-    return not is_a(function, "ExternFunc"), var.name == "main", var.name
+    return not isinstance(function, ExternFunc), var.name == "main", var.name
 
 
 def _returns_nothing(var: Any, value: Any) -> bool:
-    return is_a(value, "Call") and is_a(var.ty, "TupleType") and not var.ty.fields
+    return isinstance(value, Call) and isinstance(var.ty, TupleType) and not var.ty.fields
 
 
 def _bare_name(node: Any) -> str:
     """The name of what is no part of a program when it stands alone."""
-    return node.name if is_a(node, "Op", "GlobalVar") else ""
+    return node.name if isinstance(node, Op | GlobalVar) else ""

@@ -2,11 +2,8 @@
 
 import difflib
 import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from .op import Op
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +17,8 @@ class Declared(Protocol):
 
 D = TypeVar("D", bound=Declared)
 
-OPS: "dict[str, Op]" = {}
+# The operators. `op.OPS` is this table with its type, which stands above the signs of expressions.
+OPERATORS: dict[str, Any] = {}
 
 # What a later declaration took the place of. Programs made before hold it, and run it.
 REPLACED: set[Any] = set()
@@ -29,11 +27,11 @@ REPLACED: set[Any] = set()
 FUNCTION_METHODS: dict[str, Callable[..., Any]] = {}
 
 
-def get_op(name: str) -> "Op":
+def named_operator(name: str) -> Any:
     """The operator called `name`; an unknown name is an error that suggests near misses."""
-    if name in OPS:
-        return OPS[name]
-    raise KeyError(f"there is no operator `{name}`{did_you_mean(name, OPS)}")
+    if name in OPERATORS:
+        return OPERATORS[name]
+    raise KeyError(f"there is no operator `{name}`{did_you_mean(name, OPERATORS)}")
 
 
 def enter(kind: str, table: dict[str, D], made: D, function: Callable[[D], Any]) -> D:
@@ -86,7 +84,7 @@ def function_method(name: str) -> Callable[[F], F]:
     return enter
 
 
-def did_you_mean(name: str, known: "dict[str, Op] | list[str]", prefix: str = "") -> str:
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     """`; did you mean ...?` for the names that look like `name`, empty where none does.
 
     A `prefix` is shown before each, and is no part of what they look like.

@@ -1,41 +1,45 @@
 """Types, expressions and attributes as script text, each on one line."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
 from keyword import iskeyword
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_text
+from .expr import (
+    Call,
+    Constant,
+    DataTypeImm,
+    ExternFunc,
+    GlobalVar,
+    PrimExpr,
+    ShapeExpr,
+    StringImm,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
 from .identifiers import Identifiers, identifier
+from .index_map import IndexMap
 from .literals import array_text, number_text, string_text
+from .op import Op, Param
 from .tensor_json import KIND
-
-if TYPE_CHECKING:
-    from . import expr, index_map, op, types
+from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType
 
 DIALECTS = {"relax": "R", "lax": "L"}
 
 
-def writer_of(writers: object, node: object) -> Callable[[Any], Any] | None:
-    """The method of `writers` for the class of a node, or for the nearest of its base classes."""
+# What writes a node, by its class.
+Writers = Mapping[type, Callable[[Any, Any], Any]]
+
+
+def writer_of(writers: Writers, node: object) -> Callable[[Any, Any], Any] | None:
+    """The writer for the class of a node, or for the nearest of its base classes."""
     for kind in type(node).__mro__:
-        write: Callable[[Any], Any] | None = getattr(writers, f"_{kind.__name__}", None)
-        if write is not None:
-            return write
+        if kind in writers:
+            return writers[kind]
     return None
-
-
-def is_a(node: object, *kinds: str) -> bool:
-    """Whether the class of a node, or one of its bases, has one of these names."""
-    kind: Any = type(node)  # mypy finds no hash in `type[object]`
-    return not _names_of(kind).isdisjoint(kinds)
-
-
-@cache
-def _names_of(kind: type) -> frozenset[str]:
-    return frozenset(base.__name__ for base in kind.__mro__)
 
 
 class ScriptExprs:
@@ -52,16 +56,16 @@ class ScriptExprs:
     def start_scope(self, *taken: str) -> None:
         """Forget all variables: a function of the module begins."""
         self.names = Identifiers({self.module_alias, *taken})
-        self.var_names: dict[expr.Var, str] = {}
-        self.used_vars: set[expr.Var] = set()
+        self.var_names: dict[Var, str] = {}
+        self.used_vars: set[Var] = set()
         self.symbol_names: dict[SymbolicVar, str] = {}
         self.quotes_dims = False
         self.calls_module = False
 
     def text(self, node: Any) -> str:
         """The text of a type or an expression."""
-        write = writer_of(self, node)
-        return f"<{type(node).__name__}>" if write is None else str(write(node))
+        write = writer_of(WRITERS, node)
+        return f"<{type(node).__name__}>" if write is None else str(write(self, node))
 
     def value_text(self, value: Any) -> str:
         """The text of an attribute."""
@@ -78,10 +82,10 @@ class ScriptExprs:
             case SymbolicExpr():
                 return self.dim(value)
             case _:
-                write = writer_of(self, value)
-                return repr(value) if write is None else str(write(value))
+                write = writer_of(WRITERS, value)
+                return repr(value) if write is None else str(write(self, value))
 
-    def var(self, var: "expr.Var") -> str:
+    def var(self, var: Var) -> str:
         """The name of a variable, given where it appears first."""
         if var not in self.var_names:
             self.var_names[var] = self.names.unique(var.name)
@@ -107,43 +111,42 @@ class ScriptExprs:
         pairs = [f"{key}={value}" for key, value in named.items() if value is not None]
         return f"R.{name}({', '.join([*parts, *pairs])})"
 
-    def _dims(self, dims: "Iterable[Dim]") -> list[str]:
+    def _dims(self, dims: Iterable[Dim]) -> list[str]:
         return [self.dim(dim) for dim in dims]
 
     # Types
 
-    def _ObjectType(self, ty: "types.ObjectType") -> str:
+    def _object_type(self, ty: ObjectType) -> str:
         self.prefixes.add("R")
         return "R.Object"
 
-    def _PrimType(self, ty: "types.PrimType") -> str:
+    def _prim_type(self, ty: PrimType) -> str:
         return self._r("Prim", string_text(ty.dtype))
 
-    def _ShapeType(self, ty: "types.ShapeType") -> str:
+    def _shape_type(self, ty: ShapeType) -> str:
         if ty.values is not None:
             return self._r("Shape", f"[{', '.join(self._dims(ty.values))}]")
         return self._r("Shape", ndim=str(ty.ndim)) if ty.ndim >= 0 else self._bare("Shape")
 
-    def _TensorType(self, ty: "types.TensorType") -> str:
+    def _tensor_type(self, ty: TensorType) -> str:
         dtype = None if ty.dtype is None else string_text(ty.dtype)
         ndim = str(ty.ndim) if ty.shape is None and ty.ndim >= 0 else None
         vdevice = None if ty.vdevice is None else string_text(ty.vdevice)
-        if ty.shape is None:
-            shape = []
-        elif isinstance(ty.shape, tuple):
+        shape = []
+        if isinstance(ty.shape, tuple):
             shape = [_sequence(self._dims(ty.shape))]
-        else:
+        elif isinstance(ty.shape, Var):
             shape = [self.var(ty.shape)]
         if not shape and dtype is ndim is vdevice is None:
             return self._bare("Tensor")
         return self._r("Tensor", *shape, dtype=dtype, ndim=ndim, vdevice=vdevice)
 
-    def _TupleType(self, ty: "types.TupleType") -> str:
+    def _tuple_type(self, ty: TupleType) -> str:
         return self._r("Tuple", *map(self.text, ty.fields))
 
-    def _FuncType(self, ty: "types.FuncType") -> str:
+    def _func_type(self, ty: FuncType) -> str:
         if ty.params is None:
-            ret = None if is_a(ty.ret, "ObjectType") else self.text(ty.ret)
+            ret = None if isinstance(ty.ret, ObjectType) else self.text(ty.ret)
             return self._r("Callable", ret=ret, purity=str(ty.pure))
         params = _sequence(map(self.text, ty.params))
         return self._r("Callable", params, self.text(ty.ret), str(ty.pure))
@@ -152,32 +155,32 @@ class ScriptExprs:
         self.prefixes.add("R")
         return f"R.{name}"
 
-    def _IndexMap(self, layout: "index_map.IndexMap") -> str:
+    def _index_map(self, layout: IndexMap) -> str:
         self.prefixes.add("T")
         return repr(layout)
 
     # Expressions
 
-    def _Var(self, var: "expr.Var") -> str:
+    def _var(self, var: Var) -> str:
         self.used_vars.add(var)
         return self.var(var)
 
-    def _GlobalVar(self, var: "expr.GlobalVar") -> str:
+    def _global_var(self, var: GlobalVar) -> str:
         self.calls_module = True
         return f"{self.module_alias}.{var.name}"
 
-    def _ExternFunc(self, function: "expr.ExternFunc") -> str:
+    def _extern_func(self, function: ExternFunc) -> str:
         symbol = string_text(function.symbol)
         plain = _is_opaque(function) and not _is_pure(function)
         return self._r("ExternFunc", symbol, *([] if plain else [self.text(function.ty)]))
 
-    def _Op(self, operator: "op.Op") -> str:
+    def _op(self, operator: Op) -> str:
         dialect, _, rest = operator.name.partition(".")
         prefix = DIALECTS.get(dialect, "I")
         self.prefixes.add(prefix)
         return f"I.Op({string_text(operator.name)})" if prefix == "I" else f"{prefix}.{rest}"
 
-    def _Constant(self, constant: "expr.Constant") -> str:
+    def _constant(self, constant: Constant) -> str:
         text = array_text(constant.data)
         if text is not None:
             return self._r("const", text, string_text(constant.dtype))
@@ -187,10 +190,10 @@ class ScriptExprs:
             self.constants.append(constant.data)
         return f'metadata["{KIND}"][{index}]'
 
-    def _ShapeExpr(self, shape: "expr.ShapeExpr") -> str:
+    def _shape_expr(self, shape: ShapeExpr) -> str:
         return self._r("shape", f"[{', '.join(self._dims(shape.values))}]")
 
-    def _PrimExpr(self, prim: "expr.PrimExpr") -> str:
+    def _prim_expr(self, prim: PrimExpr) -> str:
         value = prim.value
         text = self.dim(value) if isinstance(value, SymbolicExpr) else number_text(value)
         if prim.dtype == _default_dtype(value):
@@ -198,24 +201,24 @@ class ScriptExprs:
         self.prefixes.add("T")
         return f"T.{prim.dtype}({text})"
 
-    def _StringImm(self, string: "expr.StringImm") -> str:
+    def _string_imm(self, string: StringImm) -> str:
         return self._r("str", string_text(string.value))
 
-    def _DataTypeImm(self, dtype: "expr.DataTypeImm") -> str:
+    def _data_type_imm(self, dtype: DataTypeImm) -> str:
         return self._r("dtype", string_text(dtype.value))
 
-    def _Tuple(self, value: "expr.Tuple") -> str:
+    def _tuple(self, value: Tuple) -> str:
         items = list(map(self.text, value.fields))
         return _sequence(items) if items and self.syntax_sugar else self._r("tuple", *items)
 
-    def _TupleGetItem(self, item: "expr.TupleGetItem") -> str:
+    def _tuple_get_item(self, item: TupleGetItem) -> str:
         value = self.text(item.tuple_value)
-        if type(item.tuple_value).__name__ == "Tuple":
+        if isinstance(item.tuple_value, Tuple):
             # Python itself would take the field out of a tuple that is written out.
             return self._r("TupleGetItem", value, str(item.index))
         return f"{value}[{item.index}]"
 
-    def _Call(self, call: "expr.Call") -> str:
+    def _call(self, call: Call) -> str:
         callee, args = self._callee(call)
         parts = [*args, *self._named(call.attrs)]
         if call.ty_args:
@@ -229,21 +232,44 @@ class ScriptExprs:
         others = {name: value for name, value in attrs.items() if name not in names}
         return [*named, f"**{self.value_text(others)}"] if others else named
 
-    def _callee(self, call: "expr.Call") -> tuple[str, list[str]]:
+    def _callee(self, call: Call) -> tuple[str, list[str]]:
         """What is called, and the arguments. Functions from outside are called by their name."""
         args = list(map(self.text, call.args))
         if _is_opaque(call.op):
             return self._bare(_packed(call.op)), [string_text(call.op.symbol), *args]
         callee = self.text(call.op)
-        if not is_a(call.op, "Op") and (call.attrs or call.ty_args):
+        if not isinstance(call.op, Op) and (call.attrs or call.ty_args):
             return self._bare(_packed(call.op)), [callee, *args]
         if call.args and callee.startswith("R.call_") and _is_opaque(call.args[0]):
             args[0] = string_text(call.args[0].symbol)
-        params = getattr(call.op, "params", ()) if is_a(call.op, "Op") else ()
+        params = getattr(call.op, "params", ()) if isinstance(call.op, Op) else ()
         return callee, _named_where_needed(params, args)
 
 
-def _named_where_needed(params: "Sequence[op.Param]", args: list[str]) -> list[str]:
+WRITERS: Writers = {
+    ObjectType: ScriptExprs._object_type,
+    PrimType: ScriptExprs._prim_type,
+    ShapeType: ScriptExprs._shape_type,
+    TensorType: ScriptExprs._tensor_type,
+    TupleType: ScriptExprs._tuple_type,
+    FuncType: ScriptExprs._func_type,
+    IndexMap: ScriptExprs._index_map,
+    Var: ScriptExprs._var,
+    GlobalVar: ScriptExprs._global_var,
+    ExternFunc: ScriptExprs._extern_func,
+    Op: ScriptExprs._op,
+    Constant: ScriptExprs._constant,
+    ShapeExpr: ScriptExprs._shape_expr,
+    PrimExpr: ScriptExprs._prim_expr,
+    StringImm: ScriptExprs._string_imm,
+    DataTypeImm: ScriptExprs._data_type_imm,
+    Tuple: ScriptExprs._tuple,
+    TupleGetItem: ScriptExprs._tuple_get_item,
+    Call: ScriptExprs._call,
+}
+
+
+def _named_where_needed(params: Sequence[Param], args: list[str]) -> list[str]:
     """The arguments, by name from where an attribute stands before them in the signature."""
     positional = next((i for i, param in enumerate(params) if not param.is_arg), len(args))
     if len(args) <= positional or any(param.variadic for param in params):
@@ -253,12 +279,12 @@ def _named_where_needed(params: "Sequence[op.Param]", args: list[str]) -> list[s
     return [*args[:positional], *named]
 
 
-def _is_opaque(value: Any) -> "TypeGuard[expr.ExternFunc]":
+def _is_opaque(value: Any) -> TypeGuard[ExternFunc]:
     """Whether this is a function from outside of which no more than its purity is known."""
-    if not is_a(value, "ExternFunc"):
+    if not isinstance(value, ExternFunc):
         return False
     ty: Any = value.ty
-    return ty is None or (ty.params is None and is_a(ty.ret, "ObjectType"))
+    return ty is None or (ty.params is None and isinstance(ty.ret, ObjectType))
 
 
 def _is_pure(function: Any) -> bool:

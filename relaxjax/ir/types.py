@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -11,14 +11,18 @@ from .dtypes import checked_dtype
 from .node import Node
 from .span import Span
 
-if TYPE_CHECKING:
-    from .expr import Call, Var
-
 
 class Type(Node):
     """The type of a value. Types are compared by value; symbolic variables by identity."""
 
     __slots__ = ()
+
+
+class Typed(Protocol):
+    """A variable, as types know it: it has a type itself."""
+
+    @property
+    def ty(self) -> Type | None: ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -57,14 +61,14 @@ class TensorType(Type):
     An unknown dtype is None, an unknown rank is `ndim=-1`.
     """
 
-    shape: "tuple[Dim, ...] | Var | None" = None
+    shape: tuple[Dim, ...] | Typed | None = None
     dtype: str | None = None
     ndim: int = -1
     vdevice: str | None = None
 
     def __init__(
         self,
-        shape: "Sequence[Dim] | Var | None" = None,
+        shape: Sequence[Dim] | Typed | None = None,
         dtype: Any = None,
         ndim: Any = -1,
         vdevice: Any = None,
@@ -75,7 +79,7 @@ class TensorType(Type):
             # With TVM, a device is the third argument, and the rank the fourth.
             ndim, vdevice = -1 if vdevice is None else vdevice, ndim
         shape = _tensor_shape(shape)
-        if isinstance(shape, Node):
+        if shape is not None and not isinstance(shape, tuple):
             ndim = shape.ty.ndim if isinstance(shape.ty, ShapeType) else ndim
         known = shape if isinstance(shape, tuple) else None
         object.__setattr__(self, "shape", shape)
@@ -109,14 +113,14 @@ class FuncType(Type):
     params: tuple[Type, ...] | None = None
     ret: Type = field(default_factory=ObjectType)
     pure: bool = True
-    derive: "Callable[[Call], Type] | None" = field(default=None, compare=False)
+    derive: Callable[[Any], Type] | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.params is not None:
             object.__setattr__(self, "params", tuple(self.params))
 
 
-def _tensor_shape(shape: Any) -> "tuple[Dim, ...] | Var | None":
+def _tensor_shape(shape: Any) -> tuple[Dim, ...] | Typed | None:
     """Dimensions as a tuple, those of a `ShapeExpr` too; a variable, or None, as it is."""
     values = getattr(shape, "values", shape)
     if isinstance(values, Sequence) and not isinstance(values, str):

@@ -9,8 +9,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, check_module
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import uses
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr

@@ -10,8 +10,7 @@ from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import typed
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op, typed
 from relaxjax.ir.walk import nested_sequences
 
 _ROWS_BY_COLUMNS = (((1,), (0,)), ((), ()))

@@ -13,8 +13,7 @@ import jax.numpy as jnp
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.layout import OPAQUE, LayoutRule
-from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, get_op, register
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 
 from .declare import OpError

@@ -4,7 +4,7 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, const, np_dtype
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
 
 from .declare import OpError
@@ -57,9 +57,9 @@ def ndim_of(x: Expr) -> int:
 def shape_of(x: Expr) -> Expr:
     """The shape of a tensor as an argument: written out, a variable, or read when it runs."""
     shape = tensor_type(x).shape
-    if isinstance(shape, Var):
-        return shape
-    return call("shape_of", x) if shape is None else ShapeExpr(shape)
+    if isinstance(shape, tuple):
+        return ShapeExpr(shape)
+    return shape if isinstance(shape, Var) else call("shape_of", x)
 
 
 def number(value: Dim, like: Expr) -> Expr:

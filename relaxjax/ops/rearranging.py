@@ -15,8 +15,7 @@ from relaxjax.ir.layout import (
     inverse,
 )
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, TupleType
 
 # What changes in a call whose first tensor is in a given order: arguments and attributes by their

@@ -14,7 +14,7 @@ from relaxjax.ir.layout import (
     known,
     without,
 )
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 
 from .rearranging import moved_axes, rank, remade

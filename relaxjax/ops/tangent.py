@@ -5,8 +5,7 @@ from typing import Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.op import ZERO_GRADIENT, Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import ZERO_GRADIENT, Op, get_op
 from relaxjax.ir.types import TensorType
 
 from .emit import call, shape_of, tensor_type

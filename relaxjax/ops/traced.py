@@ -5,8 +5,7 @@ from typing import Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.op import GradientRule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import GradientRule, get_op
 
 from .lax.dialect import lax_op
 from .lax.gradient import gradient_of

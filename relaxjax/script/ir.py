@@ -7,7 +7,7 @@ from typing import Any as _Any
 from relaxjax.ir.attrs import Attrs as _Attrs
 from relaxjax.ir.global_info import DummyGlobalInfo as dummy_global_info
 from relaxjax.ir.global_info import VDevice as vdevice
-from relaxjax.ir.registry import get_op as Op
+from relaxjax.ir.op import get_op as Op
 from relaxjax.ir.types import ObjectType as StringType
 
 from .decorators import ModuleDecorator as _ModuleDecorator

@@ -6,7 +6,8 @@ from types import ModuleType
 from typing import Any
 
 from relaxjax.ir.expr import GlobalVar
-from relaxjax.ir.registry import OPS, did_you_mean
+from relaxjax.ir.op import OPS
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ops import SUGAR  # which enters the operators into the table, too
 
 

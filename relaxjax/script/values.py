@@ -22,7 +22,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.expr import const as tensor_const
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, Type, dtype_name
 from relaxjax.ops.packed import as_held
 

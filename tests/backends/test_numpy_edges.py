@@ -17,8 +17,7 @@ from relaxjax.backends.numpy_operators import NUMPY
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.declare import OpError
 

@@ -13,7 +13,7 @@ from relaxjax.backends import compile_pallas, pallas_supports
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import build, to_jax
 from relaxjax.passes import FuseOpsByPattern, RunCodegen, get_patterns_with_prefix

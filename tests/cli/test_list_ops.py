@@ -6,7 +6,7 @@ import pytest
 
 from relaxjax.cli import main
 from relaxjax.cli.operator_rules import record
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 
 
 def test_the_table_has_signatures_summaries_and_rules(capsys: pytest.CaptureFixture[str]) -> None:

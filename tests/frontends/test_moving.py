@@ -15,7 +15,7 @@ from jax.interpreters import ad, mlir
 
 import relaxjax
 from relaxjax import from_jax, to_jax
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.passes import Gradient
 

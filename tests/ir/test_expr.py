@@ -35,7 +35,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.function import BindingBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.span import Span
 from relaxjax.ir.types import (
     FuncType,

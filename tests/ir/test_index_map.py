@@ -12,7 +12,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.index_map import index_map
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.serialize import load_json, save_json
 from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.types import TensorType

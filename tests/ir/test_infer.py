@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, ShapeExpr, Tuple
 from relaxjax.ir.function import BindingBlock, If, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.infer import call_type, infer, is_pure_call, unify, unify_dims
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,

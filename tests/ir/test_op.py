@@ -8,8 +8,8 @@ import pytest
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr, Var, const
-from relaxjax.ir.op import Op, Param, arguments, register, typed
-from relaxjax.ir.registry import OPS, did_you_mean, get_op
+from relaxjax.ir.op import OPS, Op, Param, arguments, get_op, register, typed
+from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import ObjectType, TensorType
 
 TY = TensorType((2,), "float32")

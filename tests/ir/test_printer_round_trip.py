@@ -34,8 +34,7 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op, Param
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, Op, Param, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import (
     FuncType,

@@ -4,7 +4,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import DataflowVar, Var
 from relaxjax.ir.function import Function, SeqExpr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import ShapeType, TensorType, TupleType

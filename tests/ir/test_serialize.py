@@ -31,7 +31,7 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.serialize import MAX_DEPTH, load_json, save_json
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import assert_structural_equal, structural_equal, structural_hash

@@ -52,7 +52,7 @@ def test_the_rank_follows_from_the_shape() -> None:
 def test_a_shape_may_be_written_in_several_ways() -> None:
     wanted = TensorType((2, N))
     assert TensorType([np.int64(2), N]) == wanted  # type: ignore[list-item]  # numpy goes in
-    assert TensorType(ShapeExpr((2, N))) == wanted  # type: ignore[arg-type]  # as TVM's callers do
+    assert TensorType(ShapeExpr((2, N))) == wanted  # as TVM's callers do
     assert isinstance(TensorType([2]).shape, tuple)
 
 

@@ -28,7 +28,7 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.ir.walk import (
     all_vars,

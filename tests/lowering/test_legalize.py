@@ -13,8 +13,7 @@ from parsing import parse_functions
 
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS, Op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order

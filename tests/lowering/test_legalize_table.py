@@ -12,8 +12,7 @@ from operator_sample_table import SAMPLES
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.check import check_well_formed, well_formed
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import legalize, to_jax
 from relaxjax.lowering.interpreter import holds_tensors

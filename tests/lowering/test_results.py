@@ -10,7 +10,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.lowering import LoweringError, build, to_jax
 from relaxjax.ops import op

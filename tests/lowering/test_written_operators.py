@@ -13,7 +13,7 @@ from written_programs import canonical, written
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.lowering import LoweringError, legalize, to_jax, to_python
 from relaxjax.ops.platform import PLATFORM
 

@@ -11,7 +11,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Constant, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_python
 

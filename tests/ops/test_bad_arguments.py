@@ -16,8 +16,7 @@ from operator_samples import Array, Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.script import from_source
 from relaxjax.script.errors import ScriptError

@@ -7,7 +7,7 @@ import pytest
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops.declare import OpError

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.lowering.emit.prelude import require, show
 
 

@@ -17,8 +17,7 @@ from relaxjax.ir.dims import SymbolicVar, substitute_dim
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, Op, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import build
 from relaxjax.ops.cost import Cost, cost_of, function_cost

@@ -12,7 +12,7 @@ from parsing import parse_module
 
 from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.global_info import VDevice
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.lowering import build, to_python

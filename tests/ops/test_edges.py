@@ -15,7 +15,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Expr, Var, const
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.declare import OpError

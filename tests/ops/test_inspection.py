@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relaxjax.ir.expr import Expr, PrimExpr, Var, const
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import PrimType, TensorType
 from relaxjax.lowering import build, to_python
 from relaxjax.ops import OpError

@@ -12,7 +12,7 @@ from parsing import parse_module
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError

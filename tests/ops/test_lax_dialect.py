@@ -16,7 +16,7 @@ from relaxjax.autodiff import value_and_grad
 from relaxjax.frontends import from_jax
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var, const
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError

@@ -16,8 +16,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, Var, const
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, Op, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import OpError

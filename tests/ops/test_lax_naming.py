@@ -13,7 +13,7 @@ from relaxjax import from_jax
 from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 
 X = np.ones((4, 6), "float32")
 

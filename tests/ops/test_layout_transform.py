@@ -8,7 +8,7 @@ import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops import OpError
 

@@ -23,7 +23,7 @@ from relaxjax.ir.layout import (
     known,
     without,
 )
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ops import OpError
 from relaxjax.ops.rearranging import AGNOSTIC

@@ -15,7 +15,7 @@ from operator_sample_table import SAMPLES
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.lowering import legalize, to_jax
 
 ELSEWHERE = ("cuda", "tpu")

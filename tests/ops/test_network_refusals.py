@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from relaxjax.ir.expr import Expr, PrimExpr, Var
-from relaxjax.ir.op import arguments
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import arguments, get_op
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ops import OpError, op
 

@@ -9,8 +9,7 @@ import pytest
 from operator_evaluation import evaluate
 
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, arguments, get_op
 from relaxjax.ir.types import TensorType
 
 RANDOM = np.random.default_rng(0)

@@ -19,7 +19,7 @@ from parsing import parse_functions
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax
 

@@ -37,8 +37,7 @@ from operator_samples import Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
-from relaxjax.ir.op import ZERO_GRADIENT, arguments
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, arguments, get_op
 from relaxjax.ir.types import ObjectType, ShapeType, TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 from relaxjax.ops.declare import OpError

@@ -17,8 +17,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.testing import Way, compare_compilations
 from relaxjax.testing.compilations import POLICIES, ROUTES

@@ -12,8 +12,7 @@ from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering import to_jax

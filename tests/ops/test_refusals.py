@@ -9,7 +9,7 @@ import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import ObjectType, PrimType, ShapeType, TensorType
 from relaxjax.ops import OpError
 

@@ -8,7 +8,7 @@ import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops import OpError, op
 

@@ -26,8 +26,7 @@ from operator_sample_table import SAMPLES
 from operator_samples import Array, Sample
 
 from relaxjax.ir.expr import Call, Expr, Var, np_dtype
-from relaxjax.ir.op import ZERO_GRADIENT, arguments
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, arguments, get_op
 from relaxjax.ir.types import TensorType, is_float
 
 pytestmark = pytest.mark.skipif(

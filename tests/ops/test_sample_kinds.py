@@ -11,7 +11,7 @@ from operator_sample_table import SAMPLES
 from operator_samples import Array, Dims, Sample
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 
 OPERATORS = sorted(name for name in OPS if name.startswith("relax.") and name in SAMPLES)
 

@@ -13,7 +13,7 @@ from operator_sample_table import SAMPLES
 
 from relaxjax.ir.expr import Call, Constant, Expr, Var, const
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.scaling import Axis, ScalingRule
 from relaxjax.ir.types import TensorType, is_float
 

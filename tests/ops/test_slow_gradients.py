@@ -7,8 +7,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.expr import Call, Var
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import Gradient, LegalizeOps, SimplifyGradient

@@ -13,8 +13,7 @@ from parsing import parse_functions
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Tuple, Var
-from relaxjax.ir.op import Op, arguments
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, Op, arguments, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op

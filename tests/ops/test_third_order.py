@@ -20,8 +20,7 @@ import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, TupleGetItem, Var, const
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, get_op
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient

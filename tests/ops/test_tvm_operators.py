@@ -18,7 +18,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Tuple
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import expr_symbols, post_order, type_symbols

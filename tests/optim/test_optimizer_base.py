@@ -8,7 +8,7 @@ import pytest
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import ShapeType, TensorType, TupleType
 from relaxjax.optim import SGD, Adam, BoundOptimizer, MomentumSGD, Optimizer, Step
 from relaxjax.optim.base import complement

@@ -9,8 +9,7 @@ from parsing import parse_functions
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS, Op
 from relaxjax.ir.types import ObjectType, TensorType
 from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.lowering.trial import difference

@@ -9,7 +9,7 @@ from parsing import parse_functions
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.lowering.arguments import ArgumentError

@@ -13,7 +13,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss

@@ -12,7 +12,7 @@ from exported_model import assert_runs_alone
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order

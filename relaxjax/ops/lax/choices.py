@@ -21,8 +21,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend import core
 
 from relaxjax.ir.expr import Constant, Expr, Var, const
-from relaxjax.ir.op import GradientRule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import GradientRule, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.once import computed_once
 

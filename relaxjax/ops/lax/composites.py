@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax.scipy import special
 
 from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 
 from .avals import jax_dtype
 from .inlining import function_of_jax

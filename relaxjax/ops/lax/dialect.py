@@ -13,8 +13,8 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.lattice import erase
-from relaxjax.ir.op import ZERO_GRADIENT, GradientRule, NoGradient, Op
-from relaxjax.ir.registry import OPS, REPLACED
+from relaxjax.ir.op import OPS, ZERO_GRADIENT, GradientRule, NoGradient, Op
+from relaxjax.ir.registry import REPLACED
 from relaxjax.ir.types import ObjectType, TensorType, TupleType, Type
 from relaxjax.ir.walk import type_symbols, value_symbols
 from relaxjax.ops.declare import OpError

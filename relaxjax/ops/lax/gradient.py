@@ -15,8 +15,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import GradientRule, Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import GradientRule, Op, get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute, type_symbols, uses
 from relaxjax.ops.declare import OpError

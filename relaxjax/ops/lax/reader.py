@@ -20,8 +20,7 @@ from relaxjax.ir.expr import (
     Var,
     np_dtype,
 )
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ops.packed import held_name

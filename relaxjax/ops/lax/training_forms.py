@@ -8,7 +8,7 @@ import numpy as np
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import If, SeqExpr
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, TensorType, TupleType
 from relaxjax.ops.platform import platform
 

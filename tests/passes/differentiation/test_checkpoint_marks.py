@@ -12,7 +12,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax

@@ -13,8 +13,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Expr, ExternFunc, Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import ZERO_GRADIENT, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax

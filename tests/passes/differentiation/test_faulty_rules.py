@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from parsing import parse_functions
 
-from relaxjax.ir.registry import OPS, get_op
+from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op

@@ -10,7 +10,7 @@ from parsing import parse_functions
 
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op

@@ -8,7 +8,7 @@ from parsing import parse_functions
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.passes import (

@@ -15,7 +15,7 @@ import relaxjax
 from relaxjax.frontends import from_jax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient

@@ -9,7 +9,7 @@ from whole_residual_models import resnet18
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.passes import ChannelsLast, Gradient, LegalizeOps, SimplifyGradient

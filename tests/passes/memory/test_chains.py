@@ -4,7 +4,7 @@ from parsing import parse_functions
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Sequential
 from relaxjax.passes.memory.chains import with_short_chains

@@ -5,7 +5,7 @@ from collections import Counter
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, SimplifyGradient
 from relaxjax.passes.memory.planning import Planner

@@ -8,8 +8,7 @@ import pytest
 from parsing import parse_functions
 
 from relaxjax.ir.expr import Call, Constant
-from relaxjax.ir.op import Op
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import dtype_name
 from relaxjax.ops.lax import x64_for
 from relaxjax.passes import FoldConstant

@@ -7,7 +7,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import VarBinding
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes import DataflowBlockRewrite
 

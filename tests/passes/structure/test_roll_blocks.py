@@ -11,7 +11,7 @@ from relaxjax.ir.check import well_formed
 from relaxjax.ir.expr import Call, ExternFunc
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import post_order

@@ -9,7 +9,7 @@ import pytest
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import OPS
+from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax

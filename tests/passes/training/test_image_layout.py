@@ -11,7 +11,7 @@ from parsing import parse_module
 
 from relaxjax.ir.expr import Call
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import get_op
+from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import post_order
