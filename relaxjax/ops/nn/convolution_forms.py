@@ -93,8 +93,26 @@ class Convolution:
         if work.is_patches:
             return self._patches(data, weight, windows, dtype, work)
         if self.is_volume and min(windows.size[0], windows.counts[0]) <= planes.MOST_PLANES:
-            return planes.convolved(self, data, weight, dtype)
+            return self._planes(data, weight, windows, dtype)
         return self.by_xla(data, weight, dtype)
+
+    @property
+    def layouts(self) -> planes.Layouts:
+        return self.data_layout, self.kernel_layout, self.out_layout
+
+    def within_planes(self, layouts: planes.Layouts) -> "Convolution":
+        """The same of images, which are the planes of volumes, for arrays of such layouts."""
+        window = {name: getattr(self, name)[1:] for name in ("strides", "pads", "dilation")}
+        data, kernel, out = layouts
+        return replace(self, **window, data_layout=data, kernel_layout=kernel, out_layout=out)
+
+    def _planes(self, data: Any, weight: Any, windows: Windows, dtype: Any) -> Any:
+        """A convolution of volumes as one of images."""
+
+        def of_images(layouts: planes.Layouts, data: Any, weight: Any) -> Any:
+            return self.within_planes(layouts).on_cpu(data, weight, dtype)
+
+        return planes.convolved(data, weight, windows, self.layouts, self.groups, of_images)
 
     def is_pointwise(self, weight: Any) -> bool:
         """Whether the kernel is of one element for each pair of channels."""

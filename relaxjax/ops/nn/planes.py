@@ -6,19 +6,15 @@ it adds up all that a result is made of, and nothing is copied for the places wi
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 from jax import lax
 
 from .layouts import permutation
 from .windows import Windows
-
-if TYPE_CHECKING:
-    from .convolution_forms import Convolution
-    from .transposed_forms import TransposedConvolution
 
 # Orders of data, kernel and result, with the two axes that become one: the depth D and another.
 # Usually each result along the depth is an image, and the planes that it covers are its channels.
@@ -30,38 +26,55 @@ _FEW = ("(CD)HWN", "(ID)HWO", "HW(DN)C")
 MOST_PLANES = 16
 
 
-def convolved(form: "Convolution", data: Any, weight: Any, dtype: Any) -> Any:
-    """The result of a convolution of volumes, added up in `dtype`."""
-    windows = _along_depth(form.windows(data.shape, weight))
+Layouts = tuple[str, str, str]
+# Convolves images: given the layouts of data, kernel and result, and the first two.
+OfImages = Callable[[Layouts, Any, Any], Any]
+
+
+def convolved(
+    data: Any, weight: Any, windows: Windows, layouts: Layouts, groups: int, of_images: OfImages
+) -> Any:
+    """The result of a convolution of volumes, whose windows are these."""
+    windows = _along_depth(windows)
     count = windows.counts[0]
     few = count < windows.size[0]
     of_data, of_kernel, of_out = orders = _FEW if few else _USUAL
-    volume = windows.padded(_ordered(data, form.data_layout, of_data), 0)
+    volume = windows.padded(_ordered(data, layouts[0], of_data), 0)
     parts = windows.swapped(windows.axes) if few else windows
     covered = [parts.at(volume, place) for place in parts.places()]
-    planes = _beside(covered, 1 if few else form.groups)
-    kernel = _joined(_ordered(weight, form.kernel_layout, of_kernel), of_kernel)
-    out = _of_images(form, orders).on_cpu(_joined(planes, of_data), kernel, dtype)
+    planes = _beside(covered, 1 if few else groups)
+    kernel = _joined(_ordered(weight, layouts[1], of_kernel), of_kernel)
+    out = of_images(_within_planes(orders), _joined(planes, of_data), kernel)
     other = out.shape[of_out.index("(")] // count
     apart = _apart(out, of_out, (count, other) if few else (other, count))
-    return jnp.transpose(apart, permutation(_letters(of_out), form.out_layout))
+    return jnp.transpose(apart, permutation(_letters(of_out), layouts[2]))
 
 
-def put_back(form: "TransposedConvolution", data: Any, weight: Any, dtype: Any) -> Any:
-    """The transpose of a convolution of volumes: its planes, put back where each belongs."""
-    of, (order, of_kernel, _) = form.of, _USUAL
-    volume = _ordered(data, of.data_layout, order)
-    kernel = _joined(_ordered(weight, of.kernel_layout, of_kernel), of_kernel)
-    flat = replace(form, of=_of_images(of, _USUAL), more=form.more[1:])
-    out = _apart(flat.on_cpu(_joined(volume, order), kernel, dtype), order, volume.shape[:2])
-    windows = form.windows(data, weight)
+def put_back(
+    data: Any,
+    weight: Any,
+    windows: Windows,
+    layouts: Layouts,
+    groups: int,
+    depth: Any,
+    of_images: OfImages,
+) -> Any:
+    """The transpose of a convolution of volumes: its planes, put back along a depth.
+
+    `of_images` is the transpose of a convolution, too, and the layouts are those of this one.
+    """
+    order, of_kernel, _ = _USUAL
+    volume = _ordered(data, layouts[0], order)
+    kernel = _joined(_ordered(weight, layouts[1], of_kernel), of_kernel)
+    flat = of_images(_within_planes(_USUAL), _joined(volume, order), kernel)
+    out = _apart(flat, order, volume.shape[:2])
     along = _along_depth(windows)
-    parts = _not_beside(out, along.size[0], of.groups)
+    parts = _not_beside(out, along.size[0], groups)
     shape = list(parts[0].shape)
-    shape[1] = form.lengths(windows.counts, weight)[0]
+    shape[1] = depth
     moved = (along.back(part, [place], shape) for place, part in enumerate(parts))
     whole = along.unpadded(functools.reduce(jnp.add, moved))
-    return jnp.transpose(whole, permutation(_letters(order), of.out_layout))
+    return jnp.transpose(whole, permutation(_letters(order), layouts[2]))
 
 
 def _beside(planes: Sequence[Any], groups: int) -> Any:
@@ -84,11 +97,10 @@ def _along_depth(windows: Windows) -> Windows:
     return replace(windows, axes=(1,), **{name: getattr(windows, name)[:1] for name in names})
 
 
-def _of_images(form: "Convolution", orders: tuple[str, str, str]) -> "Convolution":
-    """The same within a plane, for arrays in such orders whose two axes are one."""
+def _within_planes(orders: Layouts) -> Layouts:
+    """The layouts of images, of arrays in such orders whose two axes are one."""
     data, kernel, out = (_letters(order).replace("D", "") for order in orders)
-    window = {name: getattr(form, name)[1:] for name in ("strides", "pads", "dilation")}
-    return replace(form, **window, data_layout=data, kernel_layout=kernel, out_layout=out)
+    return data, kernel, out
 
 
 def _letters(order: str) -> str:

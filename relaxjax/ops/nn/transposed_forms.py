@@ -66,8 +66,20 @@ class TransposedConvolution:
             rows = jnp.transpose(data, permutation(self.of.data_layout, last.of.data_layout))
             return last._added_up(last._by_product(rows, weight, dtype), weight)
         if self._is_volume(data, weight):
-            return planes.put_back(self, data, weight, dtype)
+            return self._planes(data, weight, dtype)
         return self.by_xla(data, weight, dtype)
+
+    def _planes(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """A transposed convolution of volumes as one of images."""
+
+        def of_images(layouts: planes.Layouts, data: Any, weight: Any) -> Any:
+            flat = replace(self, of=self.of.within_planes(layouts), more=self.more[1:])
+            return flat.on_cpu(data, weight, dtype)
+
+        windows = self.windows(data, weight)
+        depth = self.lengths(windows.counts, weight)[0]
+        of = self.of
+        return planes.put_back(data, weight, windows, of.layouts, of.groups, depth, of_images)
 
     def _is_one_by_one(self, data: Any) -> bool:
         """Whether a group has one channel of the data, and lengths are known."""
