@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from .infrastructure.sequential import Sequential
 from .layout.alter_op_layout import AlterOpLayout
 from .operators.canonicalize_ops import CanonicalizeOps
 from .operators.combine_parallel_conv2d import CombineParallelConv2D
@@ -10,7 +11,6 @@ from .operators.fast_math import FastMath
 from .operators.fold_scale_axis import FoldScaleAxis
 from .operators.simplify_inference import SimplifyInference
 from .partition.fuse_ops import FuseOps
-from .sequential import Sequential
 from .simplification.canonicalize_bindings import CanonicalizeBindings
 from .simplification.canonicalize_cast import CanonicalizeCast
 from .simplification.dead_code_elimination import DeadCodeElimination

@@ -28,7 +28,7 @@ from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import OPS
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes.kinds import Pass
+from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.script import from_source
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")

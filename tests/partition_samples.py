@@ -29,7 +29,7 @@ from relaxjax.passes import (
     UpdateVDevice,
     module_pass,
 )
-from relaxjax.passes.kinds import Pass
+from relaxjax.passes.infrastructure.kinds import Pass
 
 _PRODUCT = is_op("relax.multiply")(wildcard(), wildcard())
 _SUM = is_op("relax.add")(wildcard(), wildcard())

@@ -37,7 +37,7 @@ from relaxjax.passes import (
     process_params,
     search_fc_transpose,
 )
-from relaxjax.passes.base import FACTORIES
+from relaxjax.passes.infrastructure.base import FACTORIES
 
 
 @dataclass(frozen=True)

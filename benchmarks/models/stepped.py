@@ -6,7 +6,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.passes import LegalizeOps
-from relaxjax.passes.collection import collector_paused
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
 from relaxjax.passes.training.step_memory import is_worth_a_plan, planned_for_speed

@@ -17,7 +17,7 @@ from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import rewrite
 from relaxjax.ops.jax_functions import call_jax
 from relaxjax.ops.rule_arity import check_rule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .adjoint import GradientError
 from .consistency import check_function_rules, check_operator_rules

@@ -21,8 +21,8 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float, is_smooth
 from relaxjax.ir.walk import definable_symbols, substitute, used_vars
 from relaxjax.ops.platform import asked_for_platform, made_for
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .activity import active_vars, in_full, obstacles
 from .adjoint import GradientError as GradientError

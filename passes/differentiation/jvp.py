@@ -10,8 +10,8 @@ from relaxjax.ir.expr import GlobalVar, Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .activity import obstacles
 from .adjoint import GradientError

@@ -7,7 +7,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.algebra import FILL_LAWS, simpler
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.definitions import Definitions, is_filling, tensor_filled

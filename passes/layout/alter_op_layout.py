@@ -8,7 +8,7 @@ from relaxjax.ir.index_map import index_axes, index_map_over
 from relaxjax.ir.layout import LayoutRule, Order, Relayout
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .convert_layout import chosen
 from .rearrange import rearranged

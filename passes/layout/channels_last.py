@@ -12,7 +12,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order
 from relaxjax.lowering.target import Target, platform_of
 from relaxjax.ops.platform import chosen_platform
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.structure.inline import inlined
 
 from .convert_layout import Layouts, chosen, transposed

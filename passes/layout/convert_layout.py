@@ -7,7 +7,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.layout import LayoutRule, Order, Relayout
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .rearrange import rearranged
 

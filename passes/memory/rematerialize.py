@@ -13,8 +13,8 @@ from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
-from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.gradient import function_of
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller

@@ -9,7 +9,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.shapes import broadcast_dims, element_count
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
 

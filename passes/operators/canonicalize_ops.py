@@ -5,7 +5,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=3, kind="function")

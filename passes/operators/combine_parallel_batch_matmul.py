@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Call
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .combine_parallel_matmul import product_key
 from .parallel import combined

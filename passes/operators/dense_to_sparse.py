@@ -11,7 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .block_sparse import dense_uses, packed_names
 

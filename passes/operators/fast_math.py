@@ -9,7 +9,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.emit import call, scalar
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=4, kind="function")

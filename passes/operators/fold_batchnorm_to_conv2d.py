@@ -7,7 +7,7 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments, get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 

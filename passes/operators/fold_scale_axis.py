@@ -1,7 +1,7 @@
 """Folding factors into weights, those before them and those behind them."""
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .backward_fold_scale_axis import BackwardFoldScaleAxis
 from .forward_fold_scale_axis import ForwardFoldScaleAxis

@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments, get_op
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 # Takes the arguments and the attributes of a call; None leaves it as it is.
 LegalizeRule = Callable[..., Expr | None]

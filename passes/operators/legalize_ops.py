@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import legalize
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=0)

@@ -4,7 +4,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions, same_type
 from relaxjax.passes.simplification.rewriting import rewritten
 

@@ -5,7 +5,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 

@@ -11,7 +11,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import post_order, rewrite, uses
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 

@@ -24,7 +24,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import nested_sequences, substitute
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 _FULL = "float32"

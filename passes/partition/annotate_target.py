@@ -11,7 +11,7 @@ from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import nested_sequences, used_vars
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import backend_of, composite_called
 from .grouping import OUTCOMES, may_be_grouped

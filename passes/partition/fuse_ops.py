@@ -8,8 +8,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import nested_sequences, used_vars
 from relaxjax.ir.walk import uses as count_uses
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.context import PassContext
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.context import PassContext
 
 from .grouping import Group, group_name, may_be_grouped, outlined
 

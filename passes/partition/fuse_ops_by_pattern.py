@@ -26,7 +26,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import nested_sequences, used_vars
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import backend_of, wrapped
 from .grouping import Group, group_name, outlined

@@ -5,7 +5,7 @@ from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .grouping import Group, group_name, may_be_grouped, outlined
 from .regions import connected_regions

@@ -8,7 +8,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import kept, map_blocks, substitute, used_vars
 from relaxjax.ir.walk import uses as count_uses
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .marks import BEGIN, END, mark_of, without_marks
 from .regions import connected_regions

@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.dpl import FusionPattern, PatternCheckContext, PatternEntry, as_fusion_pattern
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .fuse_ops_by_pattern import FuseOpsByPattern
 

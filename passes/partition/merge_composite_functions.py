@@ -5,7 +5,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import (
     backend_of,

@@ -7,7 +7,7 @@ from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import map_blocks, nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import codegen_function, without_uncalled_composites
 from .grouping import Group, group_name, outlined

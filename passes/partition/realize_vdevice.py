@@ -6,7 +6,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .relocation import (
     HINT,

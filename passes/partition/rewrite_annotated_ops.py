@@ -7,7 +7,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import device_name
 from relaxjax.ir.walk import nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .relocation import (
     HINT,

@@ -14,7 +14,7 @@ from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import global_vars, rewrite
 from relaxjax.ops.packed import register_packed
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=0)

@@ -8,7 +8,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ir.walk import kept, map_bindings, map_children
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .relocation import MOVE, operator_of, with_agreeing_calls
 

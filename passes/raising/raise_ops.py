@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 

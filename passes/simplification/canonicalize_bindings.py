@@ -19,7 +19,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import kept, map_children, substitute, used_vars
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 # What names stand for, and which tuples variables hold; an inner sequence adds its own.
 Names: TypeAlias = ChainMap[Var, Expr]

@@ -13,7 +13,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import kept, nested_sequences
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .definitions import Definitions
 from .rewriting import rewritten

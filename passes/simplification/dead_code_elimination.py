@@ -6,8 +6,8 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .nesting import nested_values
 from .remove_unused_functions import entry_names, without_unused_functions

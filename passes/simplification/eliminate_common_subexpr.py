@@ -11,7 +11,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, map_children, substitute
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .transposed_twins import transposed_by, transposed_twin
 

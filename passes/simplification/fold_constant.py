@@ -16,7 +16,7 @@ from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.ir.walk import substitute
 from relaxjax.ops.lax import is_key, x64_for
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
 from .exact_numbers import exact_result

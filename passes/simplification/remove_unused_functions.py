@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from relaxjax.ir.derivatives import named_functions
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=1)

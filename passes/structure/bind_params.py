@@ -6,8 +6,8 @@ from typing import Any
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import global_vars
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 
 @pass_factory(opt_level=0)

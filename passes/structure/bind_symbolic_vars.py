@@ -7,7 +7,7 @@ from relaxjax.ir.bind import symbols_by_key, symbols_called
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .callers import with_callers
 

@@ -7,7 +7,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.renew import with_vars
 from relaxjax.ir.types import ObjectType, TupleType
 from relaxjax.ir.walk import nested_sequences, substitute
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .normalize import normal_function
 

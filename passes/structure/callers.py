@@ -11,7 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import global_vars, post_order, rewrite
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 
 def with_callers(

@@ -11,8 +11,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 Sizes = tuple[int, ...]
 

@@ -19,7 +19,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.renew import hide_unused_outputs
 from relaxjax.ir.walk import rewrite
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 Run: TypeAlias = list[tuple[int, Binding]]
 

@@ -9,7 +9,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import definable_symbols, kept, map_children, substitute_type
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .normalize import normal_function
 

@@ -9,7 +9,7 @@ from relaxjax.ir.function import BindingBlock, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TupleType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 from .callers import called_only

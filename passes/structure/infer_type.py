@@ -1,7 +1,7 @@
 """The types that are missing, under Relay's name for it."""
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .normalize import normalized
 

@@ -9,8 +9,8 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.inline import callees_first, inlined_into, recursive
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import global_vars, nested_sequences, post_order
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 # Given a function and the number of its calls: whether inlining it pays.
 CostModel = Callable[[Function, int], bool]

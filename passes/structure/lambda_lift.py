@@ -22,8 +22,8 @@ from relaxjax.ir.walk import (
     post_order,
     rewrite,
 )
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 
 @pass_factory(opt_level=1)

@@ -20,7 +20,7 @@ from relaxjax.ir.walk import (
     substitute,
     used_vars,
 )
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=1)

@@ -20,8 +20,8 @@ from relaxjax.ir.retype import found_results
 from relaxjax.ir.span import located
 from relaxjax.ir.types import ObjectType, Type
 from relaxjax.ir.walk import all_vars, kept, map_children, used_vars
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 
 @pass_factory(opt_level=1)

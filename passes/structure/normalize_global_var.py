@@ -5,7 +5,7 @@ from relaxjax.ir.expr import Expr, GlobalVar
 from relaxjax.ir.module import BaseFunc, IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.walk import rewrite
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=0)

@@ -11,8 +11,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, nested_sequences, rewrite, used_vars
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.fold_constant import FoldConstant
 

@@ -4,7 +4,7 @@ import sys
 from typing import Any
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=0)

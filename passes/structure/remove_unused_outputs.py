@@ -12,7 +12,7 @@ from relaxjax.ir.renew import with_vars
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.walk import children, nested_sequences, rewrite
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
 from .callers import called_only

@@ -15,7 +15,7 @@ from relaxjax.ir.walk import (
     type_vars,
     used_vars,
 )
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .callers import called_only, with_calls
 

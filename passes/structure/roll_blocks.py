@@ -11,8 +11,8 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import all_vars, rewrite, used_vars
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .key_numbers import Numbers, column_of, with_number_variables, with_numbers
 from .repeats import Repeats, Slot, find_repeats

@@ -1,7 +1,7 @@
 """Every value bound to a variable, under Relay's name for it."""
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .normalize import normalized
 

@@ -21,8 +21,8 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.renew import Renewal, renew
 from relaxjax.ir.types import FuncType, ObjectType, Type
 from relaxjax.ir.walk import all_vars, bound_vars
-from relaxjax.passes.base import pass_factory
-from relaxjax.passes.notes import in_function
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.error_notes import in_function
 
 SUFFIX = "_cps"
 

@@ -2,7 +2,7 @@
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.nesting import nested_values
 
 

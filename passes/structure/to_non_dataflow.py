@@ -3,7 +3,7 @@
 from relaxjax.ir.dataflow import without_dataflow
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 
 @pass_factory(opt_level=0, kind="function")

@@ -18,7 +18,7 @@ from relaxjax.ir.walk import (
     type_symbols,
     type_vars,
 )
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 # What is put in order: bindings by their index, what they use from outside, and the end.
 Item: TypeAlias = "int | Var | None"

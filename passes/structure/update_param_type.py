@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .callers import with_callers
 

@@ -14,7 +14,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import substitute
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .written_outputs import with_written_outputs
 

@@ -14,7 +14,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.platform import asked_for_platform, made_for
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .random_keys import takes_key, with_keys
 

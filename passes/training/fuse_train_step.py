@@ -11,7 +11,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
-from relaxjax.passes.base import pass_factory
+from relaxjax.passes.infrastructure.base import pass_factory
 
 from .loss_scale import LOSS_SCALE, SKIPPED
 from .update import cast, tensor_type, unpacked

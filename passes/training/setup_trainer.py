@@ -16,11 +16,11 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import used_vars
 from relaxjax.lowering.target import Target, formulating_for
-from relaxjax.passes.base import pass_factory
 from relaxjax.passes.differentiation.activity import active_vars, in_full
 from relaxjax.passes.differentiation.dead_ends import dead_ends
 from relaxjax.passes.differentiation.gradient import Gradient
 from relaxjax.passes.differentiation.inlining import inline_closures
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.memory.budget import Budget
 
 from .append_loss import AppendLoss

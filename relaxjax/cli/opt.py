@@ -13,7 +13,7 @@ import sys
 from typing import Any
 
 from relaxjax.passes import PassContext, parse_pipeline
-from relaxjax.passes.instruments import PassTimingInstrument, PrintAfterAll
+from relaxjax.passes.infrastructure.instruments import PassTimingInstrument, PrintAfterAll
 
 from .failure import bad_input
 from .files import read_module, write_text

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from relaxjax.passes import PassFactory
-from relaxjax.passes.base import FACTORIES
-from relaxjax.passes.catalogue import examples_text
+from relaxjax.passes.infrastructure.base import FACTORIES
+from relaxjax.passes.infrastructure.catalogue import examples_text
 
 from .patterns import matching
 

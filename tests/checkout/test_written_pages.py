@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from relaxjax.cli.passes import page as passes_page
-from relaxjax.passes.base import FACTORIES
+from relaxjax.passes.infrastructure.base import FACTORIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from relaxjax.cli import main
-from relaxjax.passes.base import FACTORIES
+from relaxjax.passes.infrastructure.base import FACTORIES
 
 
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ import pytest
 from relaxjax.cli import main
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.passes.context import PassContext
+from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.script import from_source
 
 BEFORE = """

@@ -7,7 +7,7 @@ from parsing import parse_functions
 
 from relaxjax.lowering import to_jax
 from relaxjax.passes import Gradient, Pass, PassContext, Sequential, standard_pipeline
-from relaxjax.passes.base import FACTORIES
+from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.standard import OPT_PASS_LEVEL
 from relaxjax.testing.equations import run
 

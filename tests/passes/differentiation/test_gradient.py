@@ -16,7 +16,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
-from relaxjax.passes.pipeline import parse_pipeline
+from relaxjax.passes.infrastructure.pipeline import parse_pipeline
 from relaxjax.script import from_source
 
 

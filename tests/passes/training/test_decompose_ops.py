@@ -14,7 +14,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.ops import op
-from relaxjax.passes.kinds import Pass
+from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.training.decompose_ops import (
     DecomposeOps,
     DecomposeOpsForInference,

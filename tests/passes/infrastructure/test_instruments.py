@@ -14,9 +14,9 @@ from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import add
-from relaxjax.passes.context import PassContext
-from relaxjax.passes.decorators import module_pass
-from relaxjax.passes.instruments import (
+from relaxjax.passes.infrastructure.context import PassContext
+from relaxjax.passes.infrastructure.decorators import module_pass
+from relaxjax.passes.infrastructure.instruments import (
     DumpIR,
     PassHistory,
     PassPrintingInstrument,
@@ -25,7 +25,7 @@ from relaxjax.passes.instruments import (
     PrintBeforeAll,
     WellFormedInstrument,
 )
-from relaxjax.passes.sequential import Sequential
+from relaxjax.passes.infrastructure.sequential import Sequential
 from relaxjax.passes.simplification.dead_code_elimination import DeadCodeElimination
 from relaxjax.passes.structure.normalize import Normalize
 

@@ -6,10 +6,10 @@ from typing import Any, TypeAlias
 
 from relaxjax.ir.module import IRModule
 
-from .collection import collector_paused
 from .config import OPTIONS, checked_config
 from .hooks import allows, call_hook, checked_instruments, enter_all, exit_all
 from .info import PassInfo, check_known, pass_names
+from .pause_gc import collector_paused
 
 # Called with the module, the pass, and whether this is before the pass.
 Trace: TypeAlias = Callable[[IRModule, PassInfo, bool], object]

@@ -15,9 +15,9 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span, located
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import FACTORIES, PassFactory, get_pass, pass_factory
 from relaxjax.passes.differentiation.gradient import Gradient
-from relaxjax.passes.info import PassInfo
+from relaxjax.passes.infrastructure.base import FACTORIES, PassFactory, get_pass, pass_factory
+from relaxjax.passes.infrastructure.info import PassInfo
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import add, multiply
-from relaxjax.passes.context import PassContext
-from relaxjax.passes.decorators import dataflowblock_pass, function_pass, module_pass
-from relaxjax.passes.info import PassInfo
-from relaxjax.passes.kinds import DataflowBlockPass, FunctionPass, ModulePass
+from relaxjax.passes.infrastructure.context import PassContext
+from relaxjax.passes.infrastructure.decorators import dataflowblock_pass, function_pass, module_pass
+from relaxjax.passes.infrastructure.info import PassInfo
+from relaxjax.passes.infrastructure.kinds import DataflowBlockPass, FunctionPass, ModulePass
 
 
 def module() -> IRModule:

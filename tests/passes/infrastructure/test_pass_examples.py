@@ -15,8 +15,8 @@ from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import FACTORIES
-from relaxjax.passes.catalogue import Example, examples, examples_text
+from relaxjax.passes.infrastructure.base import FACTORIES
+from relaxjax.passes.infrastructure.catalogue import Example, examples, examples_text
 
 NAMES = {
     **vars(relaxjax.dpl),

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.config import OPTIONS, register_config
-from relaxjax.passes.context import PassContext, build_config
-from relaxjax.passes.decorators import module_pass
-from relaxjax.passes.hooks import pass_instrument
-from relaxjax.passes.info import PassInfo
-from relaxjax.passes.sequential import Sequential
+from relaxjax.passes.infrastructure.config import OPTIONS, register_config
+from relaxjax.passes.infrastructure.context import PassContext, build_config
+from relaxjax.passes.infrastructure.decorators import module_pass
+from relaxjax.passes.infrastructure.hooks import pass_instrument
+from relaxjax.passes.infrastructure.info import PassInfo
+from relaxjax.passes.infrastructure.sequential import Sequential
 
 EMPTY = IRModule()
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.base import FACTORIES, pass_factory
-from relaxjax.passes.context import PassContext
-from relaxjax.passes.decorators import module_pass
-from relaxjax.passes.info import PassInfo
-from relaxjax.passes.kinds import ModulePass
-from relaxjax.passes.sequential import Sequential
+from relaxjax.passes.infrastructure.base import FACTORIES, pass_factory
+from relaxjax.passes.infrastructure.context import PassContext
+from relaxjax.passes.infrastructure.decorators import module_pass
+from relaxjax.passes.infrastructure.info import PassInfo
+from relaxjax.passes.infrastructure.kinds import ModulePass
+from relaxjax.passes.infrastructure.sequential import Sequential
 
 EMPTY = IRModule()
 

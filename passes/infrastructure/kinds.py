@@ -15,8 +15,8 @@ from relaxjax.ir.walk import kept, rewrite
 from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from .context import PassContext
+from .error_notes import in_function, in_pass
 from .info import PassInfo
-from .notes import in_function, in_pass
 
 T = TypeVar("T")
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.base import FACTORIES, pass_factory
-from relaxjax.passes.decorators import module_pass
-from relaxjax.passes.kinds import Pass
-from relaxjax.passes.pipeline import PipelineError, parse_pipeline, pipeline_text
-from relaxjax.passes.sequential import Sequential
+from relaxjax.passes.infrastructure.base import FACTORIES, pass_factory
+from relaxjax.passes.infrastructure.decorators import module_pass
+from relaxjax.passes.infrastructure.kinds import Pass
+from relaxjax.passes.infrastructure.pipeline import PipelineError, parse_pipeline, pipeline_text
+from relaxjax.passes.infrastructure.sequential import Sequential
 
 
 @pytest.fixture(scope="module", autouse=True)
