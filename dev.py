@@ -3,7 +3,7 @@
 
 python3 dev.py demo    train a small model; takes the options of `relaxjax demo`
 python3 dev.py test    run the tests; takes the options of pytest
-python3 dev.py lint    check format, style, types and floors
+python3 dev.py lint    check format, style, types and layers
 python3 dev.py wheel   build the wheel and test it away from here; takes the options of pytest
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options

@@ -1,4 +1,4 @@
-"""How the time of passes, and of the ways into the house and out of it, grows with a program.
+"""How the time of passes, and of what reads and writes programs, grows with a program.
 
     python benchmarks/growth.py                              # everything
     python benchmarks/growth.py Gradient from_source --shapes chain wide --smallest 32

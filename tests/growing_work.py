@@ -66,7 +66,7 @@ def differentiating(mod: IRModule) -> Callable[[], Any]:
     return lambda: value_and_grad(to_jax(mod, "main"), floats).module(*args)
 
 
-# The ways into the house, and out of it.
+# What reads and writes programs, and runs them.
 DOORS: dict[str, Doing] = {
     "script": lambda mod: mod.script,
     "from_source": reading,

@@ -1,4 +1,4 @@
-"""No way into the house, or out of it, does more than in proportion to a program's size."""
+"""Nothing that reads, writes or runs programs does more than in proportion to a program's size."""
 
 from collections.abc import Callable
 from functools import partial

@@ -11,7 +11,7 @@ import jax
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Where this package lies, and its wings, which a checkout has beside it.
+# Where this package lies, and what a checkout has beside it.
 _OWN = Path(__file__).parents[1]
 _FOLDERS = tuple({f"{path.resolve()}/" for path in (_OWN, *_OWN.glob("*/"))})
 _OF_JAX = f"{Path(jax.__file__).parent}/"

@@ -16,7 +16,7 @@ DEV = Path(__file__).parents[2] / "dev.py"
 
 @pytest.fixture
 def dev(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
-    """dev.py in a house of its own, which records each command instead of running it."""
+    """dev.py in a folder of its own, which records each command instead of running it."""
     spec = importlib.util.spec_from_file_location("dev", DEV)
     assert spec is not None
     assert spec.loader is not None

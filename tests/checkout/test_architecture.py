@@ -1,6 +1,6 @@
-"""The order of the house: where files lie, how large they are, and what they may import.
+"""The architecture: where files lie, how large they are, and what they may import.
 
-Import-linter holds the floors; this file holds what it cannot see.
+Import-linter holds the layers; this file holds what it cannot see.
 """
 
 import ast
@@ -13,15 +13,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-WINGS = ("losses", "optim", "passes")
+TOP_LEVEL = ("losses", "optim", "passes")
 MOST_LINES = 450
 MOST_LINES_OF_A_FUNCTION = 50
 
 
 def source_files() -> list[Path]:
-    folders = ("relaxjax", *WINGS)
+    folders = ("relaxjax", *TOP_LEVEL)
     found = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
-    # Python 3.13 follows links here, older ones do not: a wing counts at the top level only.
+    # Python 3.13 follows links here, older ones do not: each file counts once.
     own = [path for path in found if path.resolve() == path]
     return sorted([*own, ROOT / "dev.py"])
 
@@ -50,21 +50,23 @@ def test_pyproject_lists_every_package() -> None:
     setuptools = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
     folders = {path.parent.relative_to(ROOT) for path in source_files()} - {Path()}
     packages = {".".join(path.parts) for path in folders}
-    packages = {f"relaxjax.{name}" if name.split(".")[0] in WINGS else name for name in packages}
+    packages = {
+        f"relaxjax.{name}" if name.split(".")[0] in TOP_LEVEL else name for name in packages
+    }
     assert sorted(setuptools["packages"]) == sorted(packages)
-    assert setuptools["package-dir"] == {f"relaxjax.{wing}": wing for wing in WINGS}
+    assert setuptools["package-dir"] == {f"relaxjax.{package}": package for package in TOP_LEVEL}
 
 
-def test_every_package_has_a_face() -> None:
+def test_every_package_has_an_init_file() -> None:
     folders = {path.parent for path in source_files()} - {ROOT}
     assert not [shown(folder) for folder in folders if not (folder / "__init__.py").exists()]
 
 
-@pytest.mark.parametrize("wing", WINGS)
-def test_links_to_the_wings_are_relative(wing: str) -> None:
-    assert os.readlink(ROOT / "relaxjax" / wing) == f"../{wing}"
-    assert (ROOT / wing).is_dir()
-    assert not (ROOT / wing).is_symlink()
+@pytest.mark.parametrize("package", TOP_LEVEL)
+def test_links_to_the_top_level_are_relative(package: str) -> None:
+    assert os.readlink(ROOT / "relaxjax" / package) == f"../{package}"
+    assert (ROOT / package).is_dir()
+    assert not (ROOT / package).is_symlink()
 
 
 def test_no_file_holds_two_things() -> None:
@@ -99,22 +101,24 @@ def test_names_say_what_a_file_holds() -> None:
     assert not [shown(path) for path in own if vague & set(path.with_suffix("").parts)]
 
 
-def test_wings_are_imported_by_their_full_name() -> None:
+def test_top_level_packages_are_imported_by_their_full_name() -> None:
     """`import losses` works by accident in a checkout, and takes a user's own module elsewhere."""
     python = [*source_files(), *(ROOT / "tests").rglob("*.py"), *(ROOT / "examples").rglob("*.py")]
     bare = {shown(path): {name.split(".")[0] for name in imports(path)} for path in python}
-    assert not {name: found & set(WINGS) for name, found in bare.items() if found & set(WINGS)}
+    assert not {
+        name: found & set(TOP_LEVEL) for name, found in bare.items() if found & set(TOP_LEVEL)
+    }
 
 
-def test_wings_import_no_other_wing() -> None:
-    for wing in WINGS:
-        others = tuple(f"relaxjax.{other}" for other in WINGS if other != wing)
-        files = (ROOT / wing).rglob("*.py")
+def test_top_level_packages_import_none_of_one_another() -> None:
+    for package in TOP_LEVEL:
+        others = tuple(f"relaxjax.{other}" for other in TOP_LEVEL if other != package)
+        files = (ROOT / package).rglob("*.py")
         assert not {shown(p): name for p in files for name in imports(p) if name.startswith(others)}
 
 
-def test_only_the_top_floor_imports_the_face() -> None:
-    """The face imports everything, so whoever below imports it closes a circle."""
+def test_only_the_top_layer_imports_the_public_api() -> None:
+    """The public API imports everything, so whoever below imports it closes a circle."""
     inside = [p for p in source_files() if p.is_relative_to(ROOT / "relaxjax") or p.parent != ROOT]
     below = [p for p in inside if "cli" not in p.parts and p.name != "__main__.py"]
     assert not [shown(path) for path in below if "relaxjax" in imports(path)]
