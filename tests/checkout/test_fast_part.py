@@ -16,15 +16,21 @@ def test_each_slow_test_is_one_that_there_is() -> None:
     assert not unknown, "make tests/slow.txt anew, or take these out of it"
 
 
-def test_the_list_has_what_takes_long_in_the_mean(tmp_path: Path) -> None:
+def test_the_list_has_what_takes_long_in_the_mean_but_the_quickest_of_each_file(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "durations.xml"
     path.write_text(
         """<testsuites><testsuite>
         <testcase classname="tests.ops.test_a" name="test_long" time="0.5"/>
         <testcase classname="tests.ops.test_a" name="test_one_in_two[0]" time="0.3"/>
         <testcase classname="tests.ops.test_a" name="test_one_in_two[1]" time="0.0"/>
+        <testcase classname="tests.ops.test_a" name="test_one_in_two[2]" time="0.6"/>
+        <testcase classname="tests.ops.test_a" name="test_longer" time="0.4"/>
+        <testcase classname="tests.ops.test_a" name="test_longest" time="0.7"/>
         <testcase classname="tests.ops.test_a" name="test_short[0]" time="0.1"/>
-        <testcase classname="tests.test_b" name="test_long" time="0.5"/>
+        <testcase classname="tests.test_b" name="test_long" time="0.6"/>
+        <testcase classname="tests.test_c" name="test_rather_long" time="0.4"/>
         </testsuite></testsuites>"""
     )
-    assert listed(path) == "ops/test_a.py test_long test_one_in_two\ntest_b.py test_long"
+    assert listed(path) == "ops/test_a.py test_long test_longest\ntest_b.py test_long"
