@@ -22,7 +22,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,9 @@ AREAS = {
     "planner": ("passes/memory",),
     "lowering": ("relaxjax/lowering",),
 }
-EQUIVALENT: dict[str, str] = {}
+EQUIVALENT = {
+    "relaxjax/ops/gathering.py:68: 0 -> 1": "a scalar was refused before, for it has no axis",
+}
 # What tests a mutant, in this order, and the seconds after which it hangs, which is caught too.
 STAGES = {
     "fast": ("fast and not as_users", 400),
@@ -81,6 +83,8 @@ class Fault:
     def put_into(self, root: Path) -> None:
         path = root / self.path
         data = path.read_bytes()
+        if data[self.start : self.end] != self.old.encode():
+            raise ValueError(f"{self.name}: the file has changed since this fault was drawn")
         path.write_bytes(data[: self.start] + self.new.encode() + data[self.end :])
 
 
@@ -243,10 +247,14 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def attempt(seed: int, count: int, stages: Sequence[str]) -> None:
-    """Try the faults of a seed by the stages that have not tried them, until one catches them."""
+    """Try the faults of a seed by the stages that have not tried them, until one catches them.
+
+    Those that are recorded stay what they are: of other code, others would be drawn.
+    """
     for number, fault in enumerate(drawn(seed, count)):
         done = {(one["seed"], one["number"]): one for one in recorded()}
-        row = done.get((seed, number), {"caught": SURVIVED, "tried": []})
+        row = done.get((seed, number), {"caught": SURVIVED, "tried": [], **asdict(fault)})
+        fault = Fault(**{item.name: row[item.name] for item in fields(Fault)})
         left = [stage for stage in stages if stage not in row["tried"]]
         if row["caught"] != SURVIVED or not left:
             continue
@@ -273,12 +281,15 @@ def summary() -> str:
     for seed in sorted({one["seed"] for one in rows}):
         lines.append([f"seed {seed}", *counts(one for one in rows if one["seed"] == seed)])
     left = [one for one in rows if one["caught"] == SURVIVED and not _is_equivalent(one)]
-    names = [f"{one['path']}:{one['line']}: {one['old']} -> {one['new']}" for one in left]
-    return "\n".join([table(["caught by", *heads], lines), "", *names])
+    return "\n".join([table(["caught by", *heads], lines), "", *map(_name, left)])
 
 
 def _is_equivalent(one: dict[str, Any]) -> bool:
-    return f"{one['seed']}/{one['number']}" in EQUIVALENT
+    return _name(one) in EQUIVALENT
+
+
+def _name(one: dict[str, Any]) -> str:
+    return f"{one['path']}:{one['line']}: {one['old']} -> {one['new']}"
 
 
 def main() -> None:

@@ -75,6 +75,13 @@ def test_a_fault_is_tried_by_the_stages_that_did_not_try_it_until_one_catches_it
     }
 
 
+def test_a_fault_of_a_file_that_has_changed_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file.py").write_text("y = a - b")
+    fault = mutation.Fault("file.py", "sign", 1, 4, 9, "a + b", "a - b")
+    with pytest.raises(ValueError, match=r"file.py:1: a \+ b -> a - b: the file has changed since"):
+        fault.put_into(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("path", "folder"),
     [
