@@ -124,6 +124,12 @@ def expand_dims(x: TensorType, axis: Axes) -> TensorType:
 
 def _squeeze(x: Any, axis: Any) -> Any:
     given = range(x.ndim) if axis is None else axis
+    for place in given:
+        if not isinstance(x.shape[place], int):
+            raise OpError(
+                f"the axis {place} has the length {x.shape[place]}, which must be known to be 1 "
+                "when the program is compiled: give the size by BindSymbolicVars, or R.match_cast"
+            )
     return lax.squeeze(x, [a for a in given if x.shape[a] == 1])
 
 

@@ -4,12 +4,17 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import chex
+import jax
+import numpy as np
 import pytest
+from parsing import parse_functions
 
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops import OpError, op
 
 
@@ -291,3 +296,24 @@ def test_symbolic_sizes_may_be_right() -> None:
     call("take", t(0, 3), i(n), 0)
     call("take", t(0, 3), i(0), 0)
     call("grad.take_backward", Var("g", TensorType(None, "float32")), t(5, 3), i(2), axis=0)
+
+
+def test_an_axis_whose_length_may_not_be_one_is_squeezed_where_it_is_known() -> None:
+    module = parse_functions(
+        """
+    @R.function
+    def main(x: R.Tensor(("n", 3), "float32")):
+        y = R.squeeze(x, axis=[0])
+        return y
+"""
+    )
+    main = VirtualMachine(build(module))["main"]
+    x = np.ones((1, 3), "float32")
+    chex.assert_trees_all_equal(main(x), x[0])
+    with pytest.raises(ValueError, match=r"with `n` = 2, .* is of type R.Tensor\(\(2, 3\)"):
+        main(np.ones((2, 3), "float32"))
+    (n,) = jax.export.symbolic_shape("n")
+    lower = get_op("relax.squeeze").lower
+    assert lower is not None
+    with pytest.raises(OpError, match=r"axis 0 has the length n, which must be known to be 1"):
+        jax.eval_shape(lambda x: lower(x, axis=[0]), jax.ShapeDtypeStruct((n, 3), "float32"))
