@@ -1,8 +1,7 @@
 """The fast part of the tests, `-m fast`: what most faults are caught by, in 90 seconds.
 
 It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
-long table three cases in four. Of each file some are in it, if none takes long by itself. The list
-is made anew from the durations of a whole run:
+long table two cases in three. The list is made anew from the durations of a whole run:
 
     python -m pytest -n 2 --junitxml=durations.xml
     python tests/fast_part.py durations.xml > tests/slow.txt
@@ -20,10 +19,8 @@ TESTS = Path(__file__).parent
 SLOW = TESTS / "slow.txt"
 # The seconds of a case of a test that is slow, in the mean of all of them.
 _SLOW = 0.11
-# So many of each file are left out of the list, if no case takes longer than this.
-_OF_EACH, _LONGEST = 2, 0.5
 # A table of more cases than this is long, and one case in so many stands for the others.
-_LONG, _ONE_IN = 100, 4
+_LONG, _ONE_IN = 100, 3
 
 
 def mark_fast(items: list[pytest.Item]) -> None:
@@ -53,16 +50,11 @@ def listed(durations: Path) -> str:
         path = case.attrib["classname"].removeprefix("tests.").replace(".", "/") + ".py"
         test = path, case.attrib["name"].partition("[")[0]
         seconds[test].append(float(case.attrib["time"]))
-    means = {test: sum(times) / len(times) for test, times in seconds.items()}
     names = defaultdict[str, list[str]](list)
-    for (path, name), mean in sorted(means.items()):
-        if mean > _SLOW:
+    for (path, name), times in sorted(seconds.items()):
+        if sum(times) > _SLOW * len(times):
             names[path].append(name)
-    for path, found in names.items():
-        quickest = sorted(found, key=lambda name: means[path, name])[:_OF_EACH]
-        kept = [name for name in quickest if means[path, name] <= _LONGEST]
-        names[path] = [name for name in found if name not in kept]
-    return "\n".join(" ".join([path, *found]) for path, found in names.items() if found)
+    return "\n".join(" ".join([path, *found]) for path, found in names.items())
 
 
 if __name__ == "__main__":
