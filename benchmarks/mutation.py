@@ -260,7 +260,8 @@ def attempt(seed: int, count: int, stages: Sequence[str]) -> None:
             continue
         stage = caught_by(fault, left)
         print(f"{number}: {stage}: {fault.name}", flush=True)
-        tried = [*row["tried"], *left]
+        reached = left[: left.index(stage) + 1] if stage in left else left
+        tried = [*row["tried"], *reached]
         own = {"seed": seed, "number": number, "caught": stage, "tried": tried, **asdict(fault)}
         done = {(one["seed"], one["number"]): one for one in recorded()}
         done[seed, number] = own
