@@ -89,9 +89,9 @@ def compare_compilations(
     and each of `ways`, jitted as for any user: by default each route, with each memory policy, in
     float32, bfloat16 and float64; with `ways=[]` nothing is compiled.
 
-    How far numbers may lie apart follows from the function: as far as they move where each operator's result is
-    rounded otherwise, in that dtype. What lies farther apart raises a `CompilationError`, which
-    names the way, the result, and the first binding that comes out wrong.
+    How far numbers may lie apart follows from the function: as far as they move where each
+    operator's result is rounded otherwise, in that dtype. What lies farther apart raises a
+    `CompilationError`, which names the way, the result, and the first binding that comes out wrong.
     """
     given = arguments_for("compare_compilations", mod, func, args, seed)
     chosen = ways_of(mod) if ways is None else list(ways)
