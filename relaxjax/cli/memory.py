@@ -35,7 +35,7 @@ from relaxjax.passes import (
 from relaxjax.passes.memory.ledger import Ledger
 from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
-from relaxjax.training.layout import BACKBONE
+from relaxjax.trainable.names import BACKBONE
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
