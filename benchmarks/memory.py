@@ -42,7 +42,7 @@ from relaxjax.passes.memory.program import Program
 from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
 from relaxjax.script import relax as R
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
 
 from whole_image_models import unet
 from whole_residual_models import resnet18
