@@ -95,11 +95,11 @@ def run_tests(
 
 
 def fuzz(options: list[str]) -> int:
-    return call([environment(), "benchmarks/fuzz.py", *options])
+    return call([environment(), "tests/long/fuzz.py", *options])
 
 
 def mutants(options: list[str]) -> int:
-    return call([environment("test"), "benchmarks/mutation.py", *options])
+    return call([environment("test"), "tests/long/mutation.py", *options])
 
 
 def lint(options: list[str]) -> int:
@@ -135,7 +135,7 @@ def wheel(options: list[str]) -> int:
         install(python, f"relaxjax[pretty] @ {build(work).as_uri()}", *group("test"))
         away = work / "away"
         left = shutil.ignore_patterns("__pycache__", "checkout")  # what tests a checkout
-        for name in ("tests", "examples"):
+        for name in ("tests", "programs", "examples"):
             shutil.copytree(ROOT / name, away / name, ignore=left)
         shutil.copy(ROOT / "pyproject.toml", away)
         env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -32,7 +32,7 @@ from relaxjax.ops.cost import function_cost
 from relaxjax.ops.shapes import element_count
 from relaxjax.passes import Gradient, SimplifyGradient
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
 
 from whole_model import WholeModel, type_of
 from whole_models import mlp

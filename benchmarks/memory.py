@@ -39,10 +39,10 @@ from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.rematerialize import kept_ledger, ledger_of, rematerialized
+from relaxjax.passes.memory.rematerialize import decided, decided_for_speed, rematerialized
 from relaxjax.script import relax as R
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
 
 from whole_image_models import unet
 from whole_residual_models import resnet18
@@ -127,9 +127,9 @@ def prediction(names: list[str]) -> None:
         sizes: dict[int, tuple[int, int]] = {}
         for policy in (NO_POLICY, *POLICIES):
             plan = (
-                kept_ledger(mod, ADJOINT, caller)
+                decided_for_speed(mod, ADJOINT, caller)
                 if policy == NO_POLICY
-                else ledger_of(mod, ADJOINT, policy=policy, caller=caller)
+                else decided(mod, ADJOINT, policy=policy, caller=caller)
             ).plan
             whole = rematerialized(mod, ADJOINT, plan)
             program = structural_hash(whole)

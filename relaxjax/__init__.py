@@ -44,12 +44,15 @@ if TYPE_CHECKING:
     from .lowering import to_jax as to_jax
     from .lowering import to_python as to_python
     from .passes import SetupTrainer as SetupTrainer
+    from .passes.memory.report import MemoryReport as MemoryReport
+    from .passes.memory.report import memory as memory
     from .script import from_source as from_source
     from .training import Trainer as Trainer
 
 # What stands above the operators is imported when it is asked for: half of what there is to import.
 _HOMES = {
     "Executable": "lowering",
+    "MemoryReport": "passes.memory.report",
     "SetupTrainer": "passes",
     "Trainer": "training",
     "VirtualMachine": "lowering",
@@ -58,6 +61,7 @@ _HOMES = {
     "from_jax": "frontends",
     "from_source": "script",
     "grad": "autodiff",
+    "memory": "passes.memory.report",
     "to_jax": "lowering",
     "to_python": "lowering",
     "value_and_grad": "autodiff",

@@ -37,7 +37,7 @@ from relaxjax.losses import MSELoss
 from relaxjax.lowering import export
 from relaxjax.optim import SGD
 from relaxjax.passes import Gradient, LegalizeOps, SetupTrainer
-from relaxjax.passes.memory.rematerialize import ledger_of
+from relaxjax.passes.memory.report import memory
 
 EXCEPTIONS: dict[tuple[str, str], Law] = {}
 
@@ -86,7 +86,7 @@ def test_making_a_model_trainable() -> None:
 def test_the_report_of_memory() -> None:
     def adjoint(mod: IRModule) -> Callable[[], Any]:
         mod = LegalizeOps()(Gradient("main", lazy=True)(mod))
-        return lambda: ledger_of(mod, "main_adjoint", policy="none").entries
+        return lambda: memory(mod, "main_adjoint").rows
 
     check_growth(of_shape("ladder", adjoint), "ladder")
 

@@ -8,7 +8,7 @@ from relaxjax.ir.types import TupleType
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+from relaxjax.passes.memory.rematerialize import decided, rematerialized
 from relaxjax.passes.training.plan_step_memory import is_worth_a_plan, planned_for_speed
 
 from .adam import UPDATE, adam_update
@@ -30,8 +30,8 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
         if policy == "auto":
             smaller = planned_for_speed(whole, adjoint, caller)
         else:
-            ledger = ledger_of(whole, adjoint, policy=policy, caller=caller)
-            smaller = rematerialized(whole, adjoint, ledger.plan)
+            found = decided(whole, adjoint, policy=policy, caller=caller)
+            smaller = rematerialized(whole, adjoint, found.plan)
     return mod.with_functions({adjoint: smaller[adjoint]})
 
 

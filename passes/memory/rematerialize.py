@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from itertools import chain
+from typing import NamedTuple
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
@@ -20,7 +21,6 @@ from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
 from .choice import Chooser
 from .in_place import with_reads_first
-from .ledger import Ledger
 from .loops import with_lean_loops
 from .plan import Plan
 from .planning import BALANCED, FREE, POLICIES, Planner
@@ -34,6 +34,14 @@ _WORTH = 0.85
 # The same for a plan that is there for speed, which the suite's GPTs of 4 and 8 layers lose: their
 # loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
+
+
+class Decided(NamedTuple):
+    """The plan that is followed, and the planner that knows the one which keeps everything."""
+
+    planner: Planner
+    plan: Plan
+    limit: int | None = None  # the bytes of the budget
 
 
 @pass_factory(opt_level=0)
@@ -60,11 +68,11 @@ def Rematerialize(
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
-    ledger = ledger_of(mod, name, budget_bytes, policy, must_keep, must_recompute)
-    return planned(mod, name, ledger.plan, budget_bytes)
+    found = decided(mod, name, budget_bytes, policy, must_keep, must_recompute)
+    return planned(mod, name, found.plan, budget_bytes)
 
 
-def ledger_of(
+def decided(
     mod: IRModule,
     name: str,
     budget_bytes: Budget | None = None,
@@ -73,8 +81,8 @@ def ledger_of(
     must_recompute: Sequence[str] = (),
     caller: Caller | None = None,
     everything: Planner | None = None,
-) -> Ledger:
-    """What Rematerialize decides with these options, value by value.
+) -> Decided:
+    """What Rematerialize decides with these options.
 
     With a `caller`, its memory is what counts, not that of the adjoint alone. `everything` is the
     planner of the function as it stands, if somebody has it.
@@ -83,12 +91,6 @@ def ledger_of(
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
     if caller is not None:
         mod = with_open_caller(mod, name, caller)  # once, for all programs
-
-    def figure(plan: Plan) -> int:
-        whole = rematerialized(mod, name, plan)
-        if caller is None:
-            return temporary_bytes(whole, name)
-        return temporary_bytes(whole, caller.name, donate=caller.donate)
 
     first = everything or planner_of(mod, name, caller)
 
@@ -100,15 +102,15 @@ def ledger_of(
             _check_parted(keep, again)
             _check_pure(program, again)
             planner = Planner(program, keep, again)
-        return Chooser(planner, figure)
+        return Chooser(planner, partial(bytes_by_xla, mod, name, caller=caller))
 
     def tied() -> IRModule:
         if caller is None:
             return mod
         return with_reads_first(mod, name, caller.differentiated, first.program)
 
-    decided = {*must_keep, *must_recompute}
-    lean = partial(_lean, name=name, total=first.total, decided=decided)
+    asked = {*must_keep, *must_recompute}
+    lean = partial(_lean, name=name, total=first.total, decided=asked)
     if budget_bytes is None:
         return _by_policy(mod, tied, lean, _known(policy or "free"), chooser)
     return _within(mod, tied, lean, name, budget_bytes, chooser)
@@ -136,17 +138,17 @@ def _check_sizes(function: Function, name: str) -> None:
             )
 
 
-def kept_ledger(
+def decided_for_speed(
     mod: IRModule, name: str, caller: Caller, everything: Planner | None = None
-) -> Ledger:
+) -> Decided:
     """What keeps everything but what loops would stack in vain, where that is faster."""
     mod = with_open_caller(mod, name, caller)
     everything = everything or planner_of(mod, name, caller)
     for _, lean in _lean(mod, name, everything.total, to="free"):
         one = planner_of(lean, name, caller, everything.program)
         if one.none.peak <= _FASTER * everything.none.peak:
-            return Ledger(one, one.none)
-    return Ledger(everything, everything.none)
+            return Decided(one, one.none)
+    return Decided(everything, everything.none)
 
 
 def planned(mod: IRModule, name: str, plan: Plan, budget: Budget | None = None) -> IRModule:
@@ -166,13 +168,21 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
     return mod if function is mod[name] else mod.with_function(name, function)
 
 
+def bytes_by_xla(mod: IRModule, name: str, plan: Plan, caller: Caller | None = None) -> int:
+    """The temporary bytes of a function that follows a plan, or of its caller, by XLA's count."""
+    whole = rematerialized(mod, name, plan)
+    if caller is None:
+        return temporary_bytes(whole, name)
+    return temporary_bytes(whole, caller.name, donate=caller.donate)
+
+
 def _by_policy(
     mod: IRModule,
     tied: Callable[[], IRModule],
     lean: Callable[..., Iterator[tuple[str, IRModule]]],
     policy: str,
     chooser: Callable[[IRModule], Chooser],
-) -> Ledger:
+) -> Decided:
     """The plan of a policy, with loops that save less where that takes less memory.
 
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
@@ -181,7 +191,7 @@ def _by_policy(
     everything = chooser(mod)
     none = everything.planner.none
     if policy == "none":
-        return Ledger(everything.planner, none)
+        return Decided(everything.planner, none)
     whole = tied()
     ways = [(POLICIES[0], chooser(whole))]
     ways += [(level, chooser(other)) for level, other in lean(whole, to=policy)]
@@ -198,7 +208,7 @@ def _by_policy(
         other, before = followed("balanced")
         if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
             way, plan = other, before
-    return Ledger(way.planner, plan)
+    return Decided(way.planner, plan)
 
 
 def _within(
@@ -208,20 +218,20 @@ def _within(
     name: str,
     budget: Budget,
     chooser: Callable[[IRModule], Chooser],
-) -> Ledger:
+) -> Decided:
     """The first plan that keeps a budget, of loops that save all first, then ever less."""
     found = chooser(mod)
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
     least = found.bytes_of(none)
     if least <= limit:
-        return Ledger(found.planner, none)
+        return Decided(found.planner, none, limit)
     whole = tied()
     for other in chain([whole], (leaner for _, leaner in lean(whole))):
         one = found if other is mod else chooser(other)
         plan = one.within(limit)
         if plan is not None:
-            return Ledger(one.planner, plan)
+            return Decided(one.planner, plan, limit)
         least = min(least, one.least)
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "

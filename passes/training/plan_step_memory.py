@@ -11,8 +11,8 @@ from relaxjax.passes.memory.estimate import most_at_a_time
 from relaxjax.passes.memory.loop_pairs import has_loops
 from relaxjax.passes.memory.moments import has_large_writes
 from relaxjax.passes.memory.rematerialize import (
-    kept_ledger,
-    ledger_of,
+    decided,
+    decided_for_speed,
     planned,
     planner_of,
 )
@@ -48,12 +48,12 @@ def PlanStepMemory(
     if memory_budget is None and memory_policy is None:
         return planned_for_speed(mod, ADJOINT, _caller(mod))
     try:
-        ledger = ledger_of(mod, ADJOINT, memory_budget, memory_policy, caller=_caller(mod))
+        found = decided(mod, ADJOINT, memory_budget, memory_policy, caller=_caller(mod))
     except MemoryPlanError:
         if memory_policy == "none":
             return mod  # which is for any size of batches
         raise
-    return planned(mod, ADJOINT, ledger.plan, memory_budget)
+    return planned(mod, ADJOINT, found.plan, memory_budget)
 
 
 def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
@@ -68,9 +68,9 @@ def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
     opened = with_open_caller(mod, name, caller)
     try:
         everything = planner_of(opened, name, caller)
-        plan = kept_ledger(opened, name, caller, everything).plan
+        plan = decided_for_speed(opened, name, caller, everything).plan
         if plan.peak >= _LARGE:
-            free = ledger_of(opened, name, policy="free", caller=caller, everything=everything).plan
+            free = decided(opened, name, policy="free", caller=caller, everything=everything).plan
             plan = free if free.peak <= _LESS * plan.peak else plan
     except MemoryPlanError:  # it is for no one shape
         return mod

@@ -1,7 +1,8 @@
 """`value_and_grad` and `grad` in the place of JAX's, by way of a backward program in IR."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -14,8 +15,11 @@ from relaxjax.frontends import JaxProgram, named_as, traced
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
+from relaxjax.lowering.memory import compiled_bytes
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.rematerialize import decided
+from relaxjax.passes.memory.report import MemoryReport, report_of
 
 from .arguments import Arguments, sort_arguments
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
@@ -38,7 +42,8 @@ _DEFAULTS = {
 class ValueAndGrad:
     """A function of a loss's arguments: its value, and its gradients by some of them.
 
-    `module(*args)` shows the backward program for such arguments, as it is run.
+    `module(*args)` shows the backward program for such arguments, as it is run, and `memory(*args)`
+    where its bytes go.
     """
 
     def __init__(
@@ -101,6 +106,22 @@ class ValueAndGrad:
         program, _ = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         return written(program.module, wanted, self._memory)
+
+    @in_the_users_frames
+    def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
+        """Where the bytes of the backward program for such arguments go, by budget or policy."""
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
+        program, _ = self._program(arguments)
+        wanted = [len(program.captured) + place for place in _wanted(arguments)]
+        mod = written(program.module, wanted, Memory(None, None))
+        policy = "none" if self.memory_budget is None is self.memory_policy else self.memory_policy
+        found = decided(mod, ADJOINT, self.memory_budget, policy)
+        return report_of(mod, ADJOINT, found, partial(self._jax_bytes, args, kwargs))
+
+    def _jax_bytes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+        """The temporary bytes of JAX's own derivative, by XLA's count."""
+        theirs = _BY_JAX(self.function, self.argnums, self.has_aux, allow_int=self.allow_int)
+        return compiled_bytes(jax.jit(theirs).lower(*args, **kwargs), self.__name__)
 
     def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
         """The program of the arrays, and what else the function returns beside the loss."""

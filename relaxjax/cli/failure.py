@@ -5,6 +5,8 @@ from contextlib import contextmanager
 
 from relaxjax.ir.span import Span
 
+_OF_JAX = "-" * 20  # begins what JAX says of frames that a traceback lacks; none is shown
+
 
 class InputError(Exception):
     """What the user gave is wrong; the message is all there is to show."""
@@ -23,7 +25,8 @@ def bad_input() -> Iterator[None]:
 
 def described(error: Exception) -> str:
     """The message of an error, then the source line with carets, then its notes."""
-    return "\n".join([_message(error), *_place(error), *getattr(error, "__notes__", [])])
+    notes = [note for note in getattr(error, "__notes__", []) if not note.startswith(_OF_JAX)]
+    return "\n".join([_message(error), *_place(error), *notes])
 
 
 def _message(error: Exception) -> str:

@@ -12,6 +12,11 @@ Each value is shown with its bytes, the line that computes it, what needs it, an
 it. Below stands what is live at the peak, and how many bytes are live while the program runs,
 before and after. A decision is turned by --keep and --recompute. With --loss, the function is a
 model, whose loss is that of `relaxjax train`.
+
+A loss written in JAX is named behind its file, which is run; --args holds its arguments, written
+in Python with the names of that file. --jax tells what JAX's own gradients take beside it:
+
+    relaxjax memory train.py:loss --args "params, batch" --policy free --jax
 """
 
 import argparse
@@ -23,7 +28,6 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import type_symbols
-from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import (
     BindSymbolicVars,
     CanonicalizeBindings,
@@ -32,22 +36,24 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.ledger import Ledger
 from relaxjax.passes.memory.planning import POLICIES
-from relaxjax.passes.memory.rematerialize import ledger_of, rematerialized
+from relaxjax.passes.memory.report import ORDERS, MemoryReport, memory
 from relaxjax.trainable.names import BACKBONE
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
-from .memory_table import ORDERS, report
+from .jax_loss import add_jax_loss, is_jax_loss, report_of_jax_loss
 from .train_setup import LOSSES, known, with_loss
 
 _LARGEST = 2**31 - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument(
+        "file", metavar="FILE",
+        help="the script to read, - for the standard input, or FILE.py:LOSS for a loss in JAX",
+    )  # fmt: skip
     parser.add_argument(
         "-f", "--function", metavar="NAME",
         help="what to differentiate (main; with --loss, backbone or the only function)",
@@ -76,37 +82,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the largest values first, or as the program computes them (bytes)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_jax_loss(parser)
     add_device(parser)
 
 
 @where_asked
 def run(args: argparse.Namespace) -> int:
     with bad_input():
-        options = _options(args)
-        mod, name = read_module(args.file), args.function or "main"
-        if args.loss is not None:
-            mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
-        mod, name = _adjoint(mod, name, _sizes(args.set))
-        ledger = ledger_of(mod, name, **options)
-    measured = (
-        temporary_bytes(mod, name),
-        temporary_bytes(rematerialized(mod, name, ledger.plan), name),
-    )
-    if args.json:
-        print(json.dumps(_record(ledger, measured), indent=2))
-    else:
-        print("\n".join(report(ledger, name, measured, args.sort)))
+        report = report_of_jax_loss(args) if is_jax_loss(args.file) else _report(args)
+    print(json.dumps(report.to_json(), indent=2) if args.json else report.text(args.sort))
+    if args.jax and not args.json:
+        print(f"\n{report.compared_with_jax()}")
     return 0
 
 
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """The options of Rematerialize."""
-    return {
-        "budget_bytes": args.budget,
-        "policy": args.policy,
-        "must_keep": args.keep,
-        "must_recompute": args.recompute,
-    }
+def _report(args: argparse.Namespace) -> MemoryReport:
+    """Of a function of a script."""
+    for name in ("args", "has_aux", "jax"):
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{option} is for a loss written in JAX: name it behind its file, such as "
+                "train.py:loss"
+            )
+    mod, name = read_module(args.file), args.function or "main"
+    if args.loss is not None:
+        mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
+    mod, name = _adjoint(mod, name, _sizes(args.set))
+    policy = args.policy or (None if args.budget else "free")
+    return memory(
+        mod,
+        name,
+        budget=args.budget,
+        policy=policy,
+        must_keep=args.keep,
+        must_recompute=args.recompute,
+    )
 
 
 def _sizes(settings: list[str]) -> dict[str, int]:
@@ -147,31 +158,3 @@ def _check_scalar(name: str, function: Any) -> None:
             f"`{name}` gives {first.ty}, but a loss is a scalar: name a function that gives one by "
             "-f, or the loss of a model by --loss, such as --loss mse"
         )
-
-
-def _record(ledger: Ledger, measured: tuple[int, int]) -> dict[str, Any]:
-    plans = {"everything kept": ledger.planner.none, "planned": ledger.plan}
-    return {
-        "values": [
-            {
-                "name": entry.name,
-                "bytes": entry.size,
-                "line": None if entry.span is None else entry.span.line,
-                "needed_by": list(entry.needed_by),
-                "flops": entry.flops,
-                "kept": entry.kept,
-                "reason": entry.reason,
-            }
-            for entry in ledger.entries
-        ],
-        "computed_again": ledger.extra_share,
-        "at_peak": {"computed": ledger.peak_at, "bytes": ledger.at_peak},
-        "peaks": {
-            name: {
-                "predicted": plan.size,
-                "by_xla": by_xla,
-                "timeline": plan.placement.live,
-            }
-            for (name, plan), by_xla in zip(plans.items(), measured, strict=True)
-        },
-    }

@@ -49,8 +49,14 @@ def temporary_bytes(mod: IRModule, name: str, donate: Sequence[str | int] = ()) 
         args = [_abstract(param.ty, name, param.name) for param in function.params]
         donated = donated_params(function, name, donate)
         lowered = jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
-        options = _SOON_COMPILED if platform == "cpu" else None
-        found = lowered.compile(compiler_options=options).memory_analysis()
+        return compiled_bytes(lowered, name, platform)
+
+
+def compiled_bytes(lowered: jax.stages.Lowered, name: str, platform: str | None = None) -> int:
+    """The same of a lowered program, for a platform: JAX's default, unless it is given."""
+    platform = platform or chosen_platform()
+    options = _SOON_COMPILED if platform == "cpu" else None
+    found = lowered.compile(compiler_options=options).memory_analysis()
     if found is None:
         raise LoweringError(f"{platform} does not tell how much memory `{name}` takes")
     return int(found.temp_size_in_bytes)

@@ -110,6 +110,12 @@ def test_top_level_packages_are_imported_by_their_full_name() -> None:
     }
 
 
+def test_benchmarks_import_nothing_from_the_tests() -> None:
+    tests = {path.stem for path in (ROOT / "tests").rglob("*.py")}
+    benchmarks = (ROOT / "benchmarks").rglob("*.py")
+    assert not {shown(path): found for path in benchmarks if (found := tests & set(imports(path)))}
+
+
 def test_top_level_packages_import_none_of_one_another() -> None:
     for package in TOP_LEVEL:
         others = tuple(f"relaxjax.{other}" for other in TOP_LEVEL if other != package)
@@ -135,5 +141,5 @@ def test_the_source_distribution_holds_what_it_is_tested_with() -> None:
     lines = [line.split() for line in (ROOT / "MANIFEST.in").read_text().splitlines()]
     grafted = {words[1] for words in lines if words[0] == "graft"}
     found = {path.name for path in ROOT.iterdir() if path.is_dir()}
-    assert grafted == {".ci", "benchmarks", "docs", "examples", "tests"} <= found
+    assert grafted == {".ci", "benchmarks", "docs", "examples", "programs", "tests"} <= found
     assert ["include", "dev.py"] in lines

@@ -129,9 +129,9 @@ def test_options_go_through(dev: ModuleType) -> None:
     assert dev.main(["test", "-m", "slow"]) == 0
     assert dev.commands[-1][1:] == [*dev.PYTEST, "-m", "slow"]
     assert dev.main(["fuzz", "--quick"]) == 0
-    assert dev.commands[-1][1:] == ["benchmarks/fuzz.py", "--quick"]
+    assert dev.commands[-1][1:] == ["tests/long/fuzz.py", "--quick"]
     assert dev.main(["mutants", "table"]) == 0
-    assert dev.commands[-1][1:] == ["benchmarks/mutation.py", "table"]
+    assert dev.commands[-1][1:] == ["tests/long/mutation.py", "table"]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[1] / "long"))
 
 import mutation  # found by the path above
 
@@ -51,7 +51,7 @@ def test_what_is_drawn_is_the_same_for_a_seed_and_leaves_files_that_can_be_read(
     for fault in faults:
         path = tmp_path / fault.path
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((mutation.ROOT / fault.path).read_bytes())
+        path.write_bytes((Path(__file__).parents[2] / fault.path).read_bytes())
         fault.put_into(tmp_path)
         ast.parse(path.read_bytes())
 

@@ -1,4 +1,4 @@
-"""benchmarks/on_device.py: it goes on where it was, tells what failed, and its page is true."""
+"""tests/long/on_device.py: it goes on where it was, tells what failed, and its page is true."""
 
 import json
 import re
@@ -10,7 +10,7 @@ import jax
 import numpy as np
 import pytest
 
-sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+sys.path.append(str(Path(__file__).parents[1] / "long"))
 
 import device_checks  # found by the path above
 import on_device
@@ -96,7 +96,7 @@ def test_numbers_are_apart_by_roundings(found: Any, expected: Any, roundings: fl
 
 
 def test_the_page_says_what_was_found() -> None:
-    """Else: python benchmarks/on_device.py --report."""
+    """Else: python tests/long/on_device.py --report."""
     text = on_device_report.PAGE.read_text()
     assert on_device_report.page_with(text, on_device_report.recorded()) == text
 

@@ -7,9 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ops.nn.convolution_forms import Convolution
+from relaxjax.ops.nn.array_convolution import Convolution, TransposedConvolution
 from relaxjax.ops.nn.layouts import permutation
-from relaxjax.ops.nn.transposed_forms import TransposedConvolution
 
 STRIDES, PADS, DILATION = (2, 1), ((0, 1), (2, 0)), (1, 2)
 

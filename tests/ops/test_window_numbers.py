@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax.ops.nn.window_numbers import beside, can_be_put_back, put_back
+from relaxjax.ops.nn.cpu.window_numbers import beside, can_be_put_back, put_back
 from relaxjax.ops.nn.windows import Windows
 
 # Size, strides, pads and dilation.

@@ -20,7 +20,8 @@ from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_dtype, common_vdevice
 
-from .convolution_forms import Convolution
+from .array_convolution import Convolution
+from .cpu import convolution as on_cpu
 from .layouts import (
     SPATIAL,
     both_sides,
@@ -298,7 +299,7 @@ def convolution(count: int) -> Op:
         layout=convolution_layout(f"N{spatial}C", f"{spatial}IO"),
         scaling=convolution_scaling(transposed=False),
         complete=complete_convolution,
-        lower=by_platform(_lowering(Convolution.by_xla), cpu=_lowering(Convolution.on_cpu)),
+        lower=by_platform(_lowering(Convolution.by_xla), cpu=_lowering(on_cpu.convolved)),
         gradient=_convolution_gradient,
         **_RULES,
     )(infer)

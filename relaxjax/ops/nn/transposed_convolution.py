@@ -16,6 +16,7 @@ from relaxjax.ops.platform import by_platform
 from relaxjax.ops.scaling import convolution_scaling
 from relaxjax.ops.shapes import common_vdevice
 
+from .array_convolution import Convolution, TransposedConvolution
 from .convolution import (
     complete_convolution,
     dims_by_letter,
@@ -24,9 +25,8 @@ from .convolution import (
     swapped_kernel,
     weight_adjoint,
 )
-from .convolution_forms import Convolution
+from .cpu import transposed_convolution as on_cpu
 from .layouts import SPATIAL, in_layout, pad_pairs, require_rank, window_span
-from .transposed_forms import TransposedConvolution
 
 
 def _transposed_type(
@@ -166,9 +166,7 @@ def transposed_convolution(count: int) -> Op:
         layout=convolution_layout(f"N{spatial}C", f"{spatial}OI"),
         scaling=convolution_scaling(transposed=True),
         complete=complete_convolution,
-        lower=by_platform(
-            _lowering(TransposedConvolution.by_xla), cpu=_lowering(TransposedConvolution.on_cpu)
-        ),
+        lower=by_platform(_lowering(TransposedConvolution.by_xla), cpu=_lowering(on_cpu.convolved)),
         gradient=_gradient,
         precision="always",
         fusion="out_fusable",

@@ -22,7 +22,7 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.memory.planning import POLICIES, Planner
-from relaxjax.passes.memory.rematerialize import ledger_of
+from relaxjax.passes.memory.rematerialize import decided
 from relaxjax.passes.memory.step import MemoryPlanError
 
 ADJOINT = "main_adjoint"
@@ -33,7 +33,7 @@ def assert_none_needs_more_than_the_one_before(peaks: Mapping[str, int]) -> None
 
 
 def peaks_of(adjoint: IRModule) -> dict[str, int]:
-    return {policy: ledger_of(adjoint, ADJOINT, policy=policy).plan.peak for policy in POLICIES}
+    return {policy: decided(adjoint, ADJOINT, policy=policy).plan.peak for policy in POLICIES}
 
 
 @pytest.mark.parametrize(("seed", "length"), [(8, 10), (13, 10), (0, 40)])

@@ -1,20 +1,18 @@
-"""What docs/performance.md says of GPUs and TPUs, out of the results of benchmarks/on_device.py."""
+"""What docs/performance.md says of GPUs and TPUs, out of the results of tests/long/on_device.py."""
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
+from checkout import RESULTS, ROOT
 from suite_report import as_table, geometric_mean
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- on_device.py -->\n", "<!-- end of on_device.py -->\n"
 NOTHING = """Nothing is measured on a GPU or TPU yet: none was at hand. What is tested for them
 without one is that every operator and whole models are lowered for them, and in which forms.
-`python benchmarks/on_device.py` measures all of this where there is one, in half an hour, and
-`python benchmarks/on_device.py --report` writes it here."""
+`python tests/long/on_device.py` measures all of this where there is one, in half an hour, and
+`python tests/long/on_device.py --report` writes it here."""
 
 Results = dict[str, Any]
 

@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-TESTS = Path(__file__).parent
+ROOT = Path(__file__).parents[2]
 
 
 def printed_lines(program: str, devices: int) -> list[str]:
     """The lines that a program prints where JAX has so many devices."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count={devices}"
-    paths = [str(TESTS.parent), str(TESTS), *sys.path]
+    paths = [str(ROOT), *sys.path]
     result = subprocess.run(
         [sys.executable, "-c", program],
         env={

@@ -12,7 +12,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from .windows import Windows
+from relaxjax.ops.nn.windows import Windows
 
 
 @dataclass(frozen=True, slots=True)

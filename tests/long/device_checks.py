@@ -1,16 +1,11 @@
-"""What benchmarks/on_device.py compares: operators, whole models and memory plans of a device."""
+"""What tests/long/on_device.py compares: operators, whole models and memory plans of a device."""
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from memory import SHARES, SMALL, chooser_of
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
 from operator_evaluation import (
     call_of,
     evaluate,

@@ -25,16 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import jax
+from checkout import RESULTS, ROOT
+from norm_networks import WAYS, Loss, random_loss
 from timing import table
 
 from relaxjax.testing import CompilationError, Way, compare_compilations
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from norm_networks import WAYS, Loss, random_loss
-
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "benchmarks" / "results" / "fuzz.json"
+RECORD = RESULTS / "fuzz.json"
 FOUND = ROOT / "tests" / "testing" / "found"
 # After so many programs what was compiled is forgotten: it would fill the memory. Traces take less.
 _FORGET, _FORGET_QUICKLY = 25, 250

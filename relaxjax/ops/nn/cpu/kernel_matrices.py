@@ -13,9 +13,10 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .layouts import permutation
+from relaxjax.ops.nn.layouts import permutation
+from relaxjax.ops.nn.windows import Windows
+
 from .window_numbers import beside
-from .windows import Windows
 
 
 @dataclass(frozen=True)

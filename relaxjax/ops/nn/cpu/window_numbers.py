@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .windows import Windows
+from relaxjax.ops.nn.windows import Windows
 
 _FEW = 4096  # numbers that a program holds for a tensor
 

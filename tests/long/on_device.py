@@ -1,9 +1,9 @@
 """Everything that only a device can tell, in one command: half an hour with a GPU or TPU suffices.
 
-    python benchmarks/on_device.py                    # on JAX's default device
-    python benchmarks/on_device.py --quick            # a little of each stage, to try the command
-    python benchmarks/on_device.py --only suite --minutes suite=30
-    python benchmarks/on_device.py --report           # write the page anew
+    python tests/long/on_device.py                    # on JAX's default device
+    python tests/long/on_device.py --quick            # a little of each stage, to try the command
+    python tests/long/on_device.py --only suite --minutes suite=30
+    python tests/long/on_device.py --report           # write the page anew
 
 The stages, each within its own time:
 
@@ -30,6 +30,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import checkout
 import jax
 import suite
 from device_checks import QUICK_OPERATORS, budget_row, model_row, operator_row, operators
@@ -41,7 +42,6 @@ from whole_models import MODELS
 
 from relaxjax.ops.platform import default_device, platform_name
 
-RESULTS = Path(__file__).parent / "results"
 CONTESTANTS = ["plain", "ours", "balanced", "imported"]
 WORKERS = 8  # operators at a time: to compile takes longer than to run
 
@@ -181,7 +181,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(", ".join(f"{key} {value}" for key, value in where.items()), flush=True)
     kind = re.sub(r"\W+", "-", where["device"]).strip("-")
     name = f"on_device-{kind}{'-quick' if args.quick else ''}.json"
-    path: Path = args.json or RESULTS / name
+    path: Path = args.json or checkout.RESULTS / name
     results = results_at(path, where)
     for title in args.only:
         run_stage(title, args, path, results)

@@ -1,9 +1,9 @@
 """How the time of passes, and of what reads and writes programs, grows with a program.
 
-    python benchmarks/growth.py                              # everything
-    python benchmarks/growth.py Gradient from_source --shapes chain wide --smallest 32
+    python tests/long/growth.py                              # everything
+    python tests/long/growth.py Gradient from_source --shapes chain wide --smallest 32
 
-Each is timed at the sizes n, 4 n and 16 n of each shape of `tests/growing_programs.py`, on one
+Each is timed at the sizes n, 4 n and 16 n of each shape of `programs/growing_programs.py`, on one
 thread's clock, the least of three runs where they are short. The slope is that of the line through
 the logarithms: 1 for what grows in proportion to the size, 2 for its square. For each, the steepest
 shape is shown; what nests is timed at depths of 2, 4 and 8. XLA compiles nothing here.
@@ -14,18 +14,14 @@ import math
 import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from functools import partial
 from typing import Any
 
-from timing import table
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from functools import partial
-
+import checkout  # noqa: F401  # finds what follows
 from growing_programs import NESTED, SHAPES
 from growing_work import DOORS, OTHERS, Doing, differentiating, sampled
 from pass_samples import preserving
+from timing import table
 
 SMALLEST = 16
 DEPTHS = (2, 4, 8)

@@ -13,8 +13,9 @@ from typing import Any
 import jax.numpy as jnp
 from jax import lax
 
-from .layouts import permutation
-from .windows import Windows
+from relaxjax.ops.nn.array_convolution import Layouts
+from relaxjax.ops.nn.layouts import permutation
+from relaxjax.ops.nn.windows import Windows
 
 # Orders of data, kernel and result, with the two axes that become one: the depth D and another.
 # Usually each result along the depth is an image, and the planes that it covers are its channels.
@@ -25,8 +26,6 @@ _FEW = ("(CD)HWN", "(ID)HWO", "HW(DN)C")
 # Of a deeper kernel, the planes side by side would take too much memory.
 MOST_PLANES = 16
 
-
-Layouts = tuple[str, str, str]
 # Convolves images: given the layouts of data, kernel and result, and the first two.
 OfImages = Callable[[Layouts, Any, Any], Any]
 

@@ -27,10 +27,10 @@ from itertools import cycle, islice, pairwise
 from pathlib import Path
 from typing import Any
 
+from checkout import RESULTS, ROOT
 from timing import table
 
-ROOT = Path(__file__).parents[1]
-RECORD = ROOT / "benchmarks" / "results" / "mutation.json"
+RECORD = RESULTS / "mutation.json"
 AREAS = {
     "rules": ("relaxjax/ops",),
     "passes": ("passes", "relaxjax/autodiff"),

@@ -1,6 +1,6 @@
 """Gradients of random networks under jit, by JAX and by relaxjax: how many come out wrong.
 
-    python benchmarks/choices.py --programs 300
+    python tests/long/choices.py --programs 300
 
 The networks have norms, and what chooses by them: maxima, sorts, pooling. XLA computes such norms
 in several kernels, and rounds otherwise in each, so that what is sought by comparing may not be
@@ -8,11 +8,11 @@ found. Both are held against the gradient by JAX, equation by equation in float6
 """
 
 import argparse
-import sys
-from pathlib import Path
 from typing import Any
 
+import checkout  # noqa: F401  # finds what follows
 import jax
+from norm_networks import Loss, random_loss
 from surroundings import surroundings
 from timing import table
 
@@ -20,10 +20,6 @@ from relaxjax.testing import Way
 from relaxjax.testing.compilations import ROUTES
 from relaxjax.testing.reference import Reference
 from relaxjax.testing.subject import Subject
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from norm_networks import Loss, random_loss
 
 
 def by_jax(subject: Subject) -> Any:

@@ -1,0 +1,328 @@
+"""Where the bytes of a backward program go: what is kept, what is computed again, and why."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.span import Span
+from relaxjax.lowering.memory import temporary_bytes
+
+from .budget import Budget
+from .kernels import Buffer
+from .plan import Plan
+from .planning import Planner
+from .program import Program
+from .rematerialize import Decided, bytes_by_xla, decided
+from .report_tables import as_html, as_text, counted, shown_bytes, shown_flops
+from .schedule import Value
+from .step import Step
+
+ORDERS = ("bytes", "program")
+_CHEAPER = "cheaper to keep than to compute again"
+_NAMED = 5  # of the values at the peak
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A forward value that the backward part uses, directly or to compute others again."""
+
+    name: str
+    bytes: int
+    span: Span | None
+    flops: int  # what computing it again takes, if what it is computed from is there
+    needed_by: tuple[str, ...]  # steps of the backward part, or what is computed again for them
+    kept: bool
+    reason: str
+    is_choice: bool  # whether it might as well be computed again, and nobody asked
+
+
+@dataclass(frozen=True)
+class ComparedWithJax:
+    """The temporary bytes of a program as planned, and of JAX's own, by XLA's count."""
+
+    bytes: int
+    bytes_of_jax: int
+
+    @property
+    def share(self) -> float:
+        return self.bytes / max(self.bytes_of_jax, 1)
+
+    def __str__(self) -> str:
+        return (
+            f"{shown_bytes(self.bytes)} as planned, {shown_bytes(self.bytes_of_jax)} by "
+            f"jax.value_and_grad: {self.share:.2f} of it, by XLA's count"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryReport:
+    """What a backward program keeps of its forward part and computes again, value by value.
+
+    `print(report)` shows the largest values first; a notebook shows it as a table. Peaks are as
+    planned; what XLA says is asked of it where it is wanted, which compiles the program.
+    """
+
+    mod: IRModule
+    name: str
+    planner: Planner
+    plan: Plan
+    budget: int | None = None  # in bytes
+    jax_bytes: Callable[[], int] | None = None  # what XLA says of the loss as JAX differentiates it
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """In the order in which the values are computed."""
+        read = {var for task in self.plan.tasks if task.again for var, _ in task.inputs}
+        wanted = (self.plan.kept & read) | {step.var for step in self._program.residuals}
+        steps = [step for step in self._program.forward if step.var in wanted and step.size]
+        return tuple(map(self._row, steps))
+
+    @property
+    def kept(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if row.kept)
+
+    @property
+    def recomputed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.rows if not row.kept)
+
+    @property
+    def peak(self) -> int:
+        """The most bytes that are live at once beside arguments and results."""
+        return self.plan.peak
+
+    @property
+    def peak_of_all_kept(self) -> int:
+        return self.planner.none.peak
+
+    @property
+    def live(self) -> Sequence[int]:
+        """The bytes that are live at each step of the program as planned."""
+        return self.plan.placement.live
+
+    @property
+    def live_of_all_kept(self) -> Sequence[int]:
+        return self.planner.none.placement.live
+
+    @property
+    def peak_at(self) -> str:
+        """The value that is computed where the most bytes are live."""
+        order = self.plan.placement.order
+        return _named(order[self._peak_time].buffer) if order else "nothing"
+
+    @property
+    def at_peak(self) -> dict[str, int]:
+        """What is live then, the largest first. A result lies in memory of the caller."""
+        held = self.plan.placement.held(self._peak_time)
+        sizes: dict[str, int] = {}
+        for buffer, size in sorted(held.items(), key=lambda item: -item[1]):
+            sizes[_named(buffer)] = sizes.get(_named(buffer), 0) + size
+        return sizes
+
+    @property
+    def extra_flops(self) -> int:
+        """What is computed again."""
+        return self.plan.extra
+
+    @property
+    def extra_share(self) -> float:
+        """The same as a share of the whole program's operations."""
+        return self.plan.extra / max(self.planner.total, 1)
+
+    @cached_property
+    def bytes_by_xla(self) -> int:
+        """What XLA counts of the program as planned, beside arguments and results."""
+        return bytes_by_xla(self.mod, self.name, self.plan)
+
+    @cached_property
+    def bytes_by_xla_of_all_kept(self) -> int:
+        return temporary_bytes(self.mod, self.name)
+
+    def compared_with_jax(self) -> ComparedWithJax:
+        """Beside what JAX's own derivative of the same loss takes, which is compiled for it."""
+        if self.jax_bytes is None:
+            raise ValueError(
+                f"`{self.name}` is a function in Relax, which JAX's derivative is not known of: "
+                "ask `relaxjax.value_and_grad(loss).memory(...)` of a loss written in JAX"
+            )
+        return ComparedWithJax(self.bytes_by_xla, self.jax_bytes())
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it as JSON has it."""
+        return {
+            "function": self.name,
+            "budget": self.budget,
+            "values": [
+                {
+                    "name": row.name,
+                    "bytes": row.bytes,
+                    "file": None if row.span is None else row.span.file,
+                    "line": None if row.span is None else row.span.line,
+                    "needed_by": list(row.needed_by),
+                    "flops": row.flops,
+                    "kept": row.kept,
+                    "reason": row.reason,
+                }
+                for row in self.rows
+            ],
+            "computed_again": self.extra_share,
+            "extra_flops": self.extra_flops,
+            "at_peak": {"computed": self.peak_at, "bytes": self.at_peak},
+            "peaks": {
+                "everything kept": _peak(self.planner.none, self.bytes_by_xla_of_all_kept),
+                "planned": _peak(self.plan, self.bytes_by_xla),
+            },
+        }
+
+    def text(self, sort: str = "bytes") -> str:
+        """As a table, with the largest values first, or in the order of the "program"."""
+        return as_text(self._head, self._table(sort), self._foot, self._lives)
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def __repr__(self) -> str:
+        return (
+            f"<MemoryReport of {self.name}: at most {shown_bytes(self.peak)} live, "
+            f"{shown_bytes(self.peak_of_all_kept)} if everything is kept>"
+        )
+
+    def _repr_html_(self) -> str:
+        return as_html(self._head, self._table("bytes"), self._foot, self._lives)
+
+    @property
+    def _head(self) -> list[str]:
+        head = (
+            f"{self.name}: at most {shown_bytes(self.peak_of_all_kept)} are live if everything is "
+            f"kept, {shown_bytes(self.peak)} as planned, {self.extra_share:.1%} computed again"
+        )
+        counts = (self.bytes_by_xla_of_all_kept, self.bytes_by_xla)
+        by_xla = "by XLA's count " + " and ".join(map(shown_bytes, counts))
+        if self.budget is not None:
+            by_xla += f", within a budget of {shown_bytes(self.budget)}"
+        return [head, by_xla]
+
+    def _table(self, sort: str) -> list[tuple[str, ...]]:
+        if sort not in ORDERS:
+            raise ValueError(f'`sort` is "bytes" or "program", found {sort!r}')
+        rows = sorted(self.rows, key=lambda row: -row.bytes) if sort == "bytes" else self.rows
+        return [("value", "bytes", "line", "needed by", "what becomes of it"), *map(_shown, rows)]
+
+    @property
+    def _foot(self) -> list[str]:
+        sums = [
+            f"{what}: {shown_bytes(sum(row.bytes for row in rows))} in {counted(len(rows))}"
+            for what, rows in (("kept", self.kept), ("computed again", self.recomputed))
+        ]
+        held = _held(self.at_peak)
+        return ["; ".join(sums), f"at the peak, where `{self.peak_at}` is computed: {held}"]
+
+    @property
+    def _lives(self) -> dict[str, Sequence[int]]:
+        return {"live before": self.live_of_all_kept, "live after": self.live}
+
+    @property
+    def _program(self) -> Program:
+        return self.plan.program
+
+    @property
+    def _peak_time(self) -> int:
+        placement = self.plan.placement
+        return placement.live.index(placement.peak) if placement.live else 0
+
+    def _row(self, step: Step) -> Row:
+        var, kept = step.var, step.var in self.plan.kept
+        readers = self._program.users.get(var, ())
+        users = tuple(reader.var.name for reader in readers if reader.var in self._backward)
+        users = users or tuple(self._users_of_copies.get((var, not kept), ()))
+        reason = self._reason(step)
+        choice = reason == _CHEAPER
+        return Row(var.name, step.size, step.span, step.flops, users, kept, reason, choice)
+
+    @cached_property
+    def _backward(self) -> frozenset[Var]:
+        return frozenset(step.var for step in self._program.backward)
+
+    @cached_property
+    def _users_of_copies(self) -> Mapping[Value, Sequence[str]]:
+        """What is computed again from each value, and what of the copy of each."""
+        found: dict[Value, list[str]] = {}
+        for task in self.plan.tasks:
+            for value in dict.fromkeys(task.inputs):
+                if task.again or value[1]:
+                    found.setdefault(value, []).append(task.step.var.name)
+        return found
+
+    def _reason(self, step: Step) -> str:
+        planner = self.planner
+        if step.var in self.plan.kept:
+            if step.var in self._program.not_again:
+                return "a decision, which might be another" if step.pure else "has effects"
+            if step.var in planner.must_keep:
+                return "as asked"
+            return _CHEAPER
+        sources = ", ".join(var.name for var in step.inputs) or "nothing"
+        asked = " as asked" if step.var in planner.must_recompute else ""
+        return f"computed again{asked}, from {sources}"
+
+
+def memory(
+    mod: IRModule,
+    name: str,
+    *,
+    budget: Budget | None = None,
+    policy: str | None = None,
+    must_keep: Sequence[str] = (),
+    must_recompute: Sequence[str] = (),
+) -> MemoryReport:
+    """Where the bytes of an adjoint go, as `Rematerialize` plans it with such options.
+
+    `name` is a function that Gradient has written. Without a budget and a policy all is kept.
+    """
+    if budget is None and policy is None:
+        policy = "none"
+    found = decided(mod, name, budget, policy, must_keep, must_recompute)
+    return report_of(mod, name, found)
+
+
+def report_of(
+    mod: IRModule, name: str, found: Decided, jax_bytes: Callable[[], int] | None = None
+) -> MemoryReport:
+    return MemoryReport(mod, name, found.planner, found.plan, found.limit, jax_bytes)
+
+
+def _peak(plan: Plan, by_xla: int) -> dict[str, Any]:
+    return {"predicted": plan.size, "by_xla": by_xla, "timeline": list(plan.placement.live)}
+
+
+def _named(buffer: Buffer) -> str:
+    """A value as a person reads it, one that is computed again as such."""
+    (var, again), _ = buffer
+    return f"{var.name} again" if again else var.name
+
+
+def _shown(row: Row) -> tuple[str, ...]:
+    place = "-" if row.span is None else f"{Path(row.span.file).name}:{row.span.line}"
+    first, *others = row.needed_by or ("-",)
+    needed = f"{first} and {len(others)} more" if others else first
+    return row.name, shown_bytes(row.bytes), place, needed, _decision(row)
+
+
+def _decision(row: Row) -> str:
+    if not row.kept:
+        return f"{row.reason}, for {shown_flops(row.flops)}"
+    if row.is_choice:
+        return f"kept: computing it again takes {shown_flops(row.flops)}"
+    return f"kept: {row.reason}"
+
+
+def _held(sizes: Mapping[str, int]) -> str:
+    """What is live at once: the largest by name, the others together."""
+    named = [f"{name} {shown_bytes(size)}" for name, size in list(sizes.items())[:_NAMED]]
+    others = list(sizes.values())[_NAMED:]
+    if others:
+        named.append(f"{shown_bytes(sum(others))} in {counted(len(others))} more")
+    return ", ".join(named) or "nothing"

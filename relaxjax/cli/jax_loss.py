@@ -1,0 +1,78 @@
+"""A loss written in JAX that a command is given as `FILE.py:NAME`, and its arguments."""
+
+import argparse
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from relaxjax.autodiff import value_and_grad
+from relaxjax.passes.memory.report import MemoryReport
+
+from .failure import InputError
+
+
+def add_jax_loss(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--args", metavar="CODE",
+        help="the arguments of a loss in JAX, with the names of its file: \"params, batch\"",
+    )  # fmt: skip
+    parser.add_argument(
+        "--has-aux", action="store_true", help="a loss in JAX gives a pair, with the loss first"
+    )
+    parser.add_argument(
+        "--jax", action="store_true", help="tell what JAX's own gradients of it take, too"
+    )
+
+
+def is_jax_loss(name: str) -> bool:
+    file, colon, function = name.rpartition(":")
+    return bool(colon) and file.endswith(".py") and function.isidentifier()
+
+
+def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
+    """Where the bytes of its gradients go."""
+    for name in ("function", "loss", "set", "keep", "recompute"):
+        if getattr(args, name):
+            raise InputError(f"--{name} is for a script: {args.file} is a loss written in JAX")
+    function, given = _loss_and_arguments(args.file, args.args)
+    step = value_and_grad(
+        function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=args.policy
+    )
+    return step.memory(*given)
+
+
+def _loss_and_arguments(name: str, code: str | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    file, _, function = name.rpartition(":")
+    if not Path(file).is_file():
+        raise InputError(f"there is no file `{file}`")
+    if code is None:
+        raise InputError(
+            f"`{function}` is called with arrays: give its arguments, such as "
+            '--args "params, batch"'
+        )
+    names = _run(file)
+    if not callable(names.get(function)):
+        known = ", ".join(sorted(key for key, value in names.items() if _is_own(value, names)))
+        raise InputError(f"`{file}` has no function `{function}`; it has {known or 'none'}")
+    try:
+        given = eval(compile(f"({code},)", "<--args>", "eval"), names)  # the user's
+    except Exception as error:
+        raise InputError(f"--args {code!r}: {type(error).__name__}: {error}") from error
+    return names[function], given
+
+
+def _run(file: str) -> dict[str, Any]:
+    """The names of a file that is run, with what lies beside it."""
+    sys.path.insert(0, str(Path(file).resolve().parent))
+    try:
+        return runpy.run_path(file, run_name="relaxjax_loss")
+    except Exception as error:
+        raise InputError(f"`{file}` cannot be run: {type(error).__name__}: {error}") from error
+    finally:
+        del sys.path[0]
+
+
+def _is_own(value: Any, names: dict[str, Any]) -> bool:
+    return callable(value) and getattr(value, "__module__", None) == names["__name__"]

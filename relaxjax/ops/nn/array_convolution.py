@@ -1,0 +1,147 @@
+"""Convolutions of arrays, and their transposes: how they lie, their windows, and XLA's own form.
+
+XLA's own is the right one on a GPU, whose library it calls. `cpu` holds the forms that are faster
+on a CPU.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax.numpy as jnp
+from jax import lax
+
+from .layouts import SPATIAL, by_letter, numbered, permutation, relabelled, window_span
+from .windows import Windows
+
+Layouts = tuple[str, str, str]  # of data, kernel and result
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution of arrays: window, groups, and layouts of data, kernel and result."""
+
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilation: tuple[int, ...]
+    groups: int
+    data_layout: str
+    kernel_layout: str
+    out_layout: str
+
+    @property
+    def spatial(self) -> str:
+        return SPATIAL[len(self.strides)]
+
+    @property
+    def axes(self) -> tuple[int, ...]:
+        """The spatial axes of the data."""
+        return tuple(self.data_layout.index(letter) for letter in self.spatial)
+
+    @property
+    def layouts(self) -> Layouts:
+        return self.data_layout, self.kernel_layout, self.out_layout
+
+    def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """The result, added up in `dtype`, by XLA's own convolution."""
+        return lax.conv_general_dilated(
+            data,
+            weight,
+            self.strides,
+            self.pads,
+            rhs_dilation=self.dilation,
+            dimension_numbers=numbered(*self.layouts),
+            feature_group_count=self.groups,
+            preferred_element_type=dtype,
+        )
+
+    def within_planes(self, layouts: Layouts) -> "Convolution":
+        """The same of images, which are the planes of volumes, for arrays of such layouts."""
+        window = {name: getattr(self, name)[1:] for name in ("strides", "pads", "dilation")}
+        data, kernel, out = layouts
+        return replace(self, **window, data_layout=data, kernel_layout=kernel, out_layout=out)
+
+    def size(self, weight: Any) -> tuple[Any, ...]:
+        """The spatial lengths of the kernel."""
+        sizes = by_letter(weight.shape, self.kernel_layout)
+        return tuple(sizes[letter] for letter in self.spatial)
+
+    def is_pointwise(self, weight: Any) -> bool:
+        """Whether the kernel is of one element for each pair of channels."""
+        return self.groups == 1 and all(length == 1 for length in self.size(weight))
+
+    def windows(self, shape: Sequence[Any], weight: Any) -> Windows:
+        """The windows of the kernel over data of a shape."""
+        size = self.size(weight)
+        counts = tuple(
+            (shape[axis] + low + high - window_span(length, dilation)) // stride + 1
+            for axis, (low, high), length, dilation, stride in zip(
+                self.axes, self.pads, size, self.dilation, self.strides, strict=True
+            )
+        )
+        return Windows(self.axes, size, self.strides, self.pads, self.dilation, counts)
+
+
+@dataclass(frozen=True)
+class TransposedConvolution:
+    """The transpose of a convolution, whose layouts are those of the data and the result here."""
+
+    of: Convolution
+    more: tuple[Any, ...]  # elements at the end of each axis of the result
+
+    def by_xla(self, data: Any, weight: Any, dtype: Any) -> Any:
+        """A convolution of the data, spread out by the strides, with the kernel turned round."""
+        pads = [
+            (span - 1 - low, span - 1 - high + extra)
+            for span, (low, high), extra in zip(
+                self._spans(weight), self.of.pads, self.more, strict=True
+            )
+        ]
+        kernel, layout = self._turned_round(weight)
+        return lax.conv_general_dilated(
+            data,
+            kernel,
+            (1,) * len(pads),
+            pads,
+            lhs_dilation=self.of.strides,
+            rhs_dilation=self.of.dilation,
+            dimension_numbers=numbered(self.of.data_layout, layout, self.of.out_layout),
+            feature_group_count=self.of.groups,
+            preferred_element_type=dtype,
+        )
+
+    def within_planes(self, layouts: Layouts) -> "TransposedConvolution":
+        """The same of images, which are the planes of volumes, for arrays of such layouts."""
+        return replace(self, of=self.of.within_planes(layouts), more=self.more[1:])
+
+    def windows(self, data: Any, weight: Any) -> Windows:
+        """The windows of the convolution that this is the transpose of: one for each element."""
+        of = self.of
+        counts = tuple(data.shape[axis] for axis in of.axes)
+        return Windows(of.axes, of.size(weight), of.strides, of.pads, of.dilation, counts)
+
+    def lengths(self, lengths: Any, weight: Any) -> list[Any]:
+        """The spatial lengths of the result, without what `padding` cuts off."""
+        return [
+            (length - 1) * stride + span + extra
+            for length, stride, span, extra in zip(
+                lengths, self.of.strides, self._spans(weight), self.more, strict=True
+            )
+        ]
+
+    def _spans(self, weight: Any) -> list[Any]:
+        return list(map(window_span, self.of.size(weight), self.of.dilation))
+
+    def _turned_round(self, weight: Any) -> tuple[Any, str]:
+        """The kernel flipped along its spatial axes, with input and output channels swapped."""
+        layout = relabelled(self.of.kernel_layout, O="I", I="O")
+        kernel = lax.rev(weight, [layout.index(letter) for letter in self.of.spatial])
+        if self.of.groups == 1:
+            return kernel, layout
+        kernel = jnp.transpose(kernel, permutation(layout, f"IO{self.of.spatial}"))
+        (inputs, outputs, *window), groups = kernel.shape, self.of.groups
+        apart = jnp.swapaxes(
+            lax.reshape(kernel, (groups, inputs // groups, outputs, *window)), 1, 2
+        )
+        shape = (groups * outputs, inputs // groups, *window)
+        return lax.reshape(apart, shape), f"OI{self.of.spatial}"

@@ -1,0 +1,49 @@
+"""Where the bytes of the gradients of a loss in JAX go, beside those of JAX's own."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import relaxjax
+
+
+def loss(params: Any, batch: Any, *, scale: float = 1.0) -> Any:
+    hidden = batch
+    for weight in params:
+        hidden = jax.nn.gelu(hidden @ weight)
+    return scale * jnp.mean(hidden * hidden)
+
+
+PARAMS = [jnp.ones((64, 64)) for _ in range(3)]
+BATCH = jnp.ones((512, 64))
+
+
+def temporary(step: Any) -> int:
+    analysis = jax.jit(step).lower(PARAMS, BATCH).compile().memory_analysis()
+    return int(analysis.temp_size_in_bytes)
+
+
+def test_all_is_kept_unless_asked() -> None:
+    report = relaxjax.value_and_grad(loss).memory(PARAMS, BATCH, scale=2.0)
+    assert report.recomputed == ()
+    assert {row.span.file for row in report.rows if row.span} == {__file__}
+
+
+@pytest.mark.parametrize("options", [{"memory_policy": "free"}, {"memory_budget": "70%"}])
+def test_a_plan_is_that_of_the_step(options: dict[str, Any]) -> None:
+    step = relaxjax.value_and_grad(loss, **options)
+    report = step.memory(PARAMS, BATCH)
+    assert report.recomputed
+    assert report.bytes_by_xla == pytest.approx(temporary(step), rel=0.05)
+    assert report.bytes_by_xla < report.bytes_by_xla_of_all_kept
+
+
+def test_beside_jax() -> None:
+    report = relaxjax.value_and_grad(loss, memory_policy="free").memory(PARAMS, BATCH)
+    found = report.compared_with_jax()
+    assert found.bytes == report.bytes_by_xla
+    assert found.bytes_of_jax == pytest.approx(temporary(jax.value_and_grad(loss)), rel=0.05)
+    assert found.share == found.bytes / found.bytes_of_jax
+    assert str(found).endswith(f"by jax.value_and_grad: {found.share:.2f} of it, by XLA's count")
