@@ -1,6 +1,6 @@
 """Any optax gradient transformation as an optimizer, traced into a Relax function."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +23,14 @@ class OptaxOptimizer(Optimizer):
     """An optax gradient transformation, such as `optax.adamw(1e-3)` or a chain of several.
 
     It sees parameters and gradients as dictionaries by name, which is what its masks and labels go
-    by. Its state is flat: the leaves of optax's own state in their order, random keys as their
-    data. Where that state starts from the values of the parameters, a last flag says whether a
-    step has been made: the first one takes their values.
+    by, or nested as `tree` says, a structure of a pytree. Its state is flat: the leaves of optax's
+    own state in their order, random keys as their data. Where that state starts from the values of
+    the parameters, a last flag says whether a step has been made: the first one takes their values.
     """
 
     transformation: Any
     label: str = "optax"
+    tree: Any = None
 
     @property
     def name(self) -> str:
@@ -76,11 +77,26 @@ class OptaxOptimizer(Optimizer):
                 f"was given {self.transformation!r} of type {type(self.transformation).__name__}"
             )
         with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
-            return self.transformation.init(dict(params))
+            return self.transformation.init(self._nested(params))
+
+    def _nested(self, params: Arrays) -> Tree:
+        return dict(params) if self.tree is None else jax.tree.unflatten(self.tree, params.values())
 
     def _from_values(self, zeros: Arrays) -> list[bool]:
         """Which leaves of the first state are made of the values of the parameters."""
         return depends_on_inputs(jax.make_jaxpr(self._start)(dict(zeros)))
+
+    @staticmethod
+    def flat_state(state: Tree) -> list[Any]:
+        """A state of optax as a step takes it, without the flag that says it has begun."""
+        return list(map(_plain, jax.tree.leaves(state)))
+
+    @staticmethod
+    def nested_state(arrays: Sequence[Any], like: Tree) -> Tree:
+        """The state of optax that a step gives, nested as the one before it was."""
+        kinds = map(_kind, jax.tree.leaves(like))
+        leaves = [_wrapped(array, kind) for array, kind in zip(arrays, kinds, strict=False)]
+        return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
     def _traced(self, zeros: Arrays, start: Tree, late: list[bool]) -> Any:
         """The program of one step, its arguments and results as the function has them."""
@@ -113,8 +129,14 @@ class OptaxOptimizer(Optimizer):
         import optax
 
         with _said_of(self.name, "be stepped with gradients, state and parameters by name alone"):
-            updates, new_state = self.transformation.update(gradients, state, params)
-            return optax.apply_updates(params, updates), new_state
+            given = self._nested(params)
+            updates, new_state = self.transformation.update(self._nested(gradients), state, given)
+            return self._named(optax.apply_updates(given, updates), params), new_state
+
+    def _named(self, nested: Tree, params: Arrays) -> Arrays:
+        if self.tree is None:
+            return dict(nested)
+        return dict(zip(params, jax.tree.leaves(nested), strict=True))
 
     def _check_stable(self, labels: list[str], before: list[Any], after: list[Any]) -> None:
         """A state must come out of a step as it went in, or the next one could not take it."""

@@ -34,7 +34,9 @@ from .ops import op as op
 if TYPE_CHECKING:
     __version__: str
 
+    from .autodiff import TrainState as TrainState
     from .autodiff import grad as grad
+    from .autodiff import train_step as train_step
     from .autodiff import value_and_grad as value_and_grad
     from .frontends import from_jax as from_jax
     from .lowering import Executable as Executable
@@ -54,6 +56,7 @@ _HOMES = {
     "Executable": "lowering",
     "MemoryReport": "passes.memory.report",
     "SetupTrainer": "passes",
+    "TrainState": "autodiff",
     "Trainer": "training",
     "VirtualMachine": "lowering",
     "build": "lowering",
@@ -64,6 +67,7 @@ _HOMES = {
     "memory": "passes.memory.report",
     "to_jax": "lowering",
     "to_python": "lowering",
+    "train_step": "autodiff",
     "value_and_grad": "autodiff",
 }
 _PACKAGES = ("datasets", "losses", "lowering", "optim", "passes", "script", "testing", "training")

@@ -170,10 +170,14 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
 
 def bytes_by_xla(mod: IRModule, name: str, plan: Plan, caller: Caller | None = None) -> int:
     """The temporary bytes of a function that follows a plan, or of its caller, by XLA's count."""
-    whole = rematerialized(mod, name, plan)
+    return temporary_bytes_of(rematerialized(mod, name, plan), name, caller)
+
+
+def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -> int:
+    """The temporary bytes of a function, or of its caller."""
     if caller is None:
-        return temporary_bytes(whole, name)
-    return temporary_bytes(whole, caller.name, donate=caller.donate)
+        return temporary_bytes(mod, name)
+    return temporary_bytes(mod, caller.name, donate=caller.donate)
 
 
 def _by_policy(

@@ -9,14 +9,14 @@ from typing import Any
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
-from relaxjax.lowering.memory import temporary_bytes
 
 from .budget import Budget
+from .caller import Caller
 from .kernels import Buffer
 from .plan import Plan
 from .planning import Planner
 from .program import Program
-from .rematerialize import Decided, bytes_by_xla, decided
+from .rematerialize import Decided, bytes_by_xla, decided, temporary_bytes_of
 from .report_tables import as_html, as_text, counted, shown_bytes, shown_flops
 from .schedule import Value
 from .step import Step
@@ -71,6 +71,7 @@ class MemoryReport:
     planner: Planner
     plan: Plan
     budget: int | None = None  # in bytes
+    caller: Caller | None = None  # whose memory counts, such as that of a whole step
     jax_bytes: Callable[[], int] | None = None  # what XLA says of the loss as JAX differentiates it
 
     @cached_property
@@ -135,11 +136,11 @@ class MemoryReport:
     @cached_property
     def bytes_by_xla(self) -> int:
         """What XLA counts of the program as planned, beside arguments and results."""
-        return bytes_by_xla(self.mod, self.name, self.plan)
+        return bytes_by_xla(self.mod, self.name, self.plan, self.caller)
 
     @cached_property
     def bytes_by_xla_of_all_kept(self) -> int:
-        return temporary_bytes(self.mod, self.name)
+        return temporary_bytes_of(self.mod, self.name, self.caller)
 
     def compared_with_jax(self) -> ComparedWithJax:
         """Beside what JAX's own derivative of the same loss takes, which is compiled for it."""
@@ -289,9 +290,13 @@ def memory(
 
 
 def report_of(
-    mod: IRModule, name: str, found: Decided, jax_bytes: Callable[[], int] | None = None
+    mod: IRModule,
+    name: str,
+    found: Decided,
+    caller: Caller | None = None,
+    jax_bytes: Callable[[], int] | None = None,
 ) -> MemoryReport:
-    return MemoryReport(mod, name, found.planner, found.plan, found.limit, jax_bytes)
+    return MemoryReport(mod, name, found.planner, found.plan, found.limit, caller, jax_bytes)
 
 
 def _peak(plan: Plan, by_xla: int) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .update import cast, tensor_type, unpacked
 
 
 @pass_factory(opt_level=0)
-def FuseTrainStep(mod: IRModule) -> IRModule:
+def FuseTrainStep(mod: IRModule, outputs: bool = False) -> IRModule:
     """Add `train_step`, a whole step in one function: forward, backward and update.
 
     It calls `backbone_loss_adjoint` and `optimizer`, and has the signature
@@ -25,7 +25,9 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
         train_step(params, states, optim_states, *inputs, *targets)
             -> (loss, new params, new states, new optim_states)
 
-    in which parameters, model states and the optimizer's state are tuples. SetupTrainer applies it.
+    in which parameters, model states and the optimizer's state are tuples. With `outputs`, what the
+    function with the loss returns between the loss and the states is a tuple behind them.
+    SetupTrainer applies it.
     """
     _check_has(mod, ADJOINT, OPTIMIZER)
     arguments = Arguments.of(mod, ADJOINT)
@@ -47,17 +49,20 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
             gradients = builder.emit(result[1], "gradients")
             update = Call(mod.get_global_var(OPTIMIZER), (params, gradients, optim_states))
             updated = builder.emit(update, "updated")
-            loss, new = _loss_and_states(builder, builder.emit(result[0], "outputs"), len(old))
+            found = builder.emit(result[0], "outputs")
+            loss, others, new = _loss_and_states(builder, found, len(old))
             if arguments.scale is not None:
                 new = _kept(builder, updated, optim_states, new, old)
             emit = builder.emit_output if pure else builder.emit
-            results = (
+            results = [
                 emit(loss, "loss"),
                 emit(updated[0], "params_new"),
                 emit(new, "states_new"),
                 emit(updated[1], "optim_states_new"),
-            )
-        builder.emit_func_output(results)
+            ]
+            if outputs:
+                results.append(emit(others, "others"))
+        builder.emit_func_output(tuple(results))
     return builder.get()
 
 
@@ -69,12 +74,15 @@ def _renewed(group: Sequence[Var]) -> list[Var]:
     return [Var(var.name, var.ty) for var in group]
 
 
-def _loss_and_states(builder: BlockBuilder, outputs: Expr, states: int) -> tuple[Expr, list[Expr]]:
-    """The loss and the new model states, of what the function with the loss returns."""
+def _loss_and_states(
+    builder: BlockBuilder, outputs: Expr, states: int
+) -> tuple[Expr, list[Expr], list[Expr]]:
+    """The loss, what is neither, and the new model states, of what the loss function returns."""
     if not isinstance(outputs.ty, TupleType):
-        return outputs, []
+        return outputs, [], []
     fields = unpacked(builder, outputs)
-    return fields[0], fields[len(fields) - states :]
+    first = len(fields) - states
+    return fields[0], fields[1:first], fields[first:]
 
 
 def _kept(

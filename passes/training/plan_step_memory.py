@@ -46,9 +46,9 @@ def PlanStepMemory(
     The module is to be legalised.
     """
     if memory_budget is None and memory_policy is None:
-        return planned_for_speed(mod, ADJOINT, _caller(mod))
+        return planned_for_speed(mod, ADJOINT, caller_of_step(mod))
     try:
-        found = decided(mod, ADJOINT, memory_budget, memory_policy, caller=_caller(mod))
+        found = decided(mod, ADJOINT, memory_budget, memory_policy, caller=caller_of_step(mod))
     except MemoryPlanError:
         if memory_policy == "none":
             return mod  # which is for any size of batches
@@ -84,7 +84,7 @@ def is_worth_a_plan(adjoint: Function) -> bool:
     return most_at_a_time(adjoint) >= _LARGE
 
 
-def _caller(mod: IRModule) -> Caller:
+def caller_of_step(mod: IRModule) -> Caller:
     """The training step, which calls the adjoint."""
     inputs, params = mod.attrs[INPUT_NUM], mod.attrs[PARAM_NUM]
     return Caller(TRAIN_STEP, _STATE, tuple(range(inputs, inputs + params)))

@@ -115,7 +115,11 @@ def SetupTrainer(
 
 @dataclass(frozen=True, kw_only=True)
 class StepOptions:
-    """How a training step is made of a loss, as SetupTrainer's options say."""
+    """How a training step is made of a loss, as SetupTrainer's options say.
+
+    With `keeps_params`, the step takes parameters as the loss does, neither stacked nor with their
+    axes moved. With `gives_outputs` it gives what the loss function returns beside the loss.
+    """
 
     optimizer: Optimizer
     legalize: bool = True
@@ -125,6 +129,8 @@ class StepOptions:
     memory_policy: str | None = None
     roll_blocks: RollOption = "auto"
     channels_last: bool = True
+    keeps_params: bool = False
+    gives_outputs: bool = False
 
 
 def step_passes(
@@ -140,10 +146,12 @@ def step_passes(
     images: list[Pass] = []
     if options.channels_last and options.legalize:
         images = [LossChannelsLast()]
-        if is_by_number(optimizer, params, options.master_weights):
+        by_number = is_by_number(optimizer, params, options.master_weights)
+        if by_number and not options.keeps_params:
             images = [LossChannelsLast("HWIO"), StoreKernels()]
     layers: list[Pass] = []
-    if options.roll_blocks is True or (options.roll_blocks and optimizer.is_elementwise):
+    rolls = options.roll_blocks is True or (options.roll_blocks and optimizer.is_elementwise)
+    if rolls and not options.keeps_params:
         layers = [StackLayers(options.roll_blocks)]
     lowered: list[Pass] = []
     if options.legalize:
@@ -159,7 +167,7 @@ def step_passes(
         *layers,
         AppendAdjoint(options.loss_scale),
         AppendOptimizer(optimizer, options.master_weights),
-        FuseTrainStep(),
+        FuseTrainStep(options.gives_outputs),
         *evaluation,
         *lowered,
     )

@@ -116,7 +116,7 @@ class ValueAndGrad:
         mod = written(program.module, wanted, Memory(None, None))
         policy = "none" if self.memory_budget is None is self.memory_policy else self.memory_policy
         found = decided(mod, ADJOINT, self.memory_budget, policy)
-        return report_of(mod, ADJOINT, found, partial(self._jax_bytes, args, kwargs))
+        return report_of(mod, ADJOINT, found, jax_bytes=partial(self._jax_bytes, args, kwargs))
 
     def _jax_bytes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
         """The temporary bytes of JAX's own derivative, by XLA's count."""
@@ -131,7 +131,7 @@ class ValueAndGrad:
 
         def on_arrays(*arrays: Any) -> Any:
             result = function(*arrays)
-            _check_result(result, has_aux)
+            check_result(result, has_aux)
             if not has_aux:
                 return result
             pairs = zip(arrays, untraced, strict=True)
@@ -292,7 +292,7 @@ def _traceable(array: Any) -> Any:
     return array if isinstance(array, jax.Array) else jnp.asarray(array)
 
 
-def _check_result(result: Any, has_aux: bool) -> None:
+def check_result(result: Any, has_aux: bool) -> None:
     """A loss is one scalar of floating-point dtype, with `has_aux` before something else."""
     several = isinstance(result, tuple | list)
     if has_aux and not (several and len(result) == 2):

@@ -1,0 +1,84 @@
+"""The module of a training step of a loss written in JAX."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from relaxjax.frontends import JaxProgram
+from relaxjax.ir.builder import make_function
+from relaxjax.ir.expr import Tuple
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
+from relaxjax.passes.memory.rematerialize import decided
+from relaxjax.passes.memory.report import MemoryReport, report_of
+from relaxjax.passes.training.plan_step_memory import caller_of_step
+from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
+from relaxjax.trainable.names import ADJOINT, BACKBONE_LOSS, INPUT_NUM, PARAM_NUM, STATE_NUM
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many arrays a loss takes: of the batch, the parameters, and what else changes."""
+
+    inputs: int
+    params: int
+    states: int
+
+
+def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRModule:
+    """The module with `train_step`, of the program of a loss called `backbone_loss`.
+
+    The program takes the arrays of the batch, the parameters and the states, and gives the loss,
+    whatever it gives beside it, and the new states. The step gives what is beside it, too, and
+    behind that what the loss prints.
+    """
+    mod = _with_states_last(program, counts.states)
+    mod = mod.with_attrs(
+        {
+            INPUT_NUM: len(program.captured) + counts.inputs,
+            PARAM_NUM: counts.params,
+            STATE_NUM: counts.states,
+        }
+    )
+    for one in (FoldConstant(), EliminateCommonSubexpr(), RaiseOps()):
+        mod = one(mod)
+    for one in step_passes(mod, options):
+        mod = one(mod)
+    return mod
+
+
+def memory_of_step(program: JaxProgram, counts: Counts, options: StepOptions) -> MemoryReport:
+    """Where the bytes of a step go by the options for memory, or where all is kept."""
+    kept = replace(options, memory_budget=None, memory_policy="none")
+    mod = with_step(program, counts, kept)
+    caller = caller_of_step(mod)
+    policy = options.memory_policy
+    if policy is None and options.memory_budget is None:
+        policy = "none"
+    found = decided(mod, ADJOINT, options.memory_budget, policy, caller=caller)
+    return report_of(mod, ADJOINT, found, caller=caller)
+
+
+def results_of(
+    program: JaxProgram, loss: Any, others: Sequence[Any], states: Sequence[Any]
+) -> list[Any]:
+    """The results of the program, of what its step gives; what the loss prints is printed."""
+    beside = len(program.avals) - 1 - len(states)
+    return program.reported([loss, *others[:beside], *states, *others[beside:]])
+
+
+def _with_states_last(program: JaxProgram, states: int) -> IRModule:
+    """The module whose loss gives what it prints before its new states, and not behind them."""
+    mod = program.module
+    function = mod[BACKBONE_LOSS]
+    assert isinstance(function, Function)
+    result = function.body.body
+    if not program.reports or not states or not isinstance(result, Tuple):
+        return mod
+    first, last = len(program.avals) - states, len(program.avals)
+    fields = result.fields
+    moved = Tuple((*fields[:first], *fields[last:], *fields[first:last]))
+    body = SeqExpr(function.body.blocks, moved)
+    changed = make_function(function.params, body, pure=function.pure, attrs=function.attrs)
+    return mod.with_function(BACKBONE_LOSS, changed)

@@ -1,0 +1,87 @@
+"""The optimizer of a training step, and its state as the user sees it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType
+from relaxjax.optim import OptaxOptimizer, Optimizer, from_optax
+
+from .step_trees import Arrays, Nesting
+
+
+class StepOptimizer(Protocol):
+    """What a training step asks of its optimizer, whose state is a pytree."""
+
+    def for_params(self, nesting: Nesting) -> Optimizer:
+        """The optimizer of parameters that are nested so."""
+        ...
+
+    def start(self, params: Arrays, nesting: Nesting) -> Any:
+        """The state before the first step."""
+        ...
+
+    def flat(self, state: Any, count: int) -> list[Any]:
+        """The state as the so many arrays that a step takes."""
+        ...
+
+    def nested(self, arrays: Sequence[Any], before: Any) -> Any:
+        """The state that a step gives, nested as the one before it."""
+        ...
+
+
+@dataclass(frozen=True)
+class _OfParameters:
+    """An optimizer that sees parameters one after the other; its state is a tuple of arrays."""
+
+    optimizer: Optimizer
+
+    def for_params(self, nesting: Nesting) -> Optimizer:
+        return self.optimizer
+
+    def start(self, params: Arrays, nesting: Nesting) -> Any:
+        shapes = (TensorType(jnp.shape(array), str(array.dtype)) for array in params)
+        named = [Var(f"p{index}", ty) for index, ty in enumerate(shapes)]
+        return tuple(map(jnp.asarray, self.optimizer.init(named).state))
+
+    def flat(self, state: Any, count: int) -> list[Any]:
+        return list(state)
+
+    def nested(self, arrays: Sequence[Any], before: Any) -> Any:
+        return tuple(arrays)
+
+
+@dataclass(frozen=True)
+class _OfPytrees:
+    """A transformation of optax, which sees parameters as the user nests them."""
+
+    transformation: Any
+
+    def for_params(self, nesting: Nesting) -> Optimizer:
+        return replace(from_optax(self.transformation), tree=nesting.of_arrays)
+
+    def start(self, params: Arrays, nesting: Nesting) -> Any:
+        return self.transformation.init(jax.tree.unflatten(nesting.of_arrays, params))
+
+    def flat(self, state: Any, count: int) -> list[Any]:
+        leaves = OptaxOptimizer.flat_state(state)
+        return [*leaves, *[jnp.bool(True)] * (count - len(leaves))]  # it began with the parameters
+
+    def nested(self, arrays: Sequence[Any], before: Any) -> Any:
+        return OptaxOptimizer.nested_state(arrays, before)
+
+
+def optimizer_of(optimizer: Any) -> StepOptimizer:
+    """One of `relaxjax.optim` or of optax, as a step asks it."""
+    if isinstance(optimizer, Optimizer):
+        return _OfParameters(optimizer)
+    if hasattr(optimizer, "init") and hasattr(optimizer, "update"):
+        return _OfPytrees(optimizer)
+    raise TypeError(
+        "the optimizer must be a gradient transformation such as optax.adamw(1e-3), or one of "
+        f"relaxjax.optim such as Adam(1e-3), but it is {optimizer!r}"
+    )

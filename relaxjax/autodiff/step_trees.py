@@ -1,0 +1,120 @@
+"""Pytrees of a training step: their arrays, what else they hold, and what is wrong with them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Arrays = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """How arrays are nested, and the other leaves beside them, which never change."""
+
+    tree: Any
+    places: tuple[int, ...]  # of the arrays among the leaves
+    others: tuple[Any, ...]  # the other leaves
+
+    def nested(self, arrays: Sequence[Any]) -> Any:
+        """Arrays, and the other leaves, nested like those that were taken apart."""
+        given, rest = iter(arrays), iter(self.others)
+        places = set(self.places)
+        leaves = [next(given if p in places else rest) for p in range(self.tree.num_leaves)]
+        return jax.tree.unflatten(self.tree, leaves)
+
+    @property
+    def of_arrays(self) -> Any:
+        """The structure of the arrays alone, as optimizers see it."""
+        return jax.tree.structure(
+            jax.tree.unflatten(
+                self.tree, [0 if p in self.places else None for p in range(self.tree.num_leaves)]
+            )
+        )
+
+
+def apart(nested: Any) -> tuple[Arrays, Nesting]:
+    """The arrays and numbers of a pytree, and how they are nested."""
+    leaves, tree = jax.tree.flatten(nested)
+    places = tuple(place for place, leaf in enumerate(leaves) if _is_array(leaf))
+    others = tuple(leaf for leaf in leaves if not _is_array(leaf))
+    for (path, leaf), is_other in zip(
+        jax.tree_util.tree_leaves_with_path(nested), map(_is_other, leaves), strict=True
+    ):
+        if is_other and not _is_hashable(leaf):
+            raise TypeError(
+                f"the leaf {_path(path)} is a {type(leaf).__name__}, which is no array and cannot "
+                "be hashed, so that no compiled step can be told by it: make it an array, or "
+                "leave it out"
+            )
+    return tuple(leaves[place] for place in places), Nesting(tree, places, others)
+
+
+def check_trainable(params: Any, name: str) -> None:
+    """Raise where a parameter is an integer or the like, which has no gradient."""
+    found = False
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not _is_array(leaf):
+            continue
+        found = True
+        dtype = jnp.result_type(leaf)
+        if not jnp.issubdtype(dtype, jnp.inexact):
+            raise TypeError(
+                f"{name}{_path(path)} is of dtype {dtype}, which has no gradient: parameters are "
+                "of floating-point dtype; keep it in the model state"
+            )
+    if not found:
+        raise ValueError(f"{name} has no array to train")
+
+
+def check_alive(state: Any) -> None:
+    """Raise where a state has been given to a step before, which took its memory."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+            raise RuntimeError(
+                f"the state was given to a step before, which used it up: state{_path(path)} is "
+                "gone; use the state that the step returned, or copy what is needed beforehand"
+            )
+
+
+def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
+    """The arrays of a new model state, which must be of the types of those before."""
+    leaves, tree = jax.tree.flatten(new)
+    if tree != nesting.tree:
+        raise TypeError(
+            f"the loss returns a model state nested as {tree}, but it was given one nested as "
+            f"{nesting.tree}: a step must leave that as it is"
+        )
+    found = [leaves[place] for place in nesting.places]
+    paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(new)]
+    for place, array, before in zip(nesting.places, found, old, strict=True):
+        types = [f"{jnp.result_type(x)} of shape {np.shape(x)}" for x in (before, array)]
+        if types[0] != types[1]:
+            raise TypeError(
+                f"the loss returns the model state{_path(paths[place])} as {types[1]}, but it was "
+                f"given as {types[0]}: a step must leave the types of the model state as they are"
+            )
+    return found
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | complex)
+
+
+def _is_other(leaf: Any) -> bool:
+    return not _is_array(leaf)
+
+
+def _is_hashable(leaf: Any) -> bool:
+    try:
+        hash(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+def _path(path: Any) -> str:
+    return jax.tree_util.keystr(path)
