@@ -2,6 +2,10 @@
 
     python benchmarks/drop_in.py
     python benchmarks/drop_in.py --only ConvNeXt "graph network" --rounds 31
+    python benchmarks/drop_in.py --whole-step --policy balanced
+
+With `--whole-step`, `relaxjax.train_step` with Adam of optax stands beside JAX's gradients and that
+update in one `jax.jit` with a donated state.
 
 Each is compiled by both, the gradients compared, then timed in turns. The table gives ratios, ours
 by JAX's: the median of the rounds' steps by the clock and by the CPU time of the process, the
@@ -9,6 +13,7 @@ temporary bytes of the executables, and the CPU time to trace, lower and compile
 """
 
 import argparse
+import functools
 import os
 import statistics
 import time
@@ -18,7 +23,9 @@ from typing import Any
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from jax_losses import LOSSES, Case, Draws
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
@@ -64,16 +71,80 @@ def ratios(case: Case, rounds: int) -> list[float]:
     ]
 
 
+def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> list[float]:
+    """The same of whole steps."""
+
+    def loss(params: Any, batch: Any) -> Any:
+        return case.loss(params, *batch)
+
+    optimizer = optax.adam(1e-4)
+    start = time.process_time()
+    init, ours = relaxjax.train_step(loss, optimizer, memory_policy=policy)
+    mine, value = ours(init(case.params), case.inputs)
+    our_seconds = time.process_time() - start
+    start = time.process_time()
+    theirs = jax_step(loss, optimizer)
+    other = jax.tree.map(jnp.array, (case.params, optimizer.init(case.params)))
+    (*other, wanted) = theirs(*other, case.inputs)
+    their_seconds = time.process_time() - start
+    np.testing.assert_allclose(value, wanted, rtol=2e-2)
+    check(mine.params, other[0])
+    taken = [
+        ours.temporary_bytes(mine, case.inputs) or 0,
+        temp_bytes(theirs.lower(*other, case.inputs).compile()),
+    ]
+
+    def our_turn() -> None:
+        nonlocal mine
+        for _ in range(steps):
+            mine, value = ours(mine, case.inputs)
+            jax.block_until_ready(value)
+
+    def their_turn() -> None:
+        nonlocal other
+        for _ in range(steps):
+            *other, value = theirs(*other, case.inputs)
+            jax.block_until_ready(value)
+
+    steps = 1
+    start = time.perf_counter()
+    their_turn()
+    steps = max(1, int(_TURN / (time.perf_counter() - start)))
+    times = in_turns({"ours": our_turn, "theirs": their_turn}, rounds)
+    return [
+        times["ours"].ratio(times["theirs"]),
+        times["ours"].ratio(times["theirs"], "cpu"),
+        taken[0] / max(taken[1], 1),
+        our_seconds / their_seconds,
+    ]
+
+
+def jax_step(loss: Callable[..., Any], optimizer: Any) -> Any:
+    """A step as people write it, whose state is donated."""
+
+    def step(params: Any, state: Any, batch: Any) -> Any:
+        value, gradients = jax.value_and_grad(loss)(params, batch)
+        updates, state = optimizer.update(gradients, state, params)
+        return optax.apply_updates(params, updates), state, value
+
+    return jax.jit(step, donate_argnums=(0, 1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(LOSSES), default=list(LOSSES))
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--whole-step", action="store_true", help="with the update by optax")
+    parser.add_argument("--policy", help="the memory policy of whole steps")
     options = parser.parse_args()
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
     small = LOSSES["normalizing flow"](Draws())
     for gradient in (relaxjax.value_and_grad, jax.value_and_grad):  # starts what both make use of
         compiled(gradient, small)
-    found = {name: ratios(LOSSES[name](Draws()), options.rounds) for name in options.only}
+    of = ratios
+    if options.whole_step:
+        of = functools.partial(whole_step_ratios, policy=options.policy)
+    found = {name: of(LOSSES[name](Draws()), options.rounds) for name in options.only}
     means = [statistics.geometric_mean(column) for column in zip(*found.values(), strict=True)]
     rows = [
         (name, *(f"{value:.2f}" for value in values))

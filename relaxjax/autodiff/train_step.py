@@ -50,7 +50,7 @@ class _Step:
     module: IRModule
     program: JaxProgram
     opt_count: int  # arrays of the optimizer's state
-    run: Callable[..., Any]
+    run: Any  # compiled by jax.jit
     aux: Rest
 
 
@@ -85,9 +85,7 @@ class TrainStep:
         check_alive(state)
         given = _Given.of(state, batch)
         step = self._step(given)
-        opt = self._optimizer.flat(state.opt_state, step.opt_count)
-        inputs = (*step.program.captured, *given.inputs)
-        found = step.run(given.params, given.states, tuple(opt), state.step, *inputs)
+        found = step.run(*self._arguments(step, state, given))
         loss, params, states, new_opt, count, others = found
         results = results_of(step.program, loss, others, states)
         beside = results[1 : len(results) - len(states)]
@@ -113,6 +111,23 @@ class TrainStep:
         given = _Given.of(state, batch)
         program, _ = self._traced(given)
         return memory_of_step(program, given.counts, self._options(given))
+
+    def temporary_bytes(self, state: TrainState, batch: Any) -> int | None:
+        """What such a step needs beside its arguments and results, as XLA counts it.
+
+        None where the platform does not tell.
+        """
+        given = _Given.of(state, batch)
+        step = self._step(given)
+        compiled = step.run.lower(*self._arguments(step, state, given)).compile()
+        found = compiled.memory_analysis()
+        return None if found is None else int(found.temp_size_in_bytes)
+
+    def _arguments(self, step: _Step, state: TrainState, given: "_Given") -> tuple[Any, ...]:
+        """What the compiled program takes."""
+        opt = self._optimizer.flat(state.opt_state, step.opt_count)
+        inputs = (*step.program.captured, *given.inputs)
+        return given.params, given.states, tuple(opt), state.step, *inputs
 
     def _step(self, given: "_Given") -> _Step:
         """The step for such arguments, written at the first of them."""
@@ -294,7 +309,7 @@ def _new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequ
     return check_alike(new, nesting, old), aux
 
 
-def _compiled(module: IRModule) -> Callable[..., Any]:
+def _compiled(module: IRModule) -> Any:
     step = to_jax(module, TRAIN_STEP)
 
     def run(params: Any, states: Any, opt: Any, count: Any, *inputs: Any) -> Any:
