@@ -89,7 +89,8 @@ class OptaxOptimizer(Optimizer):
     @staticmethod
     def flat_state(state: Tree) -> list[Any]:
         """A state of optax as a step takes it, without the flag that says it has begun."""
-        return list(map(_plain, jax.tree.leaves(state)))
+        leaves = jax.tree.leaves(state)
+        return [jax.random.key_data(leaf) if _kind(leaf) else leaf for leaf in leaves]
 
     @staticmethod
     def nested_state(arrays: Sequence[Any], like: Tree) -> Tree:

@@ -6,12 +6,15 @@ from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 from relaxjax.optim import OptaxOptimizer, Optimizer, from_optax
 
 from .step_trees import Arrays, Nesting
+
+_HAS_BEGUN = np.bool(True)  # it began with the values of the parameters
 
 
 class StepOptimizer(Protocol):
@@ -69,7 +72,7 @@ class _OfPytrees:
 
     def flat(self, state: Any, count: int) -> list[Any]:
         leaves = OptaxOptimizer.flat_state(state)
-        return [*leaves, *[jnp.bool(True)] * (count - len(leaves))]  # it began with the parameters
+        return [*leaves, *[_HAS_BEGUN] * (count - len(leaves))]
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
         return OptaxOptimizer.nested_state(arrays, before)

@@ -112,7 +112,11 @@ def haiku_functions() -> Case:
 
     def forward(x: Any) -> Any:
         x = hk.BatchNorm(True, True, 0.9)(hk.Conv2D(4, 3)(x), is_training=True)
-        steps = hk.avg_pool(jax.nn.relu(x), 2, 2, "VALID").reshape(4, 16, 4).swapaxes(0, 1)
+        steps = (
+            hk.avg_pool(jax.nn.relu(x), (2, 2, 1), (2, 2, 1), "VALID")
+            .reshape(4, 16, 4)
+            .swapaxes(0, 1)
+        )
         cell = hk.LSTM(4)
         found, _ = hk.dynamic_unroll(cell, steps, cell.initial_state(4))
         return hk.dropout(hk.next_rng_key(), 0.1, found)
@@ -181,8 +185,7 @@ def _as_libraries_expect() -> Iterator[None]:
         yield
 
 
-@pytest.mark.usefixtures("_as_libraries_expect")
-@pytest.mark.parametrize(
+CASES = pytest.mark.parametrize(
     "case",
     [
         flax_convolutions,
@@ -194,6 +197,10 @@ def _as_libraries_expect() -> Iterator[None]:
         diffrax_solutions,
     ],
 )
+
+
+@pytest.mark.usefixtures("_as_libraries_expect")
+@CASES
 def test_gradients_are_those_of_jax(case: Callable[[], Case]) -> None:
     loss, args = case()
     (value, aux), gradients = jax.jit(relaxjax.value_and_grad(loss, has_aux=True))(*args)
@@ -203,6 +210,28 @@ def test_gradients_are_those_of_jax(case: Callable[[], Case]) -> None:
     chex.assert_trees_all_close(
         (gradients, numbers(aux)), (theirs, numbers(new)), rtol=1e-4, atol=1e-5
     )
+
+
+@pytest.mark.usefixtures("_as_libraries_expect")
+@CASES
+def test_whole_steps_are_those_of_jax(case: Callable[[], Case]) -> None:
+    loss, (params, *batch) = case()
+    optimizer = optax.sgd(1e-2)
+
+    def of_batch(params: Any, batch: Any) -> Any:
+        return loss(params, *batch)
+
+    init, step = relaxjax.train_step(of_batch, optimizer, has_aux=True)
+    state, (value, _) = step(init(params), batch)
+
+    @jax.jit
+    def by_jax(params: Any) -> Any:
+        (value, _), gradients = jax.value_and_grad(of_batch, has_aux=True)(params, batch)
+        updates, _ = optimizer.update(gradients, optimizer.init(params), params)
+        return optax.apply_updates(params, updates), value
+
+    expected = by_jax(params)
+    chex.assert_trees_all_close((state.params, value), expected, rtol=1e-4, atol=1e-5)
 
 
 def numbers(tree: Any) -> Any:
