@@ -15,7 +15,7 @@ from relaxjax.ir.walk import bound_vars, substitute, used_vars
 from relaxjax.ops.decisions import decisions
 
 from .adjoint import Adjoint, Reverse
-from .lazy_adjoint import LazyAdjoint
+from .written_out import WrittenOut
 
 # Emits a binding that is no operator's call, and gives the way back through it.
 Part = Callable[[BlockBuilder, Binding, set[Var]], Reverse]
@@ -93,7 +93,7 @@ class Recomputation:
     def adjoint(self, reverses: dict[Var, Reverse]) -> Adjoint:
         """The way back over the sequence, from nothing on."""
         later = {var: partial(self._go_back, var) for var in self.parts}
-        kind = LazyAdjoint if self.late else Adjoint
+        kind = Adjoint if self.late else WrittenOut
         self.way = kind(self.builder, {**reverses, **later}, self, self.originals)
         return self.way
 

@@ -152,7 +152,7 @@ def _adjoint_body(
             adjoint = forward.way_back(builder, lazy or not flat)
             for target, seed in zip(targets, seeds, strict=True):
                 with builder.origin(target.span, getattr(target, "name", None)):
-                    adjoint.distribute(target, _as_exact(builder, seed, target))
+                    adjoint.add(target, _as_exact(builder, seed, target))
             adjoint.go_back(forward.to_go_back())
             emit = builder.emit_output if flat else builder.emit
             outputs = []

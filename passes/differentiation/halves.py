@@ -133,7 +133,7 @@ class Differentiator:
         with builder.scope():
             adjoint = way.way_back(builder)
             with builder.origin(result.span, getattr(result, "name", None)):
-                adjoint.distribute(result, cotangent)
+                adjoint.add(result, cotangent)
             adjoint.go_back(way.to_go_back())
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body
@@ -179,7 +179,7 @@ class Differentiator:
             )
             result = adjoint.builder.emit(infer(backward), f"{binding.var.name}_inputs_adjoint")
             for index, var in enumerate(inputs):
-                adjoint.update(var, TupleGetItem(result, index))
+                adjoint.add(var, TupleGetItem(result, index))
 
         return reverse
 
@@ -210,7 +210,7 @@ class Differentiator:
             back = Call(backward, (*call.args, saved, cotangent))
             result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
             for index, place in enumerate(places):
-                adjoint.distribute(call.args[place], TupleGetItem(result, index))
+                adjoint.add(call.args[place], TupleGetItem(result, index))
 
         return reverse
 
@@ -285,7 +285,7 @@ def _by_pullback(
         for place in places:
             arg = call.args[place]
             partial = _of_floats(TupleGetItem(result, able.index(place)), arg.ty)
-            adjoint.distribute(arg, partial)
+            adjoint.add(arg, partial)
 
     return reverse
 

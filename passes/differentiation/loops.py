@@ -15,7 +15,7 @@ from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import free_vars
 
 from .activity import in_full
-from .adjoint import Adjoint, Reverse, item, zeros
+from .adjoint import ZERO, Adjoint, Reverse, item, zeros
 from .loop_sums import LaterSum, later_sums
 from .moving import Functions, Moving
 from .parts import Halves, in_terms_of
@@ -59,7 +59,7 @@ def emit_loop(
         emit, name = adjoint.builder.emit, binding.var.name
         back = emit(way.backward_step(), f"{name}_step_adjoint")
         start = [adjoint.leaf(at(cotangent, (0, *path))) for path in way.carry]
-        start += [adjoint.leaf(adjoint.nothing(var)) for var in way.now]
+        start += [adjoint.leaf(adjoint.whole(ZERO, var)) for var in way.now]
         given = [adjoint.leaf(at(cotangent, (1, *path))) for path in way.ys]
         stacks = _fields(xs, TupleGetItem(ys, 1), Tuple(tuple(given)))
         attrs = {**call.attrs, "reverse": not call.attrs["reverse"]}
@@ -68,10 +68,10 @@ def emit_loop(
         last, rows = (adjoint.leaf(TupleGetItem(done, index)) for index in (0, 1))
         hand_on(adjoint, init, numbered(last, way.carry))
         for index, var in enumerate(way.now, len(way.carry)):
-            adjoint.update(var, TupleGetItem(last, index))
+            adjoint.add(var, TupleGetItem(last, index))
         by_steps = way.stacks(xs, TupleGetItem(ys, 1), given, rows)
         for var, total in way.later.items():
-            adjoint.update(var, total.of_stacks(adjoint.builder, by_steps))
+            adjoint.add(var, total.of_stacks(adjoint.builder, by_steps))
         hand_on(adjoint, xs, numbered(rows, way.x))
 
     return reverse
@@ -211,7 +211,7 @@ class _WayBack:
             partials = dict(zip(self.outer, back.body.fields[moving:], strict=True))
             helper = Adjoint(builder, {}, lambda expr: expr, {})
             sums = (
-                helper.leaf(helper.sum(TupleGetItem(adjoints, index), partials[var]))
+                helper.leaf(helper.total(TupleGetItem(adjoints, index), partials[var]))
                 for index, var in enumerate(self.now, count)
             )
             carry = Tuple((*back.body.fields[:count], *sums))

@@ -67,12 +67,12 @@ def numbered(values: Expr, ways: Sequence[Way]) -> dict[Way, Expr]:
 def hand_on(adjoint: Adjoint, value: Expr, parts: Mapping[Way, Expr], way: Way = ()) -> None:
     """Hand the adjoints of some tensors in `value` on to it."""
     if way in parts:
-        adjoint.distribute(value, parts[way])
+        adjoint.add(value, parts[way])
     elif isinstance(value, Tuple):
         for index, field in enumerate(value.fields):
             hand_on(adjoint, field, parts, (*way, index))
     elif any(known[: len(way)] == way for known in parts):
-        adjoint.distribute(value, written(parts, way, value.ty))
+        adjoint.add(value, written(parts, way, value.ty))
 
 
 def written(parts: Mapping[Way, Expr], way: Way, ty: Type | None) -> Expr:

@@ -1,0 +1,16 @@
+"""Adjoints as TVM writes them: what is added to one is bound at once, a tuple whole."""
+
+from relaxjax.ir.expr import Expr, Var
+
+from .adjoint import Adjoint, Cotangent, named_after
+
+
+class WrittenOut(Adjoint):
+    """Adjoints that are variables from the first on; the zeros of tuples are tensors, added to."""
+
+    def sum(self, before: Cotangent, added: Cotangent, var: Var) -> Var:
+        whole = self.total(before, added) if isinstance(before, Expr) else self.whole(added, var)
+        return self.builder.emit(whole, named_after(var))
+
+    def parts(self, adjoint: Cotangent) -> dict[int, Cotangent]:
+        return super().parts(self.leaf(adjoint) if isinstance(adjoint, Expr) else adjoint)
