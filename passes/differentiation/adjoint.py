@@ -1,4 +1,4 @@
-"""The backward half of a sequence of bindings: the adjoint of each variable, from last to first."""
+"""Reverse accumulation over a sequence: the adjoint of each variable, from last to first."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -28,7 +28,7 @@ ZERO = Zero()
 # An adjoint: zero, an expression, or the fields of a tuple, of which those left out are zero.
 Cotangent: TypeAlias = Expr | dict[int, "Cotangent"] | Zero
 
-# What a binding that is no operator's does in reverse, given the adjoint of its variable.
+# The reverse rule of a compound binding: hands the adjoint of its variable on to what it reads.
 Reverse = Callable[["Adjoint", Var], None]
 
 
@@ -36,8 +36,8 @@ class Adjoint:
     """The adjoints of the variables so far, and the builder that writes them.
 
     Those of tuples are kept in parts until something needs the whole; what carries no gradient,
-    such as the integers in a tuple, has none. `reverses` says how to go back through bindings that
-    are no calls of operators; `recomputed` gives the forward value that a gradient rule reads for a
+    such as the integers in a tuple, has none. `reverses` are the rules of bindings that are no
+    calls of operators; `recomputed` gives the forward value that a gradient rule reads for a
     variable, `originals` the variable that such a value was computed as first.
     """
 
@@ -57,7 +57,7 @@ class Adjoint:
         self.fields: dict[tuple[Expr, int], Var] = {}
 
     def go_back(self, bindings: Sequence[Binding]) -> None:
-        """Hand the adjoints on from each binding, the last first, to what it is made of."""
+        """Hand the adjoint of each binding on to what it is made of, the last first."""
         for binding in reversed(bindings):
             if binding.var in self.cotangents:
                 origin = self.builder.origin(binding.span, binding.var.name)
@@ -90,7 +90,7 @@ class Adjoint:
     def call(self, var: Var, call: Call, adjoint: Var) -> None:
         """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""
         if not isinstance(call.op, Op) or call.op.gradient in (None, ZERO_GRADIENT):
-            return  # no required variable lies behind it
+            return  # it depends on no required variable
         args, attrs = arguments(call)
         values = [None if arg is None else self.recomputed(arg) for arg in args]
         given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)

@@ -6,7 +6,7 @@ from .adjoint import Adjoint, Cotangent, named_after
 
 
 class WrittenOut(Adjoint):
-    """Adjoints that are variables from the first on; the zeros of tuples are tensors, added to."""
+    """Each sum is a variable of its own; the zeros in a tuple are tensors, and added to."""
 
     def sum(self, before: Cotangent, added: Cotangent, var: Var) -> Var:
         whole = self.total(before, added) if isinstance(before, Expr) else self.whole(added, var)
