@@ -1,4 +1,8 @@
-"""Adjoints as TVM writes them: what is added to one is bound at once, a tuple whole."""
+"""Adjoints as TVM writes them: what is added to one is bound at once, a tuple whole.
+
+The names and the order of what TVM writes follow from what was added when, so this is a way to add
+and no pass over the finished program, which does not hold that any more.
+"""
 
 from relaxjax.ir.expr import Expr, Var
 
@@ -13,4 +17,5 @@ class WrittenOut(Adjoint):
         return self.builder.emit(whole, named_after(var))
 
     def parts(self, adjoint: Cotangent) -> dict[int, Cotangent]:
+        """The fields of a tuple that is bound before they are taken."""
         return super().parts(self.leaf(adjoint) if isinstance(adjoint, Expr) else adjoint)
