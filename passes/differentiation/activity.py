@@ -18,32 +18,32 @@ from relaxjax.ir.walk import used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 from relaxjax.passes.structure.eta_expand import closure_calling
 
+from .dependence import Dependence, Dependent, Functions
 from .inlining import inline_closures
-from .moving import Functions, Moving, Parts
 
 
 def active_vars(
     bindings: Sequence[Binding],
     targets: Iterable[Var],
-    required: Mapping[Var, Parts],
+    required: Mapping[Var, Dependent],
     functions: Functions,
 ) -> set[Var]:
     """The variables through which the targets depend on the required ones, or parts of them.
 
-    `functions` are those around the bindings that their loops may go over.
+    `functions` are those around the bindings that their loops may have as bodies.
     """
-    moving = Moving(required, functions)
-    moving.read(bindings)
-    return {var for var in _reaching(bindings, targets, moving) if var in moving}
+    dependence = Dependence(required, functions)
+    dependence.read(bindings)
+    return {var for var in _reaching(bindings, targets, dependence) if var in dependence}
 
 
-def in_full(variables: Iterable[Var]) -> dict[Var, Parts]:
+def in_full(variables: Iterable[Var]) -> dict[Var, Dependent]:
     """All of some variables."""
     return dict.fromkeys(variables, True)
 
 
 def active_params(function: Function, args: Sequence[Expr], active: Container[Var]) -> list[int]:
-    """The places of the parameters that a call differentiates its callee by."""
+    """The indices of the parameters that a call differentiates its callee by."""
     return [
         index
         for index, (param, arg) in enumerate(zip(function.params, args, strict=True))
@@ -52,7 +52,7 @@ def active_params(function: Function, args: Sequence[Expr], active: Container[Va
 
 
 def module_functions(mod: IRModule) -> dict[Expr, Function]:
-    """The Relax functions of a module, by the variables that name them, for loops to go over.
+    """The Relax functions of a module, by the variables that name them: loops may have such bodies.
 
     Those with a derivative of their own are called, so that it holds there too.
     """
@@ -77,7 +77,7 @@ def obstacles(
     required: Iterable[Var],
     forward: bool = False,
 ) -> list[str]:
-    """Everything between `target` and the required variables that has no derivative.
+    """All that stands between `target` and the required variables and has no derivative.
 
     Branches are looked into, and the functions that are called; a line each, with its place.
     Forward mode has its own rules.
@@ -98,20 +98,20 @@ class _Obstacles:
         self.seen: set[tuple[str, tuple[int, ...]]] = set()
 
     def sequence(
-        self, target: Expr, bindings: Sequence[Binding], required: Mapping[Var, Parts]
+        self, target: Expr, bindings: Sequence[Binding], required: Mapping[Var, Dependent]
     ) -> None:
         self.functions |= local_functions(bindings)
-        moving = Moving(required, self.functions)
-        moving.read(bindings)
-        reaching = _reaching(bindings, used_vars(target), moving)
+        dependence = Dependence(required, self.functions)
+        dependence.read(bindings)
+        reaching = _reaching(bindings, used_vars(target), dependence)
         for binding in bindings:
-            if binding.var in moving and binding.var in reaching:
-                self.binding(binding, moving)
+            if binding.var in dependence and binding.var in reaching:
+                self.binding(binding, dependence)
 
-    def binding(self, binding: Binding, moving: Moving) -> None:
+    def binding(self, binding: Binding, dependence: Dependence) -> None:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
-                self.loop(binding, call, moving)
+                self.loop(binding, call, dependence)
             case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
                 self.report(
                     binding,
@@ -124,7 +124,7 @@ class _Obstacles:
             case Call(op=Op()):
                 return
             case Call(op=GlobalVar() as callee) as call:
-                self.call(binding, callee, call, moving)
+                self.call(binding, callee, call, dependence)
             case Call(op=Var() as callee):
                 self.report(
                     binding,
@@ -141,32 +141,32 @@ class _Obstacles:
                 self.report(binding, f"the call of `{callee}`")
             case If() as choice:
                 for branch in (choice.true_branch, choice.false_branch):
-                    self.sequence(branch.body, tuple(branch.bindings()), moving.parts)
+                    self.sequence(branch.body, tuple(branch.bindings()), dependence.parts)
 
-    def loop(self, binding: Binding, call: Call, moving: Moving) -> None:
+    def loop(self, binding: Binding, call: Call, dependence: Dependence) -> None:
         body = self.functions.get(call.args[0])
         if body is None:
             self.report(binding, f"the loop over `{call.args[0]}`, whose body is not known here")
             return
         if isinstance(call.args[0], GlobalVar):  # a closure was inlined with the function around it
             body = inline_closures(body)
-        inputs = moving.step_inputs(body, *call.args[1:])
-        given = moving.parts.new_child(inputs)
+        inputs = dependence.step_inputs(body, *call.args[1:])
+        given = dependence.parts.new_child(inputs)
         self.sequence(body.body.body, tuple(body.body.bindings()), given)
 
-    def call(self, binding: Binding, callee: GlobalVar, call: Call, moving: Moving) -> None:
+    def call(self, binding: Binding, callee: GlobalVar, call: Call, dependence: Dependence) -> None:
         function = self.mod[callee.name]
         if not isinstance(function, Function):
             self.report(binding, f"the call of `{callee}`, which has no body")
             return
         if (CUSTOM_JVP if self.forward else CUSTOM_GRADIENT) in function.attrs:
             return
-        places = active_params(function, call.args, moving)
-        key = (callee.name, tuple(places))
+        indices = active_params(function, call.args, dependence)
+        key = (callee.name, tuple(indices))
         if key not in self.seen:
             self.seen.add(key)
             body = inline_closures(function).body
-            required = [function.params[index] for index in places]
+            required = [function.params[index] for index in indices]
             self.sequence(body.body, tuple(body.bindings()), in_full(required))
 
     def report(self, binding: Binding, what: str) -> None:
@@ -178,11 +178,13 @@ def _has_rule(op: Op, forward: bool) -> bool:
     return has_tangent_rule(op) if forward else op.gradient is not None
 
 
-def _reaching(bindings: Sequence[Binding], targets: Iterable[Var], moving: Moving) -> set[Var]:
+def _reaching(
+    bindings: Sequence[Binding], targets: Iterable[Var], dependence: Dependence
+) -> set[Var]:
     """The variables that targets are made of, as far as they can have a derivative by them."""
     reaching = set(targets)
     for binding in reversed(bindings):
-        if binding.var in reaching and binding.var in moving:
+        if binding.var in reaching and binding.var in dependence:
             reaching.update(_differentiable_uses(binding))
     return reaching
 

@@ -1,8 +1,10 @@
-"""The backward half of a sequence of bindings: the adjoint of each variable, from last to first."""
+"""Reverse accumulation over a sequence: the adjoint of each variable, from last to first."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
@@ -17,16 +19,26 @@ class GradientError(ValueError):
     """A function cannot be differentiated as asked; the message says why, and where."""
 
 
-# What a binding that is no operator's does in reverse, given the adjoint of its variable.
+class Zero:
+    """The adjoint of what nothing came back to: tensors are made of it only where one is needed."""
+
+
+ZERO = Zero()
+
+# An adjoint: zero, an expression, or the fields of a tuple, of which those left out are zero.
+Cotangent: TypeAlias = Expr | dict[int, "Cotangent"] | Zero
+
+# The reverse rule of a compound binding: hands the adjoint of its variable on to what it reads.
 Reverse = Callable[["Adjoint", Var], None]
 
 
 class Adjoint:
     """The adjoints of the variables so far, and the builder that writes them.
 
-    `reverses` says how to go back through bindings that are no calls of operators; `recomputed`
-    gives the forward value that a gradient rule may look at in the place of a variable, `originals`
-    the variable that such a value was computed as first.
+    Those of tuples are kept in parts until something needs the whole; what carries no gradient,
+    such as the integers in a tuple, has none. `reverses` are the rules of bindings that are no
+    calls of operators; `recomputed` gives the forward value that a gradient rule reads for a
+    variable, `originals` the variable that such a value was computed as first.
     """
 
     def __init__(
@@ -41,24 +53,20 @@ class Adjoint:
         self.recomputed = recomputed
         self.originals = originals
         self.moment: Var | None = None  # the adjoint that is handed on, if it has a number
-        self.adjoints: dict[Var, Var] = {}
+        self.cotangents: dict[Var, Cotangent] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
 
     def go_back(self, bindings: Sequence[Binding]) -> None:
-        """Hand the adjoints on from each binding, the last first, to what it is made of."""
+        """Hand the adjoint of each binding on to what it is made of, the last first."""
         for binding in reversed(bindings):
-            if self.knows(binding.var):
+            if binding.var in self.cotangents:
                 origin = self.builder.origin(binding.span, binding.var.name)
                 with located(binding.span), origin:
                     self.binding(binding)
 
-    def knows(self, var: Var) -> bool:
-        """Whether anything came back to a variable."""
-        return var in self.adjoints
-
     def binding(self, binding: Binding) -> None:
         if binding.var not in self.reverses and not isinstance(binding.value, Call):
-            self.pass_on(binding.value, binding.var)
+            self.pass_on(binding.value, self.cotangents[binding.var])
             return
         adjoint = self.of(binding.var)
         self.moment = adjoint if _has_number(adjoint.ty) else self.moment
@@ -67,9 +75,9 @@ class Adjoint:
         elif isinstance(binding.value, Call):
             self.call(binding.var, binding.value, adjoint)
 
-    def pass_on(self, value: Expr, var: Var) -> None:
-        """Hand the adjoint of `var` on to `value`, which it is another name for, or a cast of."""
-        self.distribute(value, self.cast_back(self.adjoints[var], value))
+    def pass_on(self, value: Expr, adjoint: Cotangent) -> None:
+        """Hand an adjoint on to `value`, of which the variable is another name, or a cast."""
+        self.add(value, self.cast_back(adjoint, value) if isinstance(adjoint, Expr) else adjoint)
 
     def cast_back(self, adjoint: Expr, value: Expr) -> Expr:
         """The adjoint of another name of `value`, or of a cast, in the type that `value` has."""
@@ -77,12 +85,12 @@ class Adjoint:
             return adjoint
         if fits(adjoint.ty, value.ty) is not Fit.MAYBE:
             return adjoint
-        return self.builder.match_cast(adjoint, value.ty, f"{value.name}_adjoint")
+        return self.builder.match_cast(adjoint, value.ty, named_after(value))
 
     def call(self, var: Var, call: Call, adjoint: Var) -> None:
         """Apply an operator's gradient rule, and hand the partial adjoints on to its arguments."""
         if not isinstance(call.op, Op) or call.op.gradient in (None, ZERO_GRADIENT):
-            return  # no required variable lies behind it
+            return  # it depends on no required variable
         args, attrs = arguments(call)
         values = [None if arg is None else self.recomputed(arg) for arg in args]
         given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)
@@ -92,59 +100,84 @@ class Adjoint:
             if arg is not None and partial is not None
         ]
         for arg, partial in pairs:
-            self.distribute(arg, _fitted(call.op, partial, arg))
+            self.add(arg, _fitted(call.op, partial, arg))
 
-    def distribute(self, value: Expr, adjoint: Expr) -> None:
-        """Add `adjoint` to the adjoints of the variables that make up `value`."""
+    def add(self, value: Expr, adjoint: Cotangent) -> None:
+        """Add an adjoint to those of the variables that make up `value`."""
+        if isinstance(adjoint, Zero) or not carries_gradient(value.ty):
+            return
         match value:
             case Var():
-                self.update(value, adjoint)
+                var = self.originals.get(value, value)
+                before = self.cotangents.get(var, ZERO)
+                self.cotangents[var] = self.sum(before, adjoint, var)
             case Tuple(fields=fields):
-                for index, field in enumerate(fields):
-                    self.distribute(field, item(self.leaf(adjoint), index))
+                for index, part in self.parts(adjoint).items():
+                    self.add(fields[index], part)
             case TupleGetItem(tuple_value=Var() as var, index=index):
-                self.update_field(var, index, adjoint)
+                self.add(var, {index: adjoint})
             case TupleGetItem(tuple_value=Tuple(fields=fields), index=index):
-                self.distribute(fields[index], adjoint)
+                self.add(fields[index], adjoint)
 
-    def update(self, var: Var, partial: Expr) -> None:
-        """Add a partial adjoint to that of a variable."""
-        var = self.originals.get(var, var)
-        before = self.adjoints.get(var)
-        total = partial if before is None else self.sum(before, partial)
-        self.adjoints[var] = self.builder.emit(total, f"{var.name}_adjoint")
+    def sum(self, before: Cotangent, added: Cotangent, var: Var) -> Cotangent:
+        """The sum of two adjoints of `var`, or of one of its fields."""
+        if isinstance(before, Zero):
+            return self.bound(added, var) if isinstance(added, Expr) else added
+        if isinstance(before, Expr) and isinstance(added, Expr) and not _is_tuple(added):
+            return self.bound(get_op("relax.add")(before, self.leaf(added)), var)
+        fields = self.parts(before)
+        for index, part in self.parts(added).items():
+            fields[index] = self.sum(fields.get(index, ZERO), part, var)
+        return fields
 
-    def update_field(self, var: Var, index: int, partial: Expr) -> None:
-        """Add a partial adjoint to that of one field of a tuple."""
-        var = self.originals.get(var, var)
-        assert isinstance(var.ty, TupleType)
-        before = self.adjoints.get(var)
-        fields: list[Expr] = []
-        for i in range(len(var.ty.fields)):
-            if before is None:
-                fields.append(partial if i == index else self.nothing(TupleGetItem(var, i)))
-            elif i == index:
-                fields.append(self.leaf(self.sum(self.field(before, i), partial)))
-            else:
-                fields.append(self.field(before, i))
-        self.adjoints[var] = self.builder.emit(Tuple(tuple(fields)), f"{var.name}_adjoint")
+    def bound(self, adjoint: Expr, var: Var) -> Expr:
+        """An adjoint of `var`, bound to a variable that is named after it."""
+        if isinstance(adjoint, Var | TupleGetItem) or _is_tuple(adjoint):
+            return self.leaf(adjoint)
+        return self.builder.emit(adjoint, named_after(var))
+
+    def parts(self, adjoint: Cotangent) -> dict[int, Cotangent]:
+        """The fields of a tuple's adjoint, without those that are zero."""
+        match adjoint:
+            case Expr(ty=TupleType(fields=types)):
+                return {i: item(adjoint, i) for i, ty in enumerate(types) if carries_gradient(ty)}
+            case dict():
+                return dict(adjoint)
+            case _:
+                return {}
 
     def of(self, var: Var) -> Var:
-        """The adjoint of a variable: zero where nothing came back to it."""
-        if var not in self.adjoints:
-            self.update(var, self.nothing(var))
-        return self.adjoints[var]
+        """The whole adjoint of a variable."""
+        whole = self.whole(self.cotangents.get(var, ZERO), var)
+        bound = whole if isinstance(whole, Var) else self.builder.emit(whole, named_after(var))
+        self.cotangents[var] = bound
+        return bound
 
-    def nothing(self, value: Expr) -> Expr:
-        """The zero adjoint of a value; what its type does not say of it is read from it."""
-        return zeros_of(value, self.recomputed)
+    def whole(self, adjoint: Cotangent, value: Expr) -> Expr:
+        """The adjoint of `value` with its zeros written out.
 
-    def sum(self, lhs: Expr, rhs: Expr) -> Expr:
-        """The sum of two adjoints of the same type, leaf by leaf for tuples."""
-        if not isinstance(lhs.ty, TupleType):
-            return get_op("relax.add")(self.leaf(lhs), self.leaf(rhs))
-        count = len(lhs.ty.fields)
-        return Tuple(tuple(self.leaf(self.sum(item(lhs, i), item(rhs, i))) for i in range(count)))
+        What the type of the value does not say of them is read from it.
+        """
+        if isinstance(adjoint, Expr):
+            return adjoint
+        if isinstance(adjoint, Zero):
+            return zeros_of(value, self.recomputed)
+        assert isinstance(value.ty, TupleType)
+        indices = range(len(value.ty.fields))
+        return Tuple(tuple(self.whole(adjoint.get(i, ZERO), item(value, i)) for i in indices))
+
+    def total(self, before: Expr, added: Cotangent) -> Expr:
+        """The sum of two adjoints with all that a tuple holds, tensor by tensor."""
+        if isinstance(added, Zero):
+            return self.leaf(before)
+        if isinstance(added, Expr) and not _is_tuple(added):
+            return get_op("relax.add")(self.leaf(before), self.leaf(added))
+        assert isinstance(before.ty, TupleType)
+        fields = [item(before, index) for index in range(len(before.ty.fields))]
+        for index, field in enumerate(fields):
+            part = item(added, index) if isinstance(added, Expr) else added.get(index, ZERO)
+            fields[index] = self.leaf(self.total(field, part))
+        return Tuple(tuple(fields))
 
     def leaf(self, expr: Expr) -> Expr:
         """`expr` bound to a variable; each field of a tuple is taken out once."""
@@ -157,6 +190,14 @@ class Adjoint:
         if key not in self.fields:
             self.fields[key] = self.builder.emit(TupleGetItem(value, index))
         return self.fields[key]
+
+
+def named_after(var: Var) -> str:
+    return f"{var.name}_adjoint"
+
+
+def _is_tuple(value: Expr) -> bool:
+    return isinstance(value.ty, TupleType)
 
 
 def _has_number(ty: Type | None) -> bool:

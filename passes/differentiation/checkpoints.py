@@ -1,4 +1,4 @@
-"""Checkpoint marks: which forward values the backward keeps, and which it computes again."""
+"""Checkpoint marks: which forward values the backward program keeps, and which it recomputes."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -15,19 +15,19 @@ from relaxjax.ir.walk import bound_vars, substitute, used_vars
 from relaxjax.ops.decisions import decisions
 
 from .adjoint import Adjoint, Reverse
-from .lazy_adjoint import LazyAdjoint
+from .written_out import WrittenOut
 
-# Emits a binding that is no operator's call, and gives the way back through it.
-Part = Callable[[BlockBuilder, Binding, set[Var]], Reverse]
+# Emits a compound binding (a branch, a loop, or a call of a function) so that it can be transposed.
+EmitForward = Callable[[BlockBuilder, Binding, set[Var]], Reverse]
 
 
 @dataclass(frozen=True)
 class Unmarked:
     """The bindings of a sequence without their checkpoint marks, and the variables between marks.
 
-    What depends on a value through its `start_checkpoint` is computed again for the backward
-    program, up to `end_checkpoint`; everything else is kept, the started values themselves too. So
-    are decisions, such as which element is the largest: computed again, they might be others.
+    What depends on a value through its `start_checkpoint` is recomputed for the backward program,
+    up to `end_checkpoint`; everything else is kept, the started values themselves too. So are
+    decisions, such as which element is the largest: recomputed, they might be others.
     """
 
     bindings: tuple[Binding, ...]
@@ -67,18 +67,18 @@ def without_marks(bindings: Sequence[Binding], asked_for: Collection[Var] = ()) 
 
 @dataclass
 class Recomputation:
-    """Computes forward values between checkpoints again, each once, where the backward asks.
+    """Recomputes forward values between checkpoint marks, each once, where the backward reads it.
 
-    `parts` says how to compute those that are no operators' calls, so that there is a way back.
-    Where it is `late`, what is computed again waits for the adjoint that asks for it: otherwise
-    it would be merged with the first by whoever looks for common values.
+    `compound` says how to emit those that are no operators' calls, so that they can be transposed.
+    Where it is `lazy`, what is recomputed waits for the adjoint that reads it: otherwise it would
+    be merged with the first by whoever looks for common subexpressions.
     """
 
     builder: BlockBuilder
     unmarked: Unmarked
     active: set[Var]
-    parts: dict[Var, Part]
-    late: bool
+    compound: dict[Var, EmitForward]
+    lazy: bool
     copies: dict[Var, Var] = field(default_factory=dict)
     originals: dict[Var, Var] = field(default_factory=dict)
     reverses: dict[Var, Reverse] = field(default_factory=dict)
@@ -91,11 +91,11 @@ class Recomputation:
         }
 
     def adjoint(self, reverses: dict[Var, Reverse]) -> Adjoint:
-        """The way back over the sequence, from nothing on."""
-        later = {var: partial(self._go_back, var) for var in self.parts}
-        kind = LazyAdjoint if self.late else Adjoint
-        self.way = kind(self.builder, {**reverses, **later}, self, self.originals)
-        return self.way
+        """The adjoints of the sequence, all of them zero."""
+        later = {var: partial(self._reverse, var) for var in self.compound}
+        kind = Adjoint if self.lazy else WrittenOut
+        self.adjoints = kind(self.builder, {**reverses, **later}, self, self.originals)
+        return self.adjoints
 
     def __call__(self, expr: Expr) -> Expr:
         """`expr` in terms of kept values and copies."""
@@ -120,18 +120,18 @@ class Recomputation:
         copy = type(var)(self.builder.get_unique_name(f"{var.name}_cp"), var.ty)
         self.copies[var], self.originals[copy] = copy, var
         again = replace(binding, var=copy, value=value, derived_from=var.name)
-        if var in self.parts:
+        if var in self.compound:
             active = self.active | {c for c, v in self.originals.items() if v in self.active}
-            self.reverses[var] = self.parts[var](self.builder, again, active)
+            self.reverses[var] = self.compound[var](self.builder, again, active)
         else:
             self.builder.emit_binding(again)
 
     def _delayed(self, value: Expr) -> Expr:
-        """`value` of a tensor that is late, unless it is so already, being made of copies."""
-        inputs, moment = used_vars(value), self.way.moment
-        tensors = [var for var in inputs if _can_be_late(var)]
+        """`value` of a tensor that waits for the adjoint, unless copies in it do so already."""
+        inputs, moment = used_vars(value), self.adjoints.moment
+        tensors = [var for var in inputs if _can_wait(var)]
         if (
-            not self.late
+            not self.lazy
             or moment is None
             or not tensors
             or any(v in self.originals for v in inputs)
@@ -142,13 +142,13 @@ class Recomputation:
         self.originals[late] = kept
         return substitute(value, {kept: late})
 
-    def _go_back(self, var: Var, adjoint: Adjoint, cotangent: Var) -> None:
-        """Compute what is no operator's call again, then go back through it."""
+    def _reverse(self, var: Var, adjoint: Adjoint, cotangent: Var) -> None:
+        """Recompute a compound binding, then apply its reverse rule."""
         self.copy(var)
         self.reverses[var](adjoint, cotangent)
 
 
-def _can_be_late(var: Var) -> bool:
+def _can_wait(var: Var) -> bool:
     return isinstance(var.ty, TensorType) and not (var.ty.dtype or "key<").startswith("key<")
 
 

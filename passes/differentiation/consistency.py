@@ -37,8 +37,8 @@ def check_function_rules(mod: IRModule, name: str, gradient: str, jvp: str) -> N
     args = random_arguments(params, seed=0)
     with wide_enough_for(args):
         value = to_jax(mod, name)(*args)
-        moving = [a for a, p in zip(args, params, strict=True) if carries_gradient(p.ty)]
-        u, v = spread_like(value), spread_like(moving, start=1)
+        primals = [a for a, p in zip(args, params, strict=True) if carries_gradient(p.ty)]
+        u, v = spread_like(value), spread_like(primals, start=1)
         result, tangent = to_jax(mod, jvp)(*args, *v)
         back = to_jax(mod, gradient)(*args, u)
     wrong = difference(result, value)
@@ -61,8 +61,8 @@ def check_operator_rules(mod: IRModule, operator: Op) -> None:
         names = [param.name for param in params if carries_gradient(param.ty)]
         args = random_arguments(params, seed=0)
         with wide_enough_for(args):
-            moving = [a for a, p in zip(args, params, strict=True) if p.name in names]
-            v = spread_like(moving, start=1)
+            primals = [a for a, p in zip(args, params, strict=True) if p.name in names]
+            v = spread_like(primals, start=1)
             value, tangent = to_jax(Jvp("main", names)(alone), "main_jvp")(*args, *v)
             u = spread_like(value)
             adjoint = Gradient("main", names, cotangent=True)(alone)
@@ -93,7 +93,7 @@ def _calls(mod: IRModule, operator: Op) -> Iterator[Call]:
 
 
 def _as_function_of_tensors(call: Call) -> tuple[list[Var], Expr]:
-    """A call with parameters in the place of its tensors; no parameters where one is not known."""
+    """A call with parameters for its tensors; no parameters where one is not known."""
     params: list[Var] = []
     args: list[Expr] = []
     for arg in call.args:

@@ -9,7 +9,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.walk import used_vars
 
 from .activity import in_full
-from .moving import Moving
+from .dependence import Dependence
 
 
 def dead_ends(
@@ -19,15 +19,15 @@ def dead_ends(
 
     A line each, with its place.
     """
-    moving = Moving(in_full(required), {})
-    moving.read(bindings)
+    dependence = Dependence(in_full(required), {})
+    dependence.read(bindings)
     needed = set(targets)
     for binding in reversed(bindings):
         if binding.var in needed:
             needed.update(used_vars(binding.value))
     for binding in bindings:
-        is_end = binding.var in needed and binding.var not in moving
-        if is_end and any(var in moving for var in used_vars(binding.value)):
+        is_end = binding.var in needed and binding.var not in dependence
+        if is_end and any(var in dependence for var in used_vars(binding.value)):
             where = f"\n{binding.span.excerpt()}" if binding.span else ""
             yield f"  `{binding.var.name}`: {_reason(binding)}{where}"
 

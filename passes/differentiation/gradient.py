@@ -1,7 +1,7 @@
 """Reverse-mode differentiation: the backward program, written out as ordinary IR.
 
 The program that `Gradient` emits is the plain one: the forward bindings as they are, then for each
-of them, in reverse, the adjoints of what it used. Simplifying it is left to passes after this one.
+of them, in reverse, the adjoints of what it read. Simplifying it is left to passes after this one.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,9 +27,9 @@ from relaxjax.passes.infrastructure.error_notes import in_function
 from .activity import active_vars, in_full, obstacles
 from .adjoint import GradientError as GradientError
 from .checkpoints import without_marks
-from .halves import Differentiator
 from .inlining import inline_closures
-from .parts import is_flat
+from .reverse_mode import ReverseMode
+from .vjp import is_flat
 
 
 @pass_factory(opt_level=0)
@@ -71,17 +71,17 @@ def Gradient(
         problems = obstacles(mod, Tuple(tuple(targets)), tuple(copy.body.bindings()), wanted)
         if problems:
             raise GradientError("\n".join(["no gradient is known for:", *problems]))
-        differentiator = Differentiator(mod)
+        reverse_mode = ReverseMode(mod)
         names = Names([param.name for param in copy.params])
         seeds = [
             _cotangent(target, copy.params, names) if cotangent else _ones(target)
             for target in targets
         ]
-        body = _adjoint_body(differentiator, copy, flat, lazy, targets, seeds, wanted)
+        body = _adjoint_body(reverse_mode, copy, flat, lazy, targets, seeds, wanted)
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=added)
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-    done = differentiator.module.with_function(added, remove_all_unused(adjoint))
+    done = reverse_mode.module.with_function(added, remove_all_unused(adjoint))
     done = made_for(done, platforms)
     if mode == "higher_order":
         _require_second_order(done, done[added])
@@ -131,7 +131,7 @@ def refuse_own_rule(name: str, function: Function, attr: str) -> None:
 
 
 def _adjoint_body(
-    differentiator: Differentiator,
+    reverse_mode: ReverseMode,
     function: Function,
     flat: bool,
     lazy: bool,
@@ -144,16 +144,16 @@ def _adjoint_body(
     targets = [substitute(target, unmarked.aliases) for target in targets]
     result = substitute(function.body.body, unmarked.aliases)
     reached = used_vars(Tuple(tuple(targets)))
-    active = active_vars(unmarked.bindings, reached, in_full(required), differentiator.functions)
+    active = active_vars(unmarked.bindings, reached, in_full(required), reverse_mode.functions)
     builder = BlockBuilder()
     with builder.scope(taken=[param.name for param in function.params]):
         with builder.dataflow() if flat else nullcontext():
-            forward = differentiator.emit_forward(builder, unmarked, active)
-            adjoint = forward.way_back(builder, lazy or not flat)
+            forward = reverse_mode.emit_forward(builder, unmarked, active)
+            adjoint = forward.adjoint(builder, lazy or not flat)
             for target, seed in zip(targets, seeds, strict=True):
                 with builder.origin(target.span, getattr(target, "name", None)):
-                    adjoint.distribute(target, _as_exact(builder, seed, target))
-            adjoint.go_back(forward.to_go_back())
+                    adjoint.add(target, _as_exact(builder, seed, target))
+            adjoint.go_back(forward.active_bindings())
             emit = builder.emit_output if flat else builder.emit
             outputs = []
             for var in required:

@@ -22,13 +22,13 @@ from relaxjax.ir.renew import renew, substitute_symbols
 from relaxjax.ir.span import located
 from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbols, used_vars
 
-from .folds import fold_to_differentiate
+from .reductions import differentiable_reduction
 
 Closures = dict[Expr, Function]
 
 
 def inline_closures(function: Function) -> Function:
-    """`function` with what its closures do in the place of their calls, in branches too.
+    """`function` with what its closures do instead of their calls, in branches too.
 
     A closure that calls itself is left alone. Loops, branches and closures that are operators, and
     folds by a closure take the form in which they are differentiated. The blocks of a function that
@@ -118,7 +118,7 @@ def _form(value: Expr, closures: Closures) -> Expr | None:
     facts = value.op.facts
     folded = value.args[0] if facts.get("fold") else None
     if isinstance(folded, Var) and folded in closures:
-        return fold_to_differentiate(value, closures[folded])
+        return differentiable_reduction(value, closures[folded])
     spelt = any(facts.get(fact) for fact in ("loop", "branches", "higher_order"))
     if not spelt or value.op.training_form is None:
         return None

@@ -1,4 +1,4 @@
-"""Forward-mode differentiation: the program that carries tangents along, written out as IR."""
+"""Forward-mode differentiation: the program that computes tangents too, written out as IR."""
 
 from collections.abc import Sequence
 
@@ -15,9 +15,9 @@ from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .activity import obstacles
 from .adjoint import GradientError
+from .forward_mode import ForwardMode
 from .gradient import Gradient, free_name, function_of, refuse_own_rule
 from .inlining import inline_closures
-from .pushing import Pusher
 
 
 @pass_factory(opt_level=0)
@@ -28,12 +28,12 @@ def Jvp(
 
     It takes the parameters of the function, then the tangents of those that `wrt` names, of all
     that can have one where it is None, and returns `(result, tangent)`. A tangent is of the type of
-    what it belongs to, with zeros in the place of integers.
+    what it belongs to, with zeros for integers.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     with in_function(name, function_of(mod, name)):
-        pushed, mod = _pushed(mod, name, function_of(mod, name), wrt, TANGENTS)
-    return mod.with_function(name + TANGENTS, pushed)
+        jvp, mod = _jvp(mod, name, function_of(mod, name), wrt, TANGENTS)
+    return mod.with_function(name + TANGENTS, jvp)
 
 
 @pass_factory(opt_level=0)
@@ -50,45 +50,45 @@ def HessianVectorProduct(mod: IRModule, func_name: str | GlobalVar) -> IRModule:
     adjoint = differentiated[name + ADJOINT]
     with in_function(name, function):
         gradients = _returning(adjoint, 1)
-        pushed, mod = _pushed(
+        jvp, mod = _jvp(
             differentiated.without_functions(name + ADJOINT), name, gradients, wanted, PRODUCTS
         )
-        products = remove_all_unused(_returning(pushed, 1))
+        products = remove_all_unused(_returning(jvp, 1))
     return mod.with_function(name + PRODUCTS, products)
 
 
-def _pushed(
+def _jvp(
     mod: IRModule, name: str, function: Function, wrt: str | Sequence[str] | None, ending: str
 ) -> tuple[Function, IRModule]:
-    """The function with tangents, its name with an ending, and the module with those it calls."""
+    """The derivative of a function, called after it, and the module with what that calls."""
     refuse_own_rule(name, function, CUSTOM_JVP)
     added = free_name(mod, name, ending)
-    places = _places(name, function, wrt)
+    indices = _indices(name, function, wrt)
     whole = inline_closures(function)
-    moving = [whole.params[place] for place in places]
+    required = [whole.params[index] for index in indices]
     bindings = tuple(whole.body.bindings())
-    problems = obstacles(mod, whole.body.body, bindings, moving, forward=True)
+    problems = obstacles(mod, whole.body.body, bindings, required, forward=True)
     if problems:
         raise GradientError("\n".join(["no tangent is known for:", *problems]))
-    pusher = Pusher(mod, added)
-    pushed = pusher.function(function, tuple(places))
-    return replace(pushed, attrs=Attrs(pushed.attrs, global_symbol=added)), pusher.module
+    forward_mode = ForwardMode(mod, added)
+    jvp = forward_mode.function(function, tuple(indices))
+    return replace(jvp, attrs=Attrs(jvp.attrs, global_symbol=added)), forward_mode.module
 
 
-def _places(name: str, function: Function, wrt: str | Sequence[str] | None) -> list[int]:
-    """The places of the parameters that move."""
-    able = [place for place, param in enumerate(function.params) if carries_gradient(param.ty)]
+def _indices(name: str, function: Function, wrt: str | Sequence[str] | None) -> list[int]:
+    """The indices of the parameters that `wrt` names."""
+    able = [index for index, param in enumerate(function.params) if carries_gradient(param.ty)]
     if wrt is None:
         return able
     wanted = [wrt] if isinstance(wrt, str) else list(wrt)
-    names = {function.params[place].name: place for place in able}
+    names = {function.params[index].name: index for index in able}
     for item in wanted:
         if item not in names:
             raise GradientError(
                 f"`wrt` names `{item}`, but the parameters of `{name}` that can have a tangent "
                 f"are {', '.join(f'`{n}`' for n in names) or 'none'}"
             )
-    return [place for place in able if function.params[place].name in wanted]
+    return [index for index in able if function.params[index].name in wanted]
 
 
 def _returning(function: Function, index: int) -> Function:

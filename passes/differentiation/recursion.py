@@ -1,45 +1,40 @@
-"""Functions that call themselves: what goes back through one computes it again, at each depth.
+"""Functions that call themselves: the pullback of one computes it again, at each depth.
 
-What such a function would save for going back is of no type that could be said, for it holds what
-the calls inside save.
+The residuals of such a function have no type that could be written, for they hold those of the
+calls inside.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Var
-from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.function import Function
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import FuncType, ObjectType, TupleType
 from relaxjax.ir.walk import bound_vars
 
 from .inlining import inline_closures
-from .parts import Halves
+from .vjp import VjpOf
 
 
-def pullback_type(function: Function, places: Sequence[int]) -> FuncType:
-    """The type of a function from parameters and the adjoint of the result to gradients."""
+def pullback_type(function: Function, indices: Sequence[int]) -> FuncType:
+    """The type of a function from parameters and the cotangent of the result to gradients."""
     params = [param.ty or ObjectType() for param in function.params]
-    gradients = TupleType(tuple(params[place] for place in places))
+    gradients = TupleType(tuple(params[index] for index in indices))
     return FuncType((*params, function.ret_ty), gradients, function.pure)
 
 
-def pullback_of(
-    function: Function,
-    places: Sequence[int],
-    part: Callable[[SeqExpr, Sequence[Var]], Halves],
-) -> Function:
-    """A function of the parameters and the result's adjoint: both halves, one after the other."""
+def pullback_of(function: Function, indices: Sequence[int], vjp_of: VjpOf) -> Function:
+    """A function of the parameters and the cotangent: forward and backward in one."""
     whole, _ = renew(inline_closures(function), visible=True)
-    halves = part(whole.body, [whole.params[place] for place in places])
+    vjp = vjp_of(whole.body, [whole.params[index] for index in indices])
     builder = BlockBuilder()
-    taken = [var.name for half in (halves.forward, halves.backward) for var in bound_vars(half)]
+    taken = [var.name for seq in (vjp.forward, vjp.backward) for var in bound_vars(seq)]
     with builder.scope(taken=taken):
-        for half in (halves.forward, halves.backward):
-            for binding in half.bindings():
+        for seq in (vjp.forward, vjp.backward):
+            for binding in seq.bindings():
                 builder.emit_binding(binding)
-        body = builder.sequence(halves.backward.body)
-    params = (*whole.params, halves.cotangent)
+        body = builder.sequence(vjp.backward.body)
+    params = (*whole.params, vjp.cotangent)
     attrs = function.attrs.without("global_symbol")
     pulled = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
     return renew(pulled)[0]

@@ -21,7 +21,7 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import all_vars, substitute
 from relaxjax.ops.loop_types import steps_of
-from relaxjax.passes.differentiation.parts import in_terms_of
+from relaxjax.passes.differentiation.vjp import in_terms_of
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 
 from .carried import Carried, carries_that_follow, emit_carried

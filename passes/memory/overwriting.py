@@ -17,7 +17,7 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.loop_types import each, stacked
-from relaxjax.passes.differentiation.parts import in_terms_of
+from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from .carried import row_of
 from .loop_pairs import Path, halves

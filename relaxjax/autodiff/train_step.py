@@ -20,8 +20,8 @@ from relaxjax.passes.memory.report import MemoryReport
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.names import BACKBONE_LOSS, OPTIM_STATE, TRAIN_STEP
 
+from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
-from .rest import Rest
 from .step_module import Counts, memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
 from .step_trees import Arrays, Nesting, apart, check_alike, check_alive, check_trainable
@@ -51,7 +51,7 @@ class _Step:
     program: JaxProgram
     opt_count: int  # arrays of the optimizer's state
     run: Any  # compiled by jax.jit
-    aux: Rest
+    aux: AuxiliaryOutput
 
 
 class TrainStep:
@@ -98,7 +98,7 @@ class TrainStep:
             key=key,
             step=count,
         )
-        return new, (results[0], step.aux.together(beside)) if self.has_aux else results[0]
+        return new, (results[0], step.aux.unflatten(beside)) if self.has_aux else results[0]
 
     @in_the_users_frames
     def module(self, state: TrainState, batch: Any) -> IRModule:
@@ -154,9 +154,9 @@ class TrainStep:
             gives_outputs=True,
         )
 
-    def _traced(self, given: "_Given") -> tuple[JaxProgram, Rest]:
+    def _traced(self, given: "_Given") -> tuple[JaxProgram, AuxiliaryOutput]:
         """The program of the arrays of the batch, the parameters and the states."""
-        loss, has_aux, aux, nestings = self.loss, self.has_aux, Rest(), given.nestings
+        loss, has_aux, aux, nestings = self.loss, self.has_aux, AuxiliaryOutput(), given.nestings
         has_states, has_key = given.has_states, given.has_key
         first, second = len(given.inputs), len(given.inputs) + len(given.params)
 
@@ -171,7 +171,7 @@ class TrainStep:
             new: Sequence[Any] = ()
             if has_states:
                 new, beside = _new_states(beside, nestings.states, states)
-            left = aux.apart(beside, {}) if has_aux else []
+            left = aux.flatten(beside, {}) if has_aux else []
             return value, left, [*new, *([following] if has_key else [])]
 
         names = given.names(loss)

@@ -22,10 +22,10 @@ from relaxjax.passes.memory.rematerialize import decided
 from relaxjax.passes.memory.report import MemoryReport, report_of
 
 from .arguments import Arguments, sort_arguments
+from .auxiliary_output import AuxiliaryOutput
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
-from .places import are_on_one_device, check_whole, on_devices
-from .rest import Rest
+from .sharding import are_on_one_device, check_whole, on_devices
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
 
@@ -88,7 +88,7 @@ class ValueAndGrad:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
-        program, rest = self._program(arguments)
+        program, auxiliary = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         adjoint = self._where_it_runs(program.module, wanted, [*program.captured, *arrays])
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
@@ -96,7 +96,7 @@ class ValueAndGrad:
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)
         if self.has_aux:
-            value = value[0], rest.together(value[1])
+            value = value[0], auxiliary.unflatten(value[1])
         return value, arguments.nested(found)
 
     @in_the_users_frames
@@ -123,9 +123,9 @@ class ValueAndGrad:
         theirs = _BY_JAX(self.function, self.argnums, self.has_aux, allow_int=self.allow_int)
         return compiled_bytes(jax.jit(theirs).lower(*args, **kwargs), self.__name__)
 
-    def _program(self, arguments: Arguments) -> tuple[JaxProgram, Rest]:
+    def _program(self, arguments: Arguments) -> tuple[JaxProgram, AuxiliaryOutput]:
         """The program of the arrays, and what else the function returns beside the loss."""
-        places, rest = arguments.traced, Rest()
+        indices, auxiliary = arguments.traced, AuxiliaryOutput()
         function, has_aux = arguments.bound(self.function), self.has_aux
         untraced = arguments.untraced  # JAX keeps `on_arrays`, and leaves may be traced
 
@@ -136,12 +136,12 @@ class ValueAndGrad:
                 return result
             pairs = zip(arrays, untraced, strict=True)
             own = {id(array): leaf for array, leaf in pairs if leaf is not None}
-            return result[0], rest.apart(result[1], own)
+            return result[0], auxiliary.flatten(result[1], own)
 
-        arrays = [arguments.leaves[place] for place in places]
-        names = [arguments.names[place] for place in places]
+        arrays = [arguments.leaves[index] for index in indices]
+        names = [arguments.names[index] for index in indices]
         named_as(self.function, on_arrays, names)
-        return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), rest
+        return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), auxiliary
 
     def _where_it_runs(
         self, mod: IRModule, wanted: Sequence[int], arrays: Sequence[Any]

@@ -16,10 +16,10 @@ from relaxjax.ops.devices import devices_known
 from relaxjax.ops.platform import PLATFORM, default_device, lowering_for
 
 from .arguments import ArgumentError, Symbols, admit, as_jax, bind
+from .devices import device_of, devices_of
 from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
-from .places import place_of, places_of
 from .target import platform_of
 from .traits import compiles, has_symbols, needs_x64
 from .when_lowered import only_for
@@ -55,8 +55,8 @@ class CompiledFunction:
         self.cache_size = cache_size
         self.donated = frozenset(donated_params(self.function, name, donate))
         self.programs: OrderedDict[Hashable, Callable[..., Any]] = OrderedDict()
-        self.places = places_of(mod, name)
-        self.spread = bool(set(self.places.values()) - {place})
+        self.devices = devices_of(mod, name)
+        self.spread = bool(set(self.devices.values()) - {place})
         self.compiles = compiles(mod, name) and not self.spread
         self.needs_x64 = needs_x64(mod, name)
         self.is_first = place == jax.devices()[0]
@@ -86,7 +86,7 @@ class CompiledFunction:
         if self.needs_x64:
             stack.enter_context(jax.enable_x64(True))
         if self.spread:
-            stack.enter_context(devices_known(self.places))
+            stack.enter_context(devices_known(self.devices))
         if isinstance(self.place, jax.Device) and self.place != default_device():
             stack.enter_context(jax.default_device(self.place))
         return stack
@@ -162,10 +162,10 @@ class CompiledFunction:
         if self.is_first and not self.spread:
             return program
         params = self.function.params
-        places = [place_of(param.ty, self.places) or self.place for param in params]
+        devices = [device_of(param.ty, self.devices) or self.place for param in params]
 
         def placed(*args: Any) -> Any:
-            pairs = zip(args, places, strict=True)
+            pairs = zip(args, devices, strict=True)
             return program(*(jax.device_put(a, p) if holds_arrays(a) else a for a, p in pairs))
 
         return placed

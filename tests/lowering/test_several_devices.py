@@ -5,7 +5,7 @@ from parsing import parse_functions
 from several_devices import printed_lines
 
 from relaxjax.lowering import build
-from relaxjax.lowering.places import places_of
+from relaxjax.lowering.devices import devices_of
 
 PROGRAM = '''
 import jax
@@ -89,7 +89,7 @@ def test_devices_that_the_machine_does_not_have_are_left_out() -> None:
             return b
         """
     )
-    assert places_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
+    assert devices_of(mod, "main") == {"llvm:0:global": jax.devices("cpu")[0]}
     assert build(mod)["main"].compiles
 
 

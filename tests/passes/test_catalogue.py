@@ -65,8 +65,8 @@ def cases(program: Program) -> Iterator[Case]:
         target = results(forward)
         target = target[index] if program.paired else target
         args = (*args, jax.tree.map(cotangent_of, target))
-    adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
-    yield Case(adjoint, "main_adjoint", args)
+    gradient = Gradient("main", target_index=index, cotangent=cotangent, lazy=program.paired)
+    yield Case(gradient(program.module), "main_adjoint", args)
 
 
 class Checked:

@@ -84,9 +84,18 @@ def read_jaxpr(
     So is what asks Python for a result, without `callbacks`: no other process has that function.
     """
     program = open_program(jaxpr)
-    reader = Reader(builder, lax_op, symbols or JaxSymbols(), hint, None, platform, spans, own_rule)
-    reader.scopes += [] if around is None else [around]
-    reader.reports, reader.callbacks = reports, callbacks
+    reader = Reader(
+        builder,
+        lax_op,
+        symbols or JaxSymbols(),
+        hint,
+        platform=platform,
+        spans=spans,
+        own_rule=own_rule,
+        scopes=[] if around is None else [around],
+        reports=reports,
+        callbacks=callbacks,
+    )
     results = reader.read(program, args, [True] * len(program[0].outvars))
     return [result for result in results if result is not None]
 

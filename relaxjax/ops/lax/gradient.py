@@ -157,8 +157,8 @@ class _Pullback:
                 known=forward,
                 spans=False,
                 own_rule=whole_function,
+                callbacks=True,  # as rules of libraries check values
             )
-            reader.callbacks = True  # as rules of libraries check values
             args = [*cotangents, *self.tensors]
             (adjoint,) = reader.read(open_program(program), args, [True])
             assert adjoint is not None

@@ -1,6 +1,7 @@
 """Reading a jaxpr: JAX's own programs as calls of the `lax` dialect, one binding an equation."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import Any
 
@@ -57,6 +58,7 @@ OwnRule = Callable[[Any, list[Expr], Found], tuple[Call, Sequence[bool]] | None]
 Report = tuple[Any, list[Expr]]
 
 
+@dataclass
 class Reader:
     """Emits the equations of JAX programs into a builder.
 
@@ -70,30 +72,19 @@ class Reader:
     With `callbacks`, what is asked of Python for a result is a call of a function from outside.
     """
 
-    def __init__(
-        self,
-        builder: BlockBuilder,
-        op_of: Callable[[core.Primitive], Op],
-        symbols: JaxSymbols,
-        hint: Hint = lambda primitive: "lv",
-        known: Mapping[Call, Expr] | None = None,
-        platform: str | None = None,
-        spans: bool = True,
-        own_rule: OwnRule | None = None,
-    ) -> None:
-        self.builder = builder
-        self.op_of = op_of
-        self.symbols = symbols
-        self.hint = hint
-        self.known = known or {}
-        self.platform = platform
-        self.spans = spans
-        self.own_rule = own_rule
-        self.names: Sequence[str | None] = ()
-        self.keeps: Keeps | None = None
-        self.scopes: list[Found] = []
-        self.reports: list[Report] | None = None
-        self.callbacks = False
+    builder: BlockBuilder
+    op_of: Callable[[core.Primitive], Op]
+    symbols: JaxSymbols
+    hint: Hint = lambda primitive: "lv"
+    known: Mapping[Call, Expr] | None = None
+    platform: str | None = None
+    spans: bool = True
+    own_rule: OwnRule | None = None
+    names: Sequence[str | None] = ()
+    keeps: Keeps | None = None
+    scopes: list[Found] = field(default_factory=list)
+    reports: list[Report] | None = None
+    callbacks: bool = False
 
     def found(self, array: Any) -> Expr | None:
         """What an array is here that JAX traced in one of the programs that are being read."""
@@ -127,9 +118,8 @@ class Reader:
                 outs = [var in live and env.get(var) is None for var in eqn.outvars]
                 if any(outs) or (eqn.effects and id(eqn) not in reported):
                     known = None if self.reports is None else len(self.reports)
-                    outer, self.names = self.names, [names.get(var) for var in eqn.outvars]
-                    found = zip(eqn.outvars, self.spanned(eqn, read, outs), strict=True)
-                    self.names = outer
+                    named = replace(self, names=[names.get(var) for var in eqn.outvars])
+                    found = zip(eqn.outvars, named.spanned(eqn, read, outs), strict=True)
                     env.update((var, value) for var, value in found if env.get(var) is None)
                     if id(eqn) in reported and self.reports is not None:
                         del self.reports[known:]
@@ -195,9 +185,7 @@ class Reader:
     ) -> list[Expr | None]:
         """Emit a program whose values are computed again in the backward one, but for some."""
         started = [self.marked(arg, "start_checkpoint") for arg in args]
-        self.keeps = keeps
-        results = self.read(program, started, wanted)
-        self.keeps = None
+        results = replace(self, keeps=keeps).read(program, started, wanted)
         return [self.marked(result, "end_checkpoint") for result in results]
 
     def marked(self, value: Any, mark: str) -> Any:
@@ -285,15 +273,11 @@ class Reader:
             for var, is_taken in zip(jaxpr.invars, takes, strict=True)
         ]
         params = [var for var in inputs if var is not None]
-        keeps, self.keeps = self.keeps, None
-        scopes, self.scopes = self.scopes, []
-        reports, self.reports = self.reports, None
-        names, self.names = self.names, ()
+        inside = replace(self, keeps=None, scopes=[], reports=None, names=())
         with self.builder.scope():
-            results = self.read(program, inputs, gives)
+            results = inside.read(program, inputs, gives)
             fields = tuple(result for result in results if result is not None)
             body = self.builder.sequence(fields[0] if scalar else Tuple(fields))
-        self.keeps, self.scopes, self.reports, self.names = keeps, scopes, reports, names
         return self.builder.emit(make_function(params, body, ret_ty=body.ty), name)
 
     def constant(self, value: Any, aval: Any) -> Expr:
@@ -337,8 +321,8 @@ def _scan(reader: Reader, eqn: Any, args: list[Any], wanted: Sequence[bool]) -> 
         reverse=eqn.params["reverse"],
         unroll=max(1, eqn.params["unroll"]),  # JAX takes 0 for a loop as it is
     )
-    reader.names = list(compress(reader.names, gives))
-    given = iter(reader.results(reader.emit(call, "scan"), list(compress(wanted, gives))))
+    named = replace(reader, names=list(compress(reader.names, gives)))
+    given = iter(named.results(named.emit(call, "scan"), list(compress(wanted, gives))))
     return [next(given) if is_given else None for is_given in gives]
 
 

@@ -95,8 +95,7 @@ def test_a_global_var_names_the_function_too() -> None:
 
 
 def check_against_jax(module: IRModule, *args: jax.Array, target_index: int = 0) -> None:
-    """Compare the emitted gradients of all parameters with those of JAX."""
-    adjoint = Gradient("main", target_index=target_index)(module)
+    """Compare the emitted gradients of all parameters, in parts and written out, with JAX's."""
     forward = to_jax(module, "main")
 
     def target(*inputs: jax.Array) -> Any:
@@ -105,9 +104,12 @@ def check_against_jax(module: IRModule, *args: jax.Array, target_index: int = 0)
 
     floats = float_places(args)
     expected = jax.grad(target, argnums=floats)(*args)
-    value, gradients = to_jax(adjoint, "main_adjoint")(*args)
-    chex.assert_trees_all_close(value, forward(*args), rtol=1e-6)
-    chex.assert_trees_all_close(tuple(gradients[i] for i in floats), expected, rtol=1e-5, atol=1e-6)
+    for lazy in (True, False):
+        adjoint = Gradient("main", target_index=target_index, lazy=lazy)(module)
+        value, gradients = to_jax(adjoint, "main_adjoint")(*args)
+        found = tuple(gradients[i] for i in floats)
+        chex.assert_trees_all_close(value, forward(*args), rtol=1e-6)
+        chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_values_agree_with_jax() -> None:

@@ -173,8 +173,9 @@ def test_random_adjoints_are_programs_like_others() -> None:
 
     def survives(program: Program) -> bool:
         index, cotangent = program.target_index, program.cotangent
-        adjoint = Gradient("main", target_index=index, cotangent=cotangent)(program.module)
-        readable(adjoint)
+        for lazy in (True, False):
+            gradient = Gradient("main", target_index=index, cotangent=cotangent, lazy=lazy)
+            readable(gradient(program.module))
         return True
 
     try_all(PROGRAMS // 7, ["float32", "bfloat16"], survives)

@@ -1,4 +1,4 @@
-"""Folds of several tensors at once, in operators that have gradients."""
+"""Reductions of several tensors by a function of scalars, in operators that have gradients."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from relaxjax.ops.jax_functions import call_jax
 
 Combine: TypeAlias = Callable[..., Sequence[Any]]
 
-# What a fold by one primitive is called.
+# The reduction by one primitive.
 _MONOIDS: Mapping[str, Callable[..., Any]] = {
     "add": jnp.sum,
     "mul": jnp.prod,
@@ -26,10 +26,10 @@ _MONOIDS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def fold_to_differentiate(call: Call, combine: Function) -> Expr | None:
+def differentiable_reduction(call: Call, combine: Function) -> Expr | None:
     """`lax.reduce` by `combine` as sums, products and extremes, or as a tree of its calls.
 
-    None where it is not known how many elements are folded, and where functions of the module are
+    None where it is not known how many elements are reduced, and where functions of the module are
     called for it, which may have derivatives of their own.
     """
     count, axes = len(call.args) // 2, tuple(call.attrs["dimensions"])
@@ -38,7 +38,7 @@ def fold_to_differentiate(call: Call, combine: Function) -> Expr | None:
         return None
     both = to_jax(IRModule({"combine": combine}), "combine")
 
-    def fold(*tensors: Any) -> tuple[Any, ...]:
+    def reduced(*tensors: Any) -> tuple[Any, ...]:
         operands, starts = tensors[:count], tensors[count:]
         monoids = _monoids(both, starts)
         if monoids is None:
@@ -49,7 +49,7 @@ def fold_to_differentiate(call: Call, combine: Function) -> Expr | None:
             for monoid, operand, start in each
         )
 
-    return call_jax(fold, *call.args[1:])
+    return call_jax(reduced, *call.args[1:])
 
 
 def _is_known(operand: Expr, axes: Sequence[int]) -> bool:
@@ -63,7 +63,7 @@ def _dtype(monoid: Callable[..., Any], start: Any) -> dict[str, Any]:
 
 
 def _monoids(combine: Combine, starts: Sequence[Any]) -> list[Callable[..., Any]] | None:
-    """What each result is folded by, if each is folded by itself and by one primitive."""
+    """The reduction of each result, if each is reduced by itself and by one primitive."""
     program = jax.make_jaxpr(combine)(*starts, *starts).jaxpr
     makers = {out: eqn for eqn in program.eqns for out in eqn.outvars}
     found = []
@@ -80,7 +80,7 @@ def _by_tree(
     combine: Combine, operands: Sequence[Any], starts: Sequence[Any], axes: Sequence[int]
 ) -> Sequence[Any]:
     """Neighbours combined until one element is left, in their order: it tells equals apart."""
-    values = [_folded_axes_first(operand, axes) for operand in operands]
+    values = [_reduced_axes_first(operand, axes) for operand in operands]
     while (count := len(values[0])) > 1:
         pairs = [value[: count - count % 2].reshape(-1, 2, *value.shape[1:]) for value in values]
         sides = [pair[:, side] for side in (0, 1) for pair in pairs]
@@ -92,8 +92,8 @@ def _by_tree(
     return _on_all(combine, [*first, *(value[0] for value in values)]) if count else first
 
 
-def _folded_axes_first(operand: Any, axes: Sequence[int]) -> Any:
-    """The axes to fold along as one, before the others."""
+def _reduced_axes_first(operand: Any, axes: Sequence[int]) -> Any:
+    """The axes to reduce as one, before the others."""
     moved = jnp.moveaxis(operand, axes, range(len(axes)))
     return moved.reshape(-1, *moved.shape[len(axes) :])
 

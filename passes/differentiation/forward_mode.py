@@ -1,4 +1,4 @@
-"""Carrying tangents through functions: each binding is followed by that of its tangent."""
+"""Forward mode: each binding is followed by that of its tangent."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -21,19 +21,19 @@ from relaxjax.ops.tangent import tangent_of_call, without_tangent
 
 from .activity import active_vars, in_full, local_functions, module_functions
 from .adjoint import item, zeros_of
+from .dependence import Dependence
 from .inlining import inline_closures, resolve_casts
-from .moving import Moving
-from .parts import is_flat
-from .tensors import Way, at, numbered, opened, ways_that_move, written
+from .tuple_paths import Path, at, by_path, dependent_paths, packed, unpacked
+from .vjp import is_flat
 
 Tangents = dict[Var, Expr]
 
 
 @dataclass
-class Pusher:
-    """Pushes tangents through functions of one module, once for each way of calling them.
+class ForwardMode:
+    """Differentiates functions of one module, once for each way of calling them.
 
-    None of the functions with tangents is called `reserved`, as what calls them first will be.
+    None of their derivatives is called `reserved`, as what calls them first will be.
     """
 
     module: IRModule
@@ -44,27 +44,27 @@ class Pusher:
     def __post_init__(self) -> None:
         self.functions = module_functions(self.module)
 
-    def function(self, function: Function, places: tuple[int, ...]) -> Function:
-        """`function` of its parameters and of tangents of those at `places`."""
+    def function(self, function: Function, indices: tuple[int, ...]) -> Function:
+        """`function` of its parameters and of tangents of those at `indices`."""
         whole = remove_all_unused(inline_closures(function))
         flat = is_flat(whole)
         copy, _ = renew(whole, visible=not flat)
         names = Names([var.name for var in all_vars(copy)])
-        moving = [copy.params[place] for place in places]
-        tangents = [Var(names.unique(f"{var.name}_tangent"), var.ty) for var in moving]
-        env: Tangents = dict(zip(moving, tangents, strict=True))
+        wrt = [copy.params[index] for index in indices]
+        tangents = [Var(names.unique(f"{var.name}_tangent"), var.ty) for var in wrt]
+        env: Tangents = dict(zip(wrt, tangents, strict=True))
         builder = BlockBuilder()
         with builder.scope(taken=list(names.taken)):
             body = self.sequence(builder, copy.body, env, flat)
         attrs = function.attrs.without("global_symbol")
         params = (*copy.params, *tangents)
-        pushed = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-        return renew(pushed)[0]
+        jvp = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
+        return renew(jvp)[0]
 
     def sequence(
         self, builder: BlockBuilder, seq: SeqExpr, tangents: Tangents, flat: bool = False
     ) -> SeqExpr:
-        """The sequence with tangents carried along; it ends in `(result, tangent)`."""
+        """The sequence with its tangents; it ends in `(result, tangent)`."""
         tangents = dict(tangents)
         self.functions |= local_functions(tuple(seq.bindings()))
         bindings = tuple(seq.bindings())
@@ -83,7 +83,7 @@ class Pusher:
         return builder.sequence((seq.body, result))
 
     def binding(self, builder: BlockBuilder, binding: Binding, tangents: Tangents) -> Expr | None:
-        """Emit a binding and what its tangent is bound to; None where it does not move."""
+        """Emit a binding and that of its tangent; None where the tangent is zero."""
         value, hint = binding.value, f"{binding.var.name}_tangent"
         if isinstance(value, If | Function | Call):
             given = self.compound(builder, binding, value, tangents)
@@ -99,16 +99,16 @@ class Pusher:
     def compound(
         self, builder: BlockBuilder, binding: Binding, value: Expr, tangents: Tangents
     ) -> Expr | None:
-        moves = any(var in tangents for var in _inputs(value, self.functions))
+        is_dependent = any(var in tangents for var in _inputs(value, self.functions))
         match value:
-            case If() as choice if moves:
+            case If() as choice if is_dependent:
                 both = self.choice(builder, choice, tangents)
-            case Call(op=Op() as op) as call if moves and op.facts.get("loop"):
+            case Call(op=Op() as op) as call if is_dependent and op.facts.get("loop"):
                 return self.loop(builder, binding, call, tangents)
-            case Call(op=Op() as op) as call if moves:
+            case Call(op=Op() as op) as call if is_dependent:
                 builder.emit_binding(binding)
                 return None if without_tangent(op) else _of_call(op, call, binding.var, tangents)
-            case Call(op=GlobalVar() as callee) as call if moves:
+            case Call(op=GlobalVar() as callee) as call if is_dependent:
                 both = self.call(callee, call, tangents)
             case _:
                 builder.emit_binding(binding)
@@ -125,7 +125,7 @@ class Pusher:
         return If(choice.cond, *branches)
 
     def call(self, callee: GlobalVar, call: Call, tangents: Tangents) -> Expr:
-        """The call of the function with tangents, which may be in the making: it may recur."""
+        """The call of the derivative of a function, which may be in the making: it may recur."""
         function = self.module[callee.name]
         if CUSTOM_JVP in function.attrs:
             own = self.module.get_global_var(function.attrs[CUSTOM_JVP])
@@ -133,26 +133,26 @@ class Pusher:
             able = (_whole(arg, tangents) for param, arg in pairs if carries_gradient(param.ty))
             return Call(own, (*call.args, *able))
         given = [_tangent(arg, tangents) for arg in call.args]
-        places = tuple(
-            place
-            for place, param in enumerate(function.params)
-            if given[place] is not None and carries_gradient(param.ty)
+        indices = tuple(
+            index
+            for index, param in enumerate(function.params)
+            if given[index] is not None and carries_gradient(param.ty)
         )
-        key = (callee.name, places)
+        key = (callee.name, indices)
         if key not in self.calls:
             name = Names([*self.module, self.reserved]).unique(f"{callee.name}{TANGENTS}")
             params = [param.ty for param in function.params]
-            ty = (*params, *(params[place] for place in places))
+            ty = (*params, *(params[index] for index in indices))
             ret = TupleType((function.ret_ty, function.ret_ty))
             self.calls[key] = GlobalVar(name, ty=FuncType(ty, ret, function.pure))
             self.module = self.module.with_function(name, function)  # holds the name
-            pushed = self.function(function, places)
-            self.module = self.module.with_function(name, pushed)
-        moving = [tangent for place in places if (tangent := given[place]) is not None]
-        return Call(self.calls[key], (*call.args, *moving))
+            jvp = self.function(function, indices)
+            self.module = self.module.with_function(name, jvp)
+        known = [tangent for index in indices if (tangent := given[index]) is not None]
+        return Call(self.calls[key], (*call.args, *known))
 
     def loop(self, builder: BlockBuilder, binding: Binding, call: Call, tangents: Tangents) -> Expr:
-        """The same loop over pairs: the carry and the tangents of what moves in it, and so each x.
+        """The same loop over pairs: the carry with the tangents of its dependent parts; so each x.
 
         It gives such a carry, and stacks of each y and its tangent.
         """
@@ -162,24 +162,24 @@ class Pusher:
         if isinstance(step, GlobalVar):  # a closure was inlined with the function around it
             function = remove_all_unused(inline_closures(function))
         body, _ = renew(function, visible=True)
-        moving = Moving(in_full(tangents), self.functions)
-        inputs = moving.step_inputs(body, init, xs)
+        dependence = Dependence(in_full(tangents), self.functions)
+        inputs = dependence.step_inputs(body, init, xs)
         seq, given = resolve_casts(body.body), list[_Given]()
         for param, parts in inputs.items():
-            seq, tensors = opened(seq, param)
-            given.append(_Given(param, tensors, ways_that_move(tensors, parts)))
-        pushed = builder.emit(self.step(seq, given, tangents), f"{binding.var.name}_step")
+            seq, tensors = unpacked(seq, param)
+            given.append(_Given(param, tensors, dependent_paths(tensors, parts)))
+        stepped = builder.emit(self.step(seq, given, tangents), f"{binding.var.name}_step")
         pairs = (
-            Tuple((arg, Tuple(tuple(at(_whole(arg, tangents), way) for way in one.moving))))
+            Tuple((arg, Tuple(tuple(at(_whole(arg, tangents), path) for path in one.dependent))))
             for arg, one in zip((init, xs), given, strict=True)
         )
-        args = (pushed, *map(builder.normalize_leaf, pairs))
+        args = (stepped, *map(builder.normalize_leaf, pairs))
         done = builder.emit(call.op(*args, **call.attrs), f"{binding.var.name}_moving")
         last, ys = (builder.emit(TupleGetItem(done, part)) for part in (0, 1))
         result = Tuple((TupleGetItem(last, 0), TupleGetItem(ys, 0)))
         builder.emit_binding(replace(binding, value=result))
-        carried = numbered(TupleGetItem(last, 1), given[0].moving)
-        return Tuple((written(carried, (), init.ty), TupleGetItem(ys, 1)))
+        carried = by_path(TupleGetItem(last, 1), given[0].dependent)
+        return Tuple((packed(carried, (), init.ty), TupleGetItem(ys, 1)))
 
     def step(self, seq: SeqExpr, given: Sequence["_Given"], tangents: Tangents) -> Function:
         """`body((carry, tangents), (x, tangents)) -> ((carry, tangents), (y, tangent))`."""
@@ -187,19 +187,19 @@ class Pusher:
         with builder.scope(taken=[var.name for var in (*all_vars(seq), *params)]):
             inside = dict(tangents)
             for one in given:
-                value, moved = (builder.emit(TupleGetItem(one.pair, part)) for part in (0, 1))
-                for way, var in one.tensors.items():
-                    builder.emit_binding(VarBinding(var, at(value, way)))
-                for index, way in enumerate(one.moving):
-                    var = one.tensors[way]
-                    inside[var] = builder.emit(TupleGetItem(moved, index), f"{var.name}_tangent")
+                value, known = (builder.emit(TupleGetItem(one.pair, part)) for part in (0, 1))
+                for path, var in one.tensors.items():
+                    builder.emit_binding(VarBinding(var, at(value, path)))
+                for index, path in enumerate(one.dependent):
+                    var = one.tensors[path]
+                    inside[var] = builder.emit(TupleGetItem(known, index), f"{var.name}_tangent")
             with builder.scope():
-                pushed = self.sequence(builder, seq, inside)
-            for inner in pushed.bindings():
+                jvp = self.sequence(builder, seq, inside)
+            for inner in jvp.bindings():
                 builder.emit_binding(inner)
-            assert isinstance(pushed.body, Tuple)
-            result, tangent = map(builder.normalize_leaf, pushed.body.fields)
-            carried = Tuple(tuple(at(tangent, (0, *way)) for way in given[0].moving))
+            assert isinstance(jvp.body, Tuple)
+            result, tangent = map(builder.normalize_leaf, jvp.body.fields)
+            carried = Tuple(tuple(at(tangent, (0, *path)) for path in given[0].dependent))
             carry, y = Tuple((item(result, 0), carried)), Tuple((item(result, 1), item(tangent, 1)))
             whole = builder.sequence((carry, y))
         return renew(make_function(params, whole, ret_ty=whole.ty))[0]
@@ -207,21 +207,21 @@ class Pusher:
 
 @dataclass(frozen=True)
 class _Given:
-    """A parameter of a step: the tensors in it, and the ways to those that move."""
+    """A parameter of a step: the tensors in it, and the paths to the dependent ones."""
 
     param: Var
-    tensors: Mapping[Way, Var]
-    moving: Sequence[Way]
+    tensors: Mapping[Path, Var]
+    dependent: Sequence[Path]
 
     @cached_property
     def pair(self) -> Var:
-        """The parameter with the tangents of what moves."""
-        tangents = Tuple(tuple(self.tensors[way] for way in self.moving))
+        """The parameter with the tangents of what is dependent in it."""
+        tangents = Tuple(tuple(self.tensors[path] for path in self.dependent))
         return Var(self.param.name, Tuple((self.param, tangents)).ty)
 
 
 def _tangent(value: Expr, tangents: Tangents) -> Expr | None:
-    """The tangent of a leaf or of a part of one; None where it does not move."""
+    """The tangent of a leaf or of a field of one; None where it is zero."""
     match value:
         case Var():
             return tangents.get(value)
@@ -230,7 +230,7 @@ def _tangent(value: Expr, tangents: Tangents) -> Expr | None:
             if all(tangent is None for tangent in found):
                 return None
             pairs = zip(fields, found, strict=True)
-            return Tuple(tuple(_still(part) if t is None else t for part, t in pairs))
+            return Tuple(tuple(_zero(part) if t is None else t for part, t in pairs))
         case TupleGetItem(tuple_value=inner, index=index):
             whole = _tangent(inner, tangents)
             return None if whole is None else item(whole, index)
@@ -239,16 +239,16 @@ def _tangent(value: Expr, tangents: Tangents) -> Expr | None:
 
 
 def _whole(value: Expr, tangents: Tangents) -> Expr:
-    """The tangent of a leaf, zeros where it does not move."""
+    """The tangent of a leaf with its zeros written out."""
     tangent = _tangent(value, tangents)
-    return _still(value) if tangent is None else tangent
+    return _zero(value) if tangent is None else tangent
 
 
-def _still(value: Expr) -> Expr:
-    """The tangent of what does not move; what is no tensor stands for itself."""
+def _zero(value: Expr) -> Expr:
+    """The zero tangent of a value; what is no tensor stands for itself."""
     match value.ty:
         case TupleType(fields=fields):
-            return Tuple(tuple(_still(item(value, index)) for index in range(len(fields))))
+            return Tuple(tuple(_zero(item(value, index)) for index in range(len(fields))))
         case TensorType():
             return zeros_of(value)
         case _:
@@ -264,6 +264,6 @@ def _of_call(op: Op, call: Call, out: Var, tangents: Tangents) -> Expr | None:
 
 
 def _inputs(value: Expr, functions: Mapping[Expr, Function]) -> set[Var]:
-    """The variables that a value is made of; a loop's are also those that its body uses."""
+    """The variables that a value is made of; those of a loop are also those that its body uses."""
     found = set(free_vars(value))
     return found.union(*(free_vars(functions[var]) for var in found if var in functions))

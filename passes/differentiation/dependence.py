@@ -1,6 +1,6 @@
-"""Which parts of values move with others: what depends on them smoothly, tuples part by part.
+"""Which values depend smoothly on others: the forward part of activity analysis, tuples in parts.
 
-A loop is looked into until what moves in its carry moves no more at the next step. So what a loop
+The body of a loop is read until the dependent parts of its carry are a fixed point. So what a loop
 only counts, or reads of its data, needs no derivative though it stands in one tuple with what does.
 """
 
@@ -17,56 +17,56 @@ from relaxjax.ops.loop_types import steps_of
 
 K = TypeVar("K")
 V = TypeVar("V")
-# Whether a value moves: the whole of it, or each field of a tuple by itself.
-Parts: TypeAlias = "bool | tuple[Parts, ...]"
+# Whether a value depends on those: the whole of it, or each field of a tuple by itself.
+Dependent: TypeAlias = "bool | tuple[Dependent, ...]"
 # Tells the functions that loops go over, by the variables that name them.
 Functions: TypeAlias = Mapping[Expr, Function]
-# The body of a loop, with what moves of its parameters and of what it uses from outside.
-_Given: TypeAlias = "tuple[Function | Parts, ...]"
+# The body of a loop, with the dependent parts of its parameters and of what it uses from outside.
+_Given: TypeAlias = "tuple[Function | Dependent, ...]"
 
 
-def moves(parts: Parts) -> bool:
-    """Whether anything moves."""
-    return any(map(moves, parts)) if isinstance(parts, tuple) else parts
+def depends(parts: Dependent) -> bool:
+    """Whether any part is dependent."""
+    return any(map(depends, parts)) if isinstance(parts, tuple) else parts
 
 
-def part_of(parts: Parts, way: Sequence[int]) -> Parts:
-    """What moves of a part of a value."""
-    for index in way:
+def part_at(parts: Dependent, path: Sequence[int]) -> Dependent:
+    """The dependent parts of what a path leads to."""
+    for index in path:
         parts = parts[index] if isinstance(parts, tuple) else parts
     return parts
 
 
-class Moving:
-    """What moves of the variables of a sequence, as far as it was read."""
+class Dependence:
+    """The dependent parts of the variables of a sequence, as far as it was read."""
 
-    def __init__(self, parts: Mapping[Var, Parts], functions: Functions) -> None:
+    def __init__(self, parts: Mapping[Var, Dependent], functions: Functions) -> None:
         self.parts = _beside(parts)
         self.functions = _beside(functions)
-        # What is known of the bodies of loops: those in them are read once, not once for each round
-        # of each loop around them.
-        self.results: dict[_Given, Parts] = {}
+        # Results of the bodies of loops: a nested one is read once, not once for each round of the
+        # fixed point of each loop around it.
+        self.results: dict[_Given, Dependent] = {}
         self.outer: dict[Function, tuple[Var, ...]] = {}
 
     def __contains__(self, var: object) -> bool:
-        return isinstance(var, Var) and moves(self.of(var))
+        return isinstance(var, Var) and depends(self.of(var))
 
     def read(self, bindings: Sequence[Binding]) -> None:
-        """Follow bindings; a variable that is known to move stays so."""
+        """Follow bindings; a variable that is known stays as it is."""
         for binding in bindings:
             if isinstance(binding.value, Function):
                 self.functions[binding.var] = binding.value
             if binding.var not in self.parts and carries_gradient(binding.var.ty):
                 self.parts[binding.var] = self.of(binding.value)
 
-    def of(self, value: Expr) -> Parts:
+    def of(self, value: Expr) -> Dependent:
         match value:
             case Var():
                 return self.parts.get(value, False)
             case Tuple(fields=fields):
                 return tuple(map(self.of, fields))
             case TupleGetItem(tuple_value=whole, index=index):
-                return part_of(self.of(whole), (index,))
+                return part_at(self.of(whole), (index,))
             case If(true_branch=true, false_branch=false):
                 return _either(self.inside(true, {}), self.inside(false, {}))
             case Call(op=Op() as op) if op.gradient is ZERO_GRADIENT:
@@ -76,30 +76,33 @@ class Moving:
                 if body is not None:
                     inputs = self.step_inputs(body, init, xs)
                     last = self.step_result(body, inputs)
-                    never = (inputs[body.params[0]], False)  # what no step changes is what it was
+                    never = (
+                        inputs[body.params[0]],
+                        False,
+                    )  # if it takes no step
                     return last if _takes_a_step(value) else _either(last, never)
             case Call(args=(_, step, *args)) if value.op is get_op("lax.while_loop"):
                 body = self.functions.get(step)
                 if body is not None:
                     given = args[value.attrs["cond_consts"] :]
                     return self.carried(body, given, value.attrs["body_consts"])
-        return any(moves(self.of(var)) for var in free_vars(value))
+        return any(depends(self.of(var)) for var in free_vars(value))
 
-    def step_inputs(self, body: Function, init: Expr, xs: Expr) -> dict[Var, Parts]:
-        """What moves of the carry of a loop, at one step or another, and of its x."""
+    def step_inputs(self, body: Function, init: Expr, xs: Expr) -> dict[Var, Dependent]:
+        """The dependent parts of the carry of a loop, at one step or another, and of its x."""
         before, rows = self.of(init), self.of(xs)
         while True:
             pairs = zip(body.params, (before, rows), strict=True)
             inputs = {param: carries_gradient(param.ty) and parts for param, parts in pairs}
-            after = _either(before, part_of(self.step_result(body, inputs), (0,)))
+            after = _either(before, part_at(self.step_result(body, inputs), (0,)))
             if after == before:
                 return inputs
             before = after
 
-    def carried(self, body: Function, args: Sequence[Expr], first: int) -> Parts:
-        """What moves of the carry of a loop by JAX, which its body takes from a place on.
+    def carried(self, body: Function, args: Sequence[Expr], first: int) -> Dependent:
+        """The dependent parts of the carry of a loop by JAX: what its body takes from `first` on.
 
-        Its condition only says how often: what it looks at moves nothing.
+        Its condition only says how often: nothing depends smoothly on what it reads.
         """
         inputs = list(map(self.of, args))
         while True:
@@ -111,8 +114,8 @@ class Moving:
                 return before
             inputs[first:] = after if isinstance(after, tuple) else [after] * len(before)
 
-    def step_result(self, body: Function, inputs: Mapping[Var, Parts]) -> Parts:
-        """What moves of what a step gives."""
+    def step_result(self, body: Function, inputs: Mapping[Var, Dependent]) -> Dependent:
+        """The dependent parts of what a step gives."""
         if body not in self.outer:
             self.outer[body] = free_vars(body)
         given = (body, *inputs.values(), *map(self.of, self.outer[body]))
@@ -120,9 +123,9 @@ class Moving:
             self.results[given] = self.inside(body.body, inputs)
         return self.results[given]
 
-    def inside(self, seq: SeqExpr, parts: Mapping[Var, Parts]) -> Parts:
-        """What moves of the result of a branch or a step, for which `parts` moves."""
-        inner = Moving(self.parts.new_child(dict(parts)), self.functions)
+    def inside(self, seq: SeqExpr, parts: Mapping[Var, Dependent]) -> Dependent:
+        """The dependent parts of the result of a branch or a step, given those of its inputs."""
+        inner = Dependence(self.parts.new_child(dict(parts)), self.functions)
         inner.results, inner.outer = self.results, self.outer
         inner.read(tuple(seq.bindings()))
         return inner.of(seq.body)
@@ -141,8 +144,8 @@ def _takes_a_step(scan: Call) -> bool:
     return isinstance(steps, int) and steps > 0
 
 
-def _either(one: Parts, other: Parts) -> Parts:
-    """What moves in one case or in the other."""
+def _either(one: Dependent, other: Dependent) -> Dependent:
+    """The parts that are dependent in one case or in the other."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return tuple(map(_either, one, other))
     whole, rest = (one, other) if isinstance(one, bool) else (other, one)

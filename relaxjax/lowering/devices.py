@@ -15,19 +15,19 @@ from .target import device
 from .traits import reachable
 
 
-def places_of(mod: IRModule, name: str) -> Mapping[str, jax.Device]:
+def devices_of(mod: IRModule, name: str) -> Mapping[str, jax.Device]:
     """The devices that a function and those it calls name, such as `llvm:1:global`.
 
     One that this machine does not have is left out: what is to be there runs with the rest.
     """
     named = dict.fromkeys(d for _, function in reachable(mod, name) for d in _named(function))
-    found = {named_device: _device(named_device) for named_device in named}
-    return {named_device: place for named_device, place in found.items() if place is not None}
+    found = {vdevice: _device(vdevice) for vdevice in named}
+    return {vdevice: known for vdevice, known in found.items() if known is not None}
 
 
-def place_of(ty: Type | None, places: Mapping[str, jax.Device]) -> jax.Device | None:
-    """Where a value of a type is to be, None where its type does not say."""
-    return places.get(ty.vdevice or "") if isinstance(ty, TensorType) else None
+def device_of(ty: Type | None, devices: Mapping[str, jax.Device]) -> jax.Device | None:
+    """The device of a value of a type, None where its type does not say."""
+    return devices.get(ty.vdevice or "") if isinstance(ty, TensorType) else None
 
 
 def _named(function: Function) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Results on several devices: they lie, and vary over mapped axes, as JAX's types say."""
+"""Sharded results: they have the shardings, and vary over the mapped axes, that JAX's types say."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -18,17 +18,17 @@ Adjoint = Callable[..., tuple[Sequence[Any], Sequence[Any]]]
 def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) -> Adjoint:
     """A backward program whose results have JAX's types `results`, and gradients those of `wanted`.
 
-    Where the axes of a mesh are explicit, XLA chooses inside of it where values lie. The gradient
-    by what all devices along a mapped axis share is the sum of theirs.
+    Where the axes of a mesh are explicit, XLA chooses the shardings inside of the program. The
+    gradient by what all devices along a mapped axis share is the sum of theirs.
     """
 
-    def placed(*arrays: Any) -> tuple[Sequence[Any], Sequence[Any]]:
+    def sharded(*arrays: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         check_whole(arrays)
-        given = [jax.typeof(arrays[place]) for place in wanted]
+        given = [jax.typeof(arrays[index]) for index in wanted]
         run: Any = adjoint
         if any(AxisType.Explicit in aval.sharding.mesh.axis_types for aval in (*results, *given)):
-            places = [aval.sharding for aval in results], [aval.sharding for aval in given]
-            run = auto_axes(adjoint, out_sharding=places)
+            shardings = [aval.sharding for aval in results], [aval.sharding for aval in given]
+            run = auto_axes(adjoint, out_sharding=shardings)
         values, gradients = run(*arrays)
         over = results[0].manual_axis_type.varying
         summed = [
@@ -37,7 +37,7 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
         ]
         return list(map(_typed, values, results)), list(map(_typed, summed, given))
 
-    return placed
+    return sharded
 
 
 def are_on_one_device(arrays: Iterable[Any]) -> bool:

@@ -1,26 +1,37 @@
-"""The two halves that a sequence is parted into when it is differentiated, and its one block."""
+"""The vector-Jacobian product of a sequence: a forward program and a backward one."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.walk import bound_vars, substitute
 
 
 @dataclass(frozen=True)
-class Halves:
-    """One sequence in two: `forward` ends in `(result, saved)`, `backward` in the adjoints.
+class Vjp:
+    """A sequence in two: `forward` ends in `(result, residuals)`, `backward` in the adjoints.
 
-    `backward` is in terms of `cotangent`, the adjoint of the result, and of the `saved` variables.
+    `backward` is in terms of `cotangent`, the adjoint of the result, and of the residuals.
     """
 
     forward: SeqExpr
     backward: SeqExpr
     cotangent: Var
-    saved: tuple[Var, ...]
+    residuals: tuple[Var, ...]
+
+    @property
+    def result(self) -> Expr:
+        """What the sequence gives, without the residuals."""
+        assert isinstance(self.forward.body, Tuple)
+        return self.forward.body.fields[0]
+
+
+# Differentiates a sequence by some of the variables that it uses.
+VjpOf: TypeAlias = Callable[[SeqExpr, Sequence[Var]], Vjp]
 
 
 def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:

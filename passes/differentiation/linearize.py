@@ -1,7 +1,7 @@
-"""Gradients by rules of tangents, in two: what needs no adjoint is computed on the way forth.
+"""Gradients that are derived from tangent rules, linearised: residuals first, then the transpose.
 
 So JAX differentiates by `jax.custom_jvp`. In loops and branches, what a rule computes of the
-arguments would else be computed on the way back, though most of it was there before.
+arguments would otherwise be computed in the backward program, though most of it was there before.
 """
 
 from collections.abc import Sequence
@@ -15,49 +15,49 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import free_vars, used_vars
 
-from .parts import is_flat
+from .vjp import is_flat
 
 
 @dataclass(frozen=True)
 class Linearized:
-    """`ready(*params) -> saved`, and `rest(*params, saved, cotangent)`, which gives gradients."""
+    """`residuals(*params) -> saved` and `transposed(*params, saved, cotangent) -> gradients`."""
 
-    ready: Function
-    rest: Function
+    residuals: Function
+    transposed: Function
 
 
-def linearized(rule: Function) -> Linearized | None:
-    """The two parts of a gradient; None where nothing of it can be had without the adjoint."""
+def linearize(rule: Function) -> Linearized | None:
+    """A gradient in two; None where all of it needs the cotangent."""
     bindings = list(rule.body.bindings())
     if not is_flat(rule) or not all(isinstance(one, VarBinding) for one in bindings):
         return None
     *params, cotangent = rule.params
-    early, constant = _early(bindings, params)
-    late = [one for one in bindings if one.var in constant or one.var not in early]
+    known, constant = _known(bindings, params)
+    late = [one for one in bindings if one.var in constant or one.var not in known]
     needed = {var for one in late for var in free_vars(one.value)} | {*used_vars(rule.body.body)}
-    saved = [var for var in early if var in needed and var not in constant]
+    saved = [var for var in known if var in needed and var not in constant]
     if not saved or not all(isinstance(var.ty, TensorType) for var in saved):
         return None
     held = Var("saved", Tuple(tuple(saved)).ty)
     parts = [VarBinding(var, TupleGetItem(held, index)) for index, var in enumerate(saved)]
-    first = [one for one in bindings if one.var in early]
+    first = [one for one in bindings if one.var in known]
     return Linearized(
         _made(rule, params, first, Tuple(tuple(saved))),
         _made(rule, [*params, held, cotangent], [*parts, *late], rule.body.body),
     )
 
 
-def _early(bindings: Sequence[Binding], params: Sequence[Var]) -> tuple[dict[Var, None], set[Var]]:
-    """What needs no adjoint, in order, and what of it needs no argument either."""
-    early: dict[Var, None] = {}
+def _known(bindings: Sequence[Binding], params: Sequence[Var]) -> tuple[dict[Var, None], set[Var]]:
+    """The variables that need no cotangent, in order, and those that need no argument either."""
+    known: dict[Var, None] = {}
     constant: set[Var] = set()
     for one in bindings:
         needed = free_vars(one.value)
-        if all(var in params or var in early for var in needed):
-            early[one.var] = None
+        if all(var in params or var in known for var in needed):
+            known[one.var] = None
             if constant.issuperset(needed):
                 constant.add(one.var)
-    return early, constant
+    return known, constant
 
 
 def _made(

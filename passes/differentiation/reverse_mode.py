@@ -1,7 +1,7 @@
-"""The two halves of a sequence: forward, which also gives what the backward needs, and backward.
+"""Reverse mode: a sequence as a forward program, which gives residuals too, and a backward one.
 
-Branches and the functions that are called are parted like this: the forward half runs where the
-original stood, and what it saved is handed to the backward half, so that nothing runs twice.
+Branches, loops and the functions that are called become two like this: the forward program runs
+where the original stood, and the backward one is given the residuals, so that nothing runs twice.
 """
 
 from collections.abc import Sequence
@@ -32,46 +32,47 @@ from .activity import (
     module_functions,
 )
 from .adjoint import Adjoint, GradientError, Reverse, item, zeros
-from .checkpoints import Part, Recomputation, Unmarked, without_marks
+from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
-from .linearized import linearized
+from .linearize import linearize
 from .loops import emit_loop
-from .parts import Halves, in_terms_of
 from .recursion import pullback_of, pullback_type
-from .unsaved import with_own_fills
+from .residuals import without_fills
+from .vjp import Vjp, in_terms_of
 
 
 @dataclass
 class Forward:
-    """What the forward bindings leave to those that go back.
+    """What the backward program has to know of the forward bindings.
 
-    `reverses` and `parts` are of bindings that are no operators' calls: how to go back through
-    them, or where they stand between checkpoint marks, how to compute them again for that.
+    `reverses` and `compound` are of bindings that are no operators' calls: their reverse rules, and
+    where they stand between checkpoint marks, how to recompute them so that they have one.
     """
 
     unmarked: Unmarked
     active: set[Var]
     reverses: dict[Var, Reverse] = field(default_factory=dict)
-    parts: dict[Var, Part] = field(default_factory=dict)
+    compound: dict[Var, EmitForward] = field(default_factory=dict)
 
-    def way_back(self, builder: BlockBuilder, lazy: bool = True) -> Adjoint:
-        again = Recomputation(builder, self.unmarked, self.active, self.parts, lazy)
+    def adjoint(self, builder: BlockBuilder, lazy: bool = True) -> Adjoint:
+        """The adjoints of the variables, all of them zero."""
+        again = Recomputation(builder, self.unmarked, self.active, self.compound, lazy)
         return again.adjoint(self.reverses)
 
-    def to_go_back(self) -> list[Binding]:
+    def active_bindings(self) -> list[Binding]:
         """The bindings that differentiation goes through.
 
-        What comes back to others is not asked for, and their operators may have no derivative.
+        The adjoints of others are not asked for, and their operators may have no derivative.
         """
         return [binding for binding in self.unmarked.bindings if binding.var in self.active]
 
 
 @dataclass
-class Differentiator:
-    """Parts the sequences of one module; functions are parted once for each way of calling them."""
+class ReverseMode:
+    """Differentiates sequences of one module; functions once for each way of calling them."""
 
     module: IRModule
-    calls: dict[tuple[str, tuple[int, ...]], tuple[GlobalVar, GlobalVar]] = field(
+    vjps: dict[tuple[str, tuple[int, ...]], tuple[GlobalVar, GlobalVar]] = field(
         default_factory=dict
     )
     pullbacks: dict[tuple[str, tuple[int, ...]], GlobalVar] = field(default_factory=dict)
@@ -89,26 +90,26 @@ class Differentiator:
     def emit_forward(
         self, builder: BlockBuilder, unmarked: Unmarked, active: set[Var], nested: bool = False
     ) -> Forward:
-        """Emit the forward bindings, and find how to go back through them.
+        """Emit the forward bindings, and find their reverse rules.
 
-        What `nested` ones compute, in a loop, a branch or a function, is then at hand only if it
-        is kept.
+        What `nested` ones compute, in a loop, a branch or a function, the backward program can read
+        only where it is a residual.
         """
         forward = Forward(unmarked, active)
         self.functions |= local_functions(unmarked.bindings)
         for binding in unmarked.bindings:
-            part = self._part(binding, nested) if binding.var in active else None
+            emit = self._compound(binding, nested) if binding.var in active else None
             with located(binding.span), builder.origin(binding.span):
-                if part is None:
+                if emit is None:
                     builder.emit_binding(binding)
                 elif binding.var in unmarked.between:
                     builder.emit_binding(binding)
-                    forward.parts[binding.var] = part
+                    forward.compound[binding.var] = emit
                 else:
-                    forward.reverses[binding.var] = part(builder, binding, active)
+                    forward.reverses[binding.var] = emit(builder, binding, active)
         return forward
 
-    def _part(self, binding: Binding, nested: bool) -> Part | None:
+    def _compound(self, binding: Binding, nested: bool) -> EmitForward | None:
         match binding.value:
             case If():
                 return self._choice
@@ -119,8 +120,8 @@ class Differentiator:
             case _:
                 return None
 
-    def halves(self, seq: SeqExpr, inputs: Sequence[Var]) -> Halves:
-        """The two halves of a sequence, differentiated by `inputs`."""
+    def vjp(self, seq: SeqExpr, inputs: Sequence[Var]) -> Vjp:
+        """The forward and the backward program of a sequence, differentiated by `inputs`."""
         seq = resolve_casts(seq)
         unmarked = without_marks(tuple(seq.bindings()))
         result = substitute(seq.body, unmarked.aliases)
@@ -128,22 +129,22 @@ class Differentiator:
         cotangent = Var("cotangent", result.ty)
         builder = BlockBuilder()
         with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
-            way = self.emit_forward(builder, unmarked, active, nested=True)
+            emitted = self.emit_forward(builder, unmarked, active, nested=True)
             forward = builder.sequence(result)
         with builder.scope():
-            adjoint = way.way_back(builder)
+            adjoint = emitted.adjoint(builder)
             with builder.origin(result.span, getattr(result, "name", None)):
-                adjoint.distribute(result, cotangent)
-            adjoint.go_back(way.to_go_back())
+                adjoint.add(result, cotangent)
+            adjoint.go_back(emitted.active_bindings())
             backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
         swept = remove_all_unused(make_function((), backward)).body
-        # What runs again between checkpoint marks may need closures, which cannot be saved.
+        # What is recomputed between checkpoint marks may need closures, which cannot be saved.
         swept = with_own_closures(swept, local_functions(unmarked.bindings))
         defined = set(bound_vars(forward))
-        saved = tuple(var for var in free_vars(swept) if var in defined)
-        body = Tuple((forward.body, Tuple(saved)))
-        half = Halves(SeqExpr(forward.blocks, body), swept, cotangent, saved)
-        return with_own_fills(half)
+        residuals = tuple(var for var in free_vars(swept) if var in defined)
+        body = Tuple((forward.body, Tuple(residuals)))
+        vjp = Vjp(SeqExpr(forward.blocks, body), swept, cotangent, residuals)
+        return without_fills(vjp)
 
     def _loop(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         assert isinstance(binding.value, Call)
@@ -151,19 +152,19 @@ class Differentiator:
         body = self.functions[step]
         if isinstance(step, GlobalVar):  # a closure was inlined with the function around it
             body = inline_closures(body)
-        return emit_loop(builder, binding, body, active, self.functions, self.halves)
+        return emit_loop(builder, binding, body, active, self.functions, self.vjp)
 
     def _choice(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
-        """Keep what a branch saves on its way; the reverse goes back through that branch."""
+        """A branch gives its residuals, too; the reverse is a choice between backward programs."""
         choice = binding.value
         assert isinstance(choice, If)
         inputs = [var for var in free_vars(choice) if var in active]
-        true = self.halves(choice.true_branch, inputs)
-        false = self.halves(choice.false_branch, inputs)
+        true = self.vjp(choice.true_branch, inputs)
+        false = self.vjp(choice.false_branch, inputs)
         forward = replace(
             choice,
-            true_branch=_with_saved(true, true.saved, _zeros_of(false.saved)),
-            false_branch=_with_saved(false, _zeros_of(true.saved), false.saved),
+            true_branch=_with_residuals(true, true.residuals, _zeros_of(false.residuals)),
+            false_branch=_with_residuals(false, _zeros_of(true.residuals), false.residuals),
             ty=None,
         )
         kept = builder.emit(forward, f"{binding.var.name}_kept")
@@ -173,35 +174,35 @@ class Differentiator:
             saved = [adjoint.leaf(TupleGetItem(TupleGetItem(kept, 1), side)) for side in (0, 1)]
             backward = replace(
                 choice,
-                true_branch=_opened(adjoint, true, cotangent, saved[0]),
-                false_branch=_opened(adjoint, false, cotangent, saved[1]),
+                true_branch=_backward_of(adjoint, true, cotangent, saved[0]),
+                false_branch=_backward_of(adjoint, false, cotangent, saved[1]),
                 ty=None,
             )
             result = adjoint.builder.emit(infer(backward), f"{binding.var.name}_inputs_adjoint")
             for index, var in enumerate(inputs):
-                adjoint.update(var, TupleGetItem(result, index))
+                adjoint.add(var, TupleGetItem(result, index))
 
         return reverse
 
     def _call(
         self, builder: BlockBuilder, binding: Binding, active: set[Var], nested: bool
     ) -> Reverse:
-        """Call the forward half of a function; the reverse calls its backward half."""
+        """Call the forward program of a function; the reverse calls its backward program."""
         call = binding.value
         assert isinstance(call, Call)
         assert isinstance(call.op, GlobalVar)
         function = self.module[call.op.name]
-        places = active_params(function, call.args, active)
+        indices = active_params(function, call.args, active)
         if CUSTOM_GRADIENT in function.attrs:
             able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
             own = function.attrs[CUSTOM_GRADIENT]
             whole = self.module.get_global_var(own)
-            ready, rest = self._linearized(own) if nested else (None, whole)
-            return _by_pullback(builder, binding, call, rest, places, able, ready)
+            residuals, transposed = self._linearized(own) if nested else (None, whole)
+            return _by_pullback(builder, binding, call, transposed, indices, able, residuals)
         if call.op.name in self.recursive:
-            pullback = self._pullback(call.op.name, tuple(places))
-            return _by_pullback(builder, binding, call, pullback, places, places)
-        forward, backward = self._parted(call.op.name, tuple(places))
+            pullback = self._pullback(call.op.name, tuple(indices))
+            return _by_pullback(builder, binding, call, pullback, indices, indices)
+        forward, backward = self._vjp_functions(call.op.name, tuple(indices))
         kept = builder.emit(Call(forward, call.args), f"{binding.var.name}_kept")
         builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
 
@@ -209,51 +210,51 @@ class Differentiator:
             saved = adjoint.leaf(TupleGetItem(kept, 1))
             back = Call(backward, (*call.args, saved, cotangent))
             result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
-            for index, place in enumerate(places):
-                adjoint.distribute(call.args[place], TupleGetItem(result, index))
+            for position, index in enumerate(indices):
+                adjoint.add(call.args[index], TupleGetItem(result, position))
 
         return reverse
 
-    def _pullback(self, name: str, places: tuple[int, ...]) -> GlobalVar:
-        """The function that goes back through a recursive one, which may be in the making."""
-        key = (name, places)
+    def _pullback(self, name: str, indices: tuple[int, ...]) -> GlobalVar:
+        """The pullback of a recursive function, which may be in the making."""
+        key = (name, indices)
         if key not in self.pullbacks:
             function = self.module[name]
             unique = Names([*self.module]).unique(f"{name}_pullback")
-            self.pullbacks[key] = GlobalVar(unique, ty=pullback_type(function, places))
+            self.pullbacks[key] = GlobalVar(unique, ty=pullback_type(function, indices))
             self.module = self.module.with_function(unique, function)  # holds the name
-            pulled = pullback_of(function, places, self.halves)
+            pulled = pullback_of(function, indices, self.vjp)
             self.module = self.module.with_function(unique, remove_all_unused(pulled))
         return self.pullbacks[key]
 
-    def _parted(self, name: str, places: tuple[int, ...]) -> tuple[GlobalVar, GlobalVar]:
-        """The forward and the backward half of a function of the module, as functions of it."""
-        key = (name, places)
-        if key not in self.calls:
+    def _vjp_functions(self, name: str, indices: tuple[int, ...]) -> tuple[GlobalVar, GlobalVar]:
+        """The forward and the backward program of a function, as functions of the module."""
+        key = (name, indices)
+        if key not in self.vjps:
             function = self.module[name]
             forward, _ = renew(inline_closures(function), visible=True)
-            halves = self.halves(forward.body, [forward.params[place] for place in places])
-            forward = _half(function, forward.params, halves.forward)
-            saved = Var("saved", Tuple(halves.saved).ty)
-            params = (*forward.params, saved, halves.cotangent)
-            fields = {var: TupleGetItem(saved, i) for i, var in enumerate(halves.saved)}
-            backward, _ = renew(_half(function, params, in_terms_of(halves.backward, fields)))
-            self.calls[key] = (
+            vjp = self.vjp(forward.body, [forward.params[index] for index in indices])
+            forward = _private(function, forward.params, vjp.forward)
+            saved = Var("saved", Tuple(vjp.residuals).ty)
+            params = (*forward.params, saved, vjp.cotangent)
+            fields = {var: TupleGetItem(saved, i) for i, var in enumerate(vjp.residuals)}
+            backward, _ = renew(_private(function, params, in_terms_of(vjp.backward, fields)))
+            self.vjps[key] = (
                 self._added(f"{name}_forward", forward),
                 self._added(f"{name}_backward", backward),
             )
-        return self.calls[key]
+        return self.vjps[key]
 
     def _linearized(self, name: str) -> tuple[GlobalVar | None, GlobalVar]:
-        """The function that gives what a rule needs of the arguments, if any, and what is left."""
+        """The function that gives the residuals of a rule, if it has any, and its transpose."""
         if name not in self.rules:
             rule = self.module[name]
-            parts = linearized(rule) if rule.attrs.get(LINEARIZED) else None
-            if parts is None:
+            linear = linearize(rule) if rule.attrs.get(LINEARIZED) else None
+            if linear is None:
                 self.rules[name] = None, self.module.get_global_var(name)
             else:
-                ready = self._added(f"{name}_ready", parts.ready)
-                self.rules[name] = ready, self._added(f"{name}_rest", parts.rest)
+                residuals = self._added(f"{name}_ready", linear.residuals)
+                self.rules[name] = residuals, self._added(f"{name}_rest", linear.transposed)
         return self.rules[name]
 
     def _added(self, name: str, function: Function) -> GlobalVar:
@@ -267,25 +268,25 @@ def _by_pullback(
     binding: Binding,
     call: Call,
     pullback: GlobalVar,
-    places: Sequence[int],
+    indices: Sequence[int],
     able: Sequence[int],
-    ready: GlobalVar | None = None,
+    residuals: GlobalVar | None = None,
 ) -> Reverse:
     """The call as it is; the reverse calls a function that gives the gradients at `able`.
 
-    What a function `ready` gives of the arguments, that one is given beside them.
+    What a function `residuals` gives of the arguments, it takes beside them.
     """
     builder.emit_binding(binding)
     name = f"{binding.var.name}_ready"
-    saved = () if ready is None else (builder.emit(Call(ready, call.args), name),)
+    saved = () if residuals is None else (builder.emit(Call(residuals, call.args), name),)
 
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
         back = Call(pullback, (*call.args, *saved, cotangent))
         result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
-        for place in places:
-            arg = call.args[place]
-            partial = _of_floats(TupleGetItem(result, able.index(place)), arg.ty)
-            adjoint.distribute(arg, partial)
+        for index in indices:
+            arg = call.args[index]
+            partial = _of_floats(TupleGetItem(result, able.index(index)), arg.ty)
+            adjoint.add(arg, partial)
 
     return reverse
 
@@ -299,38 +300,36 @@ def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
     return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))
 
 
-def _half(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:
-    """A private function for one half, of the purity and from the place of the whole."""
+def _private(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:
+    """A private function, of the purity and from the index of the one that it is made of."""
     attrs = function.attrs.without("global_symbol")
     return make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
 
 
-def _zeros_of(saved: Sequence[Var]) -> tuple[Expr, ...]:
+def _zeros_of(residuals: Sequence[Var]) -> tuple[Expr, ...]:
     """What stands for them where the other branch runs; of open shape, nothing can."""
-    for var in saved:
+    for var in residuals:
         if isinstance(var.ty, TensorType) and not isinstance(var.ty.shape, tuple):
             raise GradientError(
                 f"the way back through a branch needs `{var.name}`, in whose place the other "
                 f"branch gives zeros, so its shape must be known there: found {var.ty}; give what "
                 "it is computed from its shape before the branch, as by R.match_cast"
             )
-    return tuple(zeros(var.ty) for var in saved)
+    return tuple(zeros(var.ty) for var in residuals)
 
 
-def _with_saved(half: Halves, true: Sequence[Expr], false: Sequence[Expr]) -> SeqExpr:
-    """The forward half of a branch, its result beside what either branch saves."""
+def _with_residuals(vjp: Vjp, true: Sequence[Expr], false: Sequence[Expr]) -> SeqExpr:
+    """The forward program of a branch: its result, and the residuals of either branch."""
     builder = BlockBuilder()
-    with builder.scope(taken=[var.name for var in bound_vars(half.forward)]):
-        assert isinstance(half.forward.body, Tuple)
-        for binding in half.forward.bindings():
+    with builder.scope(taken=[var.name for var in bound_vars(vjp.forward)]):
+        for binding in vjp.forward.bindings():
             builder.emit_binding(binding)
-        result = half.forward.body.fields[0]
-        return builder.sequence((result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
+        return builder.sequence((vjp.result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
 
 
-def _opened(adjoint: Adjoint, half: Halves, cotangent: Var, saved: Expr) -> SeqExpr:
-    """The backward half of a branch, in terms of the adjoint of its result and what was saved."""
+def _backward_of(adjoint: Adjoint, vjp: Vjp, cotangent: Var, saved: Expr) -> SeqExpr:
+    """The backward program of a branch, in terms of its cotangent and what was saved."""
     fields: dict[Var, Expr] = {
-        var: adjoint.leaf(TupleGetItem(saved, index)) for index, var in enumerate(half.saved)
+        var: adjoint.leaf(TupleGetItem(saved, index)) for index, var in enumerate(vjp.residuals)
     }
-    return in_terms_of(half.backward, {**fields, half.cotangent: cotangent})
+    return in_terms_of(vjp.backward, {**fields, vjp.cotangent: cotangent})
