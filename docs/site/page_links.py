@@ -13,7 +13,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^()\s]+)\)")
-PICTURE = re.compile(r"^<picture>.*?^</picture>\n+", re.DOTALL | re.MULTILINE)
+PICTURE = re.compile(r"^<picture>.*?^</picture>\n+(?:\*[^*]+\*\n+)?", re.DOTALL | re.MULTILINE)
+SOURCE = re.compile(r'(src|srcset)="([^"]+)"')
+PICTURES = (".svg", ".png")
 FENCE = re.compile(r"^(```|~~~).*?^\1$", re.DOTALL | re.MULTILINE)
 
 Resolve = Callable[[str], str | None]
@@ -34,7 +36,7 @@ def absolute(target: str, folder: str, address: str | None) -> str | None:
     if "://" in target or target.startswith("#"):
         return target
     path = posixpath.normpath(posixpath.join(folder, target))
-    return address and f"{address}/blob/main/{path}"
+    return address and f"{address}/{'raw' if path.endswith(PICTURES) else 'blob'}/main/{path}"
 
 
 def rewritten(text: str, resolve: Resolve) -> str:
@@ -56,7 +58,14 @@ def rewritten(text: str, resolve: Resolve) -> str:
 
 
 def long_description() -> str:
-    """The README for a package index, which has no files beside it and shows no <picture>."""
-    address = repository()
-    text = PICTURE.sub("", (ROOT / "README.md").read_text())
+    """The README for a package index, which has no files beside it."""
+    return readme(repository())
+
+
+def readme(address: str | None) -> str:
+    """The README with its links and pictures at an address; without one they are left out."""
+    text = (ROOT / "README.md").read_text()
+    if address is None:
+        text = PICTURE.sub("", text)
+    text = SOURCE.sub(lambda found: f'{found[1]}="{absolute(found[2], "", address)}"', text)
     return rewritten(text, lambda target: absolute(target, "", address))

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 import build_site
+import demo_picture
 import html_check
 import page_links
 import public_names
@@ -107,6 +108,22 @@ def test_the_readme_of_a_package_index_has_no_relative_link() -> None:
     assert targets
     assert [target for target in targets if "://" not in target and target[0] != "#"] == []
     assert "<picture" not in text
+    assert "*Left" not in text
+
+
+def test_the_readme_s_pictures_are_at_the_address_where_there_is_one() -> None:
+    text = page_links.readme("https://r.org/p")
+    assert 'srcset="https://r.org/p/raw/main/docs/figures/demo_dark.svg"' in text
+    assert "](https://r.org/p/raw/main/docs/suite.svg)" in text
+    assert "(https://r.org/p/blob/main/docs/tutorial.md)" in text
+
+
+@pytest.mark.parametrize("name", demo_picture.PICTURES)
+def test_the_picture_shows_what_the_demo_prints(name: str) -> None:
+    """Else: python docs/site/demo_picture.py."""
+    drawn = demo_picture.picture(demo_picture.PICTURES[name])
+    assert (DOCS / "figures" / name).read_text() == drawn
+    assert "gv_adjoint" in drawn
 
 
 OUTSIDE = "a request to the outside:"
