@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser, Route, sync_playwright
+from playwright.sync_api import Browser, Route, TimeoutError, sync_playwright
 
 WIDTHS = (1280, 390)
 # How far the page can be scrolled sideways; only blocks inside of it may be.
@@ -25,6 +25,7 @@ def browser_faults(folder: Path) -> Iterator[str]:
         for path in sorted(folder.rglob("*.html")):
             for width in WIDTHS:
                 yield from faults_of(browser, path, folder, width)
+        yield from faults_of_search(browser, folder)
         browser.close()
 
 
@@ -46,7 +47,18 @@ def faults_of(browser: Browser, path: Path, folder: Path, width: int) -> Iterato
     page.goto(path.as_uri())
     if wide := page.evaluate(TOO_WIDE):
         problems.append(f"{wide} pixels too wide")
-    if not page.locator("h1, h2").count():
+    if path.stem != "search" and not page.locator("h1").count():
         problems.append("no heading")
     page.close()
     yield from (f"{where}: {problem}" for problem in problems)
+
+
+def faults_of_search(browser: Browser, folder: Path) -> Iterator[str]:
+    """What is wrong with the search, which must find a page by a word of its title."""
+    page = browser.new_page()
+    page.goto(f"{(folder / 'search.html').as_uri()}?q=glossary")
+    try:
+        page.locator("#search-results a", has_text="Glossary").first.wait_for(timeout=10_000)
+    except TimeoutError:
+        yield "search.html: it does not find the glossary"
+    page.close()

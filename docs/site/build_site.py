@@ -94,7 +94,18 @@ def for_site(text: str, page: Path) -> str:
             return f"{to_root}/examples.md{anchor}"
         return page_links.absolute(target, folder, address)
 
-    return page_links.rewritten(text, resolve)
+    return page_links.rewritten(page_links.PICTURE.sub(in_both_themes, text), resolve)
+
+
+def in_both_themes(picture: re.Match[str]) -> str:
+    """A <picture> as the theme of the site has it, whose reader switches between light and dark."""
+    (dark,) = re.findall(r'srcset="([^"]+)"', picture[0])
+    (light,) = re.findall(r'src="([^"]+)"', picture[0])
+    (words,) = re.findall(r'alt="([^"]+)"', picture[0])
+    return "".join(
+        f"```{{image}} {path}\n:alt: {words}\n:class: only-{theme}\n```\n\n"
+        for path, theme in ((light, "light"), (dark, "dark"))
+    )
 
 
 def examples() -> str:

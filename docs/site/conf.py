@@ -1,6 +1,5 @@
 """How Sphinx builds the site; build_site.py writes the pages that it reads."""
 
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -38,8 +37,6 @@ html_copy_source = False
 pygments_style = "friendly"
 pygments_dark_style = "monokai"
 
-NAME = re.compile(r"(?:relaxjax\.[\w.]*)?(\w+)(\(\))?")
-
 
 def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     """Let a public name that stands as code lead to its place in the API reference."""
@@ -47,13 +44,13 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
     homes: dict[str, Any] = {}
     for path, entry in objects.items():
         homes.setdefault(path.rpartition(".")[2], (path, entry))
-        homes[path] = (path, entry)
+        homes[path.removeprefix("relaxjax.")] = (path, entry)
     for node in list(doctree.findall(nodes.literal)):
-        found = NAME.fullmatch(node.astext())
+        name = node.astext().removesuffix("()").removeprefix("relaxjax.")
         inside = isinstance(node.parent, nodes.reference | nodes.title)
-        if found is None or inside or node.astext().removesuffix("()") not in homes:
+        if inside or name not in homes:
             continue
-        path, entry = homes[node.astext().removesuffix("()")]
+        path, entry = homes[name]
         if entry.objtype not in ("class", "function", "exception"):
             continue
         link = make_refnode(

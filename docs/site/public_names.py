@@ -11,8 +11,9 @@ from typing import Any
 from relaxjax.passes.infrastructure.base import PassFactory
 
 # What has a page of its own, in the order of the index. A name that several packages have is told
-# of where it is first met, but `relaxjax` itself comes last: it only names what lies elsewhere.
+# of where it is first met; `relaxjax` itself only names what is elsewhere.
 PACKAGES = {
+    "relaxjax": "The names of `relaxjax` itself",
     "relaxjax.autodiff": "Gradients of functions written in JAX",
     "relaxjax.frontends": "Programs written elsewhere",
     "relaxjax.script": "Scripts and archives",
@@ -28,7 +29,6 @@ PACKAGES = {
     "relaxjax.backends": "Backends",
     "relaxjax.testing": "Checks",
     "relaxjax.datasets": "Data",
-    "relaxjax": "The names of `relaxjax` itself",
 }
 UNINFORMATIVE = ("object", "Generic", "ABC", "Protocol")
 PROMPT = re.compile(r"(?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>)\S.*\n?)*)+", re.MULTILINE)
@@ -61,7 +61,7 @@ def told_once() -> dict[str, list[Name]]:
     """The names of each page, every object on one of them only."""
     told: set[int] = set()
     pages: dict[str, list[Name]] = {}
-    for package in PACKAGES:
+    for package in sorted(PACKAGES, key=lambda package: package == "relaxjax"):
         module = importlib.import_module(package)
         names = [Name(package, name, getattr(module, name)) for name in public_names(package)]
         pages[package] = [item for item in names if id(item.value) not in told]
@@ -73,7 +73,7 @@ def pages() -> Iterator[tuple[str, str]]:
     """The pages of the reference: their paths and texts."""
     told = told_once()
     homes = {id(item.value): item for items in told.values() for item in items}
-    yield "api.md", _index(told)
+    yield "api.md", _index()
     for package, title in PACKAGES.items():
         summary = inspect.getdoc(importlib.import_module(package)) or ""
         parts = [f"# {title}", f"`{package}`: {_markdown(summary.partition(': ')[2] or summary)}"]
@@ -82,9 +82,9 @@ def pages() -> Iterator[tuple[str, str]]:
         yield f"api/{package}.md", "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _index(told: dict[str, list[Name]]) -> str:
+def _index() -> str:
     rows = [
-        f"| [`{package}`](api/{package}.md) | {title} | {len(told[package])} |"
+        f"| [`{package}`](api/{package}.md) | {title} | {len(public_names(package))} |"
         for package, title in PACKAGES.items()
     ]
     intro = (

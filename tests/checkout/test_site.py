@@ -86,6 +86,12 @@ def test_the_contents_have_the_four_kinds_of_pages(pages: dict[str, str]) -> Non
     assert "\napi\n" in pages["index.md"]
 
 
+def test_a_picture_follows_the_theme_of_the_site(pages: dict[str, str]) -> None:
+    assert "figures/demo_light.svg\n:alt: A model" in pages["index.md"]
+    assert ":class: only-dark" in pages["index.md"]
+    assert "<picture" not in "".join(pages.values())
+
+
 def test_an_example_of_a_docstring_is_fenced() -> None:
     text = public_names._markdown(
         "Say it.\n\n>>> 1 + 1\n2\n\nArgs:\n    x: a number\n        of two."
