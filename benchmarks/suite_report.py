@@ -79,7 +79,7 @@ def measured_on(results: Results) -> str:
 
 def elsewhere(earlier: Sequence[Results]) -> str:
     """What `ours` took where, or when, it was measured before."""
-    head = ("`ours` before, and on other machines", "models", *COLUMNS, "step relative to PyTorch's")
+    head = ("`ours` before, and on other machines", "models", *COLUMNS, "step over PyTorch's")
     lines = []
     for results in earlier:
         ratios = list(parts_of_torch(results).values())

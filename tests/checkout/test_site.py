@@ -77,12 +77,13 @@ def test_every_package_that_users_import_has_a_page() -> None:
 
 def test_every_page_is_in_the_contents() -> None:
     listed = set(re.findall(r"^\* .*?\]\(([\w/]+\.md)\)", (DOCS / "index.md").read_text(), re.M))
-    assert {page.name for page in DOCS.glob("*.md")} - listed == {"index.md"}
+    pages = {page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *DOCS.glob("zh/*")]}
+    assert pages - listed == {"index.md"}
 
 
-def test_the_contents_have_the_four_kinds_of_pages(pages: dict[str, str]) -> None:
+def test_the_contents_have_all_kinds_of_pages(pages: dict[str, str]) -> None:
     captions = re.findall(r":caption: (.+)", pages["index.md"])
-    assert captions == ["Start here", "How to", "Reference", "Explanation"]
+    assert captions == ["Start here", "How to", "Reference", "Explanation", "中文"]
     assert "\napi\n" in pages["index.md"]
 
 
