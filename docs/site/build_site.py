@@ -74,6 +74,8 @@ def all_pages() -> Iterator[tuple[str, str]]:
             text = with_contents(text)
         if path == "operators.md":
             text += contents("operators/*")
+        if path == "passes.md":  # it is made of docstrings
+            text = public_names.as_markdown(text)
         yield path, text
     yield "examples.md", examples()
     yield from public_names.pages()

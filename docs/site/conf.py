@@ -1,5 +1,7 @@
 """How Sphinx builds the site; build_site.py writes the pages that it reads."""
 
+import ast
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -59,5 +61,15 @@ def link_names(app: Sphinx, doctree: nodes.document, docname: str) -> None:
         node.replace_self(link)
 
 
+def colour_programs(app: Sphinx, doctree: nodes.document) -> None:
+    """Let indented blocks be coloured where they are Python, as the scripts of the passes are."""
+    for block in doctree.findall(nodes.literal_block):
+        if block.get("language") == "none":
+            with contextlib.suppress(SyntaxError):
+                ast.parse(block.astext())
+                block["language"] = "python"
+
+
 def setup(app: Sphinx) -> None:
+    app.connect("doctree-read", colour_programs)
     app.connect("doctree-resolved", link_names)

@@ -3,6 +3,7 @@
 import importlib
 import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import ModuleType
@@ -30,7 +31,9 @@ PACKAGES = {
     "relaxjax.testing": "Checks",
     "relaxjax.datasets": "Data",
 }
+HEADINGS = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}
 UNINFORMATIVE = ("object", "Generic", "ABC", "Protocol")
+FIELDS = re.compile(r"(?:^\w+: .*\n(?:    .*\n)*){2,}", re.MULTILINE)
 PROMPT = re.compile(r"(?:^(?:>>>|\.\.\.).*\n?(?:^(?!>>>)\S.*\n?)*)+", re.MULTILINE)
 
 
@@ -76,7 +79,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "api.md", _index()
     for package, title in PACKAGES.items():
         summary = inspect.getdoc(importlib.import_module(package)) or ""
-        parts = [f"# {title}", f"`{package}`: {_markdown(summary.partition(': ')[2] or summary)}"]
+        parts = [f"# {title}", f"`{package}`: {as_markdown(summary.partition(': ')[2] or summary)}"]
         parts += [_elsewhere(package, told[package], homes)]
         parts += [_entry(item) for item in told[package]]
         yield f"api/{package}.md", "\n\n".join(part for part in parts if part) + "\n"
@@ -191,12 +194,12 @@ class _AsIs:
 def _plain_default(default: Any) -> Any:
     """A default whose text Python can read; another is an ellipsis."""
     text = repr(default)
-    short = len(text) <= 40 and not re.search(r"<.* at 0x|<factory>|<class|<function", text)
+    short = len(text) <= 40 and not text.startswith("<")
     return default if default is inspect.Parameter.empty or short else _AsIs("...")
 
 
 def _doc(value: Any) -> str:
-    return _markdown(inspect.getdoc(value) or "")
+    return as_markdown(inspect.getdoc(value) or "")
 
 
 def _doc_of_data(value: Any) -> str:
@@ -209,16 +212,20 @@ def _summary(value: Any) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def _markdown(text: str) -> str:
-    """A docstring as Markdown: examples at a prompt are fenced, arguments are a list."""
-    text = PROMPT.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text)
-    return re.sub(
-        r"^(Args|Returns|Raises):\n((?:    .*\n?)+)", _fields, text + "\n", flags=re.MULTILINE
-    ).rstrip()
+def as_markdown(text: str) -> str:
+    """A docstring as Markdown: examples at a prompt are fenced, arguments and fields are lists."""
+    text = PROMPT.sub(lambda found: f"```pycon\n{found[0].rstrip()}\n```\n", text) + "\n"
+    text = FIELDS.sub(lambda found: _listed(found[0]), text)
+    text = re.sub(
+        r"^(Args|Returns|Raises):\n((?:    .*\n?)+)",
+        lambda found: f"**{HEADINGS[found[1]]}**\n\n{_listed(textwrap.dedent(found[2]))}",
+        text,
+        flags=re.MULTILINE,
+    )
+    return text.rstrip()
 
 
-def _fields(found: re.Match[str]) -> str:
-    heading = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}[found[1]]
-    lines = re.sub(r"^    (\w+): ", r"* `\1`: ", found[2], flags=re.MULTILINE)
-    body = re.sub(r"^    (?!\s*\*)", "", lines, flags=re.MULTILINE)
-    return f"**{heading}**\n\n{body}"
+def _listed(fields: str) -> str:
+    """Lines such as `name: what it is` as a list; a line that goes on stays with its own."""
+    lines = re.sub(r"^    ", "  ", fields, flags=re.MULTILINE)
+    return re.sub(r"^(\w+): ", r"* `\1`: ", lines, flags=re.MULTILINE) + "\n"

@@ -94,11 +94,16 @@ def test_a_picture_follows_the_theme_of_the_site(pages: dict[str, str]) -> None:
 
 
 def test_an_example_of_a_docstring_is_fenced() -> None:
-    text = public_names._markdown(
+    text = public_names.as_markdown(
         "Say it.\n\n>>> 1 + 1\n2\n\nArgs:\n    x: a number\n        of two."
     )
     assert "```pycon\n>>> 1 + 1\n2\n```" in text
-    assert "**Arguments**\n\n* `x`: a number\n" in text
+    assert "**Arguments**\n\n* `x`: a number\n  of two." in text
+
+
+def test_the_fields_of_a_docstring_are_a_list() -> None:
+    text = public_names.as_markdown("Options.\n\nname: the name\n    of it.\nwidth: a number.")
+    assert text == "Options.\n\n* `name`: the name\n  of it.\n* `width`: a number."
 
 
 def test_links_leave_the_checkout_only_where_there_is_an_address() -> None:
