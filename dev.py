@@ -7,6 +7,7 @@ python3 dev.py lint    check format, style, types and layers
 python3 dev.py wheel   build the wheel and test it away from here; takes the options of pytest
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
+python3 dev.py docs    build the documentation site in build/docs; --help tells its options
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -53,6 +54,7 @@ def main(arguments: list[str]) -> int:
         "wheel": wheel,
         "fuzz": fuzz,
         "mutants": mutants,
+        "docs": docs,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -100,6 +102,11 @@ def fuzz(options: list[str]) -> int:
 
 def mutants(options: list[str]) -> int:
     return call([environment("test"), "tests/long/mutation.py", *options])
+
+
+def docs(options: list[str]) -> int:
+    groups = ["docs", "browser"] if "--browser" in options else ["docs"]
+    return call([environment(*groups), "docs/site/build_site.py", *options])
 
 
 def lint(options: list[str]) -> int:

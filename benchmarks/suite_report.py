@@ -17,15 +17,24 @@ PAGE, PLOT = ROOT / "docs" / "performance.md", ROOT / "docs" / "suite.svg"
 BEGIN, END = "<!-- suite_report.py -->\n", "<!-- end -->\n"
 
 OURS, UNOPTIMISED, TORCH = "ours", "unoptimised", ("torch", "torch, compiled")
-SHOWN = ("step", "compile", "temp", "peak", "host")
-HEAD = ("model", "contestant", "step", "quartiles", "ms", *SHOWN[1:])
+SHOWN = {
+    "step": "step",
+    "compile": "compile",
+    "temp": "temporary memory",
+    "peak": "peak memory",
+    "host": "dispatch",
+}
+COLUMNS = tuple(SHOWN.values())
+HEAD = ("model", "variant", "step", "quartiles", "ms", *COLUMNS[1:])
 BARS = (
-    ("ours", "step", "#2a6fb0"),
-    ("balanced", "temp", "#d98c2b"),
-    ("torch", "step", "#8a5fb8"),
-    ("torch, compiled", "step", "#b79ad6"),
+    ("ours", "step", "relaxjax: time of a step", "#2a6fb0"),
+    ("balanced", "temp", "relaxjax, balanced: temporary memory", "#d98c2b"),
+    ("torch", "step", "PyTorch: time of a step", "#8a5fb8"),
+    ("torch, compiled", "step", "PyTorch, compiled: time of a step", "#b79ad6"),
 )
 BAR, LABEL, UNIT, MOST = 9, 150, 300, 1.5  # pixels; MOST is the largest ratio that is drawn
+LEGEND = 74  # pixels above the bars: a title, two lines of names, and the numbers of the axis
+MARKS = (0.0, 0.5, 1.0, 1.5)
 
 Results = dict[str, Any]
 
@@ -44,9 +53,9 @@ def section(results: Results, earlier: Sequence[Results] = ()) -> str:
 
 ![Ratios of each model](suite.svg)
 
-Geometric means of the ratios over the models that a contestant trained:
+Geometric means of the ratios, over the models that a variant trained:
 
-{as_table(("contestant", "models", *SHOWN), means(results))}
+{as_table(("variant", "models", *COLUMNS), means(results))}
 {against_torch(results)}{elsewhere(earlier)}
 Each model:
 
@@ -70,7 +79,7 @@ def measured_on(results: Results) -> str:
 
 def elsewhere(earlier: Sequence[Results]) -> str:
     """What `ours` took where, or when, it was measured before."""
-    head = ("`ours` before, and on other machines", "models", *SHOWN, "step of PyTorch's")
+    head = ("`ours` before, and on other machines", "models", *COLUMNS, "step over PyTorch's")
     lines = []
     for results in earlier:
         ratios = list(parts_of_torch(results).values())
@@ -100,8 +109,8 @@ def against_torch(results: Results) -> str:
     named = ", ".join(f"{model} ({ratio:.2f})" for ratio, model in reversed(slower)) or "none"
     mean = f"{geometric_mean(list(ratios.values())):.2f}"
     return f"""
-Our steps take {mean} of PyTorch's, eager or compiled, whichever is quicker: the geometric mean over
-{len(ratios)} models. PyTorch is quicker on: {named}.
+Our steps take {mean} of the time of PyTorch's, eager or compiled, whichever is faster. This is the
+geometric mean over {len(ratios)} models. PyTorch is faster on: {named}.
 """
 
 
@@ -120,8 +129,8 @@ def against_unoptimised(results: Results) -> str:
     ]
     if not lines:
         return ""
-    head = ("model", "contestant", "throughput", "peak")
-    return f"\nAgainst `{UNOPTIMISED}`, as below:\n\n{as_table(head, iter(lines))}\n"
+    head = ("model", "variant", "throughput", "peak memory")
+    return f"\nAgainst `{UNOPTIMISED}`:\n\n{as_table(head, iter(lines))}\n"
 
 
 def geometric_mean(ratios: list[float]) -> float:
@@ -134,7 +143,7 @@ def rows(results: Results) -> Iterator[tuple[str, ...]]:
         for name, row in found.items():
             low, high = row["quartiles"]
             step = (f"{row['step']:.2f}", f"{low:.2f}-{high:.2f}", f"{1e3 * row['seconds']:.1f}")
-            yield model, name, *step, *(f"{row[key]:.2f}" for key in SHOWN[1:])
+            yield model, name, *step, *(f"{row[key]:.2f}" for key in SHOWN if key != "step")
 
 
 def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
@@ -143,28 +152,42 @@ def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
 
 
 def plot(results: Results) -> str:
-    """Bars for each model, and a line where plain JAX stands."""
+    """Bars for each model, over an axis whose 1 is plain JAX."""
     models = results["models"].items()
     bars = [bar for bar in BARS if any(bar[0] in found for _, found in models)]
-    words = [f"{key} of {name}" for name, key, _ in bars]
-    shapes, top = [f'<text x="{LABEL}" y="12">parts of plain JAX\'s:</text>'], 24
-    for place, (text, (_, _, colour)) in enumerate(zip(words, bars, strict=True), 1):
-        shapes.append(f'<text x="{LABEL + 105 * place}" y="12" fill="{colour}">{text}</text>')
+    shapes, top = [], LEGEND
     for model, found in models:
-        shapes.append(f'<text x="{LABEL - 6}" y="{top + 12}" text-anchor="end">{model}</text>')
-        for name, key, colour in bars:
+        label = f'<text x="{LABEL - 6}" y="{top + 12}" text-anchor="end" fill="#777">{model}</text>'
+        shapes.append(label)
+        for name, key, _, colour in bars:
             if name in found:
                 width = UNIT * min(found[name][key], MOST)
                 bar = f'x="{LABEL}" y="{top}" width="{width:.0f}" height="{BAR - 1}"'
                 shapes.append(f'<rect {bar} fill="{colour}"/>')
             top += BAR
         top += BAR // 2
-    one = LABEL + UNIT
-    shapes.append(f'<line x1="{one}" y1="20" x2="{one}" y2="{top}" stroke="#444"/>')
+    lines = "\n".join([*legend(bars), *axis(top), *shapes])
     size = f'width="{LABEL + UNIT * MOST + 30:.0f}" height="{top + 4}"'
-    style = 'font-family="sans-serif" font-size="10" fill="#888"'
-    lines = "\n".join(shapes)
+    style = 'font-family="sans-serif" font-size="11"'
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{lines}\n</svg>\n'
+
+
+def legend(bars: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
+    """The title, and what each colour stands for, two names a line."""
+    title = "relative to plain JAX and optax, lower is better"
+    yield f'<text x="{LABEL}" y="14" fill="#777">{title}</text>'
+    for place, (_, _, words, colour) in enumerate(bars):
+        x, y = LABEL + 215 * (place % 2), 31 + 16 * (place // 2)
+        yield f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{colour}"/>'
+        yield f'<text x="{x + 15}" y="{y}" fill="#777">{words}</text>'
+
+
+def axis(bottom: int) -> Iterator[str]:
+    """Numbers above the bars, with a line down from each."""
+    for mark in MARKS:
+        x, colour = f"{LABEL + UNIT * mark:.0f}", "#777" if mark == 1 else "#bbb"
+        yield f'<text x="{x}" y="{LEGEND - 8}" text-anchor="middle" fill="#777">{mark:g}</text>'
+        yield f'<line x1="{x}" y1="{LEGEND - 4}" x2="{x}" y2="{bottom}" stroke="{colour}"/>'
 
 
 def page_with(text: str, results: Results, earlier: Sequence[Results] = ()) -> str:

@@ -155,12 +155,12 @@ def steps(**ratios: float) -> dict[str, Any]:
 def test_the_report_compares_with_the_quicker_of_pytorch_s_contestants() -> None:
     models = {"LSTM": steps(ours=1.2, torch=0.8, compiled=0.6), "MLP": steps(ours=1, torch=2)}
     results = {**recorded()[0], "models": models, "torch": "2.0"}
-    wanted = "PyTorch is quicker on: LSTM (2.00)."
-    assert "1.00 of PyTorch's" in against_torch(results)
+    wanted = "PyTorch is faster on: LSTM (2.00)."
+    assert "1.00 of the time of PyTorch's" in against_torch(results)
     assert wanted in against_torch(results)
     assert wanted in section(results)
     assert "torch 2.0" in section(results)
-    assert "step of torch, compiled" in plot(results)
+    assert "PyTorch, compiled: time of a step" in plot(results)
 
 
 def test_the_report_names_what_other_machines_took() -> None:
@@ -187,4 +187,4 @@ def test_the_report_compares_resnet_50_with_unoptimised_derivatives() -> None:
 def test_the_report_is_silent_on_what_was_not_measured() -> None:
     results = {**recorded()[0], "models": {"MLP": steps(ours=1)}}
     assert against_torch(results) == ""
-    assert "torch" not in plot(results)
+    assert "PyTorch" not in plot(results)

@@ -132,6 +132,11 @@ def test_options_go_through(dev: ModuleType) -> None:
     assert dev.commands[-1][1:] == ["tests/long/fuzz.py", "--quick"]
     assert dev.main(["mutants", "table"]) == 0
     assert dev.commands[-1][1:] == ["tests/long/mutation.py", "table"]
+    assert dev.main(["docs", "--out", "site"]) == 0
+    assert dev.commands[-1][1:] == ["docs/site/build_site.py", "--out", "site"]
+    assert not any("playwright" in words for words in dev.commands)
+    assert dev.main(["docs", "--browser"]) == 0
+    assert "playwright" in dev.commands[-2]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from page_links import FENCE
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
@@ -43,6 +44,24 @@ def test_the_python_on_a_page_prints_what_the_page_says(page: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_on_a_page_lead_to_files(page: Path) -> None:
-    targets = re.findall(r"\]\(([^)#\s]+)", page.read_text())
+    text = FENCE.sub("", page.read_text())
+    targets = re.findall(r"\]\(([^)#\s]+)", text) + re.findall(r'src(?:set)?="([^"]+)"', text)
     local = [target for target in targets if "://" not in target]
     assert not [target for target in local if not (page.parent / target).exists()]
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub and the site give to the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", FENCE.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_anchors_of_links_are_headings(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s:]*)#([^)\s]+)\)", FENCE.sub("", page.read_text()))
+    missing = [
+        f"{target}#{anchor}"
+        for target, anchor in links
+        if anchor not in anchors((page.parent / target) if target else page)
+    ]
+    assert missing == []
