@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _argument(action: argparse.Action) -> Argument:
-    known: Iterable[Any] = action.choices or getattr(action.type, "names", ())
+    known: Iterable[Any] = action.choices or getattr(action.type, "names", None) or ()
     metavar = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
     place = "files" if metavar in _FILES else "folders" if metavar in _FOLDERS else ""
     return Argument(
