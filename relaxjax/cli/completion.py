@@ -136,8 +136,8 @@ def _zsh_spec(argument: Argument) -> str:
         return shlex.quote(f"*{value}")
     ending = value if argument.has_value else ""
     text = shlex.quote(f"[{_zsh_text(argument.summary)}]{ending}")
-    flags = f"{{{','.join(argument.flags)}}}" if len(argument.flags) > 1 else argument.flags[0]
-    return f"'*'{flags}{text}"
+    flags = ",".join(argument.flags)
+    return f"'*'{flags if len(argument.flags) == 1 else f'{{{flags}}}'}{text}"
 
 
 def _zsh_text(text: str) -> str:
