@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from relaxjax import IRModule, from_source, to_jax
+from relaxjax import Function, IRModule, from_source, to_jax
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.op import get_op
@@ -22,6 +22,12 @@ def t(*shape: Any, dtype: str = "float32") -> Var:
 
 def call(name: str, *args: Any, **attrs: Any) -> Any:
     return get_op(f"relax.linalg.{name}")(*args, **attrs)
+
+
+def program(text: str) -> IRModule:
+    found = from_source(text)
+    assert isinstance(found, Function)
+    return IRModule.from_expr(found)
 
 
 n, m = SymbolicVar("n"), SymbolicVar("m")
@@ -67,7 +73,7 @@ def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((), "float32"):
         R.output(s)
     return s
 """
-    module = IRModule.from_expr(from_source(text))
+    module = program(text)
     with pytest.raises(ValueError, match="no gradient where `x` may have more columns than rows"):
         Gradient("main")(module)
 
@@ -94,7 +100,7 @@ def main(c: R.Tensor((4, 4), "float32"), x: R.Tensor((4, 2), "float32")) -> R.Te
     rng = np.random.default_rng(0)
     half = rng.normal(size=(4, 4)).astype("float32")
     given = half @ half.T + np.eye(4, dtype="float32"), rng.normal(size=(4, 2)).astype("float32")
-    adjoint = Gradient("main")(IRModule.from_expr(from_source(text)))
+    adjoint = Gradient("main")(program(text))
     _, found = to_jax(adjoint, "main_adjoint")(*given)
     for one, other in zip(found, jax.grad(plain, (0, 1))(*given), strict=True):
         np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
@@ -109,6 +115,6 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
         R.output(s)
     return s
 """
-    adjoint = Gradient("main")(IRModule.from_expr(from_source(text)))
+    adjoint = Gradient("main")(program(text))
     _, (found,) = to_jax(adjoint, "main_adjoint")(np.zeros(3, "float32"))
     assert not np.asarray(found).any()
