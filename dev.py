@@ -131,8 +131,10 @@ def wheel(options: list[str]) -> int:
     """Test the package as a user gets it: from a wheel, with no checkout in reach."""
     with tempfile.TemporaryDirectory(prefix="relaxjax-") as temporary:
         work = Path(temporary)
+        built = build(work)
+        check_wheel(built)
         python = create(work / "venv")
-        install(python, f"relaxjax[pretty] @ {build(work).as_uri()}", *group("test"))
+        install(python, f"relaxjax[pretty] @ {built.as_uri()}", *group("test"))
         away = work / "away"
         left = shutil.ignore_patterns("__pycache__", "checkout")  # what tests a checkout
         for name in ("tests", "examples"):
@@ -142,6 +144,13 @@ def wheel(options: list[str]) -> int:
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
         checked_call([python, "-c", installed], away, env)
         return run_tests(python, options, away, env)
+
+
+def check_wheel(built: Path) -> None:
+    """Raise where an index would refuse the wheel, or it holds what no wheel should."""
+    environment("package")
+    checked_call([VENV / BIN / "twine", "check", "--strict", built])
+    checked_call([VENV / BIN / "check-wheel-contents", built])
 
 
 def environment(*groups: str) -> Path:

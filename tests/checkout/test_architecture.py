@@ -136,4 +136,5 @@ def test_the_source_distribution_holds_what_it_is_tested_with() -> None:
     grafted = {words[1] for words in lines if words[0] == "graft"}
     found = {path.name for path in ROOT.iterdir() if path.is_dir()}
     assert grafted == {".ci", "benchmarks", "docs", "examples", "tests"} <= found
-    assert ["include", "dev.py"] in lines
+    included = {name for words in lines if words[0] == "include" for name in words[1:]}
+    assert included == {"CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "SECURITY.md", "dev.py"}
