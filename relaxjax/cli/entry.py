@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from io import TextIOWrapper
 
 from .failure import InputError, described
 from .parser import parsed
@@ -11,6 +12,9 @@ from .parser import parsed
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # one of the process, in the encoding of a console
+            stream.reconfigure(errors="replace")
     args = parsed(list(sys.argv[1:] if argv is None else argv))
     try:
         code = int(args.run(args))

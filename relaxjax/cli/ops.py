@@ -61,6 +61,6 @@ def _write(folder: Path, texts: dict[str, str]) -> int:
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         print(path)
     return 0

@@ -5,6 +5,7 @@ python tests/kept/write.py
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from relaxjax.optim import Adam  # noqa: E402
 from relaxjax.script import save_archive  # noqa: E402
 from relaxjax.training import Checkpoints, Lines  # noqa: E402
 
+# A class to mypy.
+Model: Any = Classifier
+
 
 def write(folder: Path) -> None:
     """An archive, a saved trainer, a training with a checkpoint, and what they are to give."""
@@ -27,7 +31,7 @@ def write(folder: Path) -> None:
     checkpoints = Checkpoints(folder / "training", keep=1)
     trainer.fit(data, 1, reporter=Lines(lambda line: None), checkpoints=checkpoints)
     trainer.save(folder / "trainer.safetensors")
-    save_archive(Classifier, folder / "archive.safetensors", trainer.export_params())
+    save_archive(Model, folder / "archive.safetensors", trainer.export_params())
     x, y = batch(2)
     scores = np.asarray(trainer.predict(x))
     np.savez(folder / "results.npz", x=x, y=y, scores=scores, loss=trainer.update(x, y))
