@@ -40,7 +40,7 @@ class Model:
             R.output(out)
         return out
 """
-    found = from_source(text, file="model.py")
+    found = from_source(text, file="two_softmaxes.py")
     assert isinstance(found, IRModule)
     return found
 
@@ -67,7 +67,7 @@ def test_the_line_of_the_model_is_named(
 ) -> None:
     with pytest.warns(UserWarning, match=message) as found:
         SetupTrainer(loss, SGD(0.1), types)(model(ending))
-    assert {(one.filename, one.lineno) for one in found} == {("model.py", 10)}
+    assert {(one.filename, one.lineno) for one in found} == {("two_softmaxes.py", 10)}
     with pytest.warns(UserWarning, match="takes scores"):
         AppendLoss("backbone", loss(*types))(model(ending))
 
