@@ -138,8 +138,10 @@ def wheel(options: list[str]) -> int:
     """Test the package as a user gets it: from a wheel, with no checkout in reach."""
     with tempfile.TemporaryDirectory(prefix="relaxjax-") as temporary:
         work = Path(temporary)
+        built = build(work)
+        check_wheel(built)
         python = create(work / "venv")
-        install(python, f"relaxjax[pretty] @ {build(work).as_uri()}", *group("test"))
+        install(python, f"relaxjax[pretty] @ {built.as_uri()}", *group("test"))
         away = work / "away"
         left = shutil.ignore_patterns("__pycache__", "checkout")  # what tests a checkout
         for name in ("tests", "programs", "examples"):
@@ -149,6 +151,13 @@ def wheel(options: list[str]) -> int:
         installed = "import relaxjax, sys; sys.exit(not relaxjax.__file__.startswith(sys.prefix))"
         checked_call([python, "-c", installed], away, env)
         return run_tests(python, options, away, env)
+
+
+def check_wheel(built: Path) -> None:
+    """Raise where an index would refuse the wheel, or it holds what no wheel should."""
+    environment("package")
+    checked_call([VENV / BIN / "twine", "check", "--strict", built])
+    checked_call([VENV / BIN / "check-wheel-contents", built])
 
 
 def environment(*groups: str) -> Path:
@@ -164,16 +173,16 @@ def environment(*groups: str) -> Path:
 def up_to_date(groups: Sequence[str]) -> Path:
     stamp = VENV / "relaxjax.stamp"
     wanted = hashlib.sha256((ROOT / "pyproject.toml").read_bytes()).hexdigest()
-    found = stamp.read_text().split() if stamp.exists() else [""]
+    found = stamp.read_text(encoding="utf-8").split() if stamp.exists() else [""]
     python = VENV / BIN / "python"
     if found in ([], [UNFINISHED]) or not python.exists():
         found, python = [""], create(VENV)
     done = set(found[1:]) if found[0] == wanted else set()
     if found[0] != wanted or not done.issuperset(groups):
         names = sorted(done.union(groups))
-        stamp.write_text(UNFINISHED)
+        stamp.write_text(UNFINISHED, encoding="utf-8")
         install(python, "-e", ".[pretty]", *(package for name in names for package in group(name)))
-        stamp.write_text(" ".join([wanted, *names]))
+        stamp.write_text(" ".join([wanted, *names]), encoding="utf-8")
     return python
 
 
@@ -186,7 +195,7 @@ def one_at_a_time(lock: Path) -> Iterator[None]:
     import fcntl
 
     lock.parent.mkdir(parents=True, exist_ok=True)
-    with lock.open("w") as file:
+    with lock.open("wb") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -235,7 +244,9 @@ def build(folder: Path) -> Path:
 
 def group(name: str) -> list[str]:
     """The packages of a dependency group in pyproject.toml; pip knows groups only since 25.1."""
-    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
+        "dependency-groups"
+    ]
     packages: list[str] = []
     for item in groups[name]:
         packages += [item] if isinstance(item, str) else group(item["include-group"])

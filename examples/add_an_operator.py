@@ -7,7 +7,7 @@ From then on scripts know the operator, passes differentiate it, and it prints l
 """
 
 import argparse
-from typing import Any
+from typing import Any, no_type_check
 
 import jax.numpy as jnp
 
@@ -40,8 +40,9 @@ def bend(x: TensorType, width: float = 1.0) -> TensorType:
 
 
 @I.ir_module
-class Single:
+class Single(I.Module):
     @R.function
+    @no_type_check
     def main(x: R.Tensor((5,), "float32")) -> R.Tensor((), "float32"):
         with R.dataflow():
             y = R.mine.bend(x, width=0.5)
@@ -51,10 +52,11 @@ class Single:
 
 
 @I.ir_module
-class MLP:
+class MLP(I.Module):
     I.module_attrs({"param_num": 2, "state_num": 0})
 
     @R.function
+    @no_type_check
     def backbone(
         x: R.Tensor((BATCH, 64), "float32"),
         w0: R.Tensor((64, 64), "float32"),
@@ -69,13 +71,13 @@ class MLP:
 
 def main(epochs: int) -> float:
     """Check the operator and train; the accuracy on images that the model was not trained on."""
-    Gradient("main")(Single)["main_adjoint"].show(show_all_types=False)  # type: ignore[arg-type]  # a class to mypy
-    check_gradients(Single)  # type: ignore[arg-type]  # likewise
+    Gradient("main")(Single)["main_adjoint"].show(show_all_types=False)
+    check_gradients(Single)
     print("the gradient of bend is that of JAX, and that of finite differences")
 
     loss_args = [TensorType((BATCH, 10), "float32"), TensorType((BATCH,), "int32")]
     setup = SetupTrainer(CrossEntropyLoss(), SGD(0.5), loss_args)
-    train_mod = setup(MLP)  # type: ignore[arg-type]  # likewise
+    train_mod = setup(MLP)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
     data = digits()

@@ -7,7 +7,7 @@ The text ships with Python. The model learns which character comes next, and the
 
 import argparse
 from itertools import islice
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import optax
@@ -37,10 +37,11 @@ def block(x: Any, mixing: Any, mixed: Any, wide: Any, narrow: Any) -> Any:
 
 
 @I.ir_module
-class Transformer:
+class Transformer(I.Module):
     I.module_attrs({"param_num": 10, "state_num": 0})
 
     @R.function
+    @no_type_check
     def backbone(
         ids: R.Tensor((BATCH, LENGTH), "int32"),
         table: R.Tensor((CHARACTERS, WIDTH), "float32"),
@@ -78,8 +79,7 @@ def main(epochs: int, steps: int) -> None:
     data, tokens = text(), BATCH * LENGTH
     tx = optax.adamw(optax.cosine_onecycle_schedule(epochs * steps, 0.004))
     loss_args = [TensorType((tokens, CHARACTERS), "float32"), TensorType((tokens,), "int32")]
-    setup = SetupTrainer(CrossEntropyLoss(), from_optax(tx), loss_args)
-    train_mod = setup(Transformer)  # type: ignore[arg-type]  # a class to mypy
+    train_mod = SetupTrainer(CrossEntropyLoss(), from_optax(tx), loss_args)(Transformer)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
 

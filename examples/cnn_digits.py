@@ -8,7 +8,7 @@ the random key becomes one. Prediction takes the averages and drops nothing.
 """
 
 import argparse
-from typing import Any
+from typing import Any, no_type_check
 
 import numpy as np
 import optax
@@ -35,11 +35,12 @@ def norm(x: Any, scale: Any, shift: Any, mean: Any, var: Any) -> Any:
 
 
 @I.ir_module
-class CNN:
+class CNN(I.Module):
     I.module_attrs({"param_num": 8, "state_num": 4})
 
     @R.function
-    def backbone(  # type: ignore[no-untyped-def]  # the script infers what it gives
+    @no_type_check
+    def backbone(
         x: R.Tensor((BATCH, 1, 8, 8), "float32"),
         kernel0: R.Tensor((32, 1, 3, 3), "float32"),
         scale0: R.Tensor((32,), "float32"),
@@ -76,7 +77,7 @@ def main(epochs: int) -> float:
         from_optax(optax.adamw(rate, weight_decay=0.05)),
         [TensorType((BATCH, 10), "float32"), TensorType((BATCH,), "int32")],
     )
-    train_mod = setup(CNN)  # type: ignore[arg-type]  # a class to mypy
+    train_mod = setup(CNN)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
     trainer.load_params({"scale0": np.ones(32), "scale1": np.ones(64)})

@@ -7,6 +7,7 @@ adjoint of the hidden layer short; the edited text is printed, parsed, built and
 """
 
 import argparse
+from typing import no_type_check
 
 import numpy as np
 
@@ -22,8 +23,9 @@ rate = 0.2
 
 
 @I.ir_module
-class Model:
+class Model(I.Module):
     @R.function
+    @no_type_check
     def loss(
         w0: R.Tensor((784, 64), "float32"),
         w1: R.Tensor((64, 10), "float32"),
@@ -60,10 +62,10 @@ def edited(text: str) -> str:
 
 def main(epochs: int) -> float:
     """Train for some epochs; the accuracy on images that the model was not trained on."""
-    adjoint = Gradient("loss", require_grads=["w0", "w1"])(Model)  # type: ignore[arg-type]  # a class to mypy
+    adjoint = Gradient("loss", require_grads=["w0", "w1"])(Model)
     text = edited(SimplifyGradient()(adjoint).script())
     print(text)
-    vm = VirtualMachine(build(from_source(text)))  # type: ignore[arg-type]  # the text is a module
+    vm = VirtualMachine(build(from_source(text)))
 
     rng = np.random.default_rng(0)
     w0, w1 = (rng.normal(0, 0.05, shape).astype("float32") for shape in ((784, 64), (64, 10)))

@@ -8,7 +8,7 @@ grad and scan like one written by hand. Here it is the adjoint, after a pass has
 
 import argparse
 from functools import partial
-from typing import Any
+from typing import Any, no_type_check
 
 import jax
 import jax.numpy as jnp
@@ -23,8 +23,9 @@ from relaxjax.script import relax as R
 
 
 @I.ir_module
-class Model:
+class Model(I.Module):
     @R.function
+    @no_type_check
     def loss(
         w0: R.Tensor((64, 64), "float32"),
         b0: R.Tensor((64,), "float32"),
@@ -50,7 +51,7 @@ def initial_params(seed: int) -> list[Any]:
 def main(epochs: int) -> float:
     """Train for some epochs; the accuracy on images that the model was not trained on."""
     backward = Sequential([Gradient("loss", require_grads=["w0", "b0", "w1", "b1"])])
-    mod = SimplifyGradient()(backward(Model))  # type: ignore[arg-type]  # a class to mypy
+    mod = SimplifyGradient()(backward(Model))
     loss, loss_adjoint = to_jax(mod, "loss"), to_jax(mod, "loss_adjoint")
     tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(0.005))
 

@@ -7,6 +7,7 @@ parameters and makes the steps. `examples/train_mlp_low_level.py` does the same 
 """
 
 import argparse
+from typing import no_type_check
 
 import numpy as np
 
@@ -24,10 +25,11 @@ batch_size = 64
 
 
 @I.ir_module
-class MLP:
+class MLP(I.Module):
     I.module_attrs({"param_num": 6, "state_num": 0})
 
     @R.function
+    @no_type_check
     def backbone(
         x: R.Tensor((batch_size, 784), "float32"),
         w0: R.Tensor((784, 128), "float32"),
@@ -58,7 +60,7 @@ def main(epochs: int) -> float:
     optimizer = SGD(0.001, weight_decay=0.01)
 
     setup = SetupTrainer(loss, optimizer, [predictions, labels])
-    train_mod = setup(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
+    train_mod = setup(MLP)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
     trainer.xavier_uniform_init_params(seed=0)
 

@@ -7,6 +7,7 @@ optimizer's update is a function too; then everything is legalised, built, and c
 """
 
 import argparse
+from typing import no_type_check
 
 import numpy as np
 
@@ -23,8 +24,9 @@ batch_size = 64
 
 
 @I.ir_module
-class MLP:
+class MLP(I.Module):
     @R.function
+    @no_type_check
     def predict(
         w0: R.Tensor((784, 128), "float32"),
         b0: R.Tensor((128,), "float32"),
@@ -47,7 +49,7 @@ def main(epochs: int) -> float:
     print(loss.script(show_all_types=False))
 
     append_loss = AppendLoss("predict", loss, new_func_name="loss")
-    mod = append_loss(MLP)  # type: ignore[arg-type]  # mypy takes MLP for a class
+    mod = append_loss(MLP)
     params = mod["loss"].params[:4]
     mod = Gradient("loss", require_grads=params)(mod)
     print(mod["loss_adjoint"].script(show_all_types=False))

@@ -47,7 +47,7 @@ def examples(text: str) -> list[Example]:
 def examples_text(name: str) -> str:
     """What is written of the examples of a pass; nothing for one that is declared elsewhere."""
     path = files("relaxjax.passes") / "examples" / f"{name}.md"
-    return path.read_text() if path.is_file() else ""
+    return path.read_text(encoding="utf-8") if path.is_file() else ""
 
 
 def _script(text: str) -> str:

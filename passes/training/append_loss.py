@@ -16,6 +16,7 @@ from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .normalized_twice import warn_of_normalizing_twice
 from .written_outputs import with_written_outputs
 
 
@@ -59,6 +60,7 @@ def _append(backbone: Function, loss: Function, count: int) -> Function:
         raise ValueError(
             f"the loss function must return one scalar, but `{result}` is of type {result.ty}"
         )
+    warn_of_normalizing_twice(backbone, outputs[0], loss)
     consumed = dict(zip(loss.params, outputs[:count], strict=False))
     blocks = tidy_blocks((*backbone.body.blocks, *_body(loss, consumed).body.blocks))
     rest = outputs[count:]

@@ -6,8 +6,8 @@ module as it was read:
 
     relaxjax bisect model.py -p "Gradient{func_name=main},SimplifyGradient" --check check.py
 
-The pass is found by halving, so few of the modules are checked. A pass that itself raises an
-exception is the one that is looked for, too.
+The pass is found by halving, so few of the modules are checked. A pass that raises an exception
+itself counts as one that breaks the check. The exit code is 1 where a pass was found, else 0.
 """
 
 import argparse
@@ -28,15 +28,18 @@ Check = Callable[[IRModule], Exception | None]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
     parser.add_argument(
-        "--check", metavar="CHECK", required=True, help="the Python file that tells good from bad"
+        "--check",
+        metavar="CHECK",
+        required=True,
+        help="the Python file that raises an exception where a module is bad",
     )
     parser.add_argument(
         "-p", "--passes", metavar="PIPELINE",
-        help="the passes to run; by default the standard pipeline of the opt level",
+        help="the passes to run (the standard pipeline of the opt level)",
     )  # fmt: skip
     parser.add_argument(
         "--opt-level", metavar="N", type=int, default=4,
-        help="leave out passes of a higher level (4 by default)",
+        help="leave out passes of a higher level (4)",
     )  # fmt: skip
     add_device(parser)
 

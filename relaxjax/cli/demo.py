@@ -2,7 +2,12 @@
 
 The model is a script. SetupTrainer adds its loss, the adjoint of that, and the optimizer's update
 as further functions of the module, and the Trainer runs them on digits that ship with the package.
-With --show the model and its adjoint are printed instead.
+
+    relaxjax demo
+    relaxjax demo --epochs 3 --lr 0.05 --out small.safetensors
+    relaxjax demo --show
+
+With --show, nothing is trained: the model and its adjoint are printed.
 """
 
 import argparse
@@ -62,18 +67,22 @@ class MLP:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--epochs", type=positive(int), default=15, help="default: 15")
     parser.add_argument(
-        "--lr", type=positive(float), default=0.1, help="learning rate, default: 0.1"
+        "--epochs", metavar="N", type=positive(int), default=15,
+        help="how often to go through the data (15)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--lr", metavar="X", type=positive(float), default=0.1, help="the learning rate (0.1)"
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="decides all that is random, default: 0"
+        "--seed", metavar="N", type=int, default=0, help="the seed of all random numbers (0)"
     )
     parser.add_argument(
         "--out",
+        metavar="OUT",
         type=Path,
         default=Path("relaxjax-demo.safetensors"),
-        help="where to save the model, default: relaxjax-demo.safetensors",
+        help="where to save the model (relaxjax-demo.safetensors)",
     )
     parser.add_argument(
         "--show",

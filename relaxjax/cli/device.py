@@ -14,7 +14,9 @@ from .failure import bad_input
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--device", metavar="NAME", help="where to run: cpu, gpu, tpu, cuda:1 (JAX's default)"
+        "--device",
+        metavar="NAME",
+        help="where to run, such as cpu, gpu, tpu or cuda:1 (JAX's default)",
     )
 
 

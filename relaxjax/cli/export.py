@@ -8,6 +8,8 @@ The file holds a script: a module, or a single function. It is read, never execu
     archive     the whole module in one file, to be kept: relaxjax reads it again
 
     relaxjax export model.py --format python -o plain_model.py
+    relaxjax export model.py --format jax_export --platform cpu --platform cuda -o model.jax
+    relaxjax export model.py --format mlir --function main
 """
 
 import argparse
@@ -37,20 +39,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=list(FORMS), required=True, help="the form to write")
     parser.add_argument(
         "-o", "--output", metavar="OUT",
-        help="the file to write; python and mlir go to the standard output without it",
+        help="the file to write (for python and mlir, the standard output)",
     )  # fmt: skip
     parser.add_argument(
         "--function", metavar="NAME", action="append", default=[],
-        help="a function to write, all public ones by default; may be given several times",
+        help="a function to write; may be given several times (all public ones)",
     )  # fmt: skip
     parser.add_argument(
         "--platform", metavar="NAME", action="append", default=[],
-        help="where it will run, for jax_export cpu, cuda and tpu by default; may be given several "
-        "times there, and once for mlir",
+        help="the platform that it will run on; may be given several times for jax_export (cpu, "
+        "cuda and tpu), and once for mlir",
     )  # fmt: skip
     parser.add_argument(
         "--vjp-order", metavar="N", type=int, default=0,
-        help="how often an artifact of jax.export can be differentiated (0 by default)",
+        help="how often an artifact of jax.export can be differentiated (0)",
     )  # fmt: skip
 
 

@@ -8,13 +8,16 @@ its memory is planned by a policy or for a budget:
     relaxjax memory model.py --budget 64MiB --keep y3
     relaxjax memory model.py --budget 60%
 
-Each value is shown with its bytes, the line that computes it, what needs it, and what becomes of
-it. Below stands what is live at the peak, and how many bytes are live while the program runs,
-before and after. A decision is turned by --keep and --recompute. With --loss, the function is a
-model, whose loss is that of `relaxjax train`.
+The table shows each value with its bytes, the line that computes it, the lines that need it, and
+whether it is kept or computed again. Below it stand the values that are live at the peak, and how
+many bytes are live while the program runs, before and after. --keep and --recompute overrule the
+plan. With --loss, the function is a model, and its loss is the one that `relaxjax train` takes:
 
-A loss written in JAX is named behind its file, which is run; --args holds its arguments, written
-in Python with the names of that file. --jax tells what JAX's own gradients take beside it:
+    relaxjax memory model.py --loss cross_entropy
+
+A loss written in JAX stands behind the name of its file, and the command runs that file. --args
+holds the arguments of the loss, in Python, with the names of the file. --jax prints how much
+memory JAX's own gradients need:
 
     relaxjax memory train.py:loss --args "params, batch" --policy free --jax
 """
@@ -44,7 +47,7 @@ from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .jax_loss import add_jax_loss, is_jax_loss, report_of_jax_loss
-from .train_setup import LOSSES, known, with_loss
+from .train_setup import LOSSES, Known, with_loss
 
 _LARGEST = 2**31 - 1
 
@@ -56,30 +59,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "-f", "--function", metavar="NAME",
-        help="what to differentiate (main; with --loss, backbone or the only function)",
+        help="the function to differentiate (main; with --loss, backbone or the only function)",
     )  # fmt: skip
     parser.add_argument(
-        "--loss", metavar="NAME", type=known("loss", LOSSES),
-        help="the function is a model: differentiate this loss of it, as `relaxjax train` has it",
+        "--loss", metavar="NAME", type=Known("loss", LOSSES),
+        help="the function is a model: differentiate this loss of it",
     )  # fmt: skip
     parser.add_argument(
         "--set", metavar="DIM=SIZE", action="append", default=[],
         help="the size of a symbolic dimension; may be given several times",
     )  # fmt: skip
-    parser.add_argument("--policy", choices=POLICIES, help='what to compute again ("free")')
+    parser.add_argument(
+        "--policy", choices=POLICIES,
+        help="which values to compute again: none; free, those that cost little more than reading "
+        "them; balanced, up to an eighth of the operations; minimal, whatever saves memory (free)",
+    )  # fmt: skip
     parser.add_argument(
         "--budget",
         metavar="BYTES",
-        help="such as 64MiB, or 60%% of what keeping everything takes: instead of a policy",
+        help="the bytes that the plan may take, such as 64MiB, or 60%% of what keeping every value "
+        "takes; instead of a policy",
     )
-    for name, doc in (("keep", "keep a value"), ("recompute", "compute a value again")):
+    for name, doc in (("keep", "keep this value"), ("recompute", "compute this value again")):
         parser.add_argument(
             f"--{name}", metavar="VALUE", action="append", default=[],
             help=f"{doc}; may be given several times",
         )  # fmt: skip
     parser.add_argument(
         "--sort", choices=ORDERS, default="bytes",
-        help="list the largest values first, or as the program computes them (bytes)",
+        help="list the largest values first, or in the order of the program (bytes)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     add_jax_loss(parser)

@@ -2,7 +2,11 @@
 
 The rules are what passes ask an operator for: its lowering to JAX, its gradient ("zero" where the
 derivative is zero wherever it exists), its tangent, its training form, what a layout means to it,
-and so on. Patterns such as "relax.nn.*" or "*conv*" list only the operators whose names match one.
+and so on.
+
+    relaxjax ops
+    relaxjax ops "relax.nn.*" "*conv*"
+    relaxjax ops "lax.*" --json
 """
 
 import argparse
@@ -19,11 +23,17 @@ from .patterns import matching
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "patterns", metavar="PATTERN", nargs="*", default=["relax.*"], help='default: "relax.*"'
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        default=["relax.*"],
+        help='list only the operators whose names match one of these ("relax.*")',
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list")
-    form.add_argument("--markdown", metavar="FOLDER", help="write pages of documentation there")
+    form.add_argument(
+        "--markdown", metavar="FOLDER", help="write pages of documentation into this folder"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,6 +61,6 @@ def _write(folder: Path, texts: dict[str, str]) -> int:
     for name, text in texts.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(text, encoding="utf-8")
         print(path)
     return 0

@@ -4,8 +4,11 @@ The file holds a script: a module, or a single function. It is read, never execu
 names passes in the order in which they run, with their options in braces:
 
     relaxjax opt model.py -p "Gradient{func_name=main},DeadCodeElimination"
+    relaxjax opt model.py -p FoldConstant -o folded.py
+    relaxjax opt model.py -p "LegalizeOps,FuseOps" --print-after-all
 
-`relaxjax passes` lists the passes. What is printed besides the result goes to the standard error.
+`relaxjax passes` lists the passes. Whatever is printed besides the result goes to the standard
+error.
 """
 
 import argparse
@@ -22,21 +25,26 @@ from .files import read_module, write_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
     parser.add_argument(
-        "-p", "--passes", metavar="PIPELINE", default="", help="the passes to run; none by default"
+        "-p", "--passes", metavar="PIPELINE", default="", help="the passes to run (none)"
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="the file to write the result to")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="the file to write the result to (the standard output)",
+    )
     parser.add_argument(
         "--opt-level", metavar="N", type=int, default=2,
-        help="leave out passes of a higher level (2 by default)",
+        help="leave out passes of a higher level (2)",
     )  # fmt: skip
     parser.add_argument(
         "--disable", metavar="PASS", action="append", default=[],
-        help="leave out a pass; may be given several times",
+        help="leave out this pass; may be given several times",
     )  # fmt: skip
     parser.add_argument(
-        "--print-after-all", action="store_true", help="show the module after every pass"
+        "--print-after-all", action="store_true", help="show the module after each pass"
     )
-    parser.add_argument("--timing", action="store_true", help="show how long every pass took")
+    parser.add_argument("--timing", action="store_true", help="show how long each pass took")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -1,8 +1,13 @@
 """List the passes: their names, the opt level from which they run, and what they do.
 
-`relaxjax opt` runs them. Patterns such as "*Layout*" list only the passes whose names match one.
-With --json, each pass is listed with its options too; with --markdown,
-the list is a page with all that the passes say of themselves, their examples included.
+`relaxjax opt` runs them.
+
+    relaxjax passes
+    relaxjax passes "*Layout*" "Fold*"
+    relaxjax passes Gradient --json
+
+With --json, each pass is listed with its options, too. With --markdown, the list is a page of
+documentation, which holds the docstring and the example of each pass.
 """
 
 import argparse
@@ -20,7 +25,11 @@ from .patterns import matching
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "patterns", metavar="PATTERN", nargs="*", default=["*"], help='default: "*"'
+        "patterns",
+        metavar="PATTERN",
+        nargs="*",
+        default=["*"],
+        help='list only the passes whose names match one of these ("*")',
     )
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print a JSON list")

@@ -5,8 +5,9 @@ The file is what `relaxjax train` or a trainer saved:
     relaxjax predict run/model.safetensors --data digits
     relaxjax predict run/model.safetensors --data new.npz -o scores.npz
 
-Data with a part to evaluate on, such as the arrays x_test and y_test, is measured on that part. The
-predictions, which are the first output of the model, are written as an array `predictions`.
+Where the data has a part to evaluate on, such as the arrays x_test and y_test, the model runs on
+that part. The predictions are the first output of the model, and are written as an array
+`predictions`.
 """
 
 import argparse
@@ -37,14 +38,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="the saved model")
     parser.add_argument(
         "--data", metavar="DATA", required=True,
-        help=f"what to run it on; targets may be missing:\n{FORMS}",
+        help=f"the data to run it on; targets may be missing:\n{FORMS}",
     )  # fmt: skip
     parser.add_argument(
         "--batch", metavar="N", type=positive(int),
-        help=f"examples at once, where the model takes any number ({DEFAULT_BATCH})",
+        help=f"the batch size, where the model takes any ({DEFAULT_BATCH})",
     )  # fmt: skip
     parser.add_argument(
-        "-o", "--output", metavar="OUT", help="a file .npz or .safetensors for the predictions"
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="write the predictions to this file, .npz or .safetensors",
     )
     add_device(parser)
 

@@ -7,9 +7,11 @@ output, then its new states.
     relaxjax train model.py --data digits --loss cross_entropy --optim adamw --lr 0.001 \\
         --epochs 10 --out run
 
-`run` holds the trained model in model.safetensors, a log in log.jsonl, and checkpoints. A training
-that was stopped goes on by the same command with --resume, for more --epochs if no --schedule goes
-by their number.
+    relaxjax train model.py --data arrays.npz --loss mse --holdout 0.1 --out run
+
+`run` holds the trained model in model.safetensors, a log in log.jsonl, and checkpoints. The same
+command with --resume continues a training that was stopped. It may then ask for more --epochs,
+unless a --schedule depends on their number.
 """
 
 import argparse
@@ -44,10 +46,10 @@ from .train_setup import (
     LOSSES,
     OPTIMIZERS,
     SCHEDULES,
+    Known,
     count_of,
     in_half_precision,
     input_types,
-    known,
     make_trainer,
     scores_type,
     with_backbone,
@@ -61,26 +63,29 @@ _SMALLER = "make --lr smaller, or find where that comes from by --check-numerics
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawTextHelpFormatter
     parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
-    parser.add_argument("--data", metavar="DATA", required=True, help=f"what to train on:\n{FORMS}")
     parser.add_argument(
-        "--loss", metavar="NAME", type=known("loss", LOSSES), default="cross_entropy",
-        help=f"{_listed(LOSSES)}\n(cross_entropy by default)",
+        "--data", metavar="DATA", required=True, help=f"the data to train on:\n{FORMS}"
+    )
+    parser.add_argument(
+        "--loss", metavar="NAME", type=Known("loss", LOSSES), default="cross_entropy",
+        help=f"{_listed(LOSSES)}\n(cross_entropy)",
     )  # fmt: skip
-    parser.add_argument("--epochs", metavar="N", type=positive(int), default=10, help="default: 10")
+    parser.add_argument(
+        "--epochs", metavar="N", type=positive(int), default=10,
+        help="how often to go through the data (10)",
+    )  # fmt: skip
     parser.add_argument(
         "--batch", metavar="N", type=positive(int),
-        help=f"the model's own batch size, or {DEFAULT_BATCH} where it takes any",
+        help=f"the batch size (the model's own, or {DEFAULT_BATCH} where it takes any)",
     )  # fmt: skip
     parser.add_argument(
-        "--seed", metavar="N", type=count, default=0, help="decides all that is random"
+        "--seed", metavar="N", type=count, default=0, help="the seed of all random numbers (0)"
     )
     parser.add_argument(
         "--states", metavar="N", type=count, default=0,
-        help="how many arguments are states, where the script does not say (0)",
+        help="how many arguments are states, where the script does not say so (0)",
     )  # fmt: skip
-    parser.add_argument(
-        "--init", metavar="FILE", help="a saved model whose values the training starts from"
-    )
+    parser.add_argument("--init", metavar="FILE", help="start from the values of this saved model")
     add_device(parser)
     _add_optimizer(parser.add_argument_group("the optimizer"))
     _add_results(parser.add_argument_group("evaluation and results"))
@@ -88,50 +93,60 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_optimizer(group: Any) -> None:
     group.add_argument(
-        "--optim", metavar="NAME", type=known("optimizer", OPTIMIZERS), default="adamw",
-        help=f"{_listed(OPTIMIZERS)}\n(adamw by default)",
+        "--optim", metavar="NAME", type=Known("optimizer", OPTIMIZERS), default="adamw",
+        help=f"{_listed(OPTIMIZERS)}\n(adamw)",
     )  # fmt: skip
     group.add_argument(
-        "--lr", metavar="X", type=positive(float), default=1e-3, help="default: 0.001"
+        "--lr", metavar="X", type=positive(float), default=1e-3, help="the learning rate (0.001)"
     )
-    group.add_argument("--weight-decay", metavar="X", type=positive(float))
+    group.add_argument(
+        "--weight-decay", metavar="X", type=positive(float),
+        help="the weight decay (the optimizer's own, if it has one)",
+    )  # fmt: skip
     group.add_argument(
         "--schedule", choices=SCHEDULES, default="constant",
-        help="how the learning rate goes to zero until the end (it does not)",
+        help="the decay of the learning rate, down to zero at the end (constant)",
     )  # fmt: skip
     group.add_argument(
         "--warmup", metavar="N", type=positive(int), default=0,
-        help="updates in which the learning rate grows from zero",
+        help="the updates in which the learning rate grows from zero (0)",
     )  # fmt: skip
     group.add_argument(
-        "--clip", metavar="X", type=positive(float), help="the greatest norm of all gradients"
+        "--clip", metavar="X", type=positive(float), help="clip the gradients to this global norm"
     )
     group.add_argument(
         "--accumulate", metavar="N", type=positive(int), default=1,
-        help="steps whose gradients make one update",
+        help="the steps whose gradients make one update (1)",
     )  # fmt: skip
     group.add_argument(
         "--loss-scale", metavar="X", type=_loss_scale,
-        help='of small gradients in float16: "dynamic", or a number',
+        help='keep small gradients of float16 from vanishing: "dynamic", or a number',
     )  # fmt: skip
     group.add_argument(
-        "--half", choices=("float16", "bfloat16"), help="compute in half precision what gains by it"
+        "--half",
+        choices=("float16", "bfloat16"),
+        help="mixed precision: matrix products and convolutions in 16 bits",
     )
 
 
 def _add_results(group: Any) -> None:
-    group.add_argument("--out", metavar="FOLDER", type=Path, required=True, help="where to save")
-    group.add_argument("--resume", action="store_true", help="go on with the training in --out")
+    group.add_argument(
+        "--out", metavar="FOLDER", type=Path, required=True, help="the folder to save into"
+    )
+    group.add_argument("--resume", action="store_true", help="continue the training in --out")
     group.add_argument(
         "--holdout", metavar="SHARE", type=share, default=0.0,
-        help="of the data to evaluate on, where it has no part for that",
+        help="the share of the data to evaluate on, where it has no part for that (0)",
     )  # fmt: skip
     group.add_argument(
         "--patience", metavar="N", type=positive(int),
-        help="end the training after so many epochs without a better evaluation",
+        help="stop after so many epochs without a better evaluation",
     )  # fmt: skip
     group.add_argument(
-        "--every", metavar="N", type=positive(int), help="checkpoints every so many steps too"
+        "--every",
+        metavar="N",
+        type=positive(int),
+        help="write a checkpoint every so many steps, too",
     )
     group.add_argument(
         "--check-numerics",
@@ -140,9 +155,14 @@ def _add_results(group: Any) -> None:
     )
     group.add_argument(
         "--keep-memory", action="store_true",
-        help="keep freed memory: faster on a CPU where steps need much (glibc)",
+        help="keep freed memory: faster on a CPU where steps need much of it (glibc)",
     )  # fmt: skip
-    group.add_argument("--tensorboard", metavar="FOLDER", type=Path, help="events for TensorBoard")
+    group.add_argument(
+        "--tensorboard",
+        metavar="FOLDER",
+        type=Path,
+        help="write events for TensorBoard into this folder",
+    )
     group.add_argument(
         "--export", action="store_true",
         help="also write OUT/exported, which runs without relaxjax",
@@ -326,4 +346,4 @@ def _listed(names: Any) -> str:
         if len(lines[-1]) + len(name) > 56:
             lines.append("")
         lines[-1] += f"{name}, "
-    return "\n".join(lines).rstrip(", ")
+    return "\n".join(line.rstrip() for line in lines).rstrip(",")

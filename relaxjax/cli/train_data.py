@@ -23,8 +23,8 @@ IGNORED = -100  # the class that counts for nothing in every loss by name
 
 FORMS = """\
 digits               the handwritten digits that ship with the package
-a folder             Fashion-MNIST as torchvision keeps it: FOLDER/FashionMNIST/raw
-a file .npz          with arrays x and y, and x_test and y_test to evaluate on
+a folder             Fashion-MNIST as torchvision has it, FashionMNIST/raw
+a file .npz          with x and y, and x_test and y_test to evaluate on
 a file .safetensors  the same"""
 
 

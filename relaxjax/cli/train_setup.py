@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,18 +156,20 @@ def count_of(trainer: Trainer) -> int:
     return sum(int(np.prod(array.shape)) for array in trainer.export_params().values())
 
 
-def known(kind: str, names: Mapping[str, Any]) -> Callable[[str], str]:
+@dataclass(frozen=True, eq=False)
+class Known:
     """An argument that must be one of these names."""
 
-    def name(text: str) -> str:
-        if text not in names:
+    kind: str
+    names: Mapping[str, Any]
+
+    def __call__(self, text: str) -> str:
+        if text not in self.names:
             raise argparse.ArgumentTypeError(
-                f"there is no {kind} `{text}`: there are {', '.join(names)}"
-                f"{did_you_mean(text, list(names))}"
+                f"there is no {self.kind} `{text}`: there are {', '.join(self.names)}"
+                f"{did_you_mean(text, list(self.names))}"
             )
         return text
-
-    return name
 
 
 def _schedule(args: argparse.Namespace, updates: int) -> Any:

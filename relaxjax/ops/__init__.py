@@ -11,6 +11,7 @@ from . import cumulative as cumulative
 from . import datatype as datatype
 from . import devices as devices
 from . import einsum as einsum
+from . import factorizations as factorizations
 from . import gathering as gathering
 from . import grad as grad
 from . import image as image
@@ -19,6 +20,7 @@ from . import inspection as inspection
 from . import jax_functions as jax_functions
 from . import joining as joining
 from . import layout_transform as layout_transform
+from . import linalg as linalg
 from . import linear_algebra as linear_algebra
 from . import loops as loops
 from . import nn as nn

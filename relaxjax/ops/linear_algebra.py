@@ -36,7 +36,7 @@ def _folded_matmul(x1: Any, x2: Any, dtype: Any) -> Any:
     return lax.reshape(product, (*x1.shape[:-1], x2.shape[-1]))
 
 
-def _transposed(x: Expr) -> Expr:
+def transposed(x: Expr) -> Expr:
     """`x` with its last two axes swapped."""
     ndim = ndim_of(x)
     return call("permute_dims", x, [*range(ndim - 2), ndim - 1, ndim - 2])
@@ -52,14 +52,14 @@ def _matmul_gradient(
         return _dot_gradient(g, x, y, out_dtype)
     if x_ndim == 1:
         column, rows = call("expand_dims", x, 1), call("expand_dims", g, -2)
-        to_x = call("matmul", rows, _transposed(y), x_dtype)
+        to_x = call("matmul", rows, transposed(y), x_dtype)
         return to_x, call("matmul", column, rows, y_dtype)
     if y_ndim == 1:
         row, columns = call("expand_dims", y, 0), call("expand_dims", g, -1)
         to_x = call("matmul", columns, row, x_dtype)
-        return to_x, call("squeeze", call("matmul", _transposed(x), columns, y_dtype), -1)
-    to_x = call("matmul", g, _transposed(y), x_dtype)
-    return to_x, call("matmul", _transposed(x), g, y_dtype)
+        return to_x, call("squeeze", call("matmul", transposed(x), columns, y_dtype), -1)
+    to_x = call("matmul", g, transposed(y), x_dtype)
+    return to_x, call("matmul", transposed(x), g, y_dtype)
 
 
 def _dot_gradient(g: Expr, x: Expr, y: Expr, out_dtype: str | None) -> tuple[Expr, Expr]:

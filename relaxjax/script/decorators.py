@@ -9,7 +9,7 @@ from relaxjax.dpl import PatternMatchingRewriter
 from relaxjax.ir.function import Function
 
 from .errors import ScriptError
-from .forms import FunctionForm, Macro, MacroForm, ModuleForm
+from .forms import FunctionForm, Macro, MacroForm, ModuleClass, ModuleForm
 from .function import read_function
 from .module import ModuleReader
 from .scope import Scope
@@ -17,6 +17,7 @@ from .source import calling_frame, captured_names, class_source, function_source
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
+M = TypeVar("M", bound=ModuleClass)
 
 _BUILTINS: Mapping[str, Any] = vars(builtins)
 
@@ -70,6 +71,14 @@ class ModuleDecorator(ModuleForm):
 
     __slots__ = ()
 
+    @overload
+    def __call__(self, cls: M, check_well_formed: bool = True, s_tir: bool = False) -> M: ...
+
+    @overload
+    def __call__(
+        self, cls: type | None = None, check_well_formed: bool = True, s_tir: bool = False
+    ) -> Any: ...
+
     def __call__(
         self, cls: type | None = None, check_well_formed: bool = True, s_tir: bool = False
     ) -> Any:
@@ -113,7 +122,8 @@ def rewriter(cls: type) -> PatternMatchingRewriter:
     """
     if not isinstance(cls, type):
         raise TypeError(f"@R.rewriter stands above a class, not above `{cls!r}`")
-    return PatternMatchingRewriter.from_module(ModuleDecorator()(cls))
+    read: Any = ModuleDecorator()(cls)
+    return PatternMatchingRewriter.from_module(read)
 
 
 def shortened(read: Callable[[], T]) -> T:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.module import IRModule
 
 from .annotations import Annotation, as_annotation
 from .source import Source
@@ -80,6 +81,24 @@ class ModuleInfos:
     """`I.module_global_infos({...})`"""
 
     infos: Mapping[str, tuple[Any, ...]]
+
+
+if TYPE_CHECKING:
+
+    class ModuleClass(type, IRModule):  # type: ignore[misc]  # there are no such classes
+        """The class of a class that `@I.ir_module` makes a module of."""
+else:
+    ModuleClass = type
+
+
+class Module(metaclass=ModuleClass):
+    """A base by which type checkers know that a class becomes a module.
+
+    They do not ask what a decorator makes of a class. It means nothing else:
+
+        @I.ir_module
+        class Model(I.Module): ...
+    """
 
 
 @dataclass(frozen=True, slots=True)

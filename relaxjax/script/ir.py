@@ -11,11 +11,13 @@ from relaxjax.ir.op import get_op as Op
 from relaxjax.ir.types import ObjectType as StringType
 
 from .decorators import ModuleDecorator as _ModuleDecorator
+from .forms import Module
 from .forms import ModuleAttrs as _ModuleAttrs
 from .forms import ModuleInfos as _ModuleInfos
 from .namespace import unknown_member as _unknown_member
 
 __all__ = [
+    "Module",
     "Op",
     "StringType",
     "dummy_global_info",

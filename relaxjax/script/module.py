@@ -14,7 +14,7 @@ from relaxjax.ir.renew import renew
 
 from .branches import bound_names, docless
 from .evaluate import Evaluator
-from .forms import ModuleAttrs, ModuleForm, ModuleInfos
+from .forms import Module, ModuleAttrs, ModuleForm, ModuleInfos
 from .function import FunctionReader
 from .namespace import FunctionsOf
 from .scope import Scope
@@ -48,15 +48,8 @@ class ModuleReader:
         self.evaluator = Evaluator(source, self.scope, trusted)
 
     def read(self) -> IRModule:
-        if self.node.bases or self.node.keywords:
-            base = (*self.node.bases, *self.node.keywords)[0]
-            mend = (
-                f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.'
-            )
-            is_python = ast.unparse(base).rpartition(".")[2] == "BasePyModule"
-            raise self.evaluator.refusal(
-                base, "a module has no base class", NO_PYTHON_MODULE if is_python else mend
-            )
+        for base in (*self.node.bases, *self.node.keywords):
+            self._check_base(base)
         statements = docless(self.node.body)
         for name, statement in ((n, s) for s in statements for n in bound_names(s)):
             why = f"It is a function of the module: write `{self.node.name}.{name}`."
@@ -74,6 +67,19 @@ class ModuleReader:
         if self.form.check_well_formed:
             well_formed(module)
         return module
+
+    def _check_base(self, base: ast.AST) -> None:
+        """Refuse a base class, unless it is the one that tells type checkers what this is."""
+        text = ast.unparse(base)
+        match base:
+            case ast.Attribute(attr="Module") | ast.Name(id="Module"):
+                if self.evaluator.evaluate(base) is Module:
+                    return
+        mend = f'Write `class {self.node.name}:`; `other = Other["main"]` takes over a function.'
+        is_python = text.rpartition(".")[2] == "BasePyModule"
+        raise self.evaluator.refusal(
+            base, "a module has no base class", NO_PYTHON_MODULE if is_python else mend
+        )
 
     def global_var(self, name: str) -> GlobalVar:
         """The function of that name as another one calls it; its type may need its body."""

@@ -48,8 +48,6 @@ _NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Pyt
 _NO_MACHINE = "XLA allots memory, and runs programs, by itself"
 _NO_WORKERS = "give `build` a sharding as its target, and XLA distributes the program"
 _ELSEWHERE = {
-    "R.linalg": "what JAX has of it are its primitives, such as L.cholesky, L.eigh, L.lu, L.qr and "
-    "L.svd",
     "R.fft": "JAX has it as L.fft",
     "R.call_tir": _NO_TENSOR_IR,
     "R.call_tir_inplace": _NO_TENSOR_IR,

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, no_type_check
 
 from relaxjax.ir.dims import Dim, SymbolicVar, as_dim
 from relaxjax.ir.expr import PrimExpr, Var
@@ -42,13 +42,13 @@ def read_signature(evaluator: Evaluator, node: ast.FunctionDef, pure: bool) -> S
 
 def function_form(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionForm:
     """The options in the decorator of a function."""
-    if not node.decorator_list:
+    decorators = read_decorators(evaluator, node)
+    if not decorators:
         raise evaluator.refusal(
             node, f"the function `{node.name}` has no decorator", "Write @R.function above it."
         )
     form = None
-    for decorator in node.decorator_list:
-        form = evaluator.evaluate(decorator)
+    for decorator, form in decorators:
         if not isinstance(form, FunctionForm):
             raise evaluator.refusal(
                 decorator,
@@ -57,6 +57,14 @@ def function_form(evaluator: Evaluator, node: ast.FunctionDef) -> FunctionForm:
             )
     assert isinstance(form, FunctionForm), "the loop has seen one at least"
     return form
+
+
+def read_decorators(
+    evaluator: Evaluator, node: ast.FunctionDef | ast.ClassDef
+) -> list[tuple[ast.expr, Any]]:
+    """The decorators with what they are, without those that only type checkers read."""
+    read = [(decorator, evaluator.evaluate(decorator)) for decorator in node.decorator_list]
+    return [(decorator, value) for decorator, value in read if value is not no_type_check]
 
 
 def read_type(evaluator: Evaluator, node: ast.expr) -> Type:

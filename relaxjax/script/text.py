@@ -3,7 +3,7 @@
 import ast
 import re
 from collections.abc import Mapping
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar, no_type_check
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.metadata import read_constants
@@ -21,6 +21,7 @@ from .function import read_function
 from .module import NO_PYTHON_MODULE, ModuleReader
 from .namespace import Vocabulary
 from .scope import Scope
+from .signature import read_decorators
 from .source import Source, parse_text, text_source
 from .values import DEVICES
 
@@ -29,7 +30,7 @@ _HEADER = re.compile(r"^# *from (?P<module>[\w.]+) import (?P<names>\w+.*)$", re
 
 def from_source(
     text: str, extra_vars: Mapping[str, Any] | None = None, file: str | None = None
-) -> IRModule | Function:
+) -> IRModule | Any:  # a module, or a `Function`: a type checker cannot know, and takes either
     """Read the one module or function that a text defines.
 
     text: a script: one class under `@I.ir_module`, or one function under `@R.function`. Simple
@@ -67,7 +68,7 @@ _MODULES = Vocabulary(
     {
         "relaxjax": Vocabulary("relaxjax", {"script": Vocabulary("relaxjax.script", _DIALECTS)}),
         "tvm": Vocabulary("tvm", _TVM),
-        "typing": Vocabulary("typing", {"TypeVar": TypeVar}),
+        "typing": Vocabulary("typing", {"TypeVar": TypeVar, "no_type_check": no_type_check}),
         "__future__": Vocabulary("__future__", {"annotations": "the way Python is"}),
     },
 )
@@ -164,13 +165,13 @@ class _TextReader:
                 self.scope.set(name.id, item)
 
     def _definition(self, node: ast.ClassDef | ast.FunctionDef) -> None:
-        if not node.decorator_list:
+        decorators = read_decorators(self.evaluator, node)
+        if not decorators:
             kind = "@I.ir_module" if isinstance(node, ast.ClassDef) else "@R.function"
             raise self.evaluator.refusal(
                 node, f"`{node.name}` has no decorator", f"Write {kind} above it."
             )
-        decorator = node.decorator_list[-1]
-        form = self.evaluator.evaluate(decorator)
+        decorator, form = decorators[-1]
         value: Any
         match form, node:
             case ModuleForm(), ast.ClassDef():

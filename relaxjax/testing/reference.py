@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -218,7 +219,12 @@ class Reference:
 def first_apart(
     found: Sequence[Any], expected: Sequence[Any], limits: Sequence[float]
 ) -> str | None:
-    """Where the first two arrays that lie too far apart do so most."""
+    """Where the first two arrays that lie too far apart do so most, or are of other shapes."""
+    try:
+        chex.assert_trees_all_equal_shapes(list(found), list(expected))
+    except AssertionError as error:
+        _, _, told = str(error).partition("failed: ")
+        return f"the results are of other shapes: {' '.join(told.split())}"
     for number, (one, other, limit) in enumerate(zip(found, expected, limits, strict=True)):
         far = _distances(one, other)
         if np.all(far <= limit):

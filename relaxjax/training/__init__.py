@@ -14,6 +14,7 @@ from .metrics import evaluate_with_loss as evaluate_with_loss
 from .metrics import top_k as top_k
 from .numerics import NumericsError as NumericsError
 from .options import FitOptions as FitOptions
+from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter

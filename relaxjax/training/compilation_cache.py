@@ -17,24 +17,38 @@ def use_compilation_cache() -> None:
     The folder is relaxjax/compiled in the user's cache folder, or the one that the variable
     RELAXJAX_COMPILATION_CACHE names; "off" keeps nothing.
     """
-    wanted = os.environ.get(VARIABLE, "").strip()
-    config: Any = jax.config  # its names are made at run time
-    is_set = config.jax_compilation_cache_dir is not None
-    if is_set or wanted.lower() in OFF or not config.jax_enable_compilation_cache:
-        return
-    folder = Path(wanted) if wanted else _default_folder()
-    if _is_ready(folder):
+    folder, config = cache_folder(), _config()
+    if config.jax_compilation_cache_dir is None and folder is not None and is_usable(folder):
         jax.config.update("jax_compilation_cache_dir", str(folder))
         reset_cache()  # it is looked for once, by the first program that is compiled
 
 
-def _default_folder() -> Path:
+def cache_folder() -> Path | None:
+    """The folder where compiled programs are kept, None where they are not."""
+    wanted, config = os.environ.get(VARIABLE, "").strip(), _config()
+    if config.jax_compilation_cache_dir is not None:
+        return Path(config.jax_compilation_cache_dir)
+    if wanted.lower() in OFF or not config.jax_enable_compilation_cache:
+        return None
+    return Path(wanted) if wanted else _default_folder()
+
+
+def _config() -> Any:
+    """JAX's settings; their names are made at run time."""
+    return jax.config
+
+
+def _default_folder() -> Path | None:
+    """The folder of a user who has a home: one whom only a number names has none."""
     caches = os.environ.get("XDG_CACHE_HOME", "")
-    base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
+    try:
+        base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
+    except RuntimeError:
+        return None
     return base / "relaxjax" / "compiled"
 
 
-def _is_ready(folder: Path) -> bool:
+def is_usable(folder: Path) -> bool:
     """Whether the folder can be used: nobody else may put programs there for us to run."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

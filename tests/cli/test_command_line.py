@@ -9,8 +9,8 @@ import pytest
 
 import relaxjax
 from relaxjax.cli import main
-from relaxjax.cli.entry import COMMANDS
 from relaxjax.cli.failure import InputError, described
+from relaxjax.cli.parser import COMMANDS, every_command
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -157,8 +157,46 @@ def test_help_imports_no_command() -> None:
         "import sys; from relaxjax.cli import main\n"
         "try: main(['--help'])\n"
         "except SystemExit: pass\n"
-        "from relaxjax.cli.entry import COMMANDS\n"
+        "from relaxjax.cli.parser import COMMANDS\n"
         "sys.exit(any(f'relaxjax.cli.{name}' in sys.modules for name in COMMANDS))"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_has_an_example_and_explains_every_option(name: str) -> None:
+    parser = every_command()[name]
+    assert f" relaxjax {name}" in str(parser.description)
+    for action in parser._actions:
+        assert action.help, action
+        assert not action.help.endswith("."), action.help
+        own_word = action.metavar is None and action.choices is None and action.nargs != 0
+        assert not own_word, f"{action.option_strings} needs a metavar"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["train", "model.py", "--data", "digits", "--out", "x", "--optim", "adm"],
+        ["train", "model.py", "--data", "digits", "--out", "x", "--lr", "-1"],
+        ["memory", "model.py", "--policy", "most"],
+        ["export", "model.py", "--format", "onnx"],
+        ["ops", "--json", "--markdown", "x"],
+    ],
+)
+def test_a_usage_error_takes_three_lines_at_most(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert len(capsys.readouterr().err.splitlines()) <= 3
+
+
+def test_help_fits_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is longer than those of the docstrings, and none ends in blanks."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for parser in every_command().values():
+        for line in parser.format_help().splitlines():
+            assert len(line) <= 100, line
+            assert line == line.rstrip(), line

@@ -7,7 +7,8 @@ import jax
 import pytest
 from several_devices import printed_lines
 
-from relaxjax.cli.entry import COMMANDS, main
+from relaxjax.cli.entry import main
+from relaxjax.cli.parser import COMMANDS
 
 RUN = ("train", "predict", "demo", "memory", "bisect")
 

@@ -106,6 +106,8 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.abs": {"lt"},
     "relax.clip": {"gt", "lt"},
     "relax.grad.nll_loss_backward": {"eq"},
+    "relax.linalg.norm": {"gt"},
+    "relax.linalg.svd": {"eq"},
     "relax.logsumexp": {"eq"},
     "relax.nn.batch_norm": {"gt"},
     "relax.nn.group_norm": {"gt"},

@@ -15,6 +15,7 @@ from relaxjax.ir.types import (
     TensorType,
     TupleType,
 )
+from relaxjax.script import from_source
 
 
 def test_a_module() -> None:
@@ -144,3 +145,42 @@ def test_a_function_that_stands_before_the_module() -> None:
     assert len(closures) == 3
     assert all(closure.global_symbol is None for closure in closures)
     assert found["main"].ret_ty == MATRIX
+
+
+def test_what_only_type_checkers_read_means_nothing() -> None:
+    """Neither the base class that they know a module by, nor the decorator of a body unread."""
+    plain = """
+        @I.ir_module
+        class M:
+            @R.function(private=True)
+            def f(x: R.Tensor((2,), "float32")):
+                return x
+        """
+    found = module(
+        """
+        from typing import no_type_check
+
+        @I.ir_module
+        class M(I.Module):
+            @R.function(private=True)
+            @no_type_check
+            def f(x: R.Tensor((2,), "float32")):
+                return x
+        """
+    )
+    assert_structural_equal(found, module(plain))
+    assert str(found.script()) == str(module(plain).script())
+
+
+def test_a_function_that_type_checkers_pass_over() -> None:
+    text = """
+from typing import no_type_check
+
+@R.function(pure=False)
+@no_type_check
+def f(x: R.Tensor((2,), "float32")):
+    return x
+"""
+    found = from_source(text)
+    assert isinstance(found, Function)
+    assert not found.is_pure

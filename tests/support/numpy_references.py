@@ -8,6 +8,7 @@ from numpy_references_backward import BACKWARD
 from numpy_references_elementwise import ELEMENTWISE
 from numpy_references_image import IMAGE
 from numpy_references_indexing import INDEXING
+from numpy_references_linalg import LINALG
 from numpy_references_nn import NETWORK
 from numpy_references_random import RANDOM
 from numpy_references_reductions import REDUCTIONS
@@ -21,6 +22,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     **ELEMENTWISE,
     **IMAGE,
     **INDEXING,
+    **LINALG,
     **NETWORK,
     **RANDOM,
     **REDUCTIONS,

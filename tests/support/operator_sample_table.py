@@ -7,6 +7,7 @@ import samples_image
 import samples_indexing
 import samples_layers
 import samples_layout
+import samples_linalg
 import samples_narrow
 import samples_quantization
 import samples_random
@@ -24,6 +25,7 @@ SAMPLES: dict[str, list[Sample]] = {
     **samples_indexing.SAMPLES,
     **samples_layers.SAMPLES,
     **samples_layout.SAMPLES,
+    **samples_linalg.SAMPLES,
     **samples_quantization.SAMPLES,
     **samples_random.SAMPLES,
     **samples_shapes.SAMPLES,

@@ -1,0 +1,52 @@
+"""A model that ends in what its loss does, too: a softmax before a cross entropy of scores."""
+
+import warnings
+from collections.abc import Iterator
+
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.op import Op
+
+# By what a model ends in, what a loss of scores applies to them, and what does not do it again.
+_AGAIN = {
+    "relax.nn.softmax": ("relax.nn.log_softmax", "write R.nn.log_softmax there and take NLLLoss"),
+    "relax.sigmoid": ("relax.nn.softplus", "take BCELoss"),
+}
+
+
+def warn_of_normalizing_twice(backbone: Function, output: Expr, loss: Function) -> None:
+    """Warn where probabilities go into a loss that takes scores: it learns, but little."""
+    ending = next((b for b in backbone.body.bindings() if b.var is output), None)
+    name = _operator(ending.value) if ending is not None else None
+    if ending is None or name not in _AGAIN or not loss.params:
+        return
+    again, instead = _AGAIN[name]
+    if again not in _applied(loss):
+        return
+    short = name.rpartition(".")[2]
+    message = (
+        f"the model ends in a {short}, `{ending.var.name}`, and the loss `{loss.global_symbol}` "
+        f"takes scores, of which it computes the {short} itself: leave that of the model out, or "
+        f"{instead}"
+    )
+    span = ending.value.span or ending.span
+    if span is None:
+        warnings.warn(message, stacklevel=2)
+    else:
+        warnings.warn_explicit(message, UserWarning, span.file, span.line)
+
+
+def _applied(loss: Function) -> Iterator[str]:
+    """The operators that a loss applies to its first argument, or to that turned in sign."""
+    same: set[Var] = {loss.params[0]}
+    for binding in loss.body.bindings():
+        name = _operator(binding.value)
+        if name is None or not isinstance(binding.value, Call) or binding.value.args[0] not in same:
+            continue
+        if name == "relax.negative":
+            same.add(binding.var)
+        yield name
+
+
+def _operator(value: Expr) -> str | None:
+    return value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None

@@ -1,0 +1,101 @@
+"""The grammar of the command line: the commands, their arguments, and how a wrong line is met."""
+
+import argparse
+import importlib
+from typing import NoReturn
+
+import relaxjax
+from relaxjax.ir.registry import did_you_mean
+
+# Each command is a module beside this one, imported when it is asked for: help stays quick.
+COMMANDS = {
+    "opt": "run passes over a module and print the result",
+    "passes": "list the passes",
+    "bisect": "find the pass of a pipeline that breaks a check",
+    "ops": "list the operators",
+    "memory": "show what a backward program keeps of its forward part",
+    "export": "write functions in a form that runs without relaxjax",
+    "train": "train a model that a script defines",
+    "predict": "run a trained model on data, and measure it",
+    "demo": "train a small network on handwritten digits",
+    "doctor": "show what is installed, and what is wrong with it",
+    "completion": "print a script by which a shell completes these commands",
+}
+
+EXIT_CODES = """\
+exit codes:
+  0    all went well
+  1    a step failed on good input; `bisect` found a pass, or `doctor` a fault
+  2    the command line, the file or the pipeline is wrong
+  130  interrupted from the keyboard
+  141  the program that read the output closed it (a broken pipe)
+
+`relaxjax <command> --help` shows the options of a command, with examples.
+Programs are printed in colour on a terminal, unless NO_COLOR is set.
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are two lines: the usage, which is long, is there for the asking."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
+
+
+def parsed(given: list[str]) -> argparse.Namespace:
+    """The arguments of a command line; the end of the program where they are wrong."""
+    asked = next((word for word in given if not word.startswith("-")), None)
+    parser, commands = _parsers([name for name in COMMANDS if name == asked])
+    if asked is not None and asked not in COMMANDS:
+        known = did_you_mean(asked, list(COMMANDS)) or f": there are {', '.join(COMMANDS)}"
+        parser.error(f"there is no command `{asked}`{known}")
+    args, unknown = parser.parse_known_args(given)
+    if unknown:
+        (parser if asked is None else commands[asked]).error(
+            f"there is no such argument: {' '.join(unknown)}"
+        )
+    if asked is None:
+        parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")
+    return args
+
+
+def every_command() -> dict[str, Parser]:
+    """The parser of each command."""
+    return _parsers(list(COMMANDS))[1]
+
+
+def _parsers(imported: list[str]) -> tuple[Parser, dict[str, Parser]]:
+    """The parser of all, and those of the commands, of which these have their arguments."""
+    parser = Parser(
+        prog="relaxjax",
+        description="Compile, differentiate and train Relax programs on JAX.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"relaxjax {relaxjax.__version__}",
+        help="show the version of relaxjax and exit",
+    )  # fmt: skip
+    commands = parser.add_subparsers(title="commands", metavar="<command>")
+    found = {
+        name: commands.add_parser(
+            name,
+            help=summary,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for name, summary in COMMANDS.items()
+    }
+    for name in imported:
+        _add_arguments(name, found[name])
+    return parser, found
+
+
+def _add_arguments(name: str, parser: Parser) -> None:
+    command = importlib.import_module(f".{name}", __package__)
+    parser.description = command.__doc__
+    parser.set_defaults(run=command.run)
+    command.add_arguments(parser)
+    parser.add_argument(
+        "--traceback", action="store_true", help="show where in Python an error was raised"
+    )

@@ -1,0 +1,120 @@
+"""`R.linalg`: what it refuses, and where it has no derivative."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from relaxjax import Function, IRModule, from_source, to_jax
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Var
+from relaxjax.ir.op import get_op
+from relaxjax.ir.types import TensorType
+from relaxjax.ops import OpError
+from relaxjax.passes import Gradient
+
+
+def t(*shape: Any, dtype: str = "float32") -> Var:
+    return Var("x", TensorType(shape, dtype))
+
+
+def call(name: str, *args: Any, **attrs: Any) -> Any:
+    return get_op(f"relax.linalg.{name}")(*args, **attrs)
+
+
+def program(text: str) -> IRModule:
+    found = from_source(text)
+    assert isinstance(found, Function)
+    return IRModule.from_expr(found)
+
+
+n, m = SymbolicVar("n"), SymbolicVar("m")
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        (lambda: call("inv", t(3)), "`x` must have at least 2 dimensions, found 1"),
+        (lambda: call("svd", t()), "`x` must have at least 2 dimensions, found 0"),
+        (lambda: call("det", t(2, 3)), "`x` must hold square matrices, but its shape is .2, 3."),
+        (lambda: call("cholesky", t(2, 2, dtype="int32")), "must have a float dtype, found int32"),
+        (lambda: call("norm", t(2, dtype="int32")), "must have a float dtype, found int32"),
+        (lambda: call("solve", t(2, 2), t(2)), "`b` must have at least 2 dimensions, found 1"),
+        (lambda: call("solve", t(2, 2), t(1, 2, 2)), "number of dimensions, found 2 and 3: give a"),
+        (lambda: call("triangular_solve", t(2, 2), t(3, 1)), "the same dimensions but for the la"),
+    ],
+)
+def test_what_is_refused(refused: Callable[[], Any], message: str) -> None:
+    with pytest.raises(OpError, match=message):
+        refused()
+
+
+def test_sizes_may_be_symbols() -> None:
+    assert call("det", t(4, n, n)).ty == TensorType((4,), "float32")
+    assert call("eigh", t(n, n)).ty.fields[0] == TensorType((n,), "float32")
+    assert call("solve", t(n, n), t(n, m)).ty == TensorType((n, m), "float32")
+    q, r = call("qr", t(n, 3)).ty.fields
+    assert q.dims[0] == n
+    assert r.dims[1] == 3
+    unknown = Var("x", TensorType(None, "float32"))
+    for name in ("det", "slogdet", "eigh", "svd", "qr", "inv"):
+        assert call(name, unknown).ty is not None
+
+
+def test_q_and_r_of_a_matrix_with_more_columns_have_no_gradient() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((2, 3), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        q = R.linalg.qr(x)[0]
+        s = R.sum(q)
+        R.output(s)
+    return s
+"""
+    module = program(text)
+    with pytest.raises(ValueError, match="no gradient where `x` may have more columns than rows"):
+        Gradient("main")(module)
+
+
+def test_the_gradient_of_a_log_likelihood_is_that_of_jax() -> None:
+    """Of a normal distribution, by a factor of its covariance."""
+    text = """
+@R.function
+def main(c: R.Tensor((4, 4), "float32"), x: R.Tensor((4, 2), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        factor = R.linalg.cholesky(c)
+        white = R.linalg.triangular_solve(factor, x)
+        length = R.linalg.norm(white)
+        sizes = R.linalg.slogdet(c)
+        s = length * length + sizes[1]
+        R.output(s)
+    return s
+"""
+
+    def plain(c: Any, x: Any) -> Any:
+        white = jax.scipy.linalg.solve_triangular(jax.numpy.linalg.cholesky(c), x, lower=True)
+        return (white * white).sum() + jax.numpy.linalg.slogdet(c)[1]
+
+    rng = np.random.default_rng(0)
+    half = rng.normal(size=(4, 4)).astype("float32")
+    given = half @ half.T + np.eye(4, dtype="float32"), rng.normal(size=(4, 2)).astype("float32")
+    adjoint = Gradient("main")(program(text))
+    _, found = to_jax(adjoint, "main_adjoint")(*given)
+    for one, other in zip(found, jax.grad(plain, (0, 1))(*given), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-5)
+
+
+def test_the_gradient_of_the_length_of_a_vector_of_zeros_is_zero() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        s = R.linalg.norm(x)
+        R.output(s)
+    return s
+"""
+    adjoint = Gradient("main")(program(text))
+    _, (found,) = to_jax(adjoint, "main_adjoint")(np.zeros(3, "float32"))
+    assert not np.asarray(found).any()
