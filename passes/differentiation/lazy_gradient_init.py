@@ -6,12 +6,13 @@ from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.algebra import FILL_LAWS, simpler
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
-from relaxjax.passes.simplification.definitions import Definitions, is_filling, tensor_filled
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import filling, is_filling, tensor_filled
 
 
 @pass_factory(opt_level=2, kind="function")
@@ -32,11 +33,11 @@ def LazyGradientInit(function: Function, mod: IRModule) -> Function:
     return delayed
 
 
-def _unmade(call: Call, known: Definitions) -> Expr | None:
+def _unmade(call: Call, known: Uses) -> Expr | None:
     """What a call is where some of its arguments are filled; a tensor like another by its shape."""
     if not isinstance(call.op, Op) or not is_filling(call.op):
         return simpler(call, known, FILL_LAWS)
-    number = known.filling(call)
+    number = filling(call, known)
     lent = any(not isinstance(arg, ShapeExpr | Constant) for arg in call.args)
     return tensor_filled(call, number) if lent and number is not None else None
 

@@ -8,10 +8,11 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import weights_of
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -26,13 +27,13 @@ def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
     """
     weights = weights_of(function)
 
-    def law(call: Call, known: Definitions) -> Expr | None:
+    def law(call: Call, known: Uses) -> Expr | None:
         return _reordered(call, known, weights)
 
     return rewritten(function, law)
 
 
-def _reordered(call: Call, known: Definitions, weights: frozenset[Var]) -> Expr | None:
+def _reordered(call: Call, known: Uses, weights: frozenset[Var]) -> Expr | None:
     if not _is_plain_product(call):
         return None
     left, right = call.args
@@ -78,7 +79,7 @@ def _is_less(lhs: Dim, rhs: Dim) -> bool:
     return False
 
 
-def _factors(product: Expr, known: Definitions) -> list[tuple[Expr, Expr]]:
+def _factors(product: Expr, known: Uses) -> list[tuple[Expr, Expr]]:
     """The two matrices of which a value, used once, is the product, transposed with it."""
     transpose, turns = get_op("relax.permute_dims"), 0
     while _used_once(product, known):
@@ -139,8 +140,8 @@ def _swaps(call: Call) -> bool:
     return _ndim(call) == 2 and (axes is None or [axis % 2 for axis in axes] == [1, 0])
 
 
-def _used_once(value: Expr, known: Definitions) -> bool:
-    return isinstance(value, Var) and known.uses.get(value) == 1
+def _used_once(value: Expr, known: Uses) -> bool:
+    return isinstance(value, Var) and known.used_once(value)
 
 
 def _product(left: Expr, right: Expr) -> Expr:

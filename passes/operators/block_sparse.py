@@ -11,7 +11,8 @@ from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.ir.walk import nested_sequences, uses
+from relaxjax.ir.uses import count_uses, values_of
+from relaxjax.ir.walk import nested_bindings
 
 Array = np.ndarray[Any, Any]
 
@@ -75,8 +76,8 @@ class DenseUse:
 
 def dense_uses(function: Function) -> dict[Var, DenseUse]:
     """The parameters that a function reads only as the right factors of matmuls of floats."""
-    values = {b.var: b.value for seq in nested_sequences(function) for b in seq.bindings()}
-    counts = uses(function)
+    values = values_of(nested_bindings(function))
+    counts = count_uses(function)
     turned: dict[Var, list[Var]] = {}
     as_weight = Counter[Var]()  # how many layers read a variable as their weight
     for var, value in values.items():

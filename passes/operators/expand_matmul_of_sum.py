@@ -5,10 +5,11 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import weights_of
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -22,12 +23,12 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
     """
     weights = weights_of(function)
 
-    def law(call: Call, known: Definitions) -> Expr | None:
+    def law(call: Call, known: Uses) -> Expr | None:
         if call.op is not get_op("relax.matmul"):
             return None
         x, total = call.args
         added = known.call(total, "relax.add")
-        if added is None or not isinstance(total, Var) or known.uses.get(total) != 1:
+        if added is None or not isinstance(total, Var) or not known.used_once(total):
             return None
         a, b = added.args
         if not _alike(a, b) or all(known.follows_from(term, weights) for term in (a, b)):

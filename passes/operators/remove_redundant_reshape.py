@@ -4,9 +4,10 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, same_type
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import same_type
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -15,7 +16,7 @@ def RemoveRedundantReshape(function: Function, mod: IRModule) -> Function:
     return rewritten(function, _once)
 
 
-def _once(call: Call, known: Definitions) -> Expr | None:
+def _once(call: Call, known: Uses) -> Expr | None:
     reshape = get_op("relax.reshape")
     if call.op is not reshape:
         return None

@@ -5,8 +5,8 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
 
@@ -16,7 +16,7 @@ def ReorderPermuteDimsAfterConcat(function: Function, mod: IRModule) -> Function
     return rewritten(function, _reordered)
 
 
-def _reordered(call: Call, known: Definitions) -> Expr | None:
+def _reordered(call: Call, known: Uses) -> Expr | None:
     if call.op is not get_op("relax.concat") or not isinstance(call.args[0], Tuple):
         return None
     found = [known.call(item, "relax.permute_dims") for item in call.args[0].fields]

@@ -8,8 +8,8 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
 from .activations import gelu, relu, silu
@@ -52,7 +52,7 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     return function
 
 
-def _raised(call: Call, known: Definitions, rules: Sequence[Rule]) -> Expr | None:
+def _raised(call: Call, known: Uses, rules: Sequence[Rule]) -> Expr | None:
     """What the first rule that applies makes of a call, None where none does."""
     if not isinstance(call.op, Op):
         return None

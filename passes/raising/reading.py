@@ -12,7 +12,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, Var
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.ir.uses import Uses
 
 # A product is taken apart into so many factors at most, and so many numbers are taken out of it in
 # turn. No norm or activation has as many, and a value that is multiplied by itself time and again
@@ -55,7 +55,7 @@ class Factor:
 class Reading:
     """The questions that rules ask of expressions."""
 
-    known: Definitions
+    known: Uses
 
     def call(self, expr: Expr, *names: str) -> Call | None:
         """The call of one of some operators of `lax` that `expr` is, or is bound to."""
@@ -65,7 +65,7 @@ class Reading:
         return call if call.op.name.removeprefix("lax.") in names else None
 
     def has_one_use(self, expr: Expr) -> bool:
-        return isinstance(expr, Var) and self.known.uses.get(expr) == 1
+        return isinstance(expr, Var) and self.known.used_once(expr)
 
     def operands(self, expr: Expr, name: str) -> list[View] | None:
         """The arguments of the very operator whose result `expr` is."""

@@ -5,12 +5,12 @@ to, or None. Each makes less to compute, or a smaller program with as much to co
 them ends. They hold for finite numbers: an infinity times zero is taken to be zero.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import Op
+from relaxjax.ir.uses import Uses
 
-from .definitions import Definitions, Law, is_filling
 from .element_laws import (
     difference,
     doubled,
@@ -48,6 +48,10 @@ from .shape_laws import (
     sum_of_repeats,
 )
 from .sum_laws import factor_of_sum
+from .tensors import is_filling
+
+# What a call of an operator is equal to by one law of algebra, None where it does not apply.
+Law = Callable[[Call, Op, Uses], Expr | None]
 
 # Those on tensors that one number fills.
 FILL_LAWS: Sequence[Law] = (
@@ -94,7 +98,7 @@ LAWS: Sequence[Law] = (
 )
 
 
-def simpler(call: Call, known: Definitions, laws: Sequence[Law] = LAWS) -> Expr | None:
+def simpler(call: Call, known: Uses, laws: Sequence[Law] = LAWS) -> Expr | None:
     """What the first law that applies makes of a call, None where none does."""
     if not isinstance(call.op, Op) or is_filling(call.op):
         return None

@@ -12,10 +12,10 @@ from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept, nested_sequences
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .definitions import Definitions
 from .rewriting import rewritten
 
 
@@ -28,7 +28,7 @@ def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
     nothing. EliminateCommonSubexpr, which undoes the first, comes before this pass.
     """
     joined = rewritten(function, _joined)
-    known = Definitions.of(joined)
+    known = Uses.of(joined)
     shared = _shared_casts(joined, known)
 
     def cast_here(binding: Binding, builder: BlockBuilder) -> Expr | None:
@@ -48,7 +48,7 @@ def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
     return remove_all_unused(expand_bindings(joined, cast_here)) if shared else joined
 
 
-def _joined(call: Call, known: Definitions) -> Expr | None:
+def _joined(call: Call, known: Uses) -> Expr | None:
     """A cast of a cast that loses nothing is one cast."""
     outer = _dtypes(call)
     inner = known.call(call.args[0], "relax.astype") if outer is not None else None
@@ -59,7 +59,7 @@ def _joined(call: Call, known: Definitions) -> Expr | None:
     return x if dtypes[0] == outer[1] else x.astype(outer[1])
 
 
-def _shared_casts(function: Function, known: Definitions) -> set[Var]:
+def _shared_casts(function: Function, known: Uses) -> set[Var]:
     """The variables of widening casts that several calls use."""
     users = Counter[Var]()
     for seq in nested_sequences(function):

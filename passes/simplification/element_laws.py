@@ -5,25 +5,26 @@ import ml_dtypes
 from relaxjax.ir.expr import Call, Constant, Expr, np_dtype
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.uses import Uses
 
-from .definitions import Definitions, same_type, tensor_filled
 from .fill_laws import filled
+from .tensors import fill, filling, fills, same_type, tensor_filled
 
 
-def difference(call: Call, op: Op, known: Definitions) -> Expr | None:
+def difference(call: Call, op: Op, known: Uses) -> Expr | None:
     """x - x = 0; 0 - x = -x; x - (-y) = x + y."""
     if op.name != "relax.subtract":
         return None
     x, y = call.args
     if x == y:
         return tensor_filled(call, 0.0)
-    if known.fill(x) == 0 and same_type(y, call):
+    if fill(x, known) == 0 and same_type(y, call):
         return -y
     negated = known.call(y, "relax.negative")
     return x + negated.args[0] if negated is not None else None
 
 
-def sum_with_negative(call: Call, op: Op, known: Definitions) -> Expr | None:
+def sum_with_negative(call: Call, op: Op, known: Uses) -> Expr | None:
     """x + (-y) = x - y, (-x) + y = y - x."""
     if op.name != "relax.add":
         return None
@@ -34,7 +35,7 @@ def sum_with_negative(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None if negated is None else y - negated.args[0]
 
 
-def undone(call: Call, op: Op, known: Definitions) -> Expr | None:
+def undone(call: Call, op: Op, known: Uses) -> Expr | None:
     """-(-x) = x, log(exp(x)) = x, floor(floor(x)) = floor(x)."""
     inner = known.call(call.args[0]) if len(call.args) == 1 and not call.attrs else None
     if inner is None or not isinstance(inner.op, Op) or len(inner.args) != 1 or inner.attrs:
@@ -46,7 +47,7 @@ def undone(call: Call, op: Op, known: Definitions) -> Expr | None:
     return call.args[0] if inner.op is op and op.facts.get("idempotent") else None
 
 
-def doubled(call: Call, op: Op, known: Definitions) -> Expr | None:
+def doubled(call: Call, op: Op, known: Uses) -> Expr | None:
     """x + x = 2 x, for tensors of a float dtype."""
     if op.name != "relax.add" or call.args[0] != call.args[1]:
         return None
@@ -54,7 +55,7 @@ def doubled(call: Call, op: Op, known: Definitions) -> Expr | None:
     return call.args[0] * 2.0 if isinstance(ty, TensorType) and is_float(ty.dtype) else None
 
 
-def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
+def numbers_together(call: Call, op: Op, known: Uses) -> Expr | None:
     """(x * 2) * 3 = x * (2 * 3), for an operator that is associative and commutative."""
     if not (op.facts.get("associative") and op.facts.get("commutative")):
         return None
@@ -68,12 +69,12 @@ def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
     return op(y, op(number, other))
 
 
-def same_dtype(call: Call, op: Op, known: Definitions) -> Expr | None:
+def same_dtype(call: Call, op: Op, known: Uses) -> Expr | None:
     """A dtype that a tensor has is not given to it."""
     return call.args[0] if op.name == "relax.astype" and same_type(call.args[0], call) else None
 
 
-def _is_exact_enough(together: Expr, op: Op, known: Definitions) -> bool:
+def _is_exact_enough(together: Expr, op: Op, known: Uses) -> bool:
     """Whether a float dtype has the result for two numbers: none too large or too small for it.
 
     What is multiplied by one after the other need not come by such a number.
@@ -82,11 +83,11 @@ def _is_exact_enough(together: Expr, op: Op, known: Definitions) -> bool:
     if not isinstance(together, Call) or not isinstance(ty, TensorType) or not is_float(ty.dtype):
         return True
     result = filled(together, op, known)
-    number = known.filling(result) if isinstance(result, Call) else None
+    number = filling(result, known) if isinstance(result, Call) else None
     if number is None:
         return False
     if number == 0:
-        return op.name != "relax.multiply" or 0 in map(known.fill, together.args)
+        return op.name != "relax.multiply" or 0 in fills(together.args, known)
     normal = ml_dtypes.finfo(np_dtype(ty.dtype))  # type: ignore[no-untyped-call]  # it has no types
     return abs(number) >= float(normal.tiny)
 

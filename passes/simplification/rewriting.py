@@ -7,15 +7,15 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
+from relaxjax.ir.uses import Uses
 
 from .canonicalize_bindings import canonical_bindings
-from .definitions import Definitions
 
 
 class Law(Protocol):
     """What becomes of a call, None where it stays; `known` tells what variables stand for."""
 
-    def __call__(self, call: Call, /, known: Definitions) -> Expr | None: ...
+    def __call__(self, call: Call, /, known: Uses) -> Expr | None: ...
 
 
 def rewritten(function: Function, law: Law) -> Function:
@@ -24,7 +24,7 @@ def rewritten(function: Function, law: Law) -> Function:
     Where it gives None at once, the result is the very function.
     """
     while True:
-        expanded = expand_calls(function, partial(law, known=Definitions.of(function)))
+        expanded = expand_calls(function, partial(law, known=Uses.of(function)))
         if expanded is function:
             return function
         function = remove_all_unused(canonical_bindings(expanded))

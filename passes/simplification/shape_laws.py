@@ -3,12 +3,13 @@
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, normalize_axes
 
-from .definitions import Definitions, count_ratio, same_type, times
+from .tensors import count_ratio, same_type, times
 
 
-def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
+def permuted(call: Call, op: Op, known: Uses) -> Expr | None:
     """Axes put back in place are not moved; two permutations are one."""
     if op.name != "relax.permute_dims" or not isinstance(call.args[0].ty, TensorType):
         return None
@@ -25,7 +26,7 @@ def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
     return get_op("relax.permute_dims")(inner.args[0], [first[axis] for axis in axes])
 
 
-def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
+def reshaped(call: Call, op: Op, known: Uses) -> Expr | None:
     """A shape that a tensor has is not given to it; the last of several shapes counts."""
     if op.name not in ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"):
         return None
@@ -41,7 +42,7 @@ def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def reshaped_as_in_jax(call: Call, op: Op, known: Definitions) -> Expr | None:
+def reshaped_as_in_jax(call: Call, op: Op, known: Uses) -> Expr | None:
     """The same of JAX's reshape; and to sum over axes of length 1 is to reshape.
 
     So the gradient of what is added to each row, such as a bias, is one sum and no more.
@@ -68,7 +69,7 @@ def _turns(call: Call) -> bool:
     return call.attrs.get("dimensions") is not None
 
 
-def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
+def broadcast_away(call: Call, op: Op, known: Uses) -> Expr | None:
     """Nothing is broadcast or summed to the shape that it has; one broadcast serves for two."""
     if op.name not in ("relax.broadcast_to", "relax.collapse_sum_to", "relax.collapse_sum_like"):
         return None
@@ -80,7 +81,7 @@ def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
+def sum_of_repeats(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of a broadcast tensor back to its own shape is a multiple of it."""
     inner = known.call(call.args[0], "relax.broadcast_to") if call.args else None
     if op.name != "relax.collapse_sum_to" or inner is None or not same_type(inner.args[0], call):
@@ -91,7 +92,7 @@ def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
     return times(inner.args[0], count) if count != 1 else inner.args[0]
 
 
-def sum_of_broadcast(call: Call, op: Op, known: Definitions) -> Expr | None:
+def sum_of_broadcast(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of what is repeated along an axis is a multiple of it, the mean is it itself."""
     if op.name not in ("relax.sum", "relax.mean") or not call.args:
         return None

@@ -7,9 +7,10 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 
-from .definitions import Definitions, has_shape_of
+from .tensors import has_shape_of
 
 _SUMS = frozenset({"relax.sum", "relax.collapse_sum_to"})
 # In half precision a sum may overflow without the factor that makes each of its terms small.
@@ -18,7 +19,7 @@ _DTYPES = frozenset({"float32", "float64"})
 _DEPTH = 8
 
 
-def factor_of_sum(call: Call, op: Op, known: Definitions) -> Expr | None:
+def factor_of_sum(call: Call, op: Op, known: Uses) -> Expr | None:
     """sum(x * c) = sum(x) * c, where c is one number for all that is summed up; so is x / c.
 
     Where the gradient of a normalization needs sums of the same product by other factors, one sum
@@ -58,7 +59,7 @@ class _Factors:
     """Finds the factors of what is summed to some shape that have no more than this shape."""
 
     dims: Sequence[Dim]
-    known: Definitions
+    known: Uses
 
     def of(self, x: Expr, depth: int) -> _Parts:
         """The parts of `x`, which is one factor if nothing can be taken out of it."""

@@ -23,6 +23,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, Type, dtype_name
+from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import substitute_type
 
 from .constraints import innermost
@@ -177,7 +178,7 @@ class FunctionPattern(DFPattern):
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         if isinstance(expr, Function) and len(expr.params) == len(self.params):
-            own = {binding.var: binding.value for binding in expr.body.bindings()}
+            own = values_of(expr.body.bindings())
             inside = matching.knowing(own)
             for extended in _all(self.params, expr.params, inside):
                 yield from self.body.search(expr.body.body, extended)

@@ -16,12 +16,13 @@ from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
+from relaxjax.ir.uses import Uses, values_of
 from relaxjax.ir.walk import (
     all_vars,
     free_vars,
     kept,
     map_children,
-    nested_sequences,
+    nested_bindings,
     rewrite,
     substitute,
 )
@@ -45,7 +46,7 @@ MOST_REWRITES = 100
 def get_var2val(function: Function) -> dict[Var, Expr]:
     """What each variable of a function, its branches and its closures is bound to."""
     check_function(function, "`get_var2val`")
-    return {b.var: b.value for b in _bindings(function) if not isinstance(b, MatchCast)}
+    return Uses.of(function).values
 
 
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> Function:
@@ -61,7 +62,7 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> 
 
 def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -> Function:
     """`func` with each value replaced by the first of some rules that fits it, until none does."""
-    count = _Count("rewrite_call", _bindings(func))
+    count = _Count("rewrite_call", nested_bindings(func))
 
     def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
         return None if isinstance(binding, MatchCast) else changes.get(binding.var)
@@ -77,7 +78,7 @@ def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -
             del changes[var]
         count.add(changes)
         function = _without(aliases, expand_bindings(function, rule))
-        count.follow(_bindings(function))
+        count.follow(nested_bindings(function))
 
 
 class _Count:
@@ -113,11 +114,6 @@ class _Count:
                 new = []
         if origin is not None:
             self.origins |= dict.fromkeys(new, origin)
-
-
-def _bindings(function: Function) -> Iterator[Binding]:
-    """The bindings of a function, its branches and its closures."""
-    return (binding for seq in nested_sequences(function) for binding in seq.bindings())
 
 
 def _is_alias(var: Var, expr: Expr, values: Mapping[Var, Expr]) -> bool:
@@ -273,7 +269,7 @@ def _block_changes(
 
     What was offered to the rewriter once is not offered again.
     """
-    values = {binding.var: binding.value for binding in block.bindings}
+    values = values_of(block.bindings)
     found: dict[Var, Expr] = {}
     touched: set[Var] = set()
     for matched in ctx.matches(block):
