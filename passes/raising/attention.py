@@ -20,6 +20,7 @@ from .reading import (
     dtype_of,
     ndim_of,
     of_one_float,
+    raises,
 )
 from .writing import in_order, of_shape
 
@@ -46,6 +47,7 @@ class _Scores:
     axes: tuple[int, ...]
 
 
+@raises("lax.dot_general")
 def causal_attention(call: Call, reading: Reading) -> Expr | None:
     """softmax of products under a mask of what comes later, times the values."""
     means = _product(call)

@@ -1,14 +1,11 @@
 """From `lax.*` to `relax.*`: what LegalizeOps spells out, read back."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
-from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.rewriting import rewritten
 
@@ -19,16 +16,13 @@ from .losses import class_log_probability, class_loss
 from .norms import norm, norm_with_shift
 from .pooling import max_pooling, mean_pooling, sum_pooling
 from .products import product, transpose
-from .reading import Reading
 from .softmax import log_softmax, softmax
 
-Rule = Callable[[Call, Reading], Expr | None]
-
 # What one group makes is what the next one reads.
-RULES: Sequence[Sequence[Rule]] = (
-    (convolution, max_pooling, mean_pooling, sum_pooling, product, transpose),
-    (softmax, log_softmax, class_loss, gelu, silu, norm_with_shift),
-    (class_log_probability, norm, causal_attention),
+RULES = (
+    Laws([convolution, max_pooling, mean_pooling, product]),
+    Laws([transpose, sum_pooling, softmax, log_softmax, class_loss, gelu, silu, norm_with_shift]),
+    Laws([class_log_probability, norm, causal_attention]),
 )
 
 
@@ -46,15 +40,4 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     by `erfc` is rounded as 1 is, not as its result. Constants are to be folded and common values
     shared before.
     """
-    function = expand_calls(function, partial(relu, mod=mod))
-    for rules in RULES:
-        function = rewritten(function, partial(_raised, rules=rules))
-    return function
-
-
-def _raised(call: Call, known: Uses, rules: Sequence[Rule]) -> Expr | None:
-    """What the first rule that applies makes of a call, None where none does."""
-    if not isinstance(call.op, Op):
-        return None
-    reading = Reading(known)
-    return next((e for rule in rules if (e := rule(call, reading)) is not None), None)
+    return rewritten(expand_calls(function, partial(relu, mod=mod)), *RULES)

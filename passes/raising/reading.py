@@ -6,10 +6,13 @@ only number of an axis that is repeated not for numbers that count along it.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Constant, Expr, Var
+from relaxjax.ir.laws import Law, law
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses
@@ -241,6 +244,19 @@ class Reading:
             else:
                 found.append(Factor(self.peeled(factor.view), factor.inverted))
         return found
+
+
+def raises(*operators: str) -> Callable[[Callable[[Call, Reading], Expr | None]], Law]:
+    """Make a function a law on calls of some operators that asks a `Reading` of what is around."""
+
+    def made(rule: Callable[[Call, Reading], Expr | None]) -> Law:
+        @wraps(rule)
+        def write(call: Call, op: Op, known: Uses) -> Expr | None:
+            return rule(call, Reading(known))
+
+        return law(*operators)(write)
+
+    return made
 
 
 def _places(call: Call) -> tuple[int | None, ...] | None:

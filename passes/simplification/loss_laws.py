@@ -4,24 +4,23 @@ Between them the samples may be reshaped, as a language model's are, whose score
 """
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 
 
+@law("relax.nn.nll_loss")
 def loss_of_logits(call: Call, op: Op, known: Uses) -> Expr | None:
     """nll_loss(log_softmax(x)) is softmax_nll_loss(x)."""
-    if op.name != "relax.nn.nll_loss":
-        return None
     logits = _logits(call.args[0], known)
     return None if logits is None else _from(logits, "relax.nn.softmax_nll_loss", call)
 
 
+@law("relax.subtract")
 def adjoint_of_logits(call: Call, op: Op, known: Uses) -> Expr | None:
     """d - sum(d) * exp(y), of d = nll_loss_backward(g, y) and y = log_softmax(x), in one."""
-    if op.name != "relax.subtract":
-        return None
     spread, product = call.args
     moved = known.call(spread, "relax.reshape")
     backward = known.call(

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_dtype
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, np_dtype
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_smooth
 from relaxjax.ir.uses import Uses
@@ -17,10 +18,9 @@ from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
 from .tensors import fill, same_type
 
 
+@law("relax.permute_dims")
 def transposed_product(call: Call, op: Op, known: Uses) -> Expr | None:
     """(a b)^T = b^T a^T, where a transpose is undone by it and the product has no other use."""
-    if op.name != "relax.permute_dims" or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]):
         return None
@@ -34,19 +34,19 @@ def transposed_product(call: Call, op: Op, known: Uses) -> Expr | None:
     return get_op("relax.matmul")(transpose(b), transpose(a), product.attrs["out_dtype"])
 
 
+@law("relax.matmul")
 def product_with_identity(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with the identity matrix is the other factor."""
-    if op.name != "relax.matmul":
-        return None
     x, y = call.args
     if _is_identity(y, known) and same_type(x, call):
         return x
     return y if _is_identity(x, known) and same_type(y, call) else None
 
 
+@law("relax.matmul")
 def product_with_filled(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with a matrix filled with one number is that multiple of sums, repeated."""
-    if op.name != "relax.matmul" or not _same_dtypes(call) or _dims(call) is None:
+    if not _same_dtypes(call) or _dims(call) is None:
         return None
     for summed, filled, axis in ((0, 1, -1), (1, 0, -2)):
         x, number = call.args[summed], fill(call.args[filled], known)
@@ -62,14 +62,13 @@ def product_with_filled(call: Call, op: Op, known: Uses) -> Expr | None:
     return None
 
 
+@law("relax.sum", "relax.mean")
 def sum_of_product(call: Call, op: Op, known: Uses) -> Expr | None:
     """sum(a b) = sum(a) sum(b): the rows or columns are added up first; the same for means.
 
     The product has no other use, so that the smaller one stands in its place. Means of integers
     are rounded, and those of factors before they are multiplied.
     """
-    if op.name not in ("relax.sum", "relax.mean") or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]) or not _same_dtypes(product):
         return None
@@ -89,14 +88,15 @@ def sum_of_product(call: Call, op: Op, known: Uses) -> Expr | None:
     return smaller if call.attrs["keepdims"] else get_op("relax.squeeze")(smaller, axis=axes)
 
 
+@law("relax.add")
 def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
     """x a + x b = x (a + b), and a x + b x = (a + b) x.
 
     The products have no other use, and their sum is no smaller than that of the factors, which
     takes no longer then.
     """
-    terms = [x for x in call.args if isinstance(x, Var) and known.used_once(x)]
-    if op.name != "relax.add" or len(terms) < 2:
+    terms = [x for x in call.args if known.used_once(x)]
+    if len(terms) < 2:
         return None
     first, second = (known.call(term, "relax.matmul") for term in terms)
     if first is None or second is None or not all(same_type(x, call) for x in terms):
@@ -111,13 +111,12 @@ def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
     return None
 
 
+@law("relax.collapse_sum_to")
 def sum_of_stacked_products(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of x^T g over a stack of both is one product of all their rows.
 
     The stack of products has no other use, so that it is not computed.
     """
-    if op.name != "relax.collapse_sum_to" or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
     if product is None or not known.used_once(call.args[0]):
         return None
@@ -141,9 +140,10 @@ def sum_of_stacked_products(call: Call, op: Op, known: Uses) -> Expr | None:
     return get_op("relax.matmul")(transpose(x), g, product.attrs["out_dtype"])
 
 
+@law("relax.matmul")
 def product_with_diagonal(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with a diagonal matrix multiplies the rows or the columns of the other factor."""
-    if op.name != "relax.matmul" or not _same_dtypes(call):
+    if not _same_dtypes(call):
         return None
     x, y = call.args
     if _ndim(x) < 2 or _ndim(y) < 2:

@@ -1,0 +1,304 @@
+"""The rewriter: rules are tried on every binding, and again only where they may find more.
+
+It works on one draft of the function. The draft notes what each try has looked at: the values of
+variables, and how often they are used. A binding is tried again when one of these has changed, so
+that the end is the fixed point of all rules, whatever they look at.
+"""
+
+from collections.abc import Iterable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from operator import attrgetter
+from typing import Protocol
+
+from .builder import BlockBuilder
+from .expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
+from .function import Binding, BindingBlock, DataflowBlock, Function, SeqExpr, VarBinding
+from .infer import is_pure_call
+from .lattice import Fit, fits
+from .node import replace
+from .span import located
+from .types import ShapeType
+from .uses import Uses, direct_uses
+from .walk import all_vars, kept, map_children, nested_sequences, post_order, substitute
+
+
+class Rules(Protocol):
+    """What rewrites values: a table of laws, or of patterns."""
+
+    def concern(self, value: Expr) -> bool:
+        """Whether a rule looks at such values."""
+        ...
+
+    def written(self, value: Expr, known: Uses) -> Expr | None:
+        """What is to stand instead of a value, None where it stays."""
+        ...
+
+
+def fixed_point(function: Function, rules: Rules) -> Function:
+    """`function` with what rules make of its values, until they make no more of them.
+
+    What is nested in a result is bound to variables of its own, before the binding that is
+    rewritten. A variable that becomes another name of a value is replaced by that, and what this
+    leaves unused goes. Where no rule applies the result is the very function.
+    """
+    return _Rewriting(function, rules).end()
+
+
+@dataclass(eq=False)
+class _Slot:
+    """A place for a binding, which stays where it is whatever comes to stand in it.
+
+    `path` orders the slots of a function: what is made for a binding has its path and one more
+    number, and comes before it.
+    """
+
+    binding: Binding | None
+    block: BindingBlock
+    path: tuple[int, ...]
+    made: int = 0
+
+    @property
+    def order(self) -> tuple[float, ...]:
+        return (*self.path, inf)
+
+
+class _Draft(Uses):
+    """The view of a function that is rewritten; it notes which variables are asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: set[Var] = set()
+
+    def value(self, expr: Expr) -> Expr | None:
+        if not isinstance(expr, Var):
+            return None
+        self.asked.add(expr)
+        return self.values.get(expr)
+
+    def count(self, var: Var) -> int:
+        self.asked.add(var)
+        return self.counts.get(var, 0)
+
+    def users_of(self, expr: Expr) -> tuple[Var, ...]:
+        if isinstance(expr, Var):
+            self.asked.add(expr)
+        return super().users_of(expr)
+
+    def unbind(self, binding: Binding) -> list[Var]:
+        """Take a binding out; what it used."""
+        var = binding.var
+        del self.bindings[var]
+        self.values.pop(var, None)
+        used = list(direct_uses(binding.value))
+        for other in used:
+            self.counts[other] -= 1
+            self.users[other].pop(var, None)
+        return used
+
+
+class _Rewriting:
+    """The worklist, the last bindings first, and the draft that it works on.
+
+    So a rule for something large is tried while its parts are still as they were written.
+    """
+
+    def __init__(self, function: Function, rules: Rules) -> None:
+        self.function = function
+        self.rules = rules
+        self.known = _Draft.of(function)
+        self.builder = BlockBuilder()
+        self.slots: dict[Var, _Slot] = {}
+        self.contents: dict[int, list[_Slot]] = {}  # of blocks, by their identities
+        self.names: dict[Var, Expr] = {}  # what stands for variables that are gone
+        self.watchers: dict[Var, set[Var]] = {}  # whose rules asked about a variable
+        self.waiting: list[tuple[tuple[float, ...], int, Var]] = []
+        self.serial = count()  # so that no two on the list are compared by themselves
+        self.pending: set[Var] = set()
+        for place, binding in enumerate(self.known.bindings.values()):
+            self.enter(_Slot(binding, self.known.blocks[binding.var], (place,)), binding)
+
+    def end(self) -> Function:
+        """The function that is left when no rule applies any more."""
+        changed = False
+        with self.builder.scope(taken=[var.name for var in all_vars(self.function)]):
+            while self.waiting:
+                *_, var = heappop(self.waiting)
+                self.pending.discard(var)
+                binding = self.known.bindings.get(var)
+                if binding is not None:
+                    changed |= self.tried(binding)
+        if not changed:
+            return self.function
+        return replace(self.function, body=self.written(self.function.body))
+
+    def enter(self, slot: _Slot, binding: Binding) -> None:
+        """Fill a slot with a binding that the draft knows of, and put that on the list."""
+        self.slots[binding.var] = slot
+        self.contents.setdefault(id(slot.block), []).append(slot)
+        self.push(binding.var)
+
+    def push(self, var: Var) -> None:
+        """Have the rules tried on what a variable is bound to."""
+        value = self.known.values.get(var)
+        if var not in self.pending and value is not None and self.rules.concern(value):
+            self.pending.add(var)
+            place = tuple(-number for number in self.slots[var].order)
+            heappush(self.waiting, (place, next(self.serial), var))
+
+    def touch(self, var: Var) -> None:
+        """Have the rules tried again wherever they have asked about a variable."""
+        for other in self.watchers.pop(var, ()):
+            self.push(other)
+
+    def tried(self, binding: Binding) -> bool:
+        """Whether a rule rewrites a binding."""
+        var = binding.var
+        self.known.asked = set()
+        with located(binding.span):
+            changed = self.rules.written(binding.value, self.known)
+        for asked in self.known.asked:
+            self.watchers.setdefault(asked, set()).add(var)
+        if changed is None:
+            return False
+        *made, last = self.normal(replace(binding, value=changed))
+        slot, used = self.slots[var], self.known.unbind(binding)
+        for one in made:
+            self.known.bind(one, slot.block, direct_uses(one.value))
+            self.enter(_Slot(one, slot.block, (*slot.path, slot.made)), one)
+            slot.made += 1
+        self.settle(slot, last)
+        self.less_used(used)
+        return True
+
+    def normal(self, binding: Binding) -> list[Binding]:
+        """A binding of a new value, and before it those of what is nested in that."""
+        block = self.slots[binding.var].block
+        with self.builder.scope():
+            dataflow = isinstance(block, DataflowBlock)
+            with (
+                self.builder.dataflow(block.span) if dataflow else nullcontext(),
+                self.builder.origin(binding.span, binding.derived_from),
+            ):
+                self.builder.emit_binding(binding)
+            return list(self.builder.sequence(()).bindings())
+
+    def settle(self, slot: _Slot, binding: Binding) -> None:
+        """Put a new binding into its slot, or let go a variable that it only gives a name to."""
+        var, value = binding.var, binding.value
+        is_output = isinstance(slot.block, DataflowBlock) and not isinstance(var, DataflowVar)
+        if not _is_alias(binding):
+            self.fill(slot, binding)
+        elif not (is_output and isinstance(value, DataflowVar)):
+            slot.binding = None
+            self.put(var, value)
+        elif self.slots[value].block is slot.block and value.ty == var.ty:
+            # The value is bound to the output itself, instead of a variable that the block hides.
+            slot.binding, source = None, self.known.bindings[value]
+            self.known.unbind(source)
+            self.fill(self.slots[value], replace(source, var=var))
+            self.put(value, var)
+        else:
+            self.fill(slot, binding)
+
+    def fill(self, slot: _Slot, binding: Binding) -> None:
+        slot.binding = binding
+        self.slots[binding.var] = slot
+        self.known.bind(binding, slot.block, direct_uses(binding.value))
+        self.push(binding.var)
+        self.touch(binding.var)
+
+    def put(self, var: Var, value: Expr) -> None:
+        """Use a value wherever a variable is used, which is gone."""
+        self.names[var] = value
+        for user in self.known.users_of(var):
+            binding = self.known.bindings[user]
+            self.known.unbind(binding)
+            self.fill(self.slots[user], replace(binding, value=_with(binding.value, var, value)))
+        in_results = self.known.counts.pop(var, 0)
+        if isinstance(value, Var):
+            self.known.counts[value] = self.known.counts.get(value, 0) + in_results
+            self.touch(value)
+
+    def less_used(self, variables: Iterable[Var]) -> None:
+        """Note that variables have fewer uses; a pure value without any goes."""
+        waiting = list(dict.fromkeys(variables))
+        while waiting:
+            var = waiting.pop()
+            self.touch(var)
+            binding = self.known.bindings.get(var)
+            if binding is not None and not self.known.counts.get(var) and _may_go(binding):
+                waiting += self.dropped(binding)
+
+    def dropped(self, binding: Binding) -> list[Var]:
+        """Let a binding go, with all that is nested in it; what it used."""
+        self.slots[binding.var].binding = None
+        used = self.known.unbind(binding)
+        for seq in nested_sequences(binding.value):
+            inside = (slot for block in seq.blocks for slot in self.contents.get(id(block), ()))
+            for slot in inside:
+                if slot.binding is not None:
+                    used += self.known.unbind(slot.binding)
+                    slot.binding = None
+            for var in direct_uses(substitute(seq.body, self.standing(seq.body))):
+                self.known.counts[var] -= 1
+                used.append(var)
+        return used
+
+    def standing(self, result: Expr) -> dict[Var, Expr]:
+        """What stands for the variables in a result that are gone."""
+        found: dict[Var, Expr] = {}
+        for var in direct_uses(result):
+            value: Expr = var
+            while isinstance(value, Var) and value in self.names:
+                value = self.names[value]
+            found[var] = value
+        return found
+
+    def written(self, expr: Expr) -> Expr:
+        """An expression with its sequences as the slots have them now."""
+        if not isinstance(expr, SeqExpr):
+            return map_children(expr, self.written)
+        blocks = kept(expr.blocks, map(self.block, expr.blocks))
+        return replace(expr, blocks=blocks, body=substitute(expr.body, self.standing(expr.body)))
+
+    def block(self, block: BindingBlock) -> BindingBlock:
+        slots = sorted(self.contents.get(id(block), ()), key=attrgetter("order"))
+        bindings = (slot.binding for slot in slots if slot.binding is not None)
+        return replace(block, bindings=kept(block.bindings, map(self.whole, bindings)))
+
+    def whole(self, binding: Binding) -> Binding:
+        plain = isinstance(binding.value, Call | Tuple | TupleGetItem | Var | Constant)
+        return binding if plain else replace(binding, value=self.written(binding.value))
+
+
+def _is_alias(binding: Binding) -> bool:
+    """Whether the variable of a binding may be forgotten for its value.
+
+    Shapes keep all their names: types may be written with them. So do values whose own type does
+    not prove the declared one, which is checked where the program runs.
+    """
+    var, value = binding.var, binding.value
+    if not isinstance(value, Var | Constant) or isinstance(var.ty, ShapeType):
+        return False
+    return fits(value.ty, var.ty) is not Fit.MAYBE
+
+
+def _may_go(binding: Binding) -> bool:
+    """Whether a binding may go when nothing uses its variable; types may be written with shapes."""
+    if not isinstance(binding, VarBinding) or isinstance(binding.var.ty, ShapeType):
+        return False
+    inside = () if isinstance(binding.value, Function) else post_order(binding.value)
+    return all(is_pure_call(item) for item in inside if isinstance(item, Call))
+
+
+def _with(expr: Expr, var: Var, value: Expr) -> Expr:
+    """An expression with another value for a variable, outside of the sequences in it."""
+    if isinstance(expr, Var):
+        return value if expr is var else expr
+    if isinstance(expr, SeqExpr):
+        return expr
+    return map_children(expr, lambda child: _with(child, var, value))
