@@ -126,6 +126,10 @@ class DFPattern(ABC):
         for extended in self.fits(seen, matching):
             yield extended.with_pair(self, expr)
 
+    def heads(self) -> frozenset[str] | None:
+        """The operators whose calls it fits, by their names; None where it may fit others too."""
+        return None
+
     @abstractmethod
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         """Every way to go on such that what is inside this pattern fits what is inside `expr`."""
@@ -153,6 +157,9 @@ class CallPattern(DFPattern):
 
     def parts(self) -> tuple[DFPattern, ...]:
         return self.op, *self.args
+
+    def heads(self) -> frozenset[str] | None:
+        return self.op.heads()
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         if not isinstance(expr, Call) or not self._admits(len(expr.args)):
@@ -244,6 +251,10 @@ class OrPattern(DFPattern):
     def parts(self) -> tuple[DFPattern, ...]:
         return self.left, self.right
 
+    def heads(self) -> frozenset[str] | None:
+        left, right = self.left.heads(), self.right.heads()
+        return None if left is None or right is None else left | right
+
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         yield from self.left.search(expr, matching)
         yield from self.right.search(expr, matching)
@@ -251,6 +262,10 @@ class OrPattern(DFPattern):
 
 class AndPattern(OrPattern):
     """What two patterns fit both."""
+
+    def heads(self) -> frozenset[str] | None:
+        left = self.left.heads()
+        return self.right.heads() if left is None else left
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         for extended in self.left.search(expr, matching):
@@ -287,6 +302,9 @@ class Refinement(DFPattern):
 
     def parts(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
+
+    def heads(self) -> frozenset[str] | None:
+        return self.pattern.heads()
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         learnt = self.learnt(expr, matching)

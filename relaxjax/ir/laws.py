@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from .expr import Call, Expr
 from .op import Op
+from .rewriting import Rules
 from .uses import Uses
 
 Write = Callable[[Call, Op, Uses], Expr | None]
@@ -45,7 +46,7 @@ def says(*facts: str) -> Chosen:
     return lambda op: any(op.facts.get(fact) is not None for fact in facts)
 
 
-class Laws:
+class Laws(Rules):
     """A table of laws: where several apply to a call, the first does."""
 
     def __init__(self, laws: Sequence[Law]) -> None:

@@ -5,6 +5,7 @@ variables, and how often they are used. A binding is tried again when one of the
 that the end is the fixed point of all rules, whatever they look at.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -12,7 +13,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from operator import attrgetter
-from typing import Protocol
 
 from .builder import BlockBuilder
 from .expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
@@ -23,19 +23,26 @@ from .node import replace
 from .span import located
 from .types import ShapeType
 from .uses import Uses, direct_uses
-from .walk import all_vars, kept, map_children, nested_sequences, post_order, substitute
+from .walk import all_vars, free_vars, kept, map_children, nested_sequences, post_order, substitute
 
 
-class Rules(Protocol):
+class Rules(ABC):
     """What rewrites values: a table of laws, or of patterns."""
 
+    # Whether a variable may go for another or a constant wherever it is used, or only where its
+    # dataflow block alone sees it, and for another variable.
+    renames_outputs = True
+
+    @abstractmethod
     def concern(self, value: Expr) -> bool:
         """Whether a rule looks at such values."""
-        ...
 
-    def written(self, value: Expr, known: Uses) -> Expr | None:
+    @abstractmethod
+    def written(self, value: Expr, known: "Draft") -> Expr | None:
         """What is to stand instead of a value, None where it stays."""
-        ...
+
+    def wrote(self, origin: Binding) -> None:  # noqa: B027  # most rules come to an end
+        """Learn that a binding of the function, or what has come of it, was rewritten."""
 
 
 def fixed_point(function: Function, rules: Rules) -> Function:
@@ -46,6 +53,10 @@ def fixed_point(function: Function, rules: Rules) -> Function:
     leaves unused goes. Where no rule applies the result is the very function.
     """
     return _Rewriting(function, rules).end()
+
+
+# Values in which there are no sequences.
+_PLAIN = (Call, Tuple, TupleGetItem, Var, Constant)
 
 
 @dataclass(eq=False)
@@ -66,12 +77,18 @@ class _Slot:
         return (*self.path, inf)
 
 
-class _Draft(Uses):
+class Draft(Uses):
     """The view of a function that is rewritten; it notes which variables are asked about."""
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: set[Var] = set()
+        self.names: dict[int, Var] = {}  # of values, by their identities
+
+    def bind(self, binding: Binding, block: BindingBlock, used: Iterable[Var]) -> None:
+        super().bind(binding, block, used)
+        if isinstance(binding, VarBinding):
+            self.names[id(binding.value)] = binding.var
 
     def value(self, expr: Expr) -> Expr | None:
         if not isinstance(expr, Var):
@@ -92,12 +109,33 @@ class _Draft(Uses):
         """Take a binding out; what it used."""
         var = binding.var
         del self.bindings[var]
-        self.values.pop(var, None)
+        value = self.values.pop(var, None)
+        if self.names.get(id(value)) is var:
+            del self.names[id(value)]
         used = list(direct_uses(binding.value))
         for other in used:
             self.counts[other] -= 1
             self.users[other].pop(var, None)
         return used
+
+
+class _Scopes:
+    """Which sequence a block is in, and which binding holds that, if it is not the function's."""
+
+    def __init__(self, function: Function) -> None:
+        self.sequences: dict[int, int] = {}
+        self.holders: dict[int, Binding] = {}
+        for seq in nested_sequences(function):
+            for block in seq.blocks:
+                self.sequences[id(block)] = id(seq)
+            for binding in seq.bindings():
+                if not isinstance(binding.value, _PLAIN):
+                    # What is nested deeper is noted again, by the binding that is nearest to it.
+                    inside = nested_sequences(binding.value)
+                    self.holders |= {id(inner): binding for inner in inside}
+
+    def sequence(self, block: BindingBlock) -> int:
+        return self.sequences[id(block)]
 
 
 class _Rewriting:
@@ -109,7 +147,7 @@ class _Rewriting:
     def __init__(self, function: Function, rules: Rules) -> None:
         self.function = function
         self.rules = rules
-        self.known = _Draft.of(function)
+        self.known = Draft.of(function)
         self.builder = BlockBuilder()
         self.slots: dict[Var, _Slot] = {}
         self.contents: dict[int, list[_Slot]] = {}  # of blocks, by their identities
@@ -118,7 +156,9 @@ class _Rewriting:
         self.waiting: list[tuple[tuple[float, ...], int, Var]] = []
         self.serial = count()  # so that no two on the list are compared by themselves
         self.pending: set[Var] = set()
-        for place, binding in enumerate(self.known.bindings.values()):
+        self.origins = tuple(self.known.bindings.values())
+        self.scopes = _Scopes(function)
+        for place, binding in enumerate(self.origins):
             self.enter(_Slot(binding, self.known.blocks[binding.var], (place,)), binding)
 
     def end(self) -> Function:
@@ -133,7 +173,7 @@ class _Rewriting:
                     changed |= self.tried(binding)
         if not changed:
             return self.function
-        return replace(self.function, body=self.written(self.function.body))
+        return replace(self.function, body=self.current(self.function.body))
 
     def enter(self, slot: _Slot, binding: Binding) -> None:
         """Fill a slot with a binding that the draft knows of, and put that on the list."""
@@ -162,10 +202,12 @@ class _Rewriting:
             changed = self.rules.written(binding.value, self.known)
         for asked in self.known.asked:
             self.watchers.setdefault(asked, set()).add(var)
-        if changed is None:
+        slot = self.slots[var]
+        if changed is None or not all(self.sees(slot, other) for other in free_vars(changed)):
             return False
+        self.rules.wrote(self.origins[slot.path[0]])
         *made, last = self.normal(replace(binding, value=changed))
-        slot, used = self.slots[var], self.known.unbind(binding)
+        used = self.known.unbind(binding)
         for one in made:
             self.known.bind(one, slot.block, direct_uses(one.value))
             self.enter(_Slot(one, slot.block, (*slot.path, slot.made)), one)
@@ -173,6 +215,20 @@ class _Rewriting:
         self.settle(slot, last)
         self.less_used(used)
         return True
+
+    def sees(self, slot: _Slot, var: Var) -> bool:
+        """Whether a variable can be used in a slot."""
+        at, own = slot, self.slots.get(var)
+        while own is None or self.scopes.sequence(own.block) != self.scopes.sequence(at.block):
+            holder = self.scopes.holders.get(self.scopes.sequence(at.block))
+            if holder is None:
+                return var in self.function.params
+            if isinstance(holder.value, Function) and var in holder.value.params:
+                return True
+            at = self.slots[holder.var]
+        if own is at and at.binding is not None:  # a closure may call itself
+            return at is not slot and isinstance(at.binding.value, Function)
+        return own.order < at.order and (own.block is at.block or not isinstance(var, DataflowVar))
 
     def normal(self, binding: Binding) -> list[Binding]:
         """A binding of a new value, and before it those of what is nested in that."""
@@ -190,7 +246,8 @@ class _Rewriting:
         """Put a new binding into its slot, or let go a variable that it only gives a name to."""
         var, value = binding.var, binding.value
         is_output = isinstance(slot.block, DataflowBlock) and not isinstance(var, DataflowVar)
-        if not _is_alias(binding):
+        stays = not isinstance(var, DataflowVar) or not isinstance(value, Var)
+        if not _is_alias(binding) or (stays and not self.rules.renames_outputs):
             self.fill(slot, binding)
         elif not (is_output and isinstance(value, DataflowVar)):
             slot.binding = None
@@ -258,21 +315,21 @@ class _Rewriting:
             found[var] = value
         return found
 
-    def written(self, expr: Expr) -> Expr:
+    def current(self, expr: Expr) -> Expr:
         """An expression with its sequences as the slots have them now."""
         if not isinstance(expr, SeqExpr):
-            return map_children(expr, self.written)
-        blocks = kept(expr.blocks, map(self.block, expr.blocks))
+            return map_children(expr, self.current)
+        blocks = kept(expr.blocks, map(self.current_block, expr.blocks))
         return replace(expr, blocks=blocks, body=substitute(expr.body, self.standing(expr.body)))
 
-    def block(self, block: BindingBlock) -> BindingBlock:
+    def current_block(self, block: BindingBlock) -> BindingBlock:
         slots = sorted(self.contents.get(id(block), ()), key=attrgetter("order"))
         bindings = (slot.binding for slot in slots if slot.binding is not None)
-        return replace(block, bindings=kept(block.bindings, map(self.whole, bindings)))
+        return replace(block, bindings=kept(block.bindings, map(self.current_binding, bindings)))
 
-    def whole(self, binding: Binding) -> Binding:
-        plain = isinstance(binding.value, Call | Tuple | TupleGetItem | Var | Constant)
-        return binding if plain else replace(binding, value=self.written(binding.value))
+    def current_binding(self, binding: Binding) -> Binding:
+        plain = isinstance(binding.value, _PLAIN)
+        return binding if plain else replace(binding, value=self.current(binding.value))
 
 
 def _is_alias(binding: Binding) -> bool:
