@@ -56,7 +56,7 @@ def causal_attention(call: Call, reading: Reading) -> Expr | None:
     for side in (0, 1):
         weights = means.args[side]
         softmax = reading.known.call(weights, "relax.nn.softmax")
-        if softmax is None or not reading.has_one_use(weights):
+        if softmax is None or not reading.known.used_once(weights):
             continue
         along = softmax.attrs["axis"] % ndim_of(weights)
         scores = _causal_scores(softmax.args[0], reading)

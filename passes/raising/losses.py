@@ -41,7 +41,7 @@ def class_loss(call: Call, reading: Reading) -> Expr | None:
 def class_log_probability(call: Call, reading: Reading) -> Expr | None:
     """log_softmax(x)[t], where nothing else needs the others."""
     found = reading.known.call(call.args[0], "relax.nn.log_softmax")
-    if found is None or not reading.has_one_use(call.args[0]):
+    if found is None or not reading.known.used_once(call.args[0]):
         return None
     if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import wraps
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, Var
+from relaxjax.ir.expr import Call, Constant, Expr
 from relaxjax.ir.laws import Law, law
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
@@ -66,9 +66,6 @@ class Reading:
         if call is None or not isinstance(call.op, Op):
             return None
         return call if call.op.name.removeprefix("lax.") in names else None
-
-    def has_one_use(self, expr: Expr) -> bool:
-        return isinstance(expr, Var) and self.known.used_once(expr)
 
     def operands(self, expr: Expr, name: str) -> list[View] | None:
         """The arguments of the very operator whose result `expr` is."""
