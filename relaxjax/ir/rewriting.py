@@ -23,7 +23,7 @@ from .node import replace
 from .span import located
 from .types import ShapeType
 from .uses import Uses, direct_uses
-from .walk import all_vars, free_vars, kept, map_children, nested_sequences, post_order, substitute
+from .walk import all_vars, free_vars, kept, map_children, nested_sequences, post_order
 
 
 class Rules(ABC):
@@ -67,7 +67,7 @@ class _Slot:
     number, and comes before it.
     """
 
-    binding: Binding | None
+    var: Var | None  # whose binding stands in it
     block: BindingBlock
     path: tuple[int, ...]
     made: int = 0
@@ -78,22 +78,74 @@ class _Slot:
 
 
 class Draft(Uses):
-    """The view of a function that is rewritten; it notes which variables are asked about."""
+    """The view of a function that is rewritten; it notes which variables are asked about.
+
+    A variable that is gone is replaced in the bindings that use it when these are next looked at:
+    what is wide, such as a tuple, may use many of them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.asked: set[Var] = set()
         self.names: dict[int, Var] = {}  # of values, by their identities
+        self.gone: dict[Var, Expr] = {}  # what stands for variables that are gone
+        self.stale: set[Var] = set()  # whose bindings have such variables in them still
 
     def bind(self, binding: Binding, block: BindingBlock, used: Iterable[Var]) -> None:
         super().bind(binding, block, used)
         if isinstance(binding, VarBinding):
             self.names[id(binding.value)] = binding.var
 
+    def unbind(self, var: Var) -> list[Var]:
+        """Take a binding out; what it used."""
+        used = list(direct_uses(self.binding(var).value))
+        del self.bindings[var]
+        self._forget(var)
+        for other in used:
+            self.counts[other] -= 1
+            self.users[other].pop(var, None)
+        return used
+
+    def rename(self, var: Var, value: Expr) -> list[Var]:
+        """Have a value stand for a variable, which is gone; whose bindings used that."""
+        self.gone[var] = value
+        users, uses = self.users.pop(var, {}), self.counts.pop(var, 0)
+        if isinstance(value, Var):
+            self.counts[value] = self.count(value) + uses
+            known = self.users.setdefault(value, {})
+            for user, times in users.items():
+                known[user] = known.get(user, 0) + times
+        self.stale |= users.keys()
+        return list(users)
+
+    def standing(self, var: Var) -> Expr:
+        """What stands for a variable that may be gone."""
+        value: Expr = var
+        while isinstance(value, Var) and value in self.gone:
+            value = self.gone[value]
+        return value
+
+    def current(self, expr: Expr) -> Expr:
+        """An expression without variables that are gone, but for the sequences in it."""
+        if isinstance(expr, Var):
+            return self.standing(expr)
+        return expr if isinstance(expr, SeqExpr) else map_children(expr, self.current)
+
+    def binding(self, var: Var) -> Binding:
+        if var in self.stale:
+            self.stale.discard(var)
+            self._forget(var)
+            binding = self.bindings[var]
+            changed = replace(binding, value=self.current(binding.value))
+            self.bind(changed, self.blocks[var], ())
+        return self.bindings[var]
+
     def value(self, expr: Expr) -> Expr | None:
         if not isinstance(expr, Var):
             return None
         self.asked.add(expr)
+        if expr in self.stale:
+            self.binding(expr)
         return self.values.get(expr)
 
     def count(self, var: Var) -> int:
@@ -105,18 +157,10 @@ class Draft(Uses):
             self.asked.add(expr)
         return super().users_of(expr)
 
-    def unbind(self, binding: Binding) -> list[Var]:
-        """Take a binding out; what it used."""
-        var = binding.var
-        del self.bindings[var]
+    def _forget(self, var: Var) -> None:
         value = self.values.pop(var, None)
         if self.names.get(id(value)) is var:
             del self.names[id(value)]
-        used = list(direct_uses(binding.value))
-        for other in used:
-            self.counts[other] -= 1
-            self.users[other].pop(var, None)
-        return used
 
 
 class _Scopes:
@@ -139,9 +183,10 @@ class _Scopes:
 
 
 class _Rewriting:
-    """The worklist, the last bindings first, and the draft that it works on.
+    """The worklist, and the draft that it works on.
 
-    So a rule for something large is tried while its parts are still as they were written.
+    Each round takes the last bindings first: so a rule for something large is tried while its parts
+    are still as they were written. What is to be tried again is so in the next round, once.
     """
 
     def __init__(self, function: Function, rules: Rules) -> None:
@@ -151,35 +196,35 @@ class _Rewriting:
         self.builder = BlockBuilder()
         self.slots: dict[Var, _Slot] = {}
         self.contents: dict[int, list[_Slot]] = {}  # of blocks, by their identities
-        self.names: dict[Var, Expr] = {}  # what stands for variables that are gone
         self.watchers: dict[Var, set[Var]] = {}  # whose rules asked about a variable
-        self.waiting: list[tuple[tuple[float, ...], int, Var]] = []
+        self.round = 0
+        self.waiting: list[tuple[int, tuple[float, ...], int, Var]] = []
         self.serial = count()  # so that no two on the list are compared by themselves
         self.pending: set[Var] = set()
         self.origins = tuple(self.known.bindings.values())
         self.scopes = _Scopes(function)
         for place, binding in enumerate(self.origins):
-            self.enter(_Slot(binding, self.known.blocks[binding.var], (place,)), binding)
+            self.enter(_Slot(binding.var, self.known.blocks[binding.var], (place,)), binding.var)
 
     def end(self) -> Function:
         """The function that is left when no rule applies any more."""
         changed = False
         with self.builder.scope(taken=[var.name for var in all_vars(self.function)]):
             while self.waiting:
-                *_, var = heappop(self.waiting)
+                number, *_, var = heappop(self.waiting)
+                self.round = number + 1
                 self.pending.discard(var)
-                binding = self.known.bindings.get(var)
-                if binding is not None:
-                    changed |= self.tried(binding)
+                if var in self.known.bindings:
+                    changed |= self.tried(self.known.binding(var))
         if not changed:
             return self.function
         return replace(self.function, body=self.current(self.function.body))
 
-    def enter(self, slot: _Slot, binding: Binding) -> None:
-        """Fill a slot with a binding that the draft knows of, and put that on the list."""
-        self.slots[binding.var] = slot
+    def enter(self, slot: _Slot, var: Var) -> None:
+        """Add the slot of a variable that the draft knows of, and put that on the list."""
+        self.slots[var] = slot
         self.contents.setdefault(id(slot.block), []).append(slot)
-        self.push(binding.var)
+        self.push(var)
 
     def push(self, var: Var) -> None:
         """Have the rules tried on what a variable is bound to."""
@@ -187,7 +232,7 @@ class _Rewriting:
         if var not in self.pending and value is not None and self.rules.concern(value):
             self.pending.add(var)
             place = tuple(-number for number in self.slots[var].order)
-            heappush(self.waiting, (place, next(self.serial), var))
+            heappush(self.waiting, (self.round, place, next(self.serial), var))
 
     def touch(self, var: Var) -> None:
         """Have the rules tried again wherever they have asked about a variable."""
@@ -207,10 +252,10 @@ class _Rewriting:
             return False
         self.rules.wrote(self.origins[slot.path[0]])
         *made, last = self.normal(replace(binding, value=changed))
-        used = self.known.unbind(binding)
+        used = self.known.unbind(var)
         for one in made:
             self.known.bind(one, slot.block, direct_uses(one.value))
-            self.enter(_Slot(one, slot.block, (*slot.path, slot.made)), one)
+            self.enter(_Slot(one.var, slot.block, (*slot.path, slot.made)), one.var)
             slot.made += 1
         self.settle(slot, last)
         self.less_used(used)
@@ -219,6 +264,8 @@ class _Rewriting:
     def sees(self, slot: _Slot, var: Var) -> bool:
         """Whether a variable can be used in a slot."""
         at, own = slot, self.slots.get(var)
+        if own is not None and var not in self.known.bindings:
+            return False  # it is gone
         while own is None or self.scopes.sequence(own.block) != self.scopes.sequence(at.block):
             holder = self.scopes.holders.get(self.scopes.sequence(at.block))
             if holder is None:
@@ -226,8 +273,8 @@ class _Rewriting:
             if isinstance(holder.value, Function) and var in holder.value.params:
                 return True
             at = self.slots[holder.var]
-        if own is at and at.binding is not None:  # a closure may call itself
-            return at is not slot and isinstance(at.binding.value, Function)
+        if own is at:  # a closure may call itself
+            return at is not slot and isinstance(self.known.bindings[var].value, Function)
         return own.order < at.order and (own.block is at.block or not isinstance(var, DataflowVar))
 
     def normal(self, binding: Binding) -> list[Binding]:
@@ -250,19 +297,19 @@ class _Rewriting:
         if not _is_alias(binding) or (stays and not self.rules.renames_outputs):
             self.fill(slot, binding)
         elif not (is_output and isinstance(value, DataflowVar)):
-            slot.binding = None
+            slot.var = None
             self.put(var, value)
         elif self.slots[value].block is slot.block and value.ty == var.ty:
             # The value is bound to the output itself, instead of a variable that the block hides.
-            slot.binding, source = None, self.known.bindings[value]
-            self.known.unbind(source)
+            slot.var, source = None, self.known.binding(value)
+            self.known.unbind(value)
             self.fill(self.slots[value], replace(source, var=var))
             self.put(value, var)
         else:
             self.fill(slot, binding)
 
     def fill(self, slot: _Slot, binding: Binding) -> None:
-        slot.binding = binding
+        slot.var = binding.var
         self.slots[binding.var] = slot
         self.known.bind(binding, slot.block, direct_uses(binding.value))
         self.push(binding.var)
@@ -270,14 +317,11 @@ class _Rewriting:
 
     def put(self, var: Var, value: Expr) -> None:
         """Use a value wherever a variable is used, which is gone."""
-        self.names[var] = value
-        for user in self.known.users_of(var):
-            binding = self.known.bindings[user]
-            self.known.unbind(binding)
-            self.fill(self.slots[user], replace(binding, value=_with(binding.value, var, value)))
-        in_results = self.known.counts.pop(var, 0)
+        for user in self.known.rename(var, value):
+            self.push(user)
+            self.touch(user)
+        self.touch(var)
         if isinstance(value, Var):
-            self.known.counts[value] = self.known.counts.get(value, 0) + in_results
             self.touch(value)
 
     def less_used(self, variables: Iterable[Var]) -> None:
@@ -292,39 +336,29 @@ class _Rewriting:
 
     def dropped(self, binding: Binding) -> list[Var]:
         """Let a binding go, with all that is nested in it; what it used."""
-        self.slots[binding.var].binding = None
-        used = self.known.unbind(binding)
+        self.slots[binding.var].var = None
+        used = self.known.unbind(binding.var)
         for seq in nested_sequences(binding.value):
             inside = (slot for block in seq.blocks for slot in self.contents.get(id(block), ()))
             for slot in inside:
-                if slot.binding is not None:
-                    used += self.known.unbind(slot.binding)
-                    slot.binding = None
-            for var in direct_uses(substitute(seq.body, self.standing(seq.body))):
+                if slot.var is not None:
+                    used += self.known.unbind(slot.var)
+                    slot.var = None
+            for var in direct_uses(self.known.current(seq.body)):
                 self.known.counts[var] -= 1
                 used.append(var)
         return used
-
-    def standing(self, result: Expr) -> dict[Var, Expr]:
-        """What stands for the variables in a result that are gone."""
-        found: dict[Var, Expr] = {}
-        for var in direct_uses(result):
-            value: Expr = var
-            while isinstance(value, Var) and value in self.names:
-                value = self.names[value]
-            found[var] = value
-        return found
 
     def current(self, expr: Expr) -> Expr:
         """An expression with its sequences as the slots have them now."""
         if not isinstance(expr, SeqExpr):
             return map_children(expr, self.current)
         blocks = kept(expr.blocks, map(self.current_block, expr.blocks))
-        return replace(expr, blocks=blocks, body=substitute(expr.body, self.standing(expr.body)))
+        return replace(expr, blocks=blocks, body=self.known.current(expr.body))
 
     def current_block(self, block: BindingBlock) -> BindingBlock:
         slots = sorted(self.contents.get(id(block), ()), key=attrgetter("order"))
-        bindings = (slot.binding for slot in slots if slot.binding is not None)
+        bindings = (self.known.binding(slot.var) for slot in slots if slot.var is not None)
         return replace(block, bindings=kept(block.bindings, map(self.current_binding, bindings)))
 
     def current_binding(self, binding: Binding) -> Binding:
@@ -350,12 +384,3 @@ def _may_go(binding: Binding) -> bool:
         return False
     inside = () if isinstance(binding.value, Function) else post_order(binding.value)
     return all(is_pure_call(item) for item in inside if isinstance(item, Call))
-
-
-def _with(expr: Expr, var: Var, value: Expr) -> Expr:
-    """An expression with another value for a variable, outside of the sequences in it."""
-    if isinstance(expr, Var):
-        return value if expr is var else expr
-    if isinstance(expr, SeqExpr):
-        return expr
-    return map_children(expr, lambda child: _with(child, var, value))

@@ -72,6 +72,10 @@ class Uses:
         for var in direct_uses(result):
             self.counts[var] = self.counts.get(var, 0) + 1
 
+    def binding(self, var: Var) -> Binding:
+        """The binding of a variable that has one."""
+        return self.bindings[var]
+
     def value(self, expr: Expr) -> Expr | None:
         """What a variable is bound to, None for a parameter, a cast and any other expression."""
         return self.values.get(expr) if isinstance(expr, Var) else None
@@ -117,7 +121,7 @@ class Uses:
         while waiting:
             var = waiting[-1]
             known.setdefault(var, False)  # a closure may call itself
-            used = free_vars(self.bindings[var].value) if var in self.bindings else None
+            used = free_vars(self.binding(var).value) if var in self.bindings else None
             missing = [other for other in used or () if other not in known]
             if missing:
                 waiting += missing

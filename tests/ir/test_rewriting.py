@@ -10,7 +10,7 @@ from relaxjax.ir.laws import Law, Laws, law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.rewriting import fixed_point
 from relaxjax.ir.structural import assert_structural_equal
-from relaxjax.ir.uses import Uses
+from relaxjax.ir.uses import Uses, direct_uses
 from relaxjax.ir.walk import all_vars
 
 
@@ -283,4 +283,47 @@ def test_last_bindings_come_first_and_only_what_asked_is_tried_again() -> None:
     """)
     fixed_point(function, Laws([noted]))
     # `c` becomes `a`, so that `d` is the cosine of that; `e` has not asked about it.
-    assert tried == ["sin d", "cos c", "negative b", "cos a", "negative a", "sin x"]
+    assert tried == ["sin d", "cos c", "negative b", "negative a", "sin x", "cos a"]
+
+
+def test_a_variable_that_is_gone_is_not_written() -> None:
+    function = parse_function("""
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            a = R.negative(x)
+            b = R.negative(a)
+            c = R.sin(x)
+            return (c, b)
+    """)
+    gone = next(var for var in all_vars(function) if var.name == "b")
+
+    @law("relax.sin")
+    def to_what_was(call: Call, op: Op, known: Uses) -> Expr | None:
+        return get_op("relax.exp")(gone) if known.count(gone) == 0 else None
+
+    changed = fixed_point(function, Laws([negated_twice, to_what_was]))
+    assert "exp" not in changed.script()
+
+
+def test_what_uses_many_that_are_gone_is_tried_once_a_round() -> None:
+    tried: list[int] = []
+
+    @law("relax.negative", "relax.concat")
+    def noted(call: Call, op: Op, known: Uses) -> Expr | None:
+        if op.name == "relax.negative":
+            return negated_twice.write(call, op, known)
+        tried.append(len(set(direct_uses(call))))
+        return None
+
+    pairs = "\n".join(f"    a{i} = R.negative(x)\n    b{i} = R.negative(a{i})" for i in range(20))
+    names = ", ".join(f"b{i}" for i in range(20))
+    function = parse_function(f"""
+@R.function
+def main(x: R.Tensor((2,), "float32")):
+{pairs}
+    y = R.concat(({names}))
+    return y
+""")
+    changed = fixed_point(function, Laws([noted]))
+    assert tried == [20, 1]
+    assert len(list(changed.body.bindings())) == 1
