@@ -26,7 +26,8 @@ from relaxjax.ir.infer import unify
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import global_vars, nested_sequences, post_order, used_vars
+from relaxjax.ir.uses import values_of
+from relaxjax.ir.walk import global_vars, nested_bindings, post_order, used_vars
 from relaxjax.lowering import to_jax
 from relaxjax.ops.cost import function_cost
 from relaxjax.ops.shapes import element_count
@@ -80,7 +81,7 @@ def measured(mod: IRModule, name: str, args: tuple[Any, ...]) -> tuple[Any, ...]
     kept = sum(int(substitute_dim(size_of(var.ty), sizes)) for var in residuals(function))
     compiled: Any = jax.jit(to_jax(mod, name)).lower(*args).compile()
     return (
-        sum(len(tuple(seq.bindings())) for f in reached for seq in nested_sequences(f)),
+        sum(1 for f in reached for _ in nested_bindings(f)),
         flops,
         f"{kept / 1024:.0f}",
         compiled.as_text().count(" = "),
@@ -104,8 +105,8 @@ def residuals(function: Function) -> list[Var]:
     result = function.body.body
     if not isinstance(result, Tuple):
         return []
-    bindings = [binding for seq in nested_sequences(function) for binding in seq.bindings()]
-    values = {binding.var: binding.value for binding in bindings}
+    bindings = list(nested_bindings(function))
+    values = values_of(bindings)
     forward, waiting = set[Var](), list(used_vars(result.fields[0]))
     while waiting:
         var = waiting.pop()

@@ -49,12 +49,12 @@ from .operators.backward_fold_scale_axis import (
 from .operators.block_sparse import SparseWeights as SparseWeights
 from .operators.block_sparse import process_params as process_params
 from .operators.canonicalize_ops import CanonicalizeOps as CanonicalizeOps
-from .operators.combine_parallel_batch_matmul import (
+from .operators.combine_parallel import (
     CombineParallelBatchMatmul as CombineParallelBatchMatmul,
 )
-from .operators.combine_parallel_conv2d import CombineParallelConv2D as CombineParallelConv2D
-from .operators.combine_parallel_dense import CombineParallelDense as CombineParallelDense
-from .operators.combine_parallel_matmul import CombineParallelMatmul as CombineParallelMatmul
+from .operators.combine_parallel import CombineParallelConv2D as CombineParallelConv2D
+from .operators.combine_parallel import CombineParallelDense as CombineParallelDense
+from .operators.combine_parallel import CombineParallelMatmul as CombineParallelMatmul
 from .operators.dense_to_sparse import DenseToSparse as DenseToSparse
 from .operators.expand_matmul_of_sum import ExpandMatmulOfSum as ExpandMatmulOfSum
 from .operators.fast_math import FastMath as FastMath

@@ -5,8 +5,7 @@ from typing import Any
 from .infrastructure.sequential import Sequential
 from .layout.alter_op_layout import AlterOpLayout
 from .operators.canonicalize_ops import CanonicalizeOps
-from .operators.combine_parallel_conv2d import CombineParallelConv2D
-from .operators.combine_parallel_dense import CombineParallelDense
+from .operators.combine_parallel import CombineParallelConv2D, CombineParallelDense
 from .operators.fast_math import FastMath
 from .operators.fold_scale_axis import FoldScaleAxis
 from .operators.simplify_inference import SimplifyInference

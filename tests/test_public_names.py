@@ -2,7 +2,7 @@
 
 import difflib
 
-from public_names import FILE, lines
+from listed_names import FILE, lines
 
 
 def test_the_public_names_are_those_of_the_list() -> None:
@@ -11,5 +11,5 @@ def test_the_public_names_are_those_of_the_list() -> None:
     change = "".join(difflib.unified_diff(listed, found, "listed", "found", n=0))
     assert found == listed, (
         f"public names changed:\n{change}\nA name that goes warns for one minor version first. "
-        "Then write the list anew: python tests/public_names.py"
+        "Then write the list anew: python tests/listed_names.py"
     )

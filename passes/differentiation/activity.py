@@ -14,6 +14,7 @@ from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.registry import REPLACED
+from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.tangent import has_tangent_rule
 from relaxjax.passes.structure.eta_expand import closure_calling
@@ -67,7 +68,7 @@ def module_functions(mod: IRModule) -> dict[Expr, Function]:
 
 def local_functions(bindings: Sequence[Binding]) -> dict[Expr, Function]:
     """The functions that bindings define on the spot, by their variables."""
-    return {b.var: b.value for b in bindings if isinstance(b.value, Function)}
+    return dict(values_of_kind(bindings, Function).items())
 
 
 def obstacles(

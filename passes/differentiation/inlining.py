@@ -20,7 +20,13 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew, substitute_symbols
 from relaxjax.ir.span import located
-from relaxjax.ir.walk import free_vars, nested_sequences, substitute, type_symbols, used_vars
+from relaxjax.ir.walk import (
+    free_vars,
+    nested_bindings,
+    substitute,
+    type_symbols,
+    used_vars,
+)
 
 from .reductions import differentiable_reduction
 
@@ -34,7 +40,7 @@ def inline_closures(function: Function) -> Function:
     folds by a closure take the form in which they are differentiated. The blocks of a function that
     changes are joined.
     """
-    values = [b.value for seq in nested_sequences(function.body) for b in seq.bindings()]
+    values = [b.value for b in nested_bindings(function.body)]
     if not any(isinstance(value, Function) or _form(value, {}) is not None for value in values):
         return function
     return replace(function, body=_sequence(function.body, {}))

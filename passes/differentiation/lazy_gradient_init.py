@@ -3,15 +3,17 @@
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function, SeqExpr
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.algebra import FILL_LAWS, simpler
+from relaxjax.passes.simplification.algebra import FILL_LAWS
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
-from relaxjax.passes.simplification.definitions import Definitions, is_filling, tensor_filled
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import filling, is_filling, tensor_filled
 
 
 @pass_factory(opt_level=2, kind="function")
@@ -27,18 +29,20 @@ def LazyGradientInit(function: Function, mod: IRModule) -> Function:
     if not any(map(_is_filling, post_order(function))):
         return function
     plain = remove_all_unused(canonical_bindings(function))
-    delayed = rewrite(rewritten(plain, _unmade), _delayed)
+    delayed = rewrite(rewritten(plain, _LAWS), _delayed)
     assert isinstance(delayed, Function)
     return delayed
 
 
-def _unmade(call: Call, known: Definitions) -> Expr | None:
-    """What a call is where some of its arguments are filled; a tensor like another by its shape."""
-    if not isinstance(call.op, Op) or not is_filling(call.op):
-        return simpler(call, known, FILL_LAWS)
-    number = known.filling(call)
+@law(where=is_filling)
+def by_shape(call: Call, op: Op, known: Uses) -> Expr | None:
+    """A tensor like another by its shape."""
+    number = filling(call, known)
     lent = any(not isinstance(arg, ShapeExpr | Constant) for arg in call.args)
     return tensor_filled(call, number) if lent and number is not None else None
+
+
+_LAWS = Laws([by_shape, *FILL_LAWS])
 
 
 def _delayed(expr: Expr) -> Expr:

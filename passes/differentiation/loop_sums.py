@@ -15,6 +15,7 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import values_of
 
 # A step's rows up to which, and the numbers of a weight from which on, it is worth the memory.
 _FEW_ROWS = 32
@@ -48,7 +49,7 @@ def later_sums(
 
     `own` are the variables that a step has beside what `backward` computes.
     """
-    values = {binding.var: binding.value for binding in backward.bindings()}
+    values = values_of(backward.bindings())
     found: dict[Var, LaterSum] = {}
     for var, adjoint in adjoints:
         factors = _factors(values, adjoint)

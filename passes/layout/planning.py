@@ -8,7 +8,8 @@ from relaxjax.ir.function import Binding, BindingBlock, Function, MatchCast
 from relaxjax.ir.layout import LayoutRule, Order, Orders, Relayout, first_order
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import nested_sequences, uses
+from relaxjax.ir.uses import Uses, count_uses, values_of
+from relaxjax.ir.walk import nested_sequences
 
 # What says of some calls how they are to be computed; None leaves a call to its operator's rule.
 Choose = Callable[[Call], Relayout | None]
@@ -31,7 +32,7 @@ class Plan:
         self.choose = choose
         self.steps: dict[Var, Relayout] = {}
         self.place: dict[Var, int] = {}
-        total = uses(function)
+        total = count_uses(function)
         blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
         for number, block in enumerate(blocks):
             self.place |= {binding.var: number for binding in block.bindings}
@@ -84,7 +85,7 @@ class Plan:
         for binding in reversed(block.bindings):
             if binding.var in self.steps or binding.var in block.seen_outside:
                 continue
-            orders, idle = self._wanted(binding.var, block.readers.get(binding.var, []))
+            orders, idle = self._wanted(binding.var, block.readers(binding.var))
             step = _produced(binding.value, *orders) if len(orders) == 1 else None
             if step is None:
                 continue
@@ -158,14 +159,14 @@ class _Inner:
 
     def __init__(self, block: BindingBlock, total: Mapping[Var, int]) -> None:
         self.bindings = block.bindings
-        self.values = {binding.var: binding.value for binding in block.bindings}
-        self.readers: dict[Var, list[Binding]] = {}
-        inside: dict[Var, int] = {}
-        for binding in block.bindings:
-            for var, count in uses(binding.value).items():
-                self.readers.setdefault(var, []).append(binding)
-                inside[var] = inside.get(var, 0) + count
-        self.seen_outside = {v for v in self.values if total.get(v, 0) > inside.get(v, 0)}
+        self.values = values_of(block.bindings)
+        self.known = Uses.of_block(block)
+        self.seen_outside = {
+            var for var in self.values if total.get(var, 0) > self.known.count(var)
+        }
+
+    def readers(self, var: Var) -> list[Binding]:
+        return [self.known.bindings[reader] for reader in self.known.users_of(var)]
 
 
 def size(expr: Expr) -> int:

@@ -11,6 +11,7 @@ from relaxjax.ir.inline import inline_functions
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import global_vars, used_vars
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
@@ -120,7 +121,7 @@ def _leaves(seq: SeqExpr) -> tuple[Var, ...]:
 
 
 def _tuples(seq: SeqExpr) -> dict[Expr, Tuple]:
-    return {b.var: b.value for b in seq.bindings() if isinstance(b.value, Tuple)}
+    return dict(values_of_kind(seq.bindings(), Tuple).items())
 
 
 def _written_out(value: Expr, tuples: Mapping[Expr, Tuple]) -> Expr:

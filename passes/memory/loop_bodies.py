@@ -6,6 +6,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import values_of
 
 from .caller import Place, Rest, note_place
 from .writes import is_write
@@ -28,7 +29,7 @@ def rest_of_body(step: Function) -> Rest:
 
     Rows of stacks are written into what is there for them.
     """
-    bound = {binding.var: binding.value for binding in step.body.bindings()}
+    bound = values_of(step.body.bindings())
     places: dict[Var, Place] = {param: (at,) for at, param in enumerate(step.params)}
     for var, value in bound.items():
         note_place(places, var, value)

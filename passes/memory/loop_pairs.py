@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TupleType
-from relaxjax.ir.walk import uses
+from relaxjax.ir.uses import count_uses
 
 # The variable that a part of a tuple is bound to, and which part it is.
 Part: TypeAlias = tuple[Var, int]
@@ -71,7 +71,7 @@ class _Uses:
             value = binding.value
             if isinstance(value, TupleGetItem) and isinstance(value.tuple_value, Var):
                 parts.setdefault(value.tuple_value, []).append((binding.var, value.index))
-        return _Uses(uses(function), parts)
+        return _Uses(count_uses(function), parts)
 
     def beside_parts(self, var: Var) -> int:
         """How often it is used otherwise."""

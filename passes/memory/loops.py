@@ -19,6 +19,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import all_vars, substitute
 from relaxjax.ops.loop_types import steps_of
 from relaxjax.passes.differentiation.vjp import in_terms_of
@@ -275,7 +276,7 @@ def _program(step: Function, saved: Sequence[Var], mod: IRModule, name: str) -> 
     """
     carry = step.params[0]
     first = read_step(VarBinding(carry, Tuple(())), mod, name)
-    closures = {b.var: b.value for b in step.body.bindings() if isinstance(b.value, Function)}
+    closures = values_of_kind(step.body.bindings(), Function)
     bindings = [read_step(binding, mod, name, closures) for binding in step.body.bindings()]
     needs = Var("needs", TupleType(()))
     last = read_step(VarBinding(needs, Tuple(tuple(saved))), mod, name)

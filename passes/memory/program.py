@@ -8,6 +8,7 @@ from functools import cached_property
 from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.decisions import decisions
 
@@ -49,7 +50,7 @@ class Program:
                 "tuple of gradients; give the name of a function that Gradient has written"
             )
         bindings = list(function.body.bindings())
-        closures = {b.var: b.value for b in bindings if isinstance(b.value, Function)}
+        closures = values_of_kind(bindings, Function)
         # What a loop costs is not said by its binding alone.
         known = {step.var: step for step in like.steps} if like and not closures else {}
 
@@ -76,7 +77,7 @@ class Program:
         """The loops among some bindings, and what each of them computes in a step."""
         for var, function in loop_bodies(closures, bindings):
             body = list(function.body.bindings())
-            own = {b.var: b.value for b in body if isinstance(b.value, Function)}
+            own = values_of_kind(body, Function)
             rest = rest_of_body(function)
             with suppress(MemoryPlanError):  # its shapes may be known to the loop only
                 steps = tuple(read_step(b, mod, name, own) for b in (*body, *rest.bindings))

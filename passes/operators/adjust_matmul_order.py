@@ -5,13 +5,15 @@ from collections.abc import Sequence
 from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar, dim_vars, substitute_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import weights_of
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -24,15 +26,19 @@ def AdjustMatmulOrder(function: Function, mod: IRModule) -> Function:
     the third is not, the weights stay together, for LiftTransformParams to compute their product
     once: these are the parameters behind the first `num_input` ones, an attribute of the function.
     """
-    weights = weights_of(function)
+    return rewritten(function, laws(weights_of(function)))
 
-    def law(call: Call, known: Definitions) -> Expr | None:
+
+def laws(weights: frozenset[Var]) -> Laws:
+    @law("relax.matmul")
+    def product_in_order(call: Call, op: Op, known: Uses) -> Expr | None:
+        """x (A B) = (x A) B, by the order that takes less, or that keeps weights together."""
         return _reordered(call, known, weights)
 
-    return rewritten(function, law)
+    return Laws([product_in_order])
 
 
-def _reordered(call: Call, known: Definitions, weights: frozenset[Var]) -> Expr | None:
+def _reordered(call: Call, known: Uses, weights: frozenset[Var]) -> Expr | None:
     if not _is_plain_product(call):
         return None
     left, right = call.args
@@ -78,10 +84,10 @@ def _is_less(lhs: Dim, rhs: Dim) -> bool:
     return False
 
 
-def _factors(product: Expr, known: Definitions) -> list[tuple[Expr, Expr]]:
+def _factors(product: Expr, known: Uses) -> list[tuple[Expr, Expr]]:
     """The two matrices of which a value, used once, is the product, transposed with it."""
     transpose, turns = get_op("relax.permute_dims"), 0
-    while _used_once(product, known):
+    while known.used_once(product):
         inner = known.call(product, "relax.matmul")
         if inner is not None and _is_plain_product(inner):
             a, b = inner.args
@@ -137,10 +143,6 @@ def _is_plain_product(call: Call) -> bool:
 def _swaps(call: Call) -> bool:
     axes = call.attrs["axes"]
     return _ndim(call) == 2 and (axes is None or [axis % 2 for axis in axes] == [1, 0])
-
-
-def _used_once(value: Expr, known: Definitions) -> bool:
-    return isinstance(value, Var) and known.uses.get(value) == 1
 
 
 def _product(left: Expr, right: Expr) -> Expr:

@@ -13,7 +13,7 @@ from relaxjax.ir.scaling import Axis
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
 
-from .factors import MOST_PASSED, Bindings, Factor, factors, with_args
+from .factors import MOST_PASSED, Factor, Weighed, factors, with_args
 
 
 @pass_factory(opt_level=3, kind="function")
@@ -32,7 +32,7 @@ def BackwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
 
 
 def _folded_once(function: Function) -> Function:
-    known = Bindings.of(function)
+    known = Weighed.of(function)
     folded = expand_bindings(function, lambda binding, _: _folded(binding, known))
     return folded if folded is function else remove_all_unused(folded)
 
@@ -45,7 +45,7 @@ class Way:
     write: Callable[[], Expr]
 
 
-def _folded(binding: Binding, known: Bindings) -> Expr | None:
+def _folded(binding: Binding, known: Weighed) -> Expr | None:
     """A call that multiplies, with its factor brought into what is multiplied."""
     if not isinstance(binding.value, Call):
         return None
@@ -57,13 +57,13 @@ def _folded(binding: Binding, known: Bindings) -> Expr | None:
 
 
 def _back(
-    expr: Expr, factor: Factor, axis: Axis, known: Bindings, beside: Var, most: int
+    expr: Expr, factor: Factor, axis: Axis, known: Weighed, beside: Var, most: int
 ) -> Way | None:
     """The cheapest way to compute `expr` times a factor by multiplying what it is computed from.
 
     It passes `most` operators in a row at most.
     """
-    call = known.call(expr, beside)
+    call = known.call_beside(expr, beside)
     if most == 0 or call is None or not isinstance(call.op, Op) or not known.used_once(expr):
         return None
     if known.is_constant(call):  # or factors that count for nothing would change places for ever
@@ -79,7 +79,7 @@ def _back(
 
 
 def _through(
-    call: Call, taken: Mapping[int, Axis], factor: Factor, known: Bindings, beside: Var, most: int
+    call: Call, taken: Mapping[int, Axis], factor: Factor, known: Weighed, beside: Var, most: int
 ) -> Way | None:
     """A call on arguments that are multiplied: each in the cheapest way."""
     ways: dict[int, Way] = {}

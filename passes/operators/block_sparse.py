@@ -1,17 +1,16 @@
 """Weights of dense layers that are mostly zero: finding them, and packing their blocks."""
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.expr import Call, Var
+from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.ir.walk import nested_sequences, uses
+from relaxjax.ir.uses import Uses
 
 Array = np.ndarray[Any, Any]
 
@@ -75,44 +74,41 @@ class DenseUse:
 
 def dense_uses(function: Function) -> dict[Var, DenseUse]:
     """The parameters that a function reads only as the right factors of matmuls of floats."""
-    values = {b.var: b.value for seq in nested_sequences(function) for b in seq.bindings()}
-    counts = uses(function)
-    turned: dict[Var, list[Var]] = {}
-    as_weight = Counter[Var]()  # how many layers read a variable as their weight
-    for var, value in values.items():
-        if isinstance(value, Call) and value.args and isinstance(value.args[-1], Var):
-            if _turns(value):
-                turned.setdefault(value.args[-1], []).append(var)
-            as_weight[value.args[-1]] += _is_layer(value)
+    known = Uses.of(function)
     found = {}
     for param in function.params:
         if not isinstance(param.ty, TensorType) or param.ty.ndim != 2:
             continue
-        variables = tuple(turned.get(param, (param,)))
-        total = sum(as_weight[var] for var in variables)
-        only_turned = param not in turned or len(variables) == counts[param]
-        if total and only_turned and total == sum(counts.get(var, 0) for var in variables):
-            found[param] = DenseUse(param in turned, variables)
+        turned = tuple(var for var in known.users_of(param) if _turns(known.value(var), param))
+        if turned and len(turned) < known.count(param):
+            continue
+        variables = turned or (param,)
+        readers = [(var, known.value(user)) for var in variables for user in known.users_of(var)]
+        layers = sum(_is_layer(value, var) for var, value in readers)
+        if layers and layers == sum(map(known.count, variables)):
+            found[param] = DenseUse(bool(turned), variables)
     return found
 
 
-def _turns(call: Call) -> bool:
-    if call.op is not get_op("relax.permute_dims"):
+def _turns(value: Expr | None, weight: Var) -> bool:
+    """Whether a value is the transpose of a weight."""
+    if not isinstance(value, Call) or value.op is not get_op("relax.permute_dims"):
         return False
-    axes = call.attrs["axes"]
-    return axes is None or [axis % 2 for axis in axes] == [1, 0]
+    axes = value.attrs["axes"]
+    straight = axes is not None and [axis % 2 for axis in axes] != [1, 0]
+    return value.args[0] is weight and not straight
 
 
-def _is_layer(call: Call) -> bool:
-    """Whether it is a matmul that is added up in the dtype of all of it, a float.
+def _is_layer(value: Expr | None, weight: Var) -> bool:
+    """Whether it is a matmul by a weight that is added up in the dtype of all of it, a float.
 
     So are the products of blocks; integers would overflow, and so would half precision.
     """
-    if call.op is not get_op("relax.matmul"):
+    if not isinstance(value, Call) or value.op is not get_op("relax.matmul"):
         return False
-    types = [call.ty, *(arg.ty for arg in call.args)]
+    types = [value.ty, *(arg.ty for arg in value.args)]
     dtypes = {ty.dtype for ty in types if isinstance(ty, TensorType)}
-    return len(dtypes) == 1 and is_float(*dtypes)
+    return value.args[1] is weight and len(dtypes) == 1 and is_float(*dtypes)
 
 
 def _packed(weight: Array, block: tuple[int, int]) -> tuple[Array, Array, Array] | None:

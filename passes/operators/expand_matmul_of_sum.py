@@ -2,13 +2,15 @@
 
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, weights_of
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import weights_of
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -20,22 +22,24 @@ def ExpandMatmulOfSum(function: Function, mod: IRModule) -> Function:
     one of weights alone: the parameters behind the first `num_input` ones, an attribute of the
     function.
     """
-    weights = weights_of(function)
+    return rewritten(function, laws(weights_of(function)))
 
-    def law(call: Call, known: Definitions) -> Expr | None:
-        if call.op is not get_op("relax.matmul"):
-            return None
+
+def laws(weights: frozenset[Var]) -> Laws:
+    @law("relax.matmul")
+    def product_with_sum(call: Call, op: Op, known: Uses) -> Expr | None:
+        """x (A + B) = x A + x B, where not both terms are made of weights alone."""
         x, total = call.args
         added = known.call(total, "relax.add")
-        if added is None or not isinstance(total, Var) or known.uses.get(total) != 1:
+        if added is None or not known.used_once(total):
             return None
         a, b = added.args
         if not _alike(a, b) or all(known.follows_from(term, weights) for term in (a, b)):
             return None
-        matmul, dtype = get_op("relax.matmul"), call.attrs["out_dtype"]
-        return matmul(x, a, dtype) + matmul(x, b, dtype)
+        dtype = call.attrs["out_dtype"]
+        return op(x, a, dtype) + op(x, b, dtype)
 
-    return rewritten(function, law)
+    return Laws([product_with_sum])
 
 
 def _alike(a: Expr, b: Expr) -> bool:

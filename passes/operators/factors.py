@@ -1,50 +1,36 @@
 """Factors along one axis: recognising them, and giving them to other tensors."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import Binding, BindingBlock
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.scaling import Axis
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.ir.walk import nested_sequences, uses
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.layout.planning import size
 
 # A factor passes so many operators at most on the way to the weights that take it.
 MOST_PASSED = 64
 
 
-@dataclass(frozen=True)
-class Bindings:
-    """What the variables of a function are bound to, where, how often used, and by whom."""
+class Weighed(Uses):
+    """The use-def view of a function that knows what is constant in it, and not negative."""
 
-    values: dict[Var, Expr]
-    place: dict[Var, int]
-    uses: dict[Var, int]
-    readers: dict[Var, list[Var]]
-    constants: set[Var] = field(default_factory=set)  # what is computed of constants alone
-    moved: dict[Var, Expr] = field(default_factory=dict)  # and what its elements are those of
+    def __init__(self) -> None:
+        super().__init__()
+        self.constants: set[Var] = set()  # what is computed of constants alone
+        self.moved: dict[Var, Expr] = {}  # and what its elements are those of
 
-    @staticmethod
-    def of(function: Function) -> "Bindings":
-        known = Bindings({}, {}, uses(function), {})
-        blocks = [block for seq in nested_sequences(function) for block in seq.blocks]
-        for number, block in enumerate(blocks):
-            for binding in block.bindings:
-                known.values[binding.var] = binding.value
-                known.place[binding.var] = number
-                if known.is_constant(binding.value):
-                    known.constants.add(binding.var)
-                match binding.value:
-                    case Call(op=Op(facts=facts), args=(source, *_)) if facts.get("moves"):
-                        known.moved[binding.var] = known.source(source)
-                for var in uses(binding.value):
-                    known.readers.setdefault(var, []).append(binding.var)
-        return known
-
-    def used_once(self, expr: Expr) -> bool:
-        return isinstance(expr, Var) and self.uses.get(expr) == 1
+    def bind(self, binding: Binding, block: BindingBlock, used: Iterable[Var]) -> None:
+        super().bind(binding, block, used)
+        if self.is_constant(binding.value):
+            self.constants.add(binding.var)
+        match binding.value:
+            case Call(op=Op(facts=facts), args=(source, *_)) if facts.get("moves"):
+                self.moved[binding.var] = self.source(source)
 
     def is_constant(self, expr: Expr) -> bool:
         """Whether a tensor is computed of constants alone, and so ahead."""
@@ -59,7 +45,7 @@ class Bindings:
         source = self.source(expr)
         if isinstance(source, Constant):
             return bool((source.data >= 0).all())
-        match self.values.get(source) if isinstance(source, Var) else None:
+        match self.value(source):
             case Call(op=Op(facts=facts)):
                 return bool(facts.get("nonnegative"))
             case _:
@@ -68,13 +54,6 @@ class Bindings:
     def source(self, expr: Expr) -> Expr:
         """The tensor whose elements operators have only moved, to be those of this one."""
         return self.moved.get(expr, expr) if isinstance(expr, Var) else expr
-
-    def call(self, expr: Expr, beside: Var) -> Call | None:
-        """The operator's call that a variable is bound to in the block of another one."""
-        if not isinstance(expr, Var) or self.place.get(expr) != self.place[beside]:
-            return None
-        value = self.values.get(expr)
-        return value if isinstance(value, Call) and isinstance(value.op, Op) else None
 
 
 @dataclass(frozen=True)
@@ -124,7 +103,7 @@ def along(vector: Expr, axis: Axis) -> Expr:
     return get_op("relax.reshape")(vector, ShapeExpr(shape))
 
 
-def factors(call: Call, known: Bindings) -> list[Factor]:
+def factors(call: Call, known: Weighed) -> list[Factor]:
     """The ways to read a call as a tensor times a factor."""
     product, quotient = get_op("relax.multiply"), get_op("relax.divide")
     if call.op is product:

@@ -11,7 +11,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
-from .factors import Bindings, along, with_args
+from .factors import Weighed, along, with_args
 
 
 @pass_factory(opt_level=0, kind="function")
@@ -23,24 +23,24 @@ def FoldBatchnormToConv2D(function: Function, mod: IRModule) -> Function:
     goes for convolutions in any layout and number of axes, and for matmul; FoldConstant computes
     the new weights ahead.
     """
-    known = Bindings.of(function)
+    known = Weighed.of(function)
     folded = expand_bindings(function, lambda binding, _: _folded(binding, known))
     return folded if folded is function else remove_all_unused(canonical_bindings(folded))
 
 
-def _folded(binding: Binding, known: Bindings) -> Expr | None:
+def _folded(binding: Binding, known: Weighed) -> Expr | None:
     """What a field of a batch norm is computed as."""
     if not isinstance(binding.value, TupleGetItem):
         return None
-    norm = known.call(binding.value.tuple_value, binding.var)
+    norm = known.call_beside(binding.value.tuple_value, binding.var)
     if norm is None or norm.op is not get_op("relax.nn.batch_norm"):
         return None
     found = _norm(norm, binding.var, known)
     return None if found is None else found.fields[binding.value.index]
 
 
-def _norm(norm: Call, beside: Var, known: Bindings) -> Tuple | None:
-    product = known.call(norm.args[0], beside)
+def _norm(norm: Call, beside: Var, known: Weighed) -> Tuple | None:
+    product = known.call_beside(norm.args[0], beside)
     if product is None or not known.used_once(norm.args[0]):
         return None
     ndim = norm.args[0].ty.ndim if isinstance(norm.args[0].ty, TensorType) else -1

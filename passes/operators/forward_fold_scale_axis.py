@@ -14,7 +14,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.planning import size
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
-from .factors import MOST_PASSED, Bindings, Factor, factors, with_args
+from .factors import MOST_PASSED, Factor, Weighed, factors, with_args
 
 
 @pass_factory(opt_level=3, kind="function")
@@ -26,7 +26,7 @@ def ForwardFoldScaleAxis(function: Function, mod: IRModule) -> Function:
     That is done where fewer elements are multiplied than before; those of a constant weight count
     for nothing, because FoldConstant multiplies them ahead.
     """
-    while changes := _folds(Bindings.of(function)):
+    while changes := _folds(Weighed.of(function)):
         changed = expand_bindings(function, lambda binding, _: changes.get(binding.var))
         function = remove_all_unused(canonical_bindings(changed))
     return function
@@ -44,7 +44,7 @@ class _Fold:
     seen: set[Var] = field(default_factory=set)
 
 
-def _folds(known: Bindings) -> dict[Var, Expr]:
+def _folds(known: Weighed) -> dict[Var, Expr]:
     """What becomes of bindings by the folds that have none of them in common, the first first."""
     changes: dict[Var, Expr] = {}
     seen: set[Var] = set()
@@ -56,7 +56,7 @@ def _folds(known: Bindings) -> dict[Var, Expr]:
     return changes
 
 
-def _fold(var: Var, value: Call, known: Bindings) -> _Fold | None:
+def _fold(var: Var, value: Call, known: Weighed) -> _Fold | None:
     """How the factor of a product is brought into what reads it, if that takes less."""
     for factor in factors(value, known):
         fold = _Fold(seen={var})
@@ -66,13 +66,13 @@ def _fold(var: Var, value: Call, known: Bindings) -> _Fold | None:
     return None
 
 
-def _pushed(var: Var, factor: Factor, axis: Axis, known: Bindings, fold: _Fold) -> bool:
+def _pushed(var: Var, factor: Factor, axis: Axis, known: Weighed, fold: _Fold) -> bool:
     """Whether all that reads a scaled tensor can take the factor over; how, goes into `fold`."""
     waiting: list[tuple[Var, Axis]] = [(var, axis)]
     while waiting:
         var, axis = waiting.pop()
-        readers = known.readers.get(var, [])
-        if not readers or known.uses.get(var) != len(readers):
+        readers = known.users_of(var)
+        if not readers or known.count(var) != len(readers):
             return False
         for reader in readers:
             if reader in fold.seen or len(fold.seen) == MOST_PASSED:
@@ -86,17 +86,17 @@ def _pushed(var: Var, factor: Factor, axis: Axis, known: Bindings, fold: _Fold) 
 
 
 def _taken_over(
-    reader: Var, var: Var, factor: Factor, axis: Axis, known: Bindings, fold: _Fold
+    reader: Var, var: Var, factor: Factor, axis: Axis, known: Weighed, fold: _Fold
 ) -> Sequence[Axis] | None:
     """Along which axis the result is scaled where a reader lets the factor pass.
 
     Nothing where it takes the factor over, None where it can do neither.
     """
-    call = known.values[reader]
+    call = known.value(reader)
     if not isinstance(call, Call) or not isinstance(call.op, Op) or call.op.scaling is None:
         return None
     rule = call.op.scaling
-    if var not in call.args or known.place[reader] != known.place[var]:
+    if var not in call.args or not known.share_block(reader, var):
         return None
     place = call.args.index(var)
     if rule.nonnegative and not factor.nonnegative:

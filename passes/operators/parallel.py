@@ -10,7 +10,8 @@ from relaxjax.ir.function import Binding, DataflowBlock, Function, MatchCast, Se
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op, typed
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import all_vars, kept, rewrite, used_vars, uses
+from relaxjax.ir.uses import Uses, count_uses, values_of
+from relaxjax.ir.walk import all_vars, kept, rewrite, used_vars
 
 from .tails import Stage, stages
 
@@ -28,7 +29,7 @@ def combined(function: Function, key: Key, least: int, check: Check | None = Non
     Elementwise operators that follow in all branches alike are combined too.
     """
     names = Names([var.name for var in all_vars(function)])
-    counts = uses(function)
+    counts = count_uses(function)
 
     def rule(expr: Expr) -> Expr:
         if not isinstance(expr, SeqExpr):
@@ -73,10 +74,7 @@ class _Block:
         self.block = block
         self.counts = counts
         self.names = names
-        self.readers: dict[Var, list[Binding]] = {}
-        for binding in block.bindings:
-            for var in used_vars(binding.value):
-                self.readers.setdefault(var, []).append(binding)
+        self.known = Uses.of_block(block)
         # Which groups each variable is computed from, and each combined group.
         self.behind: dict[Var, int] = {}
         self.needs: dict[int, int] = {}
@@ -137,7 +135,7 @@ class _Block:
         weights = [call.args[1] for _, call in leaders]
         operands = next((stage.operands for stage in tail if stage.operands), [])
         if check is not None:
-            values = {binding.var: binding.value for binding in self.block.bindings}
+            values = values_of(self.block.bindings)
             if not check(leaders[0][1].args[0], weights, operands, values):
                 return
         inputs = (*weights, *(operand for stage in tail for operand in stage.all_parts))

@@ -2,24 +2,28 @@
 
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions, same_type
 from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.tensors import same_type
 
 
 @pass_factory(opt_level=0, kind="function")
 def RemoveRedundantReshape(function: Function, mod: IRModule) -> Function:
     """Reshape a tensor once instead of several times, and not at all to the shape that it has."""
-    return rewritten(function, _once)
+    return rewritten(function, LAWS)
 
 
-def _once(call: Call, known: Definitions) -> Expr | None:
-    reshape = get_op("relax.reshape")
-    if call.op is not reshape:
-        return None
+@law("relax.reshape")
+def reshaped_once(call: Call, op: Op, known: Uses) -> Expr | None:
+    """The last of several shapes counts, and only where the tensor has another."""
     if same_type(call.args[0], call):
         return call.args[0]
     inner = known.call(call.args[0], "relax.reshape")
-    return None if inner is None else reshape(inner.args[0], call.args[1])
+    return None if inner is None else op(inner.args[0], call.args[1])
+
+
+LAWS = Laws([reshaped_once])

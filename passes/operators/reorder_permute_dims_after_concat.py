@@ -2,22 +2,25 @@
 
 from relaxjax.ir.expr import Call, Expr, Tuple
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
 
 @pass_factory(opt_level=1, kind="function")
 def ReorderPermuteDimsAfterConcat(function: Function, mod: IRModule) -> Function:
     """Concatenate tensors whose axes are all permuted alike first, and permute the result."""
-    return rewritten(function, _reordered)
+    return rewritten(function, LAWS)
 
 
-def _reordered(call: Call, known: Definitions) -> Expr | None:
-    if call.op is not get_op("relax.concat") or not isinstance(call.args[0], Tuple):
+@law("relax.concat")
+def permuted_after_concat(call: Call, op: Op, known: Uses) -> Expr | None:
+    """The concatenation of tensors that are permuted alike is permuted as a whole."""
+    if not isinstance(call.args[0], Tuple):
         return None
     found = [known.call(item, "relax.permute_dims") for item in call.args[0].fields]
     permuted = [item for item in found if item is not None]
@@ -29,8 +32,11 @@ def _reordered(call: Call, known: Definitions) -> Expr | None:
     if len(orders) > 1 or not order:
         return None
     items = [item.args[0] for item in permuted]
-    whole = get_op("relax.concat")(items, order[axis % len(order)])
+    whole = op(items, order[axis % len(order)])
     return get_op("relax.permute_dims")(whole, permuted[0].attrs["axes"])
+
+
+LAWS = Laws([permuted_after_concat])
 
 
 def _order(call: Call) -> list[int]:

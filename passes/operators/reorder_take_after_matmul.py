@@ -2,11 +2,12 @@
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import get_op
+from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
 
@@ -17,12 +18,12 @@ def ReorderTakeAfterMatmul(function: Function, mod: IRModule) -> Function:
     So many small adapted weights, of which each row of a batch takes its own, need one product:
     with `take(weights, indices, axis=0)` of a stack of matrices, each row is multiplied by all.
     """
-    return rewritten(function, _reordered)
+    return rewritten(function, LAWS)
 
 
-def _reordered(call: Call, known: Definitions) -> Expr | None:
-    if call.op is not get_op("relax.matmul"):
-        return None
+@law("relax.matmul")
+def taken_after_product(call: Call, op: Op, known: Uses) -> Expr | None:
+    """A product with columns, or with matrices of a stack, that are taken: of the whole, taken."""
     x, taken = call.args
     take = known.call(taken, "relax.take")
     if take is None or not isinstance(x.ty, TensorType) or x.ty.ndim < 1:
@@ -33,11 +34,14 @@ def _reordered(call: Call, known: Definitions) -> Expr | None:
     axis, ndim = take.attrs["axis"], weights.ty.ndim
     mode, dtype = take.attrs["mode"], call.attrs["out_dtype"]
     if ndim == 2 and axis is not None and axis % 2 == 1:
-        whole = get_op("relax.matmul")(x, weights, dtype)
+        whole = op(x, weights, dtype)
         return get_op("relax.take")(whole, indices, x.ty.ndim - 1, mode)
     if ndim == 3 and axis is not None and axis % 3 == 0:
         return _of_stack(x, weights, indices, mode, dtype)
     return None
+
+
+LAWS = Laws([taken_after_product])
 
 
 def _of_stack(x: Expr, weights: Expr, indices: Expr, mode: str, dtype: str | None) -> Expr | None:

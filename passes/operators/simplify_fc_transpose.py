@@ -10,7 +10,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import post_order, rewrite, uses
+from relaxjax.ir.uses import count_uses
+from relaxjax.ir.walk import post_order, rewrite
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
@@ -37,7 +38,7 @@ def search_fc_transpose(function: Function) -> list[str]:
 def _weights(function: Function) -> list[Var]:
     transposes = [expr for expr in post_order(function) if _is_transpose(expr)]
     read = [expr.args[0] for expr in transposes if isinstance(expr, Call)]
-    counts = uses(function)
+    counts = count_uses(function)
     return [p for p in function.params if p in read and counts.get(p, 0) == read.count(p)]
 
 

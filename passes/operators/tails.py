@@ -8,6 +8,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, VarBinding
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import used_vars
 
 
@@ -15,7 +16,7 @@ class Surroundings(Protocol):
     """What is known of the block that the branches stand in."""
 
     counts: dict[Var, int]
-    readers: dict[Var, list[Binding]]
+    known: Uses
 
     def groups_behind(self, variables: Iterable[Var]) -> int: ...
 
@@ -102,7 +103,7 @@ def _parts(
 def _only_reader(var: Var, around: Surroundings) -> Binding | None:
     if around.counts.get(var) != 1:
         return None
-    return next(iter(around.readers.get(var, ())), None)
+    return next((around.known.bindings[reader] for reader in around.known.users_of(var)), None)
 
 
 def _same_shape(call: Call, var: Var) -> bool:

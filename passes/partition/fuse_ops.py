@@ -6,8 +6,8 @@ from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import nested_sequences, used_vars
-from relaxjax.ir.walk import uses as count_uses
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.context import PassContext
 

@@ -14,7 +14,6 @@ from relaxjax.dpl import (
     TupleGetItemPattern,
     TuplePattern,
     as_fusion_pattern,
-    get_var2val,
 )
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import (
@@ -25,7 +24,8 @@ from relaxjax.ir.function import (
     VarBinding,
 )
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.walk import nested_sequences, used_vars
+from relaxjax.ir.uses import Uses, values_of
+from relaxjax.ir.walk import nested_sequences
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import backend_of, wrapped
@@ -82,12 +82,10 @@ class _Search:
         self.codegen = codegen
 
     def groups(self, function: Function) -> list[Group]:
-        values = get_var2val(function)
-        users: dict[Var, list[Var]] = {var: [] for var in (*function.params, *values)}
+        uses = Uses.of(function)
+        values = uses.values
+        users = {var: uses.users_of(var) for var in (*function.params, *uses.users, *values)}
         known = _Known(values, users, {value: var for var, value in values.items()})
-        for var, value in values.items():
-            for used in used_vars(value):
-                users.setdefault(used, []).append(var)
         return [
             group
             for seq in nested_sequences(function)
@@ -137,7 +135,7 @@ class _Search:
     ) -> bool:
         if self.pattern.check is None:
             return True
-        bound = {member.var: member.value for member in members}
+        bound = values_of(members)
         # Of values computed alike those of the match count.
         names = ChainMap({value: var for var, value in bound.items()}, known.names)
         context = PatternCheckContext(root.value, annotated, bound, known.users, names)

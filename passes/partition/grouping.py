@@ -32,6 +32,7 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.structural import structural_equal, structural_hash
 from relaxjax.ir.types import ShapeType
+from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import (
     definable_symbols,
     expr_symbols,
@@ -42,7 +43,6 @@ from relaxjax.ir.walk import (
     type_vars,
     used_vars,
 )
-from relaxjax.ir.walk import uses as count_uses
 
 # A function with one of these attributes is the outcome of grouping, and is not grouped again.
 OUTCOMES = ("Primitive", "Composite", "Codegen")

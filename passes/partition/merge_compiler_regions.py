@@ -6,8 +6,8 @@ from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.uses import count_uses, values_of
 from relaxjax.ir.walk import kept, map_blocks, substitute, used_vars
-from relaxjax.ir.walk import uses as count_uses
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .marks import BEGIN, END, mark_of, without_marks
@@ -31,7 +31,7 @@ def _merged(block: BindingBlock) -> BindingBlock:
     plain = without_marks(block)
     regions = connected_regions(plain.bindings, plain.compilers)
     region = {b.var: index for index, bindings in enumerate(regions) for b in bindings}
-    values = {binding.var: binding.value for binding in block.bindings}
+    values = values_of(block.bindings)
     outer = {
         mark.args[0]: var
         for var, value in reversed(values.items())

@@ -6,7 +6,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Binding, BindingBlock, DataflowBlock, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import map_blocks, nested_sequences
+from relaxjax.ir.walk import map_blocks, nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .composites import codegen_function, without_uncalled_composites
@@ -29,7 +29,7 @@ def PartitionGraph(mod: IRModule) -> IRModule:
     regions = {region[0].var: (item, region) for item in plain for region in _regions(item)}
 
     def groups_of(function: Function) -> Sequence[Group]:
-        own = {b.var for seq in nested_sequences(function) for b in seq.bindings()}
+        own = {b.var for b in nested_bindings(function)}
         return [_group(unmarked, *regions[var]) for var in regions if var in own]
 
     return without_uncalled_composites(outlined(unmarked, groups_of))

@@ -5,7 +5,7 @@ from relaxjax.ir.function import Function, If, MatchCast, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.walk import nested_bindings
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .relocation import (
@@ -48,7 +48,7 @@ class _Places:
         self.devices: dict[Var, str] = {}
         self.fields: dict[Var, Tuple] = {}
         self.calls: list[tuple[Var, Call]] = []
-        bindings = [b for seq in nested_sequences(function) for b in seq.bindings()]
+        bindings = list(nested_bindings(function))
         for param in function.params:
             self._state(param)
         for binding in bindings:

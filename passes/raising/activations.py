@@ -22,9 +22,10 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType
 
-from .reading import Reading, View, dtype_of, of_one_float
+from .reading import Reading, View, dtype_of, of_one_float, raises
 
 
+@raises("lax.mul", "lax.div")
 def gelu(call: Call, reading: Reading) -> Expr | None:
     """x / 2 * erfc(-x / sqrt(2)), x / 2 * (1 + erf(x / sqrt(2))), and that by a tanh."""
     product = _product(call, reading)
@@ -38,9 +39,10 @@ def gelu(call: Call, reading: Reading) -> Expr | None:
     return None
 
 
+@raises("lax.mul")
 def silu(call: Call, reading: Reading) -> Expr | None:
     """x * sigmoid(x)."""
-    if call.op is not get_op("lax.mul") or not of_one_float(call):
+    if not of_one_float(call):
         return None
     for x, factor in (call.args, call.args[::-1]):
         sigmoid = reading.call(factor, "logistic")
@@ -78,7 +80,7 @@ def _with_rule(mod: IRModule, name: str) -> Sequence[BaseFunc] | None:
 
 def _product(call: Call, reading: Reading) -> tuple[float, list[Expr]] | None:
     """A product as the number in it and its other factors, all of the shape of the whole."""
-    if call.op not in (get_op("lax.mul"), get_op("lax.div")) or not of_one_float(call):
+    if not of_one_float(call):
         return None
     number, view = 1.0, View.whole(call)
     divided = reading.with_number(view, "div")

@@ -20,6 +20,7 @@ from .reading import (
     dtype_of,
     ndim_of,
     of_one_float,
+    raises,
 )
 from .writing import in_order, of_shape
 
@@ -46,6 +47,7 @@ class _Scores:
     axes: tuple[int, ...]
 
 
+@raises("lax.dot_general")
 def causal_attention(call: Call, reading: Reading) -> Expr | None:
     """softmax of products under a mask of what comes later, times the values."""
     means = _product(call)
@@ -54,7 +56,7 @@ def causal_attention(call: Call, reading: Reading) -> Expr | None:
     for side in (0, 1):
         weights = means.args[side]
         softmax = reading.known.call(weights, "relax.nn.softmax")
-        if softmax is None or not reading.has_one_use(weights):
+        if softmax is None or not reading.known.used_once(weights):
             continue
         along = softmax.attrs["axis"] % ndim_of(weights)
         scores = _causal_scores(softmax.args[0], reading)

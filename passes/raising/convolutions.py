@@ -7,12 +7,21 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import Reading, asks_for_precision, dims_of, ndim_of, of_one_float, static_dims
+from .reading import (
+    Reading,
+    asks_for_precision,
+    dims_of,
+    ndim_of,
+    of_one_float,
+    raises,
+    static_dims,
+)
 
 
+@raises("lax.conv_general_dilated")
 def convolution(call: Call, reading: Reading) -> Expr | None:
     """A convolution with strides, or one of data that is spread out: a transposed one."""
-    if call.op is not get_op("lax.conv_general_dilated") or not _is_plain(call):
+    if not _is_plain(call):
         return None
     attrs, count = call.attrs, ndim_of(call) - 2
     if count not in SPATIAL or not of_one_float(call):

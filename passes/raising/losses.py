@@ -11,19 +11,19 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.expr import Call, Expr, const, np_dtype
-from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 from relaxjax.ops.emit import where
 from relaxjax.ops.shapes import element_count
 
 from .picking import bare, fills, picked_column
-from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, static_dims
+from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, raises, static_dims
 from .writing import of_shape
 
 
+@raises("lax.sub")
 def class_loss(call: Call, reading: Reading) -> Expr | None:
     """log(sum(exp(x))) - x[t], and the same with its sign changed."""
-    if call.op is not get_op("lax.sub") or not of_one_float(call):
+    if not of_one_float(call):
         return None
     x, y = reading.elementwise(call, View.whole(call).axes)
     if dims_of(x.expr) != dims_of(y.expr):
@@ -37,12 +37,11 @@ def class_loss(call: Call, reading: Reading) -> Expr | None:
     return None
 
 
+@raises("lax.gather")
 def class_log_probability(call: Call, reading: Reading) -> Expr | None:
     """log_softmax(x)[t], where nothing else needs the others."""
-    if call.op is not get_op("lax.gather"):
-        return None
     found = reading.known.call(call.args[0], "relax.nn.log_softmax")
-    if found is None or not reading.has_one_use(call.args[0]):
+    if found is None or not reading.known.used_once(call.args[0]):
         return None
     if found.attrs["axis"] % ndim_of(call.args[0]) != ndim_of(call.args[0]) - 1:
         return None

@@ -8,10 +8,19 @@ which is the worse of the two; `relax` takes the first.
 from dataclasses import dataclass
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
-from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 
-from .reading import Factor, Reading, Reduced, View, dims_of, dtype_of, ndim_of, of_one_float
+from .reading import (
+    Factor,
+    Reading,
+    Reduced,
+    View,
+    dims_of,
+    dtype_of,
+    ndim_of,
+    of_one_float,
+    raises,
+)
 from .writing import of_shape
 
 
@@ -28,9 +37,10 @@ class Standardised:
     about_zero: bool
 
 
+@raises("lax.add")
 def norm_with_shift(call: Call, reading: Reading) -> Expr | None:
     """(x - mean) / sqrt(variance + epsilon) * gamma + beta."""
-    if call.op is not get_op("lax.add") or not of_one_float(call):
+    if not of_one_float(call):
         return None
     views = reading.elementwise(call, View.whole(call).axes)
     for product, shift in (views, views[::-1]):
@@ -40,9 +50,10 @@ def norm_with_shift(call: Call, reading: Reading) -> Expr | None:
     return None
 
 
+@raises("lax.mul", "lax.div")
 def norm(call: Call, reading: Reading) -> Expr | None:
     """The same without beta, and x / sqrt(mean(x^2) + epsilon) * gamma."""
-    if call.op not in (get_op("lax.mul"), get_op("lax.div")) or not of_one_float(call):
+    if not of_one_float(call):
         return None
     found = standardised(View.whole(call), reading)
     if found is None:

@@ -7,20 +7,22 @@ from relaxjax.ir.expr import Call, Expr, const
 from relaxjax.ir.op import get_op
 from relaxjax.ops.nn.layouts import SPATIAL
 
-from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float
+from .reading import Reading, View, dims_of, dtype_of, ndim_of, of_one_float, raises
 
 
+@raises("lax.reduce_window_max")
 def max_pooling(call: Call, reading: Reading) -> Expr | None:
     """The largest element of each window along up to three axes."""
-    window = _window(call) if call.op is get_op("lax.reduce_window_max") else None
+    window = _window(call)
     if window is None:
         return None
     return get_op(f"relax.nn.max_pool{ndim_of(call) - 2}d")(call.args[0], **window)
 
 
+@raises("lax.div")
 def mean_pooling(call: Call, reading: Reading) -> Expr | None:
     """The sum of each window, divided by how many places it has."""
-    divided = reading.with_number(View.whole(call), "div") if call.op is get_op("lax.div") else None
+    divided = reading.with_number(View.whole(call), "div")
     summed = None if divided is None else reading.call(divided[0].expr, "reduce_window_sum")
     window = None if summed is None else _window(summed)
     if divided is None or summed is None or window is None:
@@ -28,9 +30,10 @@ def mean_pooling(call: Call, reading: Reading) -> Expr | None:
     return _mean(summed, window) if divided[1] == math.prod(window["pool_size"]) else None
 
 
+@raises("lax.reduce_window_sum")
 def sum_pooling(call: Call, reading: Reading) -> Expr | None:
     """The sum of each window: its mean, as often as it has places."""
-    window = _window(call) if call.op is get_op("lax.reduce_window_sum") else None
+    window = _window(call)
     if window is None:
         return None
     return _mean(call, window) * const(math.prod(window["pool_size"]), dtype_of(call))

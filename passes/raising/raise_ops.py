@@ -1,15 +1,14 @@
 """From `lax.*` to `relax.*`: what LegalizeOps spells out, read back."""
 
-from collections.abc import Callable, Sequence
 from functools import partial
 
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import get_op
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.passes.simplification.rewriting import rewritten
 
 from .activations import gelu, relu, silu
@@ -18,17 +17,36 @@ from .convolutions import convolution
 from .losses import class_log_probability, class_loss
 from .norms import norm, norm_with_shift
 from .pooling import max_pooling, mean_pooling, sum_pooling
-from .products import product, transpose
-from .reading import Reading
+from .reading import Reading, asks_for_precision, ndim_of, of_one_float, raises
 from .softmax import log_softmax, softmax
+from .writing import in_order
 
-Rule = Callable[[Call, Reading], Expr | None]
+
+@raises("lax.dot_general")
+def product(call: Call, reading: Reading) -> Expr | None:
+    """The last axis of a tensor times a matrix, or times a transposed one."""
+    if not of_one_float(call):
+        return None
+    (left, right), batch = call.attrs["dimension_numbers"]
+    x, w = call.args
+    if asks_for_precision(call) or batch != ((), ()) or ndim_of(w) != 2 or ndim_of(x) < 2:
+        return None
+    if left != (ndim_of(x) - 1,):
+        return None
+    return get_op("relax.matmul")(x, in_order(w, (0, 1) if right == (0,) else (1, 0)))
+
+
+@raises("lax.transpose")
+def transpose(call: Call, reading: Reading) -> Expr | None:
+    """Axes in another order."""
+    return get_op("relax.permute_dims")(call.args[0], axes=call.attrs["permutation"])
+
 
 # What one group makes is what the next one reads.
-RULES: Sequence[Sequence[Rule]] = (
-    (convolution, max_pooling, mean_pooling, sum_pooling, product, transpose),
-    (softmax, log_softmax, class_loss, gelu, silu, norm_with_shift),
-    (class_log_probability, norm, causal_attention),
+RULES = (
+    Laws([convolution, max_pooling, mean_pooling, product]),
+    Laws([transpose, sum_pooling, softmax, log_softmax, class_loss, gelu, silu, norm_with_shift]),
+    Laws([class_log_probability, norm, causal_attention]),
 )
 
 
@@ -46,15 +64,4 @@ def RaiseOps(function: Function, mod: IRModule) -> Function:
     by `erfc` is rounded as 1 is, not as its result. Constants are to be folded and common values
     shared before.
     """
-    function = expand_calls(function, partial(relu, mod=mod))
-    for rules in RULES:
-        function = rewritten(function, partial(_raised, rules=rules))
-    return function
-
-
-def _raised(call: Call, known: Definitions, rules: Sequence[Rule]) -> Expr | None:
-    """What the first rule that applies makes of a call, None where none does."""
-    if not isinstance(call.op, Op):
-        return None
-    reading = Reading(known)
-    return next((e for rule in rules if (e := rule(call, reading)) is not None), None)
+    return rewritten(expand_calls(function, partial(relu, mod=mod)), *RULES)

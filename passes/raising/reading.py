@@ -6,13 +6,16 @@ only number of an axis that is repeated not for numbers that count along it.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, Var
+from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.laws import Law, law
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
-from relaxjax.passes.simplification.definitions import Definitions
+from relaxjax.ir.uses import Uses
 
 # A product is taken apart into so many factors at most, and so many numbers are taken out of it in
 # turn. No norm or activation has as many, and a value that is multiplied by itself time and again
@@ -55,7 +58,7 @@ class Factor:
 class Reading:
     """The questions that rules ask of expressions."""
 
-    known: Definitions
+    known: Uses
 
     def call(self, expr: Expr, *names: str) -> Call | None:
         """The call of one of some operators of `lax` that `expr` is, or is bound to."""
@@ -63,9 +66,6 @@ class Reading:
         if call is None or not isinstance(call.op, Op):
             return None
         return call if call.op.name.removeprefix("lax.") in names else None
-
-    def has_one_use(self, expr: Expr) -> bool:
-        return isinstance(expr, Var) and self.known.uses.get(expr) == 1
 
     def operands(self, expr: Expr, name: str) -> list[View] | None:
         """The arguments of the very operator whose result `expr` is."""
@@ -241,6 +241,19 @@ class Reading:
             else:
                 found.append(Factor(self.peeled(factor.view), factor.inverted))
         return found
+
+
+def raises(*operators: str) -> Callable[[Callable[[Call, Reading], Expr | None]], Law]:
+    """Make a function a law on calls of some operators that asks a `Reading` of what is around."""
+
+    def made(rule: Callable[[Call, Reading], Expr | None]) -> Law:
+        @wraps(rule)
+        def write(call: Call, op: Op, known: Uses) -> Expr | None:
+            return rule(call, Reading(known))
+
+        return law(*operators)(write)
+
+    return made
 
 
 def _places(call: Call) -> tuple[int | None, ...] | None:

@@ -8,12 +8,13 @@ because that is what the operators of `relax` take off, with the same infinities
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 
-from .reading import Reading, Reduced, View, of_one_float
+from .reading import Reading, Reduced, View, of_one_float, raises
 
 
+@raises("lax.div")
 def softmax(call: Call, reading: Reading) -> Expr | None:
     """exp(x - max(x)) / sum(exp(x - max(x)))."""
-    if call.op is not get_op("lax.div") or not of_one_float(call):
+    if not of_one_float(call):
         return None
     powers, total = reading.elementwise(call, View.whole(call).axes)
     power = reading.call(powers.expr, "exp")
@@ -24,9 +25,10 @@ def softmax(call: Call, reading: Reading) -> Expr | None:
     return get_op("relax.nn.softmax")(shifted.data, shifted.axes[0])
 
 
+@raises("lax.sub")
 def log_softmax(call: Call, reading: Reading) -> Expr | None:
     """x - max(x) - log(sum(exp(x - max(x))))."""
-    if call.op is not get_op("lax.sub") or not of_one_float(call):
+    if not of_one_float(call):
         return None
     x, taken = reading.elementwise(call, View.whole(call).axes)
     logarithm = reading.args(taken, "log")

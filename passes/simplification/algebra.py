@@ -5,12 +5,8 @@ to, or None. Each makes less to compute, or a smaller program with as much to co
 them ends. They hold for finite numbers: an infinity times zero is taken to be zero.
 """
 
-from collections.abc import Sequence
+from relaxjax.ir.laws import Laws
 
-from relaxjax.ir.expr import Call, Expr
-from relaxjax.ir.op import Op
-
-from .definitions import Definitions, Law, is_filling
 from .element_laws import (
     difference,
     doubled,
@@ -50,52 +46,49 @@ from .shape_laws import (
 from .sum_laws import factor_of_sum
 
 # Those on tensors that one number fills.
-FILL_LAWS: Sequence[Law] = (
-    unit,
-    zero,
-    filled,
-    moved,
-    sum_of_filled,
-    no_choice,
-    product_with_zero,
+FILL_LAWS = Laws(
+    [
+        unit,
+        zero,
+        filled,
+        moved,
+        sum_of_filled,
+        no_choice,
+        product_with_zero,
+    ]
 )
 
-LAWS: Sequence[Law] = (
-    unit,
-    zero,
-    filled,
-    moved,
-    difference,
-    sum_with_negative,
-    doubled,
-    undone,
-    scalar_beside,
-    numbers_together,
-    permuted,
-    reshaped,
-    reshaped_as_in_jax,
-    broadcast_away,
-    sum_of_repeats,
-    sum_of_filled,
-    same_dtype,
-    no_choice,
-    product_with_zero,
-    transposed_product,
-    sum_of_broadcast,
-    factor_of_sum,
-    product_with_identity,
-    product_with_filled,
-    product_with_diagonal,
-    sum_of_product,
-    sum_of_products,
-    sum_of_stacked_products,
-    loss_of_logits,
-    adjoint_of_logits,
+LAWS = Laws(
+    [
+        unit,
+        zero,
+        filled,
+        moved,
+        difference,
+        sum_with_negative,
+        doubled,
+        undone,
+        scalar_beside,
+        numbers_together,
+        permuted,
+        reshaped,
+        reshaped_as_in_jax,
+        broadcast_away,
+        sum_of_repeats,
+        sum_of_filled,
+        same_dtype,
+        no_choice,
+        product_with_zero,
+        transposed_product,
+        sum_of_broadcast,
+        factor_of_sum,
+        product_with_identity,
+        product_with_filled,
+        product_with_diagonal,
+        sum_of_product,
+        sum_of_products,
+        sum_of_stacked_products,
+        loss_of_logits,
+        adjoint_of_logits,
+    ]
 )
-
-
-def simpler(call: Call, known: Definitions, laws: Sequence[Law] = LAWS) -> Expr | None:
-    """What the first law that applies makes of a call, None where none does."""
-    if not isinstance(call.op, Op) or is_filling(call.op):
-        return None
-    return next((e for law in laws if (e := law(call, call.op, known)) is not None), None)

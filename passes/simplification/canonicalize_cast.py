@@ -1,7 +1,5 @@
 """Casts where they are used, and as few of them as possible."""
 
-from collections import Counter
-
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
@@ -9,13 +7,15 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expand import expand_bindings
 from relaxjax.ir.expr import Call, Expr, Var, np_dtype
 from relaxjax.ir.function import Binding, Function
+from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.walk import kept, nested_sequences
+from relaxjax.ir.uses import Uses
+from relaxjax.ir.walk import kept
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .definitions import Definitions
 from .rewriting import rewritten
 
 
@@ -27,9 +27,9 @@ def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
     would be written and read in the wide dtype. Casts in a row are one where the first loses
     nothing. EliminateCommonSubexpr, which undoes the first, comes before this pass.
     """
-    joined = rewritten(function, _joined)
-    known = Definitions.of(joined)
-    shared = _shared_casts(joined, known)
+    joined = rewritten(function, LAWS)
+    known = Uses.of(joined)
+    shared = _shared_casts(known)
 
     def cast_here(binding: Binding, builder: BlockBuilder) -> Expr | None:
         call = binding.value
@@ -48,7 +48,8 @@ def CanonicalizeCast(function: Function, mod: IRModule) -> Function:
     return remove_all_unused(expand_bindings(joined, cast_here)) if shared else joined
 
 
-def _joined(call: Call, known: Definitions) -> Expr | None:
+@law("relax.astype")
+def joined_casts(call: Call, op: Op, known: Uses) -> Expr | None:
     """A cast of a cast that loses nothing is one cast."""
     outer = _dtypes(call)
     inner = known.call(call.args[0], "relax.astype") if outer is not None else None
@@ -59,15 +60,22 @@ def _joined(call: Call, known: Definitions) -> Expr | None:
     return x if dtypes[0] == outer[1] else x.astype(outer[1])
 
 
-def _shared_casts(function: Function, known: Definitions) -> set[Var]:
+LAWS = Laws([joined_casts])
+
+
+def _shared_casts(known: Uses) -> set[Var]:
     """The variables of widening casts that several calls use."""
-    users = Counter[Var]()
-    for seq in nested_sequences(function):
-        for binding in seq.bindings():
-            if isinstance(binding.value, Call):
-                users.update({arg for arg in binding.value.args if isinstance(arg, Var)})
-    several = (var for var, count in users.items() if count > 1)
-    return {var for var in several if _widens(known.call(var, "relax.astype"))}
+    return {
+        var
+        for var in known.values
+        if _widens(known.call(var, "relax.astype")) and len(_calls_on(var, known)) > 1
+    }
+
+
+def _calls_on(var: Var, known: Uses) -> list[Var]:
+    """The variables of the calls that have a variable itself among their arguments."""
+    users = ((user, known.value(user)) for user in known.users_of(var))
+    return [user for user, call in users if isinstance(call, Call) and var in call.args]
 
 
 def _widens(cast: Call | None) -> bool:

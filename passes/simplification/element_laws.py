@@ -3,30 +3,38 @@
 import ml_dtypes
 
 from relaxjax.ir.expr import Call, Constant, Expr, np_dtype
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, is_float
+from relaxjax.ir.uses import Uses
 
-from .definitions import Definitions, same_type, tensor_filled
 from .fill_laws import filled
+from .tensors import fill, filling, fills, same_type, tensor_filled
 
 
-def difference(call: Call, op: Op, known: Definitions) -> Expr | None:
+def _takes_one(op: Op) -> bool:
+    return sum(param.is_arg for param in op.params) == 1
+
+
+def _is_in_any_order(op: Op) -> bool:
+    return bool(op.facts.get("associative") and op.facts.get("commutative"))
+
+
+@law("relax.subtract")
+def difference(call: Call, op: Op, known: Uses) -> Expr | None:
     """x - x = 0; 0 - x = -x; x - (-y) = x + y."""
-    if op.name != "relax.subtract":
-        return None
     x, y = call.args
     if x == y:
         return tensor_filled(call, 0.0)
-    if known.fill(x) == 0 and same_type(y, call):
+    if fill(x, known) == 0 and same_type(y, call):
         return -y
     negated = known.call(y, "relax.negative")
     return x + negated.args[0] if negated is not None else None
 
 
-def sum_with_negative(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.add")
+def sum_with_negative(call: Call, op: Op, known: Uses) -> Expr | None:
     """x + (-y) = x - y, (-x) + y = y - x."""
-    if op.name != "relax.add":
-        return None
     x, y = call.args
     if (negated := known.call(y, "relax.negative")) is not None:
         return x - negated.args[0]
@@ -34,7 +42,8 @@ def sum_with_negative(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None if negated is None else y - negated.args[0]
 
 
-def undone(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law(where=_takes_one)
+def undone(call: Call, op: Op, known: Uses) -> Expr | None:
     """-(-x) = x, log(exp(x)) = x, floor(floor(x)) = floor(x)."""
     inner = known.call(call.args[0]) if len(call.args) == 1 and not call.attrs else None
     if inner is None or not isinstance(inner.op, Op) or len(inner.args) != 1 or inner.attrs:
@@ -46,18 +55,18 @@ def undone(call: Call, op: Op, known: Definitions) -> Expr | None:
     return call.args[0] if inner.op is op and op.facts.get("idempotent") else None
 
 
-def doubled(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.add")
+def doubled(call: Call, op: Op, known: Uses) -> Expr | None:
     """x + x = 2 x, for tensors of a float dtype."""
-    if op.name != "relax.add" or call.args[0] != call.args[1]:
+    if call.args[0] != call.args[1]:
         return None
     ty = call.args[0].ty
     return call.args[0] * 2.0 if isinstance(ty, TensorType) and is_float(ty.dtype) else None
 
 
-def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law(where=_is_in_any_order)
+def numbers_together(call: Call, op: Op, known: Uses) -> Expr | None:
     """(x * 2) * 3 = x * (2 * 3), for an operator that is associative and commutative."""
-    if not (op.facts.get("associative") and op.facts.get("commutative")):
-        return None
     x, number = _with_number(call)
     inner = known.call(x) if x is not None else None
     if number is None or inner is None or inner.op is not op:
@@ -68,12 +77,13 @@ def numbers_together(call: Call, op: Op, known: Definitions) -> Expr | None:
     return op(y, op(number, other))
 
 
-def same_dtype(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.astype")
+def same_dtype(call: Call, op: Op, known: Uses) -> Expr | None:
     """A dtype that a tensor has is not given to it."""
-    return call.args[0] if op.name == "relax.astype" and same_type(call.args[0], call) else None
+    return call.args[0] if same_type(call.args[0], call) else None
 
 
-def _is_exact_enough(together: Expr, op: Op, known: Definitions) -> bool:
+def _is_exact_enough(together: Expr, op: Op, known: Uses) -> bool:
     """Whether a float dtype has the result for two numbers: none too large or too small for it.
 
     What is multiplied by one after the other need not come by such a number.
@@ -81,12 +91,12 @@ def _is_exact_enough(together: Expr, op: Op, known: Definitions) -> bool:
     ty = together.ty
     if not isinstance(together, Call) or not isinstance(ty, TensorType) or not is_float(ty.dtype):
         return True
-    result = filled(together, op, known)
-    number = known.filling(result) if isinstance(result, Call) else None
+    result = filled.write(together, op, known)
+    number = filling(result, known) if isinstance(result, Call) else None
     if number is None:
         return False
     if number == 0:
-        return op.name != "relax.multiply" or 0 in map(known.fill, together.args)
+        return op.name != "relax.multiply" or 0 in fills(together.args, known)
     normal = ml_dtypes.finfo(np_dtype(ty.dtype))  # type: ignore[no-untyped-call]  # it has no types
     return abs(number) >= float(normal.tiny)
 

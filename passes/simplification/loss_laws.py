@@ -4,25 +4,23 @@ Between them the samples may be reshaped, as a language model's are, whose score
 """
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 
-from .definitions import Definitions
 
-
-def loss_of_logits(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.nn.nll_loss")
+def loss_of_logits(call: Call, op: Op, known: Uses) -> Expr | None:
     """nll_loss(log_softmax(x)) is softmax_nll_loss(x)."""
-    if op.name != "relax.nn.nll_loss":
-        return None
     logits = _logits(call.args[0], known)
     return None if logits is None else _from(logits, "relax.nn.softmax_nll_loss", call)
 
 
-def adjoint_of_logits(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.subtract")
+def adjoint_of_logits(call: Call, op: Op, known: Uses) -> Expr | None:
     """d - sum(d) * exp(y), of d = nll_loss_backward(g, y) and y = log_softmax(x), in one."""
-    if op.name != "relax.subtract":
-        return None
     spread, product = call.args
     moved = known.call(spread, "relax.reshape")
     backward = known.call(
@@ -52,7 +50,7 @@ def _from(logits: Expr, name: str, call: Call) -> Expr:
     return get_op(name)(logits, *call.args[1:], **call.attrs)
 
 
-def _logits(predictions: Expr, known: Definitions) -> Expr | None:
+def _logits(predictions: Expr, known: Uses) -> Expr | None:
     """What predictions are the log_softmax of, over the axis of the classes."""
     moved = known.call(predictions, "relax.reshape")
     softmax = known.call(predictions if moved is None else moved.args[0], "relax.nn.log_softmax")

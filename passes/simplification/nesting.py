@@ -8,7 +8,8 @@ from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import children, map_bindings, map_children, uses
+from relaxjax.ir.uses import count_uses
+from relaxjax.ir.walk import children, map_bindings, map_children
 
 # Values are put into one another so deep at most: Python reads no text that nests much deeper.
 MOST_NESTED = 50
@@ -21,7 +22,7 @@ def nested_values(function: Function) -> Function:
     visible in one of them only. Where nothing is to be nested the result is the very function.
     """
     plain = without_dataflow(function)
-    nested = replace(plain, body=_sequence(plain.body, uses(plain)))
+    nested = replace(plain, body=_sequence(plain.body, count_uses(plain)))
     return function if nested is plain else nested
 
 

@@ -8,20 +8,21 @@ from collections.abc import Sequence
 import numpy as np
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, Var, np_dtype
+from relaxjax.ir.expr import Call, Constant, Expr, PrimExpr, ShapeExpr, np_dtype
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_smooth
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, normalize_axes, same_dims
 
-from .definitions import Definitions, same_type
+from .tensors import fill, same_type
 
 
-def transposed_product(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.permute_dims")
+def transposed_product(call: Call, op: Op, known: Uses) -> Expr | None:
     """(a b)^T = b^T a^T, where a transpose is undone by it and the product has no other use."""
-    if op.name != "relax.permute_dims" or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
-    if product is None or known.uses.get(call.args[0]) != 1:
+    if product is None or not known.used_once(call.args[0]):
         return None
     factors = [factor.ty for factor in product.args]
     if not all(isinstance(ty, TensorType) and ty.ndim == 2 for ty in factors):
@@ -33,22 +34,22 @@ def transposed_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     return get_op("relax.matmul")(transpose(b), transpose(a), product.attrs["out_dtype"])
 
 
-def product_with_identity(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.matmul")
+def product_with_identity(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with the identity matrix is the other factor."""
-    if op.name != "relax.matmul":
-        return None
     x, y = call.args
     if _is_identity(y, known) and same_type(x, call):
         return x
     return y if _is_identity(x, known) and same_type(y, call) else None
 
 
-def product_with_filled(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.matmul")
+def product_with_filled(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with a matrix filled with one number is that multiple of sums, repeated."""
-    if op.name != "relax.matmul" or not _same_dtypes(call) or _dims(call) is None:
+    if not _same_dtypes(call) or _dims(call) is None:
         return None
     for summed, filled, axis in ((0, 1, -1), (1, 0, -2)):
-        x, number = call.args[summed], known.fill(call.args[filled])
+        x, number = call.args[summed], fill(call.args[filled], known)
         dims = _dims(call.args[filled])
         if number is None or _ndim(x) < 2 or dims is None or len(dims) < 2:
             continue
@@ -61,16 +62,15 @@ def product_with_filled(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.sum", "relax.mean")
+def sum_of_product(call: Call, op: Op, known: Uses) -> Expr | None:
     """sum(a b) = sum(a) sum(b): the rows or columns are added up first; the same for means.
 
     The product has no other use, so that the smaller one stands in its place. Means of integers
     are rounded, and those of factors before they are multiplied.
     """
-    if op.name not in ("relax.sum", "relax.mean") or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
-    if product is None or known.uses.get(call.args[0]) != 1 or not _same_dtypes(product):
+    if product is None or not known.used_once(call.args[0]) or not _same_dtypes(product):
         return None
     (a, b), ndim = product.args, _ndim(product)
     if _ndim(a) < 2 or _ndim(b) != 2:
@@ -88,14 +88,15 @@ def sum_of_product(call: Call, op: Op, known: Definitions) -> Expr | None:
     return smaller if call.attrs["keepdims"] else get_op("relax.squeeze")(smaller, axis=axes)
 
 
-def sum_of_products(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.add")
+def sum_of_products(call: Call, op: Op, known: Uses) -> Expr | None:
     """x a + x b = x (a + b), and a x + b x = (a + b) x.
 
     The products have no other use, and their sum is no smaller than that of the factors, which
     takes no longer then.
     """
-    terms = [x for x in call.args if isinstance(x, Var) and known.uses.get(x) == 1]
-    if op.name != "relax.add" or len(terms) < 2:
+    terms = [x for x in call.args if known.used_once(x)]
+    if len(terms) < 2:
         return None
     first, second = (known.call(term, "relax.matmul") for term in terms)
     if first is None or second is None or not all(same_type(x, call) for x in terms):
@@ -110,15 +111,14 @@ def sum_of_products(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def sum_of_stacked_products(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.collapse_sum_to")
+def sum_of_stacked_products(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of x^T g over a stack of both is one product of all their rows.
 
     The stack of products has no other use, so that it is not computed.
     """
-    if op.name != "relax.collapse_sum_to" or not isinstance(call.args[0], Var):
-        return None
     product = known.call(call.args[0], "relax.matmul")
-    if product is None or known.uses.get(call.args[0]) != 1:
+    if product is None or not known.used_once(call.args[0]):
         return None
     if not same_dims(_dims(call), (_dims(product) or ())[-2:]):
         return None
@@ -140,9 +140,10 @@ def sum_of_stacked_products(call: Call, op: Op, known: Definitions) -> Expr | No
     return get_op("relax.matmul")(transpose(x), g, product.attrs["out_dtype"])
 
 
-def product_with_diagonal(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.matmul")
+def product_with_diagonal(call: Call, op: Op, known: Uses) -> Expr | None:
     """A product with a diagonal matrix multiplies the rows or the columns of the other factor."""
-    if op.name != "relax.matmul" or not _same_dtypes(call):
+    if not _same_dtypes(call):
         return None
     x, y = call.args
     if _ndim(x) < 2 or _ndim(y) < 2:
@@ -155,7 +156,7 @@ def product_with_diagonal(call: Call, op: Op, known: Definitions) -> Expr | None
     return None
 
 
-def _diagonal(x: Expr, known: Definitions) -> Expr | None:
+def _diagonal(x: Expr, known: Uses) -> Expr | None:
     """The diagonal of a matrix that is made as `R.multiply(R.eye(n), v)` of a vector."""
     scaled = known.call(x, "relax.multiply")
     if scaled is None:
@@ -166,7 +167,7 @@ def _diagonal(x: Expr, known: Definitions) -> Expr | None:
     return None
 
 
-def _is_identity(x: Expr, known: Definitions) -> bool:
+def _is_identity(x: Expr, known: Uses) -> bool:
     """Whether a matrix is square, with ones on its diagonal and zeros elsewhere."""
     dims = _dims(x)
     if dims is None or len(dims) != 2 or dims[0] != dims[1]:

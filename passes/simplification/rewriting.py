@@ -1,30 +1,24 @@
-"""Applying a law to the calls of a function until it applies to none."""
-
-from functools import partial
-from typing import Protocol
+"""Applying laws to a function until none applies."""
 
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.expand import expand_calls
-from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
+from relaxjax.ir.rewriting import Rules, fixed_point
 
 from .canonicalize_bindings import canonical_bindings
-from .definitions import Definitions
 
 
-class Law(Protocol):
-    """What becomes of a call, None where it stays; `known` tells what variables stand for."""
+def rewritten(function: Function, *tables: Rules) -> Function:
+    """`function` with what laws make of its calls, without aliases and what nothing needs.
 
-    def __call__(self, call: Call, /, known: Definitions) -> Expr | None: ...
-
-
-def rewritten(function: Function, law: Law) -> Function:
-    """`function` with what `law` makes of each call, again and again until it gives None for all.
-
-    Where it gives None at once, the result is the very function.
+    What the laws of one table make is what those of the next one see. Where no law applies, the
+    result is the very function.
     """
-    while True:
-        expanded = expand_calls(function, partial(law, known=Definitions.of(function)))
-        if expanded is function:
-            return function
-        function = remove_all_unused(canonical_bindings(expanded))
+    while (changed := _by_each(function, tables)) is not function:
+        function = remove_all_unused(canonical_bindings(changed))
+    return function
+
+
+def _by_each(function: Function, tables: tuple[Rules, ...]) -> Function:
+    for laws in tables:
+        function = fixed_point(function, laws)
+    return function

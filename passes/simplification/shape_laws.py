@@ -1,16 +1,21 @@
 """Laws of shapes: what is moved back, reshaped twice, or broadcast and summed."""
 
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, normalize_axes
 
-from .definitions import Definitions, count_ratio, same_type, times
+from .tensors import count_ratio, same_type, times
+
+_RESHAPES = ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten")
 
 
-def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.permute_dims")
+def permuted(call: Call, op: Op, known: Uses) -> Expr | None:
     """Axes put back in place are not moved; two permutations are one."""
-    if op.name != "relax.permute_dims" or not isinstance(call.args[0].ty, TensorType):
+    if not isinstance(call.args[0].ty, TensorType):
         return None
     ndim = call.args[0].ty.ndim
     if ndim < 0:
@@ -25,13 +30,12 @@ def permuted(call: Call, op: Op, known: Definitions) -> Expr | None:
     return get_op("relax.permute_dims")(inner.args[0], [first[axis] for axis in axes])
 
 
-def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law(*_RESHAPES)
+def reshaped(call: Call, op: Op, known: Uses) -> Expr | None:
     """A shape that a tensor has is not given to it; the last of several shapes counts."""
-    if op.name not in ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"):
-        return None
     if same_type(call.args[0], call):
         return call.args[0]
-    for name in ("relax.reshape", "relax.expand_dims", "relax.squeeze", "relax.flatten"):
+    for name in _RESHAPES:
         inner = known.call(call.args[0], name)
         if inner is not None and isinstance(call.ty, TensorType) and call.ty.dims is not None:
             x = inner.args[0]
@@ -41,12 +45,13 @@ def reshaped(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def reshaped_as_in_jax(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("lax.reshape", "lax.reduce_sum")
+def reshaped_as_in_jax(call: Call, op: Op, known: Uses) -> Expr | None:
     """The same of JAX's reshape; and to sum over axes of length 1 is to reshape.
 
     So the gradient of what is added to each row, such as a bias, is one sum and no more.
     """
-    if op.name not in ("lax.reshape", "lax.reduce_sum") or not isinstance(call.ty, TensorType):
+    if not isinstance(call.ty, TensorType):
         return None
     x, dims = call.args[0], call.ty.dims
     if not isinstance(x.ty, TensorType) or x.ty.dims is None or dims is None or _turns(call):
@@ -68,10 +73,9 @@ def _turns(call: Call) -> bool:
     return call.attrs.get("dimensions") is not None
 
 
-def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.broadcast_to", "relax.collapse_sum_to", "relax.collapse_sum_like")
+def broadcast_away(call: Call, op: Op, known: Uses) -> Expr | None:
     """Nothing is broadcast or summed to the shape that it has; one broadcast serves for two."""
-    if op.name not in ("relax.broadcast_to", "relax.collapse_sum_to", "relax.collapse_sum_like"):
-        return None
     if same_type(call.args[0], call):
         return call.args[0]
     inner = known.call(call.args[0], "relax.broadcast_to")
@@ -80,10 +84,11 @@ def broadcast_away(call: Call, op: Op, known: Definitions) -> Expr | None:
     return None
 
 
-def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.collapse_sum_to")
+def sum_of_repeats(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of a broadcast tensor back to its own shape is a multiple of it."""
-    inner = known.call(call.args[0], "relax.broadcast_to") if call.args else None
-    if op.name != "relax.collapse_sum_to" or inner is None or not same_type(inner.args[0], call):
+    inner = known.call(call.args[0], "relax.broadcast_to")
+    if inner is None or not same_type(inner.args[0], call):
         return None
     count = count_ratio(call.args[0], call)
     if count is None:
@@ -91,10 +96,9 @@ def sum_of_repeats(call: Call, op: Op, known: Definitions) -> Expr | None:
     return times(inner.args[0], count) if count != 1 else inner.args[0]
 
 
-def sum_of_broadcast(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.sum", "relax.mean")
+def sum_of_broadcast(call: Call, op: Op, known: Uses) -> Expr | None:
     """The sum of what is repeated along an axis is a multiple of it, the mean is it itself."""
-    if op.name not in ("relax.sum", "relax.mean") or not call.args:
-        return None
     inner = known.call(call.args[0], "relax.broadcast_to")
     if inner is None or not isinstance(inner.ty, TensorType) or not isinstance(call.ty, TensorType):
         return None

@@ -4,7 +4,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .algebra import simpler
+from .algebra import LAWS
 from .rewriting import rewritten
 
 
@@ -14,4 +14,4 @@ def SimplifyExpr(function: Function, mod: IRModule) -> Function:
 
     `passes/simplification/algebra.py` is the table of them. They hold for finite numbers.
     """
-    return rewritten(function, simpler)
+    return rewritten(function, LAWS)

@@ -5,20 +5,22 @@ from dataclasses import dataclass
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr
+from relaxjax.ir.laws import law
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 
-from .definitions import Definitions, has_shape_of
+from .tensors import has_shape_of
 
-_SUMS = frozenset({"relax.sum", "relax.collapse_sum_to"})
 # In half precision a sum may overflow without the factor that makes each of its terms small.
 _DTYPES = frozenset({"float32", "float64"})
 # So many operations are looked through.
 _DEPTH = 8
 
 
-def factor_of_sum(call: Call, op: Op, known: Definitions) -> Expr | None:
+@law("relax.sum", "relax.collapse_sum_to")
+def factor_of_sum(call: Call, op: Op, known: Uses) -> Expr | None:
     """sum(x * c) = sum(x) * c, where c is one number for all that is summed up; so is x / c.
 
     Where the gradient of a normalization needs sums of the same product by other factors, one sum
@@ -26,7 +28,7 @@ def factor_of_sum(call: Call, op: Op, known: Definitions) -> Expr | None:
     numbers stay inside.
     """
     ty = call.ty
-    if op.name not in _SUMS or not isinstance(ty, TensorType) or ty.dtype not in _DTYPES:
+    if not isinstance(ty, TensorType) or ty.dtype not in _DTYPES:
         return None
     if ty.dims is None or not (op.name == "relax.collapse_sum_to" or call.attrs["keepdims"]):
         return None
@@ -58,7 +60,7 @@ class _Factors:
     """Finds the factors of what is summed to some shape that have no more than this shape."""
 
     dims: Sequence[Dim]
-    known: Definitions
+    known: Uses
 
     def of(self, x: Expr, depth: int) -> _Parts:
         """The parts of `x`, which is one factor if nothing can be taken out of it."""

@@ -6,7 +6,8 @@ from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
-from relaxjax.ir.walk import all_vars, kept, nested_sequences, rewrite, substitute, uses
+from relaxjax.ir.uses import count_uses
+from relaxjax.ir.walk import all_vars, kept, nested_sequences, rewrite, substitute
 
 
 class DataflowBlockRewrite:
@@ -61,7 +62,7 @@ class DataflowBlockRewrite:
             if allow_undef:
                 return
             raise ValueError(f"the dataflow block binds no variable `{var.name}`")
-        if uses(self._function).get(var):
+        if count_uses(self._function).get(var):
             raise ValueError(f"`{var.name}` is still used: it cannot be removed")
         self._put(tuple(binding for binding in self._block.bindings if binding.var is not var))
 

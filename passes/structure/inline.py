@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.inline import callees_first, inlined_into, recursive
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.walk import global_vars, nested_sequences, post_order
+from relaxjax.ir.walk import global_vars, nested_bindings, post_order
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
 
@@ -98,4 +98,4 @@ def _model(given: CostModel | int | None) -> CostModel:
 
 
 def _size(function: Function) -> int:
-    return sum(len(list(seq.bindings())) for seq in nested_sequences(function))
+    return sum(1 for _ in nested_bindings(function))

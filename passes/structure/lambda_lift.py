@@ -18,7 +18,7 @@ from relaxjax.ir.walk import (
     kept,
     map_bindings,
     map_children,
-    nested_sequences,
+    nested_bindings,
     post_order,
     rewrite,
 )
@@ -124,7 +124,7 @@ class _Lifter:
 
 def _symbols_from_outside(function: Function) -> set[SymbolicVar]:
     """The symbolic dimensions that a function uses and does not define."""
-    bindings = (b for seq in nested_sequences(function) for b in seq.bindings())
+    bindings = nested_bindings(function)
     inner = [f for f in post_order(function) if isinstance(f, Function)]
     types = [param.ty for f in inner for param in f.params]
     types += [binding.ty for binding in bindings if isinstance(binding, MatchCast)]

@@ -10,7 +10,8 @@ from relaxjax.ir.inline import callees_first, inlined_into, open_calls, recursiv
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import Type
-from relaxjax.ir.walk import map_bindings, nested_sequences, rewrite, used_vars
+from relaxjax.ir.uses import values_of_kind
+from relaxjax.ir.walk import map_bindings, nested_bindings, rewrite, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.error_notes import in_function
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -75,10 +76,9 @@ def _one_round(
 def _opened(function: Function, mod: IRModule) -> Function:
     """One level of the calls of closures, and of functions that are given a constant."""
     closures = {
-        binding.var: binding.value
-        for seq in nested_sequences(function)
-        for binding in seq.bindings()
-        if isinstance(binding.value, Function) and binding.var not in used_vars(binding.value)
+        var: closure
+        for var, closure in values_of_kind(nested_bindings(function), Function).items()
+        if var not in used_vars(closure)
     }
     functions = mod.relax_functions()
 
@@ -110,4 +110,4 @@ def _binding(binding: Binding) -> Binding:
 
 
 def _size(function: Function) -> int:
-    return sum(len(list(seq.bindings())) for seq in nested_sequences(function))
+    return sum(1 for _ in nested_bindings(function))

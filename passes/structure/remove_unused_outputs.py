@@ -11,7 +11,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.renew import with_vars
 from relaxjax.ir.retype import found_results
 from relaxjax.ir.types import TupleType, Type
-from relaxjax.ir.walk import children, nested_sequences, rewrite
+from relaxjax.ir.walk import children, nested_bindings, rewrite
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 
@@ -78,7 +78,7 @@ def _used_fields(mod: IRModule) -> dict[str, set[int]]:
 
 def _results(function: Function, names: Container[str]) -> dict[Var, str]:
     """The variables of a function that are bound to calls of some others."""
-    bindings = (b for seq in nested_sequences(function) for b in seq.bindings())
+    bindings = nested_bindings(function)
     called = ((binding.var, _callee(binding.value)) for binding in bindings)
     return {var: name for var, name in called if name is not None and name in names}
 

@@ -10,7 +10,7 @@ from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import (
     definable_symbols,
     expr_symbols,
-    nested_sequences,
+    nested_bindings,
     type_symbols,
     type_vars,
     used_vars,
@@ -83,7 +83,7 @@ def _is_shape(param: Var, symbols: set[SymbolicVar]) -> bool:
 def _symbols_used(function: Function, params: list[Var]) -> set[SymbolicVar]:
     """The symbolic dimensions in a function, of its parameters only those in the types of some."""
     types = [function.ret_ty, *(param.ty for param in params)]
-    bindings = (b for seq in nested_sequences(function) for b in seq.bindings())
+    bindings = nested_bindings(function)
     types += [binding.ty for binding in bindings if isinstance(binding, MatchCast)]
     return {*expr_symbols(function.body), *(symbol for ty in types for symbol in type_symbols(ty))}
 

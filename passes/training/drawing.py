@@ -12,15 +12,8 @@ from relaxjax.ir.inline import open_calls
 from relaxjax.ir.op import get_op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.walk import (
-    all_vars,
-    map_bindings,
-    nested_sequences,
-    post_order,
-    rewrite,
-    used_vars,
-    uses,
-)
+from relaxjax.ir.uses import count_uses, values_of_kind
+from relaxjax.ir.walk import all_vars, map_bindings, nested_bindings, post_order, rewrite, used_vars
 from relaxjax.ops.loop_types import steps_of
 
 # Whether a call draws, and what it becomes when it is given a key.
@@ -110,7 +103,7 @@ def _opened(function: Function, draws: Draws) -> Function:
         opened = open_calls(function, callee)
         if opened is function:
             return function
-        left = uses(opened)
+        left = count_uses(opened)
         function = _without(opened, [var for var in closures if not left.get(var)])
 
 
@@ -129,12 +122,7 @@ def _without(function: Function, closures: Collection[Var]) -> Function:
 
 def _closures_that_draw(function: Function, draws: Draws) -> dict[Var, Function]:
     """The closures in a function that draw, or use one that does."""
-    closures = {
-        binding.var: binding.value
-        for seq in nested_sequences(function.body)
-        for binding in seq.bindings()
-        if isinstance(binding.value, Function)
-    }
+    closures = values_of_kind(nested_bindings(function.body), Function)
     found = {var for var, closure in closures.items() if _has(closure, draws)}
     using = {var: set(used_vars(closure)) for var, closure in closures.items()}
     while more := {var for var, used in using.items() if var not in found and used & found}:
@@ -154,7 +142,7 @@ def _has(function: Function, draws: Draws) -> bool:
 
 def _check_steps(function: Function, steps: Mapping[Var, Function]) -> None:
     """What draws in a closure does so in steps of R.scan, which have numbers."""
-    counts = uses(function)
+    counts = count_uses(function)
     for call in (expr for expr in post_order(function) if isinstance(expr, Call)):
         for place, arg in enumerate(call.args):
             if not isinstance(arg, Var) or arg not in steps:

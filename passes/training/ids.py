@@ -6,10 +6,10 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import post_order
 from relaxjax.ops.nn.loss import class_axis
 from relaxjax.ops.shapes import at_most, element_count, normalize_axis
-from relaxjax.passes.simplification.definitions import Definitions
 from relaxjax.trainable.facts import ClassIds, RowIds
 
 
@@ -37,7 +37,7 @@ def row_ids(function: Function) -> tuple[RowIds, ...]:
 
     Those are in it that must be ids of rows, and whose rows can be counted before a call.
     """
-    known = Definitions.of(function)
+    known = Uses.of(function)
     found: dict[RowIds, None] = {}
     for expr in post_order(function):
         if not isinstance(expr, Call) or not isinstance(expr.op, Op):
@@ -61,7 +61,7 @@ def _named_by_fact(expr: Call, op: Op, fact: str) -> Any:
     return None if name is None else arguments(expr)[0][names.index(name)]
 
 
-def _before_moves(ids: Any, known: Definitions) -> Any:
+def _before_moves(ids: Any, known: Uses) -> Any:
     """What ids were before all of them were moved about or brought to another integer dtype."""
     call = known.call(ids) if isinstance(ids, Expr) else None
     while call is not None and _has_all(call):

@@ -6,6 +6,7 @@ from relaxjax.ir.expr import DataflowVar, Expr, Var
 from relaxjax.ir.function import BindingBlock
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
+from relaxjax.ir.uses import Uses, values_of
 from relaxjax.ir.walk import used_vars
 
 from .constraints import OPEN, Constraints, Edge, innermost
@@ -67,11 +68,8 @@ class _GraphSearch:
 
     def __init__(self, graph: Constraints, block: BindingBlock) -> None:
         self.graph = graph
-        self.values = {binding.var: binding.value for binding in block.bindings}
-        self.users: dict[Var, list[Var]] = {}
-        for var, value in self.values.items():
-            for used in used_vars(value):
-                self.users.setdefault(used, []).append(var)
+        self.values = values_of(block.bindings)
+        self.known = Uses.of_block(block)
         inside = {part for pattern in graph.patterns for part in pattern.parts()}
         connected = {end for edge in graph.edges for end in (edge.producer, edge.consumer)}
         self.sought = [p for p in graph.patterns if p not in inside or p in connected]
@@ -102,11 +100,8 @@ class _GraphSearch:
                 if edge.producer is pattern and edge.consumer in matching.found:
                     return pattern, used_vars(matching.value(matching.found[edge.consumer]))
                 if edge.consumer is pattern and edge.producer in matching.found:
-                    return pattern, self._users(matching.found[edge.producer])
+                    return pattern, self.known.users_of(matching.found[edge.producer])
         return waiting[0], list(self.values)
-
-    def _users(self, expr: Expr) -> Sequence[Var]:
-        return self.users.get(expr, ()) if isinstance(expr, Var) else ()
 
     def _holds(self, matching: Matching) -> bool:
         """Whether nothing that is found so far breaks a constraint."""
@@ -138,7 +133,7 @@ class _GraphSearch:
         var = found[producer]
         assert isinstance(var, Var)
         consumers = [edge.consumer for edge in self.graph.edges if edge.producer is producer]
-        users = set(self.users.get(var, ()))
+        users = set(self.known.users_of(var))
         hidden = isinstance(var, DataflowVar) or var not in self.values
         known = {found[consumer] for consumer in consumers if consumer in found}
         unknown = sum(consumer not in found for consumer in consumers)

@@ -6,6 +6,7 @@ from typing import Any
 
 from relaxjax.ir.dims import substitute_dim
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
+from relaxjax.ir.op import Op
 from relaxjax.ir.renew import substitute_symbols
 from relaxjax.ir.types import ShapeType
 
@@ -28,6 +29,10 @@ class ExprPattern(DFPattern):
     """One expression, an operator above all."""
 
     expr: Expr
+
+    def heads(self) -> frozenset[str] | None:
+        """Of an operator, itself: patterns of its calls have this as theirs."""
+        return frozenset([self.expr.name]) if isinstance(self.expr, Op) else None
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         if expr is self.expr or expr == substitute_symbols(self.expr, matching.dims):

@@ -23,6 +23,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, Type, dtype_name
+from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import substitute_type
 
 from .constraints import innermost
@@ -125,6 +126,10 @@ class DFPattern(ABC):
         for extended in self.fits(seen, matching):
             yield extended.with_pair(self, expr)
 
+    def heads(self) -> frozenset[str] | None:
+        """The operators whose calls it fits, by their names; None where it may fit others too."""
+        return None
+
     @abstractmethod
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         """Every way to go on such that what is inside this pattern fits what is inside `expr`."""
@@ -153,6 +158,9 @@ class CallPattern(DFPattern):
     def parts(self) -> tuple[DFPattern, ...]:
         return self.op, *self.args
 
+    def heads(self) -> frozenset[str] | None:
+        return self.op.heads()
+
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         if not isinstance(expr, Call) or not self._admits(len(expr.args)):
             return
@@ -177,7 +185,7 @@ class FunctionPattern(DFPattern):
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         if isinstance(expr, Function) and len(expr.params) == len(self.params):
-            own = {binding.var: binding.value for binding in expr.body.bindings()}
+            own = values_of(expr.body.bindings())
             inside = matching.knowing(own)
             for extended in _all(self.params, expr.params, inside):
                 yield from self.body.search(expr.body.body, extended)
@@ -243,6 +251,10 @@ class OrPattern(DFPattern):
     def parts(self) -> tuple[DFPattern, ...]:
         return self.left, self.right
 
+    def heads(self) -> frozenset[str] | None:
+        left, right = self.left.heads(), self.right.heads()
+        return None if left is None or right is None else left | right
+
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         yield from self.left.search(expr, matching)
         yield from self.right.search(expr, matching)
@@ -250,6 +262,10 @@ class OrPattern(DFPattern):
 
 class AndPattern(OrPattern):
     """What two patterns fit both."""
+
+    def heads(self) -> frozenset[str] | None:
+        left = self.left.heads()
+        return self.right.heads() if left is None else left
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         for extended in self.left.search(expr, matching):
@@ -286,6 +302,9 @@ class Refinement(DFPattern):
 
     def parts(self) -> tuple[DFPattern, ...]:
         return (self.pattern,)
+
+    def heads(self) -> frozenset[str] | None:
+        return self.pattern.heads()
 
     def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
         learnt = self.learnt(expr, matching)

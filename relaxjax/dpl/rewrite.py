@@ -7,23 +7,21 @@ from typing import TypeAlias
 from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
-from relaxjax.ir.function import Binding, DataflowBlock, Function, If, MatchCast, SeqExpr
-from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
+from relaxjax.ir.rewriting import Draft, Rules, fixed_point
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
+from relaxjax.ir.uses import Uses, values_of
 from relaxjax.ir.walk import (
     all_vars,
-    free_vars,
     kept,
     map_children,
-    nested_sequences,
     rewrite,
-    substitute,
 )
 
 from .context import PatternContext
@@ -32,6 +30,7 @@ from .pattern import DFPattern
 
 Matched: TypeAlias = dict[DFPattern, Expr]
 CallRewriter = Callable[[Expr, Matched], Expr]
+Rule: TypeAlias = tuple[DFPattern, CallRewriter]
 _Offer: TypeAlias = frozenset[tuple[DFPattern, Var]]
 BindingsRewriter = Callable[[Matched, dict[Var, Expr]], Mapping[Var, Expr]]
 
@@ -45,7 +44,7 @@ MOST_REWRITES = 100
 def get_var2val(function: Function) -> dict[Var, Expr]:
     """What each variable of a function, its branches and its closures is bound to."""
     check_function(function, "`get_var2val`")
-    return {b.var: b.value for b in _bindings(function) if not isinstance(b, MatchCast)}
+    return Uses.of(function).values
 
 
 def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> Function:
@@ -56,150 +55,99 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> 
     result is the very function.
     """
     check_function(func, "`rewrite_call`", f", or call {_OF_MODULES}(pattern, rewriter)(mod)")
-    return rewritten([(pattern, rewriter)], func)
+    return rewrite_by([(pattern, rewriter)], func)
 
 
-def rewritten(rules: Sequence[tuple[DFPattern, CallRewriter]], func: Function) -> Function:
+def rewrite_by(rules: Sequence[Rule], func: Function) -> Function:
     """`func` with each value replaced by the first of some rules that fits it, until none does."""
-    count = _Count("rewrite_call", _bindings(func))
-
-    def rule(binding: Binding, builder: BlockBuilder) -> Expr | None:
-        return None if isinstance(binding, MatchCast) else changes.get(binding.var)
-
-    function = func
-    while True:
-        values = get_var2val(function)
-        changes = _changes(rules, function, values)
-        if not changes:
-            return function
-        aliases = {var: expr for var, expr in changes.items() if _is_alias(var, expr, values)}
-        for var in aliases:
-            del changes[var]
-        count.add(changes)
-        function = _without(aliases, expand_bindings(function, rule))
-        count.follow(_bindings(function))
+    changed = fixed_point(func, _PatternRules(rules))
+    return func if changed is func else remove_all_unused(changed)
 
 
-class _Count:
-    """How often each binding of a function, or of a block, is rewritten with what comes of it."""
+class _PatternRules(Rules):
+    """Patterns with what rewrites the values that they fit, looked up by the operator of a value.
 
-    def __init__(self, caller: str, bindings: Iterable[Binding]) -> None:
+    Rewriters are given values as they are bound, and so may give them back inside of others:
+    there they are the variables that they are bound to.
+    """
+
+    renames_outputs = False
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = tuple(rules)
+        self.counts = _Counts("rewrite_call")
+        self._by_operator: dict[str | None, tuple[Rule, ...]] = {}
+
+    def on(self, value: Expr) -> tuple[Rule, ...]:
+        """The rules whose patterns may fit a value; behind a variable there may be any."""
+        if isinstance(value, Var):
+            return self.rules
+        name = value.op.name if isinstance(value, Call) and isinstance(value.op, Op) else None
+        if name not in self._by_operator:
+            self._by_operator[name] = tuple(
+                (pattern, rewriter)
+                for pattern, rewriter in self.rules
+                if (heads := pattern.heads()) is None or name in heads
+            )
+        return self._by_operator[name]
+
+    def concern(self, value: Expr) -> bool:
+        return not isinstance(value, If | Function) and bool(self.on(value))
+
+    def written(self, value: Expr, known: Draft) -> Expr | None:
+        for pattern, rewriter in self.on(value):
+            found = first(pattern.search(value, Matching(_Values(known))))
+            if found is None:
+                continue
+            changed = rewriter(value, found.values())
+            _check(changed, value.ty)
+            changed = _by_name(changed, value, known.names)  # the same, spelt out, is no change
+            if changed != value:
+                return changed
+        return None
+
+    def wrote(self, origin: Binding) -> None:
+        self.counts.add(origin)
+
+
+class _Values(Mapping[Var, Expr]):
+    """What variables are bound to, as the draft tells it, which notes what it is asked."""
+
+    def __init__(self, known: Draft) -> None:
+        self.known = known
+
+    def __getitem__(self, var: Var) -> Expr:
+        value = self.known.value(var)
+        if value is None:
+            raise KeyError(var)
+        return value
+
+    def __contains__(self, var: object) -> bool:
+        return isinstance(var, Var) and self.known.value(var) is not None
+
+    def __iter__(self) -> Iterator[Var]:
+        return iter(self.known.values)
+
+    def __len__(self) -> int:
+        return len(self.known.values)
+
+
+class _Counts:
+    """How often each binding was rewritten, with what comes of it."""
+
+    def __init__(self, caller: str) -> None:
         self.caller = caller
-        self.origins: dict[Var, Binding] = {binding.var: binding for binding in bindings}
         self.counts = Counter[Var]()
 
-    def add(self, changes: Iterable[Var]) -> None:
-        """Count a rewrite of what each of some variables is bound to."""
-        for var in changes:
-            origin = self.origins[var]
-            self.counts[origin.var] += 1
-            if self.counts[origin.var] > MOST_REWRITES:
-                with located(origin.span):
-                    raise RecursionError(
-                        f"{self.caller}: after {MOST_REWRITES} rewrites of `{origin.var.name}` and "
-                        "of what came of it, the pattern still fits what the rewriter makes; let "
-                        "it leave that as it is"
-                    )
-
-    def follow(self, bindings: Iterable[Binding]) -> None:
-        """Note what new bindings come of: they stand before the one that they are made for."""
-        new: list[Var] = []
-        origin: Binding | None = None
-        for binding in bindings:
-            new.append(binding.var)
-            if binding.var in self.origins:
-                origin = self.origins[binding.var]
-                self.origins |= dict.fromkeys(new, origin)
-                new = []
-        if origin is not None:
-            self.origins |= dict.fromkeys(new, origin)
-
-
-def _bindings(function: Function) -> Iterator[Binding]:
-    """The bindings of a function, its branches and its closures."""
-    return (binding for seq in nested_sequences(function) for binding in seq.bindings())
-
-
-def _is_alias(var: Var, expr: Expr, values: Mapping[Var, Expr]) -> bool:
-    """Whether a variable may be forgotten for another: nothing sees it but its block."""
-    value = values[var]
-    pure = not isinstance(value, Call) or is_pure_call(value)
-    return isinstance(var, DataflowVar) and isinstance(expr, Var) and pure
-
-
-def _without(aliases: Mapping[Var, Expr], function: Function) -> Function:
-    """`function` with other variables in the place of some, and without what that leaves unused."""
-
-    last: dict[Var, Expr] = {}
-    for var, expr in aliases.items():  # in order, so what it is another name for is known
-        last[var] = last.get(expr, expr) if isinstance(expr, Var) else expr
-    renamed = substitute(function, last)
-    assert isinstance(renamed, Function)
-    return remove_all_unused(renamed)
-
-
-def _changes(
-    rules: Sequence[tuple[DFPattern, CallRewriter]], function: Function, values: Mapping[Var, Expr]
-) -> dict[Var, Expr]:
-    """What is to stand in the place of values, where all that it needs can be seen there."""
-    names = {id(value): var for var, value in values.items()}
-    changes: dict[Var, Expr] = {}
-    for binding, visible in _in_scope(function, set()):
-        if binding.var not in values:
-            continue
-        changed = _changed(rules, binding.value, values, names)
-        if changed is not binding.value and visible.issuperset(free_vars(changed)):
-            changes[binding.var] = changed
-    return changes
-
-
-def _in_scope(function: Function, visible: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
-    """Each binding, those in branches and closures too, with the variables that it can see.
-
-    The set is the same each time, and changes from one binding to the next.
-    """
-    own = set(function.params) - visible
-    visible |= own
-    yield from _in_sequence(function.body, visible)
-    visible -= own
-
-
-def _in_sequence(seq: SeqExpr, visible: set[Var]) -> Iterator[tuple[Binding, set[Var]]]:
-    own: list[Var] = []
-    for block in seq.blocks:
-        for binding in block.bindings:
-            match binding.value:
-                case If(true_branch=true, false_branch=false):
-                    yield from _in_sequence(true, visible)
-                    yield from _in_sequence(false, visible)
-                case Function() as closure:
-                    visible.add(binding.var)
-                    yield from _in_scope(closure, visible)
-                case _:
-                    yield binding, visible
-            visible.add(binding.var)
-            own.append(binding.var)
-        visible -= {b.var for b in block.bindings if isinstance(b.var, DataflowVar)}
-    visible -= set(own)
-
-
-def _changed(
-    rules: Sequence[tuple[DFPattern, CallRewriter]],
-    value: Expr,
-    values: Mapping[Var, Expr],
-    names: Mapping[int, Var],
-) -> Expr:
-    """What the first rule that changes `value` makes of it; the very value where none does."""
-    for pattern, rewriter in rules:
-        found = first(pattern.search(value, Matching(values)))
-        if found is None:
-            continue
-        changed = rewriter(value, found.values())
-        _check(changed, value.ty)
-        changed = _by_name(changed, value, names)  # the same, spelt out, is no change
-        if changed != value:
-            return changed
-    return value
+    def add(self, origin: Binding) -> None:
+        self.counts[origin.var] += 1
+        if self.counts[origin.var] > MOST_REWRITES:
+            with located(origin.span):
+                raise RecursionError(
+                    f"{self.caller}: after {MOST_REWRITES} rewrites of `{origin.var.name}` and "
+                    "of what came of it, the pattern still fits what the rewriter makes; let "
+                    "it leave that as it is"
+                )
 
 
 def _check(changed: object, ty: Type | None) -> None:
@@ -254,15 +202,36 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
     return func if changed is func else remove_all_unused(changed)
 
 
+class _Origins:
+    """What the bindings of a block come of."""
+
+    def __init__(self, bindings: Iterable[Binding]) -> None:
+        self.origins: dict[Var, Binding] = {binding.var: binding for binding in bindings}
+
+    def follow(self, bindings: Iterable[Binding]) -> None:
+        """Note what new bindings come of: they stand before the one that they are made for."""
+        new: list[Var] = []
+        origin: Binding | None = None
+        for binding in bindings:
+            new.append(binding.var)
+            if binding.var in self.origins:
+                origin = self.origins[binding.var]
+                self.origins |= dict.fromkeys(new, origin)
+                new = []
+        if origin is not None:
+            self.origins |= dict.fromkeys(new, origin)
+
+
 def _rewritten_block(
     ctx: PatternContext, rewriter: BindingsRewriter, block: DataflowBlock, builder: BlockBuilder
 ) -> DataflowBlock:
     offered: set[_Offer] = set()
-    count = _Count("rewrite_bindings", block.bindings)
+    counts, known = _Counts("rewrite_bindings"), _Origins(block.bindings)
     while changes := _block_changes(ctx, rewriter, block, offered):
-        count.add(changes)
+        for var in changes:
+            counts.add(known.origins[var])
         block = _replaced(block, changes, builder)
-        count.follow(block.bindings)
+        known.follow(block.bindings)
     return block
 
 
@@ -273,7 +242,7 @@ def _block_changes(
 
     What was offered to the rewriter once is not offered again.
     """
-    values = {binding.var: binding.value for binding in block.bindings}
+    values = values_of(block.bindings)
     found: dict[Var, Expr] = {}
     touched: set[Var] = set()
     for matched in ctx.matches(block):

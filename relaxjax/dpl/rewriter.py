@@ -9,11 +9,10 @@ from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.structural import structural_equal
 
 from .pattern import DFPattern
-from .rewrite import CallRewriter, rewritten
+from .rewrite import CallRewriter, Rule, rewrite_by
 from .written_rules import Replacement, called, written_rule
 
 Program = TypeVar("Program", Function, IRModule)
-Rule = tuple[DFPattern, CallRewriter]
 
 
 class PatternMatchingRewriter:
@@ -42,7 +41,7 @@ class PatternMatchingRewriter:
         check_module(program, "a rewriter")
         rules, helpers = _named_in(program, self.rules)
         functions = program.relax_functions()
-        changed = {name: rewritten(rules, function) for name, function in functions.items()}
+        changed = {name: rewrite_by(rules, function) for name, function in functions.items()}
         new = [function for name, function in changed.items() if function is not functions[name]]
         return program.with_functions({**called(helpers, new), **changed})
 
@@ -51,7 +50,7 @@ class PatternMatchingRewriter:
         return PatternMatchingRewriter([*self.rules, *other.rules])
 
     def _on_function(self, function: Function) -> Function:
-        changed = rewritten(self.rules, function)
+        changed = rewrite_by(self.rules, function)
         helpers = {n: f for _, rule in self.rules for n, f in _helpers(rule).items()}
         needed = called(helpers, [changed] if changed is not function else [])
         if needed:

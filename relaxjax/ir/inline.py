@@ -25,16 +25,8 @@ from .node import replace
 from .registry import function_method
 from .renew import renew, substitute_symbols
 from .types import FuncType, Type
-from .walk import (
-    bound_vars,
-    free_vars,
-    global_vars,
-    rewrite,
-    substitute,
-    type_symbols,
-    type_vars,
-    uses,
-)
+from .uses import count_uses
+from .walk import bound_vars, free_vars, global_vars, rewrite, substitute, type_symbols, type_vars
 
 Functions = Mapping[str, Function]
 
@@ -187,7 +179,11 @@ def _ending_in_value(seq: SeqExpr, in_dataflow: bool) -> SeqExpr:
         return seq
     *others, last = seq.blocks
     *bindings, result = last.bindings
-    if result.var is not seq.body or not isinstance(result, VarBinding) or uses(seq)[seq.body] > 1:
+    if (
+        result.var is not seq.body
+        or not isinstance(result, VarBinding)
+        or count_uses(seq)[seq.body] > 1
+    ):
         return seq
     if not in_dataflow and any(isinstance(var, DataflowVar) for var in free_vars(result.value)):
         return seq

@@ -93,6 +93,11 @@ def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
         waiting += reversed(children(item))
 
 
+def nested_bindings(expr: Expr) -> Iterator[Binding]:
+    """Every binding inside `expr`, those of an outer sequence before those of an inner one."""
+    return (binding for seq in nested_sequences(expr) for binding in seq.bindings())
+
+
 def bound_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` defines, parameters included, in order."""
     return tuple(_definitions(expr))
@@ -117,15 +122,6 @@ def free_vars(expr: Expr) -> tuple[Var, ...]:
 def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:
     """The functions of the module that `expr` names, each once, in order."""
     return tuple(dict.fromkeys(e for e in post_order(expr) if isinstance(e, GlobalVar)))
-
-
-def uses(expr: Expr) -> dict[Var, int]:
-    """How often each variable is used inside `expr`."""
-    counts: dict[Var, int] = {}
-    for item in post_order(expr):
-        if isinstance(item, Var):
-            counts[item] = counts.get(item, 0) + 1
-    return counts
 
 
 def substitute(expr: Expr, mapping: Mapping[Var, Expr]) -> Expr:

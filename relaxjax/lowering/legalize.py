@@ -11,7 +11,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TupleType, Type
-from relaxjax.ir.walk import uses
+from relaxjax.ir.uses import count_uses
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
 from relaxjax.ops.platform import PLATFORM, asked_for_platform, chosen_platform, going_by, made_for
 
@@ -170,6 +170,6 @@ def _emitted(seq: SeqExpr, builder: BlockBuilder) -> Expr:
 
 def _definition(seq: SeqExpr, result: Expr) -> Binding | None:
     """The binding of the result, if nothing else needs its variable."""
-    if not isinstance(result, Var) or uses(seq).get(result, 0) > 1:
+    if not isinstance(result, Var) or count_uses(seq).get(result, 0) > 1:
         return None
     return next((binding for binding in seq.bindings() if binding.var is result), None)

@@ -11,19 +11,16 @@ from relaxjax.ir.expr import Call, Expr, TupleGetItem
 from relaxjax.ir.function import Function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op, typed
-from relaxjax.ir.walk import nested_sequences
+from relaxjax.ir.uses import values_of_kind
+from relaxjax.ir.walk import nested_bindings
 
 _ROWS_BY_COLUMNS = (((1,), (0,)), ((), ()))
 
 
 def with_quick_products(function: Function) -> Function:
     """`function`, which is in `lax.*`, with none of these products."""
-    bindings = (binding for seq in nested_sequences(function) for binding in seq.bindings())
-    sources: dict[Expr, Expr] = {
-        binding.var: binding.value.args[0]
-        for binding in bindings
-        if isinstance(binding.value, Call) and _is_transpose(binding.value)
-    }
+    calls = values_of_kind(nested_bindings(function), Call)
+    sources: dict[Expr, Expr] = {v: c.args[0] for v, c in calls.items() if _is_transpose(c)}
 
     def expansion(call: Call) -> Expr | None:
         if not _is_product(call) or not all(arg in sources for arg in call.args):

@@ -260,3 +260,19 @@ def test_a_new_dimension_of_a_pattern_stands_for_any_but_for_one_only(
     pattern = is_op("relax.matmul")(sized(left), sized(right))
     (*_, product) = SIZES.values()
     assert pattern.match(product, SIZES) is expected
+
+
+def test_the_operators_whose_calls_a_pattern_fits() -> None:
+    """A rewrite is looked up by them; None where other values may fit too."""
+    x, add = wildcard(), is_op("relax.add")
+    product = is_op("relax.matmul")(x, wildcard())
+    assert product.heads() == frozenset({"relax.matmul"})
+    assert product.has_dtype("float32").heads() == frozenset({"relax.matmul"})
+    assert (product | add(x, x)).heads() == frozenset({"relax.matmul", "relax.add"})
+    assert (is_op("relax.sin") | is_op("relax.cos"))(x).heads() == frozenset(
+        {"relax.sin", "relax.cos"}
+    )
+    assert (wildcard() & product).heads() == frozenset({"relax.matmul"})
+    assert (product & wildcard()).heads() == frozenset({"relax.matmul"})
+    for anything in (x, ~product, product | x, is_tuple([product]), is_gv("f")(x), x(x)):
+        assert anything.heads() is None

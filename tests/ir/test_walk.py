@@ -30,6 +30,7 @@ from relaxjax.ir.function import (
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import FuncType, ObjectType, ShapeType, TensorType, TupleType
+from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import (
     all_vars,
     bound_vars,
@@ -47,7 +48,6 @@ from relaxjax.ir.walk import (
     type_symbols,
     type_vars,
     used_vars,
-    uses,
     value_symbols,
 )
 
@@ -100,7 +100,7 @@ def test_variables() -> None:
     assert free_vars(F) == (OUTSIDE,)
     assert used_vars(F) == (X, LV, OUTSIDE, FLAG, Y, INNER, param, CHOICE)
     assert set(all_vars(F)) == {*bound_vars(F), OUTSIDE}
-    assert uses(F)[X] == 4
+    assert count_uses(F)[X] == 4
     assert global_vars(F) == (G,)
 
 
@@ -133,7 +133,7 @@ def test_variables_are_bound_or_free(module: IRModule) -> None:
         assert len(set(bound)) == len(bound)
         assert free_vars(function) == ()
         assert set(all_vars(function)) == set(bound)
-        assert set(uses(function)) <= set(bound)
+        assert set(count_uses(function)) <= set(bound)
 
 
 def test_rewriting_reaches_everything_and_keeps_the_rest() -> None:

@@ -7,13 +7,14 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.identifiers import Identifiers
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import print_lines
 from relaxjax.ir.types import PrimType, ShapeType, TupleType, Type
-from relaxjax.ir.walk import all_vars, nested_sequences
+from relaxjax.ir.uses import values_of
+from relaxjax.ir.walk import all_vars, nested_bindings
 from relaxjax.lowering.interpreter import holds_tensors
 from relaxjax.lowering.legalize import legalize
 from relaxjax.lowering.selection import selected, with_called
@@ -69,12 +70,7 @@ def _program(originals: Mapping[str, Function]) -> Program:
     identifiers = Identifiers((*_OUTSIDE, *_HELPERS, *_BUILTINS))
     names = {name: identifiers.unique(name) for name in originals}
     taken = frozenset((*names.values(), *_OUTSIDE, *_HELPERS, *_BUILTINS))
-    origins: dict[Var, Expr] = {
-        binding.var: binding.value
-        for function in originals.values()
-        for seq in nested_sequences(function)
-        for binding in seq.bindings()
-    }
+    origins = values_of(b for f in originals.values() for b in nested_bindings(f))
     return Program(names, taken, origins)
 
 

@@ -17,7 +17,8 @@ from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import GradientRule, Op, get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
-from relaxjax.ir.walk import substitute, type_symbols, uses
+from relaxjax.ir.uses import count_uses
+from relaxjax.ir.walk import substitute, type_symbols
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.platform import asked_for_platform, chosen_platform, going_by, lowering_for
 
@@ -254,7 +255,7 @@ def _fields(g: Expr) -> list[Expr]:
 
 def compact(seq: SeqExpr) -> Expr:
     """A sequence as one expression: what is used once stands where it is used."""
-    counts = uses(seq)
+    counts = count_uses(seq)
     nested: dict[Var, Expr] = {}
     kept: list[VarBinding] = []
     for binding in seq.bindings():

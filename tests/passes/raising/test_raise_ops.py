@@ -1,215 +1,25 @@
 """RaiseOps: of which calls of `lax.*` it makes which of `relax.*`, each law in script."""
 
 import pytest
+from raising_cases import (
+    CASES,
+    CAUSAL,
+    CONV,
+    HEADS,
+    IMAGES,
+    NORM,
+    PRECISE,
+    PRODUCT,
+    ROWS,
+    SHIFT,
+    SHIFTED,
+    SPREAD,
+    TEXTS,
+    text,
+)
 from rewriting import check_kept, check_rewrite
 
 from relaxjax.passes import RaiseOps
-
-NUMBERS = (
-    'dimension_numbers={"ConvDimensionNumbers": {"lhs_spec": [0, 3, 1, 2], '
-    '"rhs_spec": [3, 2, 0, 1], "out_spec": [0, 3, 1, 2]}}'
-)
-CONV = (
-    "L.conv_general_dilated(x, w, window_strides=%s, padding=[[1, 0], [1, 1]], lhs_dilation=%s, "
-    f"rhs_dilation=[1, 1], {NUMBERS}, feature_group_count=1, batch_group_count=1%s)"
-)
-PRECISE = ', precision=[{"Precision": "HIGHEST"}, {"Precision": "HIGHEST"}]'
-IMAGES = 'x: R.Tensor((2, 5, 5, 4), "float32"), w: R.Tensor((2, 3, 4, 6), "float32")'
-LAYOUTS = 'data_layout="NHWC", kernel_layout="HWIO", out_layout="NHWC"'
-WINDOW = (
-    "window_dimensions=[1, 2, 3, 1], window_strides=[1, 2, 1, 1], "
-    "padding=[[0, 0], [0, 1], [1, 1], [0, 0]], base_dilation=[1, 1, 1, 1], "
-    "window_dilation=[1, 1, 1, 1]"
-)
-POOL = 'pool_size=[2, 3], strides=[2, 1], padding=[0, 1, 1, 1], layout="NHWC"'
-ROWS = 'x: R.Tensor((3, 5), "float32")'
-NORM = f'{ROWS}, g: R.Tensor((5,), "float32"), b: R.Tensor((5,), "float32")'
-TEXTS = 'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((3, 5), "float32")'
-PRODUCT = "L.dot_general(x, w, dimension_numbers=[[[2], [0]], [[], []]])"
-SCORES = f'{ROWS}, t: R.Tensor((3, 1), "int32")'
-HEADS = ", ".join(f'{name}: R.Tensor((2, 4, 3, 5), "float32")' for name in "qkv")
-PICK = (
-    'dimension_numbers={"GatherDimensionNumbers": {"offset_dims": [], "collapsed_slice_dims": [1], '
-    '"start_index_map": [1], "operand_batching_dims": [0], "start_indices_batching_dims": [0]}}, '
-    "slice_sizes=[1, 1], unique_indices=False, indices_are_sorted=False, "
-    'mode={"GatherScatterMode": "%s"}'
-)
-
-SHIFTED = [
-    "top = L.reduce_max(x, axes=[1])",
-    "still = L.stop_gradient(top)",
-    "kept = L.broadcast_in_dim(still, shape=[3, 1], broadcast_dimensions=[0])",
-    "low = L.sub(x, kept)",
-    "power = L.exp(low)",
-    "total = L.reduce_sum(power, axes=[1])",
-]
-TOTAL = "wide = L.broadcast_in_dim(total, shape=[3, 1], broadcast_dimensions=[0])"
-MEAN = [
-    "total = L.reduce_sum(x, axes=[1])",
-    "wide = L.broadcast_in_dim(total, shape=[3, 1], broadcast_dimensions=[0])",
-    'mean = L.div(wide, R.const(5.0, "float32"))',
-    "low = L.sub(x, mean)",
-]
-SPREAD = [
-    *MEAN,
-    "square = L.square(low)",
-    "more = L.reduce_sum(square, axes=[1])",
-    "apart = L.broadcast_in_dim(more, shape=[3, 1], broadcast_dimensions=[0])",
-    'variance = L.div(apart, R.const(5.0, "float32"))',
-    'safe = L.add(variance, R.const(0.125, "float32"))',
-    "inverse = L.rsqrt(safe)",
-    "value = L.mul(low, inverse)",
-    "scale = L.broadcast_in_dim(g, shape=[1, 5], broadcast_dimensions=[1])",
-    "scaled = L.mul(value, scale)",
-]
-SHIFT = "shift = L.broadcast_in_dim(b, shape=[1, 5], broadcast_dimensions=[1])"
-NOTHING = (
-    'L.broadcast_in_dim(R.const(float("-inf"), "float32"), shape=[2, 3, 4, 4], '
-    "broadcast_dimensions=[])"
-)
-CAUSAL = [
-    "scores = L.dot_general(q, k, dimension_numbers=[[[3], [3]], [[0, 2], [0, 2]]])",
-    'scaled = L.mul(scores, R.const(0.5, "float32"))',
-    'row = L.iota(dtype="int32", shape=[4, 4], dimension=0)',
-    'column = L.iota(dtype="int32", shape=[4, 4], dimension=1)',
-    "seen = L.ge(row, column)",
-    "mask = L.broadcast_in_dim(seen, shape=[2, 3, 4, 4], broadcast_dimensions=[2, 3])",
-    f"hidden = {NOTHING}",
-    "shown = L.select_n(mask, hidden, scaled)",
-    "weights = R.nn.softmax(shown)",
-    "y = L.dot_general(weights, v, dimension_numbers=[[[3], [1]], [[0, 1], [0, 2]]])",
-]
-
-# Each law: the parameters of a function, its bindings, of which `y` is the result, and the raised.
-CASES: dict[str, tuple[str, list[str], list[str]]] = {
-    "convolution": (
-        IMAGES,
-        [f"y = {CONV % ('[2, 1]', '[1, 1]', '')}"],
-        [f"y = R.nn.conv2d(x, w, strides=[2, 1], padding=[1, 1, 0, 1], {LAYOUTS})"],
-    ),
-    "transposed convolution": (
-        IMAGES,
-        [f"y = {CONV % ('[1, 1]', '[2, 3]', '')}"],
-        [
-            "f = R.flip(w, axis=0)",
-            "h = R.flip(f, axis=1)",
-            f"y = R.nn.conv2d_transpose(x, h, strides=[2, 3], padding=[0, 1, 1, 1], {LAYOUTS})",
-        ],
-    ),
-    "largest": (
-        IMAGES,
-        [f"y = L.reduce_window_max(x, {WINDOW})"],
-        [f"y = R.nn.max_pool2d(x, {POOL})"],
-    ),
-    "sum": (
-        IMAGES,
-        [f"y = L.reduce_window_sum(x, {WINDOW})"],
-        [
-            f"m = R.nn.avg_pool2d(x, {POOL}, count_include_pad=True)",
-            'y = R.multiply(m, R.const(6.0, "float32"))',
-        ],
-    ),
-    "mean": (
-        IMAGES,
-        [f"s = L.reduce_window_sum(x, {WINDOW})", 'y = L.div(s, R.const(6.0, "float32"))'],
-        [f"y = R.nn.avg_pool2d(x, {POOL}, count_include_pad=True)"],
-    ),
-    "product": (
-        TEXTS,
-        [f"y = {PRODUCT}"],
-        ["y = R.matmul(x, w)"],
-    ),
-    "transpose": (
-        TEXTS,
-        ["y = L.transpose(x, permutation=[2, 0, 1])"],
-        ["y = R.permute_dims(x, axes=[2, 0, 1])"],
-    ),
-    "softmax": (ROWS, [*SHIFTED, TOTAL, "y = L.div(power, wide)"], ["y = R.nn.softmax(x, axis=1)"]),
-    "log_softmax": (
-        ROWS,
-        [*SHIFTED, TOTAL, "log = L.log(wide)", "y = L.sub(low, log)"],
-        ["y = R.nn.log_softmax(x, axis=1)"],
-    ),
-    "loss": (
-        SCORES,
-        [
-            *SHIFTED,
-            "log = L.log(total)",
-            "sum = L.add(log, still)",
-            "p = L.reshape(t, new_sizes=[3, 1, 1])",
-            f"each = L.gather(x, p, {PICK % 'PROMISE_IN_BOUNDS'})",
-            "picked = L.squeeze(each, dimensions=[1])",
-            "y = L.sub(sum, picked)",
-        ],
-        [
-            "p = L.reshape(t, new_sizes=[3, 1, 1])",
-            "f = R.reshape(p, (3,))",
-            'y = R.nn.softmax_nll_loss(x, f, None, reduction="none", ignore_index=-2147483648)',
-        ],
-    ),
-    "log-probability": (
-        SCORES,
-        [
-            "l = R.nn.log_softmax(x, axis=1)",
-            "p = L.reshape(t, new_sizes=[3, 1, 1])",
-            f"y = L.gather(l, p, {PICK % 'FILL_OR_DROP'})",
-        ],
-        [
-            "p = L.reshape(t, new_sizes=[3, 1, 1])",
-            "f = R.reshape(p, (3,))",
-            'a = R.greater_equal(f, R.const(0, "int32"))',
-            'b = R.less(f, R.const(5, "int32"))',
-            "c = R.logical_and(a, b)",
-            'g = R.where(c, f, R.const(-2147483648, "int32"))',
-            'n = R.nn.softmax_nll_loss(x, g, None, reduction="none", ignore_index=-2147483648)',
-            'd = R.where(c, R.const(0.0, "float32"), R.const(float("nan"), "float32"))',
-            "e = R.add(n, d)",
-            "r = R.reshape(e, (3, 1))",
-            "y = R.negative(r)",
-        ],
-    ),
-    "gelu": (
-        ROWS,
-        [
-            'h = L.mul(R.const(0.5, "float32"), x)',
-            "n = L.neg(x)",
-            'm = L.mul(n, R.const(0.70710677, "float32"))',
-            "e = L.erfc(m)",
-            "y = L.mul(h, e)",
-        ],
-        ["y = R.nn.gelu(x)"],
-    ),
-    "silu": (ROWS, ["s = L.logistic(x)", "y = L.mul(x, s)"], ["y = R.nn.silu(x)"]),
-    "norm": (
-        NORM,
-        [*SPREAD, SHIFT, "y = L.add(scaled, shift)"],
-        ["y = R.nn.layer_norm(x, g, b, axes=[1], epsilon=0.125)"],
-    ),
-    "norm without shift": (
-        NORM,
-        [*SPREAD, "y = L.neg(scaled)"],
-        [
-            'z = R.ones((5,), "float32")',
-            "n = R.nn.layer_norm(x, g, z, axes=[1], epsilon=0.125, center=False)",
-            "y = L.neg(n)",
-        ],
-    ),
-    "attention": (
-        HEADS,
-        CAUSAL,
-        [
-            'a = R.nn.attention(q, k, v, scale=0.5, causal_mask="TopLeft")',
-            "y = R.permute_dims(a, axes=[0, 2, 1, 3])",
-        ],
-    ),
-}
-
-
-def text(params: str, lines: list[str]) -> str:
-    body = "\n        ".join([*lines, "R.output(y)"])
-    return (
-        f"@R.function\ndef main({params}):\n    with R.dataflow():\n        {body}\n    return y\n"
-    )
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -12,8 +12,8 @@ from jax import lax
 from parsing import parse_function
 
 import relaxjax
+from relaxjax.ir.uses import Uses
 from relaxjax.passes.raising.reading import Reading, View
-from relaxjax.passes.simplification.definitions import Definitions
 
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 WAVES = np.sin(np.arange(120, dtype="float32"))
@@ -84,7 +84,7 @@ def reading_of(lines: list[str]) -> tuple[Reading, View]:
 {body}
         return {lines[-1].split()[0]}
     """)
-    return Reading(Definitions.of(function)), View.whole(function.body.body)
+    return Reading(Uses.of(function)), View.whole(function.body.body)
 
 
 def test_a_product_has_eight_factors_at_most() -> None:

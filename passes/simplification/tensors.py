@@ -1,82 +1,41 @@
-"""What laws of algebra ask: what variables are bound to, what fills a tensor, which types agree."""
+"""What laws of algebra ask of tensors: what number fills them, and whether types agree."""
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Constant, DataflowVar, Expr, ShapeExpr, Var, np_dtype
+from relaxjax.ir.expr import Call, Constant, Expr, ShapeExpr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType, is_smooth
-from relaxjax.ir.walk import free_vars, nested_sequences, used_vars, uses
+from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import element_count, same_dims
 
 
-@dataclass(frozen=True)
-class Definitions:
-    """What the variables of a function are bound to, and how often each is used."""
+def fill(expr: Expr, known: Uses) -> float | None:
+    """The number that fills a tensor, None where it is not filled with one known number."""
+    if isinstance(expr, Constant):
+        return _uniform(expr.data)
+    call = known.call(expr)
+    return None if call is None else filling(call, known)
 
-    values: dict[Var, Expr]
-    uses: dict[Var, int]
-    # Of sets of weights, which variables are known to depend on nothing else, or on more.
-    following: dict[frozenset[Var], dict[Var, bool]] = field(default_factory=dict)
 
-    @staticmethod
-    def of(function: Function) -> "Definitions":
-        sequences = nested_sequences(function.body)
-        values = {b.var: b.value for seq in sequences for b in seq.bindings()}
-        return Definitions(values, uses(function))
+def fills(exprs: Iterable[Expr], known: Uses) -> list[float | None]:
+    return [fill(expr, known) for expr in exprs]
 
-    def call(self, expr: Expr, name: str = "") -> Call | None:
-        """The operator's call that `expr` is bound to, where what it mentions is still visible."""
-        value = self.values.get(expr) if isinstance(expr, Var) else None
-        if not isinstance(value, Call) or not isinstance(value.op, Op):
-            return None
-        if name and value.op.name != name:
-            return None
-        if isinstance(expr, DataflowVar):
-            return value
-        return None if any(isinstance(var, DataflowVar) for var in used_vars(value)) else value
 
-    def follows_from(self, value: Expr, weights: frozenset[Var]) -> bool:
-        """Whether a value depends on nothing but weights."""
-        if not weights:
-            return False
-        if weights not in self.following:
-            self.following[weights] = dict.fromkeys(weights, True)
-        known = self.following[weights]
-        waiting = [var for var in free_vars(value) if var not in known]
-        while waiting:
-            var = waiting[-1]
-            known.setdefault(var, False)  # a closure may call itself
-            used = free_vars(self.values[var]) if var in self.values else None
-            missing = [other for other in used or () if other not in known]
-            if missing:
-                waiting += missing
-            else:
-                known[waiting.pop()] = used is not None and all(known[other] for other in used)
-        return all(known[var] for var in free_vars(value))
-
-    def fill(self, expr: Expr) -> float | None:
-        """The number that fills a tensor, None where it is not filled with one known number."""
-        if isinstance(expr, Constant):
-            return _uniform(expr.data)
-        call = self.call(expr)
-        return None if call is None else self.filling(call)
-
-    def filling(self, call: Call) -> float | None:
-        """The number that a call of a filling operator fills its result with, if it is known."""
-        if not isinstance(call.op, Op):
-            return None
-        if "value" in call.op.facts:
-            return float(call.op.facts["value"])
-        if call.op.name in ("relax.full", "relax.full_like"):
-            return _held(self.fill(call.args[1]), call)
-        return self.fill(call.args[0]) if call.op.name == "lax.broadcast_in_dim" else None
+def filling(call: Call, known: Uses) -> float | None:
+    """The number that a call of a filling operator fills its result with, if it is known."""
+    if not isinstance(call.op, Op):
+        return None
+    if "value" in call.op.facts:
+        return float(call.op.facts["value"])
+    if call.op.name in ("relax.full", "relax.full_like"):
+        return _held(fill(call.args[1], known), call)
+    return fill(call.args[0], known) if call.op.name == "lax.broadcast_in_dim" else None
 
 
 def weights_of(function: Function) -> frozenset[Var]:
@@ -87,9 +46,6 @@ def weights_of(function: Function) -> frozenset[Var]:
 
 # Up to here every whole number is a float too.
 _EXACT = 2**53
-
-# What a call of an operator is equal to by one law of algebra, None where it does not apply.
-Law = Callable[[Call, Op, Definitions], Expr | None]
 
 
 def is_filling(op: Op) -> bool:

@@ -1,6 +1,6 @@
 """The public names of relaxjax with their parameters, one a line: what a release promises.
 
-python tests/public_names.py    writes tests/public_names.txt anew, after a change on purpose
+python tests/listed_names.py    writes tests/public_names.txt anew, after a change on purpose
 """
 
 import importlib

@@ -1,0 +1,126 @@
+"""Every law of every table, by itself: it applies to its samples, whose values stay the same."""
+
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import Any
+
+import algebra_cases
+import chex
+import jax
+import numpy as np
+import pytest
+import raising_cases
+from parsing import parse_functions
+
+import relaxjax.passes
+from relaxjax.ir.function import Function
+from relaxjax.ir.laws import Law, Laws
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.rewriting import fixed_point
+from relaxjax.ir.types import TensorType
+from relaxjax.lowering import to_jax
+
+MATRICES = ", ".join(f'{name}: R.Tensor((2, 2), "float32")' for name in "abcd")
+STACK = 'x: R.Tensor((2, 1, 3), "float32"), w: R.Tensor((4, 3, 5), "float32")'
+
+FACTORS = (
+    'a: R.Tensor((1, 4), "float32"), b: R.Tensor((4, 4), "float32"), c: R.Tensor((4, 4), "float32")'
+)
+
+# Laws that are no laws of algebra and of RaiseOps: parameters, and lines that end in `y`.
+OTHERS = {
+    "by_shape": [(MATRICES, ["y = R.ones_like(a)"]), (MATRICES, ["y = R.zeros_like(b)"])],
+    "joined_casts": [
+        ('x: R.Tensor((3,), "int8")', ['w = R.astype(x, "int32")', 'y = R.astype(w, "float32")'])
+    ],
+    "reshaped_once": [
+        (MATRICES, ["y = R.reshape(a, (2, 2))"]),
+        (MATRICES, ["r = R.reshape(a, (4,))", "y = R.reshape(r, (1, 4))"]),
+    ],
+    "permuted_after_concat": [
+        (
+            MATRICES,
+            ["p = R.permute_dims(a)", "q = R.permute_dims(b)", "y = R.concat((p, q), axis=0)"],
+        )
+    ],
+    "taken_after_product": [
+        (
+            STACK,
+            [
+                't = R.take(w, R.const([3, 1], "int32"), axis=0)',
+                "y = R.matmul(x, t)",
+            ],
+        ),
+        (
+            MATRICES,
+            ['t = R.take(b, R.const([1, 0, 1], "int32"), axis=1)', "y = R.matmul(a, t)"],
+        ),
+    ],
+    "product_with_sum": [(MATRICES, ["s = R.add(b, c)", "y = R.matmul(a, s)"])],
+    "product_in_order": [
+        (
+            FACTORS,
+            ["p = R.matmul(b, c)", "y = R.matmul(a, p)"],
+        )
+    ],
+}
+
+
+def every_law() -> dict[str, Law]:
+    """The laws in all modules of passes, those too that are made for the weights of a function."""
+    found: dict[str, Law] = {}
+    for info in pkgutil.walk_packages(relaxjax.passes.__path__, "relaxjax.passes."):
+        module = importlib.import_module(info.name)
+        own = [value for value in vars(module).values() if isinstance(value, Law | Laws)]
+        if hasattr(module, "laws"):
+            own.append(module.laws(frozenset()))
+        for value in own:
+            for law in value if isinstance(value, Laws) else [value]:
+                assert found.setdefault(law.name, law).write.__code__ is law.write.__code__
+                found[law.name] = law
+    return found
+
+
+LAWS = every_law()
+
+
+def samples() -> Iterator[tuple[str, IRModule]]:
+    for name, cases in algebra_cases.CASES.items():
+        for before, _ in cases:
+            yield name, algebra_cases.program(before)
+    for case, (params, lines, _) in raising_cases.CASES.items():
+        yield case.partition(",")[0], parse_functions(raising_cases.text(params, lines))
+    for name, others in OTHERS.items():
+        for params, lines in others:
+            yield name, parse_functions(raising_cases.text(params, lines))
+
+
+SAMPLES = list(samples())
+
+
+def drawn(function: Function) -> list[Any]:
+    """Arguments for a function: numbers from a normal distribution, or 0 and 1."""
+    random, arrays = np.random.default_rng(0), []
+    for param in function.params:
+        assert isinstance(param.ty, TensorType)
+        shape = [int(dim) for dim in param.ty.dims or ()]
+        whole = str(param.ty.dtype).startswith("int")
+        array = random.integers(0, 2, shape) if whole else random.normal(size=shape)
+        arrays.append(array.astype(str(param.ty.dtype)))
+    return arrays
+
+
+def test_every_law_has_samples() -> None:
+    assert set(LAWS) == {name for name, _ in SAMPLES}
+
+
+@pytest.mark.parametrize(("name", "module"), SAMPLES, ids=lambda item: str(item)[:30])
+def test_a_law_keeps_values(name: str, module: IRModule) -> None:
+    function = module["main"]
+    changed = fixed_point(function, Laws([LAWS[name]]))
+    assert changed is not function
+    args = drawn(function)
+    with jax.enable_x64("float64" in module.script()):
+        values = [to_jax(m, "main")(*args) for m in (module.with_function("main", changed), module)]
+    chex.assert_trees_all_close(*values, rtol=2e-5, atol=2e-5)
