@@ -9,7 +9,7 @@ from relaxjax.passes import LegalizeOps
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import decided, rematerialized
-from relaxjax.passes.training.step_memory import is_worth_a_plan, planned_for_speed
+from relaxjax.passes.training.plan_step_memory import is_worth_a_plan, planned_for_speed
 
 from .adam import UPDATE, adam_update
 

@@ -4,18 +4,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy as np
 from whole_model import WholeModel
 
-from relaxjax.ir.layout import inverse
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import ChannelsLast
 from relaxjax.passes.structure.expand_tuple_arguments import with_expanded_tuples
 from relaxjax.passes.structure.inline import inlined
-from relaxjax.passes.training.rolled_training import RollOption, with_rolled_blocks
-from relaxjax.passes.training.stacked_params import Stacking
-from relaxjax.passes.training.stored_kernels import Moves, with_stored_kernels
+from relaxjax.passes.training.stack_layers import RollOption, with_stacked_layers
+from relaxjax.passes.training.store_kernels import moves_of, with_moves
+from relaxjax.trainable.storage import Storage
 
 from .prepared import fixed
 
@@ -24,21 +21,12 @@ from .prepared import fixed
 class Stored(WholeModel):
     """Its parameters are one array after the other: its own, those moved, and stacks."""
 
-    moves: Moves
-    stacking: Stacking
+    storage: Storage
     tree: Any
 
     def apart(self, arrays: Any) -> Any:
         """Arrays like the parameters, as those of the model they are of."""
-        rows = [
-            arrays[array] if row is None else arrays[array][row]
-            for array, row in self.stacking.places
-        ]
-        own = [
-            jnp.transpose(row, inverse(self.moves[n])) if n in self.moves else row
-            for n, row in enumerate(rows)
-        ]
-        return jax.tree.unflatten(self.tree, own)
+        return jax.tree.unflatten(self.tree, self.storage.outside(arrays))
 
 
 def stored(model: WholeModel, option: RollOption = "auto") -> WholeModel:
@@ -49,13 +37,11 @@ def stored(model: WholeModel, option: RollOption = "auto") -> WholeModel:
     flat = ChannelsLast(kernel_layout="HWIO")(
         IRModule({"main": with_expanded_tuples(whole["main"])})
     )
-    mod, moves = with_stored_kernels(flat, ["main"], 0, len(leaves))
-    mod, stacking = with_rolled_blocks(mod, ["main"], 0, len(leaves), option)
-    if not stacking.groups and not moves:
+    moves = moves_of(flat["main"], flat["main"].params[: len(leaves)])
+    moved = flat.with_function("main", with_moves(flat["main"], 0, moves)) if moves else flat
+    mod, stacks = with_stacked_layers(moved, ["main"], 0, len(leaves), option)
+    storage = Storage.apart(len(leaves)).moved(moves).stacked(stacks.stacks)
+    if storage.is_apart:
         return model
-    moved = [np.transpose(a, moves[n]) if n in moves else a for n, a in enumerate(leaves)]
-    params = tuple(
-        np.stack([moved[n] for n in numbers]) if numbers in stacking.groups else moved[numbers[0]]
-        for numbers in stacking.arrays
-    )
-    return Stored(mod, model.plain, params, model.inputs, moves, stacking, tree)
+    params = storage.inside(leaves)
+    return Stored(mod, model.plain, params, model.inputs, storage, tree)

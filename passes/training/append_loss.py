@@ -12,7 +12,7 @@ from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.renew import hide_unused_outputs, renew, substitute_symbols
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.walk import substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
@@ -37,7 +37,8 @@ def AppendLoss(
     new_name = new_func_name or f"{name}_loss"
     backbone, _ = renew(mod[name])
     loss, _ = renew(loss_function)
-    backbone = with_written_outputs(backbone, next(iter(loss.params), None))
+    if not any(isinstance(param.ty, TupleType) for param in loss.params[:1]):
+        backbone = with_written_outputs(backbone)
     appended = _append(backbone, loss, num_backbone_outputs)
     attrs = Attrs(backbone.attrs, global_symbol=new_name)
     public = make_function(appended.params, appended.body, pure=appended.pure, attrs=attrs)

@@ -2,23 +2,18 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from itertools import islice
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Var
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.trainable.arguments import MEND, Arguments
+from relaxjax.trainable.names import ADJOINT, OPTIMIZER, TRAIN_STEP
 
-from .loss_scale import LOSS_SCALE, SKIPPED
+from .loss_scale import SKIPPED
 from .update import cast, tensor_type, unpacked
-
-ADJOINT = "backbone_loss_adjoint"
-OPTIMIZER = "optimizer"
-TRAIN_STEP = "train_step"
 
 
 @pass_factory(opt_level=0)
@@ -32,17 +27,18 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
 
     in which parameters, model states and the optimizer's state are tuples. SetupTrainer applies it.
     """
-    arguments = _Arguments.of(mod)
-    optim_states = Var("optim_states", _function(mod, OPTIMIZER).params[2].ty)
+    _check_has(mod, ADJOINT, OPTIMIZER)
+    arguments = Arguments.of(mod, ADJOINT)
+    optim_states = Var("optim_states", mod[OPTIMIZER].params[2].ty)
     params, states = _tuple("params", arguments.params), _tuple("states", arguments.states)
     inputs, targets = _renewed(arguments.inputs), _renewed(arguments.targets)
     builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
-    pure = _function(mod, ADJOINT).pure
+    pure = mod[ADJOINT].pure
     given_params = [params, states, optim_states, *inputs, *targets]
     with builder.function(TRAIN_STEP, given_params, pure=pure):
         with builder.dataflow() if pure else nullcontext():
-            old = unpacked(builder, states, arguments.names("states"))
-            values = unpacked(builder, params, arguments.names("params"))
+            old = unpacked(builder, states, [var.name for var in arguments.states])
+            values = unpacked(builder, params, [var.name for var in arguments.params])
             given = [*inputs, *values, *old, *targets]
             if arguments.scale is not None:
                 scale = builder.emit(optim_states[0], "loss_scale")
@@ -63,29 +59,6 @@ def FuseTrainStep(mod: IRModule) -> IRModule:
             )
         builder.emit_func_output(results)
     return builder.get()
-
-
-@dataclass(frozen=True)
-class _Arguments:
-    """The parameters of the adjoint function, by what they stand for."""
-
-    inputs: tuple[Var, ...]
-    params: tuple[Var, ...]
-    states: tuple[Var, ...]
-    targets: tuple[Var, ...]
-    scale: Var | None
-
-    def names(self, group: str) -> list[str]:
-        return [var.name for var in getattr(self, group)]
-
-    @staticmethod
-    def of(mod: IRModule) -> "_Arguments":
-        names = list(_function(mod, ADJOINT).params)
-        inputs, params, states = (_count(mod, f"{n}_num") for n in ("input", "param", "state"))
-        scale = names.pop() if mod.attrs.get(LOSS_SCALE) is not None else None
-        taken = iter(names)
-        groups = [tuple(islice(taken, count)) for count in (inputs, params, states)]
-        return _Arguments(groups[0], groups[1], groups[2], tuple(taken), scale)
 
 
 def _tuple(name: str, group: Sequence[Var]) -> Var:
@@ -123,20 +96,7 @@ def _kept(
     ]
 
 
-def _function(mod: IRModule, name: str) -> Function:
-    function = mod.relax_functions().get(name)
-    if function is None:
-        raise ValueError(
-            f"FuseTrainStep: the module has no function `{name}`: apply SetupTrainer to it first"
-        )
-    return function
-
-
-def _count(mod: IRModule, name: str) -> int:
-    count = mod.attrs.get(name)
-    if not isinstance(count, int):
-        raise ValueError(
-            f"FuseTrainStep: the module must state `{name}` as an attribute, found {count!r}: "
-            "apply SetupTrainer to it first"
-        )
-    return count
+def _check_has(mod: IRModule, *names: str) -> None:
+    for name in names:
+        if name not in mod.relax_functions():
+            raise ValueError(f"FuseTrainStep: the module has no function `{name}`: {MEND}")

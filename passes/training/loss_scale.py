@@ -16,7 +16,6 @@ from .update import HALF, WIDE, Update, cast, function_of, unpacked, with_dtype
 
 LossScale: TypeAlias = Literal["dynamic"] | float
 
-LOSS_SCALE = "loss_scale"  # the attribute of a module whose loss is scaled
 FIRST_SCALE = 2.0**15  # float16 can hold it, the loss may be one
 LEAST_SCALE = 1.0
 GROWS_AFTER = 2000  # good steps in a row

@@ -1,6 +1,7 @@
 """Parameters of half precision whose updates are too small for them: masters in float32."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,8 +19,14 @@ def needs_masters(params: Sequence[Var]) -> bool:
 
 
 def masters(params: Sequence[Var]) -> list[Var]:
-    """The parameters as the optimizer is made for them: float32 in the place of half precision."""
+    """The parameters as the optimizer is made for them: float32 instead of half precision."""
     return [Var(p.name, with_dtype(_known(p), WIDE)) if _is_half(p.ty) else p for p in params]
+
+
+def states_of_masters(params: Sequence[Var]) -> tuple[np.ndarray[Any, Any], ...]:
+    """The masters as a state starts with them; the first step takes them from the parameters."""
+    types = [tensor_type(param) for param in params]
+    return tuple(np.zeros(_shape(ty), WIDE) for ty in types if _is_half(ty))
 
 
 def with_master_weights(
@@ -32,7 +39,7 @@ def with_master_weights(
     """
     types = [tensor_type(param) for param in params]
     halves = [ty for ty in types if _is_half(ty)]
-    zeros = tuple(np.zeros(_shape(ty), WIDE) for ty in halves)
+    zeros = states_of_masters(params)
     master_types = [with_dtype(ty, WIDE) for ty in halves]
     builder = BlockBuilder()
     given = (

@@ -38,7 +38,7 @@ from relaxjax.passes import (
 )
 from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.report import ORDERS, MemoryReport, memory
-from relaxjax.training.layout import BACKBONE
+from relaxjax.trainable.names import BACKBONE
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input

@@ -31,7 +31,7 @@ from relaxjax.training import (
     Trainer,
     keep_freed_memory,
 )
-from relaxjax.training.row_ids import row_ids_of
+from relaxjax.training.ids import row_arguments
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
@@ -167,7 +167,7 @@ def run(args: argparse.Namespace) -> int:
         if args.loss in CLASSIFICATION:
             check_classes(args.data, examples, scores_type(mod))
         trainer = make_trainer(mod, args, examples.y, steps)
-        check_rows(args.data, examples, row_ids_of(trainer.mod, trainer.layout.inputs))
+        check_rows(args.data, examples, row_arguments(trainer.facts, trainer.layout.inputs))
         record = record_of(args, given, examples, size)
         if args.resume:
             check_record(args.out, record)

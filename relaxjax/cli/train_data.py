@@ -13,7 +13,7 @@ from safetensors.numpy import load_file
 from relaxjax.datasets import Dataset, digits, fashion_mnist
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
-from relaxjax.training.row_ids import RowIds
+from relaxjax.training.ids import RowArgument
 
 from .failure import InputError
 
@@ -122,7 +122,7 @@ def _check_shares(name: str, key: str, shares: Array) -> None:
         )
 
 
-def check_rows(name: str, examples: Examples, ids: Sequence[RowIds]) -> None:
+def check_rows(name: str, examples: Examples, ids: Sequence[RowArgument]) -> None:
     """Raise where ids in the examples are none of the rows that the model has."""
     for key, x in (("x", examples.x), ("x_test", examples.x_test)):
         for one in ids:

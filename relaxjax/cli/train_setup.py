@@ -14,8 +14,8 @@ from relaxjax.ir.types import TensorType, dtype_name
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import SetupTrainer, ToMixedPrecision
+from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer
-from relaxjax.training.layout import BACKBONE
 
 from .failure import InputError
 

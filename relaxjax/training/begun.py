@@ -1,18 +1,19 @@
 """Whether a training goes on as it was begun, with the model, loss and optimizer of its file."""
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_equal
 from relaxjax.lowering.traits import reachable
+from relaxjax.trainable.names import BACKBONE, EVALUATE, OPTIMIZER
+from relaxjax.trainable.storage import Storage
 
 from .checkpoint import CheckpointError, module
-from .layout import BACKBONE, EVALUATE, OPTIMIZER
-from .storage import STORED_OPTIM_STATES, STORED_PARAMS
+from .layout import Layout
 
-_PLACES = (STORED_PARAMS, STORED_OPTIM_STATES)  # where the functions have what
 _OTHERS = {
     BACKBONE: "model",
     OPTIMIZER: "optimizer, such as one of another learning rate",
@@ -28,7 +29,7 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
     equal layers in stacks, are not compared.
     """
     begun = module(path)
-    if any(begun.attrs.get(x) != mod.attrs.get(x) for x in _PLACES) or _kept(begun) != _kept(mod):
+    if _kept(begun) != _kept(mod):
         return
     for name, other in _OTHERS.items():
         changed = _changed(name, begun, mod)
@@ -40,10 +41,11 @@ def check_begun(path: str | os.PathLike[str], mod: IRModule) -> None:
             )
 
 
-def _kept(mod: IRModule) -> list[tuple[str, str]]:
-    """The parameters and states of the model."""
-    kept = mod[BACKBONE].params[mod.attrs.get("input_num", 0) :]
-    return [(param.name, str(param.ty)) for param in kept]
+def _kept(mod: IRModule) -> tuple[list[tuple[str, str]], Mapping[str, Storage]]:
+    """The parameters and states of the model, and where the functions have what."""
+    layout = Layout.of(mod)
+    kept = (*layout.params.vars, *layout.states.vars)
+    return [(var.name, str(var.ty)) for var in kept], layout.storage
 
 
 def _changed(name: str, begun: IRModule, mod: IRModule) -> tuple[Function | None, Function] | None:

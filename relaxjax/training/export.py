@@ -10,12 +10,13 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.lowering import exported_function
 from relaxjax.lowering.traits import needs_x64
+from relaxjax.trainable.facts import Facts
+from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
+from relaxjax.trainable.records import written
 
 from .checkpoint import array_name
-from .class_ids import class_ids_of
-from .layout import BACKBONE, TRAIN_STEP, Layout
+from .layout import Layout
 from .random_state import implementation, is_key
-from .row_ids import row_ids_of
 
 ARTIFACTS = {"predict": BACKBONE, "train_step": TRAIN_STEP}
 
@@ -56,8 +57,7 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
     }
     return {
         **{group.name: [array_name(group, var) for var in group.vars] for group in layout.groups},
-        "arrays": {name: storage.members for name, storage in layout.storage.items()},
-        "orders": {name: storage.orders for name, storage in layout.storage.items()},
+        "places": {name: written(storage.places) for name, storage in layout.storage.items()},
         "inputs": [var.name for var in layout.inputs],
         "targets": [var.name for var in layout.targets],
         "ids": _ids(mod, layout),
@@ -66,14 +66,13 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
     }
 
 
-def _ids(mod: IRModule, layout: Layout) -> dict[str, list[tuple[int, int | None, bool]]]:
+def _ids(mod: IRModule, layout: Layout) -> dict[str, list[dict[str, object]]]:
     """How many ids there are, which is ignored, and whether one must not be, by the arguments."""
-    given = (*layout.inputs, *layout.targets)
-    found: dict[str, list[tuple[int, int | None, bool]]] = {}
-    for classes in class_ids_of(mod, layout.targets):
-        found.setdefault(classes.name, []).append(
-            (classes.classes, classes.ignored, classes.has_mean)
-        )
-    for rows in row_ids_of(mod, given):
-        found.setdefault(rows.name, []).append((rows.rows, None, False))
-    return found
+    facts, found = Facts.of(mod), dict[str, list[dict[str, object]]]()
+    for classes in facts.class_ids:
+        known = {"ignored": classes.ignored, "has_mean": classes.has_mean}
+        found.setdefault(classes.name, []).append({"count": classes.classes, **known})
+    for rows in facts.row_ids:
+        found.setdefault(rows.name, []).append({"count": rows.rows})
+    names = {var.name for var in (*layout.inputs, *layout.targets)}
+    return {name: ids for name, ids in found.items() if name in names}

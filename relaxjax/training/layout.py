@@ -1,4 +1,4 @@
-"""What the functions of a trainable module take, by what it stands for."""
+"""What a trainer holds for a trainable module: the groups of arrays that a step changes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,19 +8,18 @@ from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.types import TupleType
+from relaxjax.trainable.arguments import MEND, Arguments
+from relaxjax.trainable.names import (
+    ADJOINT,
+    BACKBONE,
+    OPTIM_STATE,
+    OPTIM_STATE_NAMES,
+    OPTIMIZER,
+    TRAIN_STEP,
+)
+from relaxjax.trainable.storage import Storage, params_of, states_of
 
 from .group import Group
-from .storage import Storage, params_of, states_of
-
-BACKBONE = "backbone"
-ADJOINT = "backbone_loss_adjoint"
-OPTIMIZER = "optimizer"
-TRAIN_STEP = "train_step"
-EVALUATE = "evaluate"
-LOSS_SCALE = "loss_scale"  # the attribute of a module whose adjoint takes the scale of the loss
-OPTIM_STATE_NAMES = "optim_state_names"  # the attribute that says what the optimizer's states are
-
-_MEND = "apply SetupTrainer(loss, optimizer, loss_args) to the model first"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,30 +40,25 @@ class Layout:
     @staticmethod
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
-        check_module(mod, "a trainer", _MEND)
+        check_module(mod, "a trainer", MEND)
         for name in (BACKBONE, ADJOINT, OPTIMIZER):
             if name not in mod:
-                raise ValueError(f"the module has no function `{name}`: {_MEND}")
+                raise ValueError(f"the module has no function `{name}`: {MEND}")
         if TRAIN_STEP not in mod:
             raise ValueError(
                 f"the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to it first"
             )
-        adjoint, optimizer = mod[ADJOINT], mod[OPTIMIZER]
-        assert isinstance(adjoint, Function)
+        optimizer, arguments = mod[OPTIMIZER], Arguments.of(mod, ADJOINT)
         assert isinstance(optimizer, Function)
-        params, states = _count(mod, "param_num"), _count(mod, "state_num")
-        first = _count(mod, "input_num")
-        last = first + params + states
-        targets = adjoint.params[last : -1 if mod.attrs.get(LOSS_SCALE) is not None else None]
-        own, places = params_of(mod, adjoint.params[first : first + params])
-        own_states, state_places = states_of(mod, _fields(optimizer.params[-1]))
-        marks = mod.attrs.get(OPTIM_STATE_NAMES, ())
+        params, places = params_of(mod, arguments.params)
+        states, state_places = states_of(mod, _fields(optimizer.params[-1]))
+        marks = tuple(mod.attrs.get(OPTIM_STATE_NAMES, ()))
         return Layout(
-            inputs=adjoint.params[:first],
-            params=Group("params", "parameter", own),
-            states=Group("states", "model state", adjoint.params[first + params : last]),
-            targets=targets,
-            optimizer=Group("optimizer", "optimizer state", own_states, tuple(marks)),
+            inputs=arguments.inputs,
+            params=Group("params", "parameter", params),
+            states=Group("states", "model state", arguments.states),
+            targets=arguments.targets,
+            optimizer=Group("optimizer", "optimizer state", states, marks),
             storage={"params": places, "optimizer": state_places},
         )
 
@@ -80,16 +74,9 @@ def _fields(states: Var) -> tuple[Var, ...]:
     return tuple(Var(str(index), ty) for index, ty in enumerate(states.ty.fields))
 
 
-def _count(mod: IRModule, name: str) -> int:
-    count = mod.attrs.get(name)
-    if isinstance(count, int):
-        return count
-    raise ValueError(f"the module's attribute `{name}` is {count!r} and no integer: {_MEND}")
-
-
 def optimizer_state(train_mod: IRModule) -> list[Any]:
     """The initial state of the optimizer, as `SetupTrainer` leaves it in the module."""
-    state = train_mod.attrs.get("optim_state")
+    state = train_mod.attrs.get(OPTIM_STATE)
     if state is None:
-        raise ValueError(f"the module has no attribute `optim_state`: {_MEND}")
+        raise ValueError(f"the module has no attribute `{OPTIM_STATE}`: {MEND}")
     return [array.data if isinstance(array, Constant) else array for array in state]

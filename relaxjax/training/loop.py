@@ -13,6 +13,7 @@ import numpy as np
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.trainable.names import LOSS_SCALE
 
 from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
@@ -21,7 +22,6 @@ from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, 
 from .feeding import Call, ahead, calls, kept, paired
 from .guard import Checkable, Guard
 from .interrupts import Interrupts
-from .layout import LOSS_SCALE
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
@@ -35,7 +35,7 @@ from .options import CheckNumerics, FitOptions, StepsPerCall
 from .progress import EpochReport, Lines, Reporter, reporter_for_output
 from .soundness import check_losses, check_params, warn_of_zeros
 from .staging import Batch, Stage
-from .taken_predictions import first_looked_at
+from .targets import check_taken
 
 MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
 
@@ -223,7 +223,7 @@ class _Plan:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         pairs = paired(batches, self.trainer.argument_names)
         if not position.total_steps:
-            pairs = first_looked_at(self.trainer, pairs)
+            pairs = self.first_looked_at(pairs)
         stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again
         first = position.total_steps - position.steps
         planned = calls(
@@ -241,6 +241,14 @@ class _Plan:
                 self.interrupts.release()
             yield call.steps, losses
             made += call.steps
+
+    def first_looked_at(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The batches; what the model gives for the first one is looked at, if its loss asks."""
+        takes = self.trainer.facts.loss_takes
+        for place, batch in enumerate(batches):
+            if not place and takes is not None:
+                check_taken(takes, self.trainer.evaluate(*batch)[1])
+            yield batch
 
     @property
     def size_of_calls(self) -> int | Callable[[Batch], int]:

@@ -8,13 +8,11 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.trainable.facts import Facts
 
 from .counts import is_count
-from .loss_weights import LossWeights
-from .scored_classes import counted_classes
-from .taken_predictions import check_taken
+from .targets import LossWeights, check_taken, counted_classes
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
@@ -38,7 +36,7 @@ class Predictor(Protocol):
 class Evaluator(Predictor, Protocol):
     """What measuring the loss asks of a trainer too."""
 
-    mod: IRModule
+    facts: Facts
 
     @property
     def loss_weights(self) -> LossWeights: ...
@@ -171,7 +169,7 @@ def evaluate_with_loss(
             )
             loss, outputs = trainer.evaluate(*filled)
             predictions = _compared(outputs, truth, share)
-            check_taken(trainer.mod, predictions)
+            check_taken(trainer.facts.loss_takes, predictions)
             if loss is not None and share == 1:
                 weight = trainer.loss_weights.of_batch(predictions, truth, _listed(targets))
                 total, weights = total + (float(loss) * weight if weight else 0), weights + weight

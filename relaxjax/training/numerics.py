@@ -18,8 +18,7 @@ from relaxjax.lowering.arguments import admit, as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
 from relaxjax.lowering.when_lowered import only_for
 from relaxjax.ops.platform import PLATFORM
-
-from .layout import ADJOINT
+from relaxjax.trainable.names import ADJOINT
 
 _LONGEST = 100  # of an expression in a message
 

@@ -11,10 +11,10 @@ from relaxjax.ir.types import TupleType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import agree, placement, platform_of
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
 
 from . import checkpoint
 from .door import static_shape, tensor_type
-from .layout import OPTIMIZER
 from .trainer import Trainer
 
 
@@ -44,7 +44,7 @@ def _with_optimizer_state(mod: IRModule) -> IRModule:
     states = mod[OPTIMIZER].params[-1].ty
     assert isinstance(states, TupleType)
     vars_ = (Var(str(index), ty) for index, ty in enumerate(states.fields))
-    return mod.with_attrs({"optim_state": [_zeros(var) for var in vars_]})
+    return mod.with_attrs({OPTIM_STATE: [_zeros(var) for var in vars_]})
 
 
 def _zeros(var: Var) -> Constant:

@@ -96,7 +96,7 @@ class Model:
         ]
         for name, array in zip(names, given, strict=True):
             for facts in self.facts["ids"].get(name, ()):
-                _check_ids(name, array, *facts)
+                _check_ids(name, array, **facts)
         return given
 
     def _on_device(self, name: str, array: np.ndarray[Any, Any]) -> jax.Array:
@@ -109,25 +109,27 @@ class Model:
 
     def _stored(self, group: str, own: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         """Arrays as the step has them: axes in its order, those of equal layers rows of one."""
-        orders = self.facts["orders"][group]
-        moved = [jnp.transpose(a, o) if o else a for a, o in zip(own, orders, strict=True)]
+        found: dict[int, list[tuple[int, jax.Array]]] = {}
+        for place, array in zip(self.facts["places"][group], own, strict=True):
+            moved = jnp.transpose(array, place["order"]) if "order" in place else array
+            found.setdefault(place["array"], []).append((place.get("row", -1), moved))
+        stored = (sorted(rows, key=lambda row: row[0]) for _, rows in sorted(found.items()))
         return tuple(
-            jnp.stack([moved[n] for n in rows]) if len(rows) > 1 else moved[rows[0]]
-            for rows in self.facts["arrays"][group]
+            rows[0][1] if rows[0][0] < 0 else jnp.stack([array for _, array in rows])
+            for rows in stored
         )
 
     def _apart(self, group: str, held: tuple[jax.Array, ...]) -> list[jax.Array]:
         """Arrays by themselves, in the order of their names."""
-        if group not in self.facts["arrays"]:
+        if group not in self.facts["places"]:
             return list(held)
-        found: dict[int, jax.Array] = {}
-        for array, rows in zip(held, self.facts["arrays"][group], strict=True):
-            found.update(dict(zip(rows, array, strict=True)) if len(rows) > 1 else {rows[0]: array})
-        orders = self.facts["orders"][group]
-        return [
-            jnp.transpose(found[n], np.argsort(o).tolist()) if o else found[n]
-            for n, o in enumerate(orders)
-        ]
+        found = []
+        for place in self.facts["places"][group]:
+            array = held[place["array"]]
+            own = array[place["row"]] if "row" in place else array
+            order = np.argsort(place["order"]).tolist() if "order" in place else None
+            found.append(own if order is None else jnp.transpose(own, order))
+        return found
 
     def _dtypes(self) -> Any:
         return jax.enable_x64(self.facts["needs_x64"])
@@ -181,7 +183,9 @@ def _admitted(name: str, value: Any, wanted: Any) -> Any:
     )
 
 
-def _check_ids(name: str, array: Any, count: int, ignored: int | None, has_mean: bool) -> None:
+def _check_ids(
+    name: str, array: Any, count: int, ignored: int | None = None, has_mean: bool = False
+) -> None:
     """Raise where an id is none of 0 to `count` - 1: the model would take the nearest; and where a
     mean would be taken over none, because all are ignored."""
     if isinstance(array, jax.Array) and {d.platform for d in array.devices()} != {"cpu"}:

@@ -17,10 +17,11 @@ from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.trainable.facts import Facts
+from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
 from .cell import StateCell
-from .class_ids import check_counted, check_ranks, class_ids_of
 from .compilation_cache import use_compilation_cache
 from .counts import check_batches
 from .data import Data
@@ -36,18 +37,16 @@ from .door import (
 )
 from .export import export
 from .group import Arrays, Group, Initializer, Values
-from .ids import Ids, check_ids
+from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
 from .initializers import xavier_uniform
-from .layout import BACKBONE, EVALUATE, LOSS_SCALE, Layout, optimizer_state
+from .layout import Layout, optimizer_state
 from .loop import fit
-from .loss_weights import LossWeights
 from .numerics import NumericsError, blame
 from .options import FitOptions
 from .progress import EpochReport, Reporter
-from .row_ids import row_ids_of
-from .scored_classes import scores_classes
 from .staging import Stage
 from .step import TrainState, step_of
+from .targets import LossWeights, scores_classes
 
 # What TVM's trainer, optimizers and other libraries call what is here.
 _ELSEWHERE = {
@@ -94,11 +93,13 @@ class Trainer:
         use_compilation_cache()
         self.layout = Layout.of(train_mod)
         inputs, targets = self.layout.inputs, self.layout.targets
-        self._input_ids = row_ids_of(train_mod, inputs)
-        self._class_ids = class_ids_of(train_mod, targets)
-        self.loss_weights = LossWeights.of(train_mod, targets, self.ignored_class)
-        self._target_ids: tuple[Ids, ...] = (*self._class_ids, *row_ids_of(train_mod, targets))
-        self.mod = train_mod.without_attr("optim_state")
+        self.facts = Facts.of(train_mod)
+        self._input_ids = row_arguments(self.facts, inputs)
+        self._class_ids = class_targets(self.facts, targets)
+        rows = row_arguments(self.facts, targets)
+        self._target_ids: tuple[Checked, ...] = (*self._class_ids, *rows)
+        self.loss_weights = LossWeights.of(self.facts, targets, self.ignored_class)
+        self.mod = train_mod.without_attr(OPTIM_STATE)
         self.vm = vm if device is None else VirtualMachine(vm.executable, device)
         self.device = place_for(vm.executable.mod, self.vm.device)
         self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
@@ -109,7 +110,7 @@ class Trainer:
             self._change(group, group.empty())
         self._is_initialised = False
         storage = self.layout.storage[self.layout.optimizer.name]
-        self._load(self.layout.optimizer, storage.apart_of(optimizer_state(train_mod)))
+        self._load(self.layout.optimizer, storage.outside(optimizer_state(train_mod)))
         if zero_init_param_state:
             self.zero_init_params()
             self.zero_init_states()
@@ -175,12 +176,12 @@ class Trainer:
     @property
     def scores_classes(self) -> bool:
         """Whether the first output is scores of classes, by the first target and the loss."""
-        return scores_classes(self.mod, self.mod[BACKBONE], self.layout.targets)
+        return scores_classes(self.facts, self.mod[BACKBONE], self.layout.targets)
 
     @property
     def ignored_class(self) -> int | None:
         """The class id that the loss ignores in its first target; None where there is none."""
-        return next((one.ignored for one in self._class_ids if one.place == 0), None)
+        return next((one.ids.ignored for one in self._class_ids if one.place == 0), None)
 
     @property
     def argument_names(self) -> tuple[list[str], list[str]]:
@@ -422,11 +423,11 @@ class Trainer:
         """The arrays of a group as the user knows them."""
         arrays: Arrays = getattr(self._state, group.name)
         storage = self.layout.storage.get(group.name)
-        return arrays if storage is None else storage.apart_of(arrays)
+        return arrays if storage is None else storage.outside(arrays)
 
     def _change(self, group: Group, arrays: Arrays) -> None:
         if group.name in self.layout.storage:
-            arrays = self.layout.storage[group.name].together(arrays)
+            arrays = self.layout.storage[group.name].inside(arrays)
         self._cell.state = dataclasses.replace(self._state, **{group.name: arrays})
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:

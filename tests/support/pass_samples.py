@@ -54,17 +54,29 @@ Sample = Callable[[Case], Pass | tuple[Pass, tuple[Any, ...]]]
 
 # Passes whose very purpose is another function or another result: their own tests run them.
 OTHER_RESULTS = {
+    "AppendAdjoint": "adds a function",
+    "AppendEvaluation": "adds a function",
     "AppendLoss": "adds a function",
+    "AppendOptimizer": "adds a function, and asks for an optimizer",
+    "CheckTrains": "asks for a loss of parameters",
     "ChangeBatch": "takes arguments of another size",
     "CustomGradient": "changes the gradient of a function",
     "DecomposeOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
+    "DescribeLoss": "asks for a loss",
     "FuseTrainStep": "asks for an adjoint and an optimizer",
     "Gradient": "adds a function",
     "HessianVectorProduct": "adds a function",
     "Jvp": "adds a function",
+    "LossChannelsLast": "asks for a loss",
     "MutateOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
+    "PlanStepMemory": "asks for a training step",
+    "PrepareBackbone": "asks for a backbone",
     "Rematerialize": "is for adjoints only",
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
+    "SimplifyAdjoint": "is for the adjoint of a loss only",
+    "StackLayers": "takes parameters in stacks",
+    "StoreKernels": "takes kernels with their axes moved",
+    "UseTrainingForms": "batch_norm takes the statistics of the batch, dropout draws",
 }
 
 

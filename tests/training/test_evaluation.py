@@ -22,8 +22,9 @@ from relaxjax.losses import (
 from relaxjax.lowering import ArgumentError, VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.script import from_source
+from relaxjax.trainable.facts import Facts
 from relaxjax.training import Lines, Trainer, evaluate, evaluate_with_loss
-from relaxjax.training.loss_weights import LossWeights
+from relaxjax.training.targets import LossWeights
 
 DATA = [batch(0)]
 QUIET = Lines(lambda line: None)
@@ -302,7 +303,7 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
         batch_sizes: Any = ([None], [None])
         ignored_class: int | None = None
         loss_weights = LossWeights()
-        mod = IRModule({})
+        facts = Facts()
 
         def predict(self, *inputs: Any) -> Any:
             return inputs[0]

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
+from relaxjax.trainable.facts import Facts
 from relaxjax.training import (
     EarlyStopping,
     Trainer,
@@ -22,7 +22,7 @@ from relaxjax.training import (
     fit,
     loop,
 )
-from relaxjax.training.loss_weights import LossWeights
+from relaxjax.training.targets import LossWeights
 
 DATA = [batch(seed) for seed in range(3)]
 
@@ -33,7 +33,7 @@ class Fixed:
     batch_sizes: Any = ([4], [4])
     ignored_class = None
     loss_weights = LossWeights()
-    mod = IRModule({})
+    facts = Facts()
 
     def update(self, inputs: Any, targets: Any) -> Any:
         return np.float32(0)

@@ -186,12 +186,13 @@ def test_functions_take_stacks_and_the_module_tells_where_parameters_are() -> No
     names = [param.name for param in rolled["backbone_loss_adjoint"].params]
     assert names == ["x", "w0_stack", "b0_stack", "head", "targets"]
     assert rolled.attrs["param_num"] == 3
-    assert rolled.attrs["stored_params"][:3] == (
-        ("w0", 0, 0, ()),
-        ("b0", 1, 0, ()),
-        ("w1", 0, 1, ()),
-    )
-    assert rolled.attrs["stored_params"][-1] == ("head", 2, -1, ())
+    places = list(map(dict, rolled.attrs["stored_params"]))
+    assert places[:3] == [
+        {"name": "w0", "array": 0, "row": 0},
+        {"name": "b0", "array": 1, "row": 0},
+        {"name": "w1", "array": 0, "row": 1},
+    ]
+    assert places[-1] == {"name": "head", "array": 2}
 
 
 def test_few_layers_are_rolled_only_where_it_is_asked_for() -> None:

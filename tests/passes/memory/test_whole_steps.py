@@ -20,8 +20,8 @@ from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.planning import Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.training.fuse_train_step import ADJOINT as STEP_ADJOINT
 from relaxjax.script import from_source
+from relaxjax.trainable.names import ADJOINT as STEP_ADJOINT
 
 STEP = "train_step"
 STATE = (0, 1, 2)

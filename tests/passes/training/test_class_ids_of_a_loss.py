@@ -10,7 +10,8 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss, from_jax
 from relaxjax.optim import SGD
-from relaxjax.passes.training.class_ids import class_ids
+from relaxjax.passes.training.ids import class_ids
+from relaxjax.trainable.facts import ClassIds
 
 SCORES = TensorType((BATCH, CLASSES), "float32")
 IDS = TensorType((BATCH,), "int64")
@@ -21,7 +22,8 @@ IMAGE = TensorType((2, 5, 8, 8), "float32"), TensorType((2, 8, 8), "uint8")
 @pytest.mark.parametrize("loss", [CrossEntropyLoss(), CrossEntropyLoss(label_smoothing=0.1)])
 def test_a_trainable_module_says_so(loss: Any) -> None:
     mod = trainable(Classifier, loss, SGD(0.1), SCORES, IDS)
-    assert mod.attrs["class_ids"] == (("targets", CLASSES, -100, True),)
+    stated = {"name": "targets", "classes": CLASSES, "ignored": -100, "has_mean": True}
+    assert list(map(dict, mod.attrs["class_ids"])) == [stated]
 
 
 def weighted_sum(scores: Any) -> Any:
@@ -45,4 +47,4 @@ CASES: dict[str, tuple[Any, list[Any]]] = {
 
 @pytest.mark.parametrize(("function", "expected"), CASES.values(), ids=CASES)
 def test_what_picks_classes_is_found(function: Any, expected: list[Any]) -> None:
-    assert class_ids(function) == expected
+    assert class_ids(function) == tuple(ClassIds(*one) for one in expected)

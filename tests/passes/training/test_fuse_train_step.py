@@ -103,7 +103,7 @@ def test_a_module_without_an_adjoint_is_an_error() -> None:
 
 
 def test_a_module_that_does_not_state_its_counts_is_an_error() -> None:
-    match = "FuseTrainStep: the module must state `input_num` as an attribute, found None: apply"
+    match = "the module's attribute `input_num` is None and no integer: apply"
     with pytest.raises(ValueError, match=match):
         FuseTrainStep()(counting().without_attr("input_num"))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from relaxjax.ir.module import IRModule
-from relaxjax.passes.training.rolled_training import with_rolled_blocks
+from relaxjax.passes.training.stack_layers import with_stacked_layers
 from relaxjax.script import from_source
 
 
@@ -38,8 +38,8 @@ def test_layers_are_rolled_from_72_operations_and_4_layers_on(
     count: int, operations: int, is_rolled: bool
 ) -> None:
     mod = layers(count, operations)
-    rolled, stacking = with_rolled_blocks(mod, ["main"], 1, count, "auto")
+    rolled, storage = with_stacked_layers(mod, ["main"], 1, count, "auto")
     assert (rolled is not mod) is is_rolled
-    assert [len(group) for group in stacking.groups] == ([count] if is_rolled else [])
-    assert with_rolled_blocks(mod, ["main"], 1, count, True)[1].groups
-    assert with_rolled_blocks(mod, ["main"], 1, count, False)[0] is mod
+    assert [len(rows) for rows in storage.stacks] == ([count] if is_rolled else [])
+    assert with_stacked_layers(mod, ["main"], 1, count, True)[1].stacks
+    assert with_stacked_layers(mod, ["main"], 1, count, False)[0] is mod

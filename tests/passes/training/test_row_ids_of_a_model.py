@@ -9,8 +9,9 @@ from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.passes.training.row_ids import row_ids
+from relaxjax.passes.training.ids import row_ids
 from relaxjax.script import from_source
+from relaxjax.trainable.facts import RowIds
 
 MODEL = """
 @R.function
@@ -51,7 +52,7 @@ CASES: dict[str, tuple[str, list[list[Any]]]] = {
 @pytest.mark.parametrize(("value", "expected"), CASES.values(), ids=CASES)
 def test_what_picks_rows_is_found(value: str, expected: list[list[Any]]) -> None:
     function: Any = from_source(MODEL.format(value))
-    assert row_ids(function) == expected
+    assert row_ids(function) == tuple(RowIds(*one) for one in expected)
 
 
 def test_a_trainable_module_says_so() -> None:
@@ -59,5 +60,5 @@ def test_a_trainable_module_says_so() -> None:
     mod = IRModule({"backbone": backbone}, attrs={"param_num": 3, "state_num": 0})
     values = TensorType((2, 4, 3), "float32")
     mod = SetupTrainer(MSELoss(), SGD(0.1), [values, values])(mod)
-    assert mod.attrs["row_ids"] == (("ids", 10),)
+    assert list(map(dict, mod.attrs["row_ids"])) == [{"name": "ids", "rows": 10}]
     assert "class_ids" not in mod.attrs

@@ -234,12 +234,20 @@ class Module:
     assert adjoint.count("R.tanh(") == 3
 
 
+class Unfinished:
+    """An optimizer that does not say whether it is elementwise."""
+
+    def init(self, params: Any) -> Any:
+        return self
+
+
 @pytest.mark.parametrize(
     ("loss", "optimizer", "message"),
     [
         (CrossEntropyLoss, SGD(0.1), r"`loss` must be a loss such as MSELoss\(\), .* is <class"),
         (optax.huber_loss, SGD(0.1), r"`loss` must be a loss .* it is <function huber_loss"),
         (MSELoss(), SGD, r"`optimizer` must be an optimizer such as SGD\(0.1\), .* is <class"),
+        (MSELoss(), Unfinished(), r"`optimizer` must be an optimizer .* it is <.*Unfinished"),
         (MSELoss(), optax.adam(0.1), r"or from_optax\(optax.adam\(0.1\)\), but it is Gradient"),
     ],
 )

@@ -18,6 +18,9 @@ class Optimizer:
     relaxjax have a base of their own, `relaxjax.optim.Optimizer`, which asks for less.
     """
 
+    is_elementwise = False
+    state_names: Sequence[str] = ()
+
     def __init__(self, name: str) -> None:
         self.name = name
         self.param_list: list[Var] | None = None

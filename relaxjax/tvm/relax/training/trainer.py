@@ -8,8 +8,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.lowering import build
 from relaxjax.lowering.target import formulating_for
+from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer as RelaxjaxTrainer
-from relaxjax.training.layout import BACKBONE
 from relaxjax.tvm.nd import NDArray, unwrapped, wrapped
 from relaxjax.tvm.relax.vm import VirtualMachine
 

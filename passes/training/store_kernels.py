@@ -10,31 +10,40 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.channels_last import CONVOLUTIONS
+from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, INPUT_NUM
+from relaxjax.trainable.storage import params_of, with_stored_params
 
-from .opening import with_opening
+from .prologue import with_prologue
 from .update import tensor_type
 
 # The order of the axes of those parameters, by their numbers, that are not stored as they are.
 Moves = dict[int, Order]
 
 
-def with_stored_kernels(
-    mod: IRModule, names: Sequence[str], first: int, count: int
-) -> tuple[IRModule, Moves]:
-    """The module with functions that take kernels as the first of them rearranges them.
+@pass_factory(opt_level=0)
+def StoreKernels(mod: IRModule) -> IRModule:
+    """Let functions take kernels with their axes in the order in which the loss reads them.
 
-    Parameters are `count` from `first` on. It is the very module where no kernel is rearranged.
+    These are the parameters that `backbone_loss` uses in no other way than rearranged as kernels.
+    The attribute `stored_params` says in which order each is; a Trainer has them as they were. It
+    is for optimizers that treat each number by itself, and comes before StackLayers.
     """
-    moves = _moves_of(mod[names[0]], first, count)
+    arrays = Arguments.of(mod, BACKBONE_LOSS).params
+    first, moves = mod.attrs[INPUT_NUM], moves_of(mod[BACKBONE_LOSS], arrays)
     if not moves:
-        return mod, moves
-    return mod.with_functions({name: _with_moves(mod[name], first, moves) for name in names}), moves
+        return mod
+    own, storage = params_of(mod, arrays)
+    names = [name for name in (BACKBONE_LOSS, BACKBONE) if name in mod]
+    changed = mod.with_functions({name: with_moves(mod[name], first, moves) for name in names})
+    return with_stored_params(changed, [param.name for param in own], storage.moved(moves))
 
 
-def _moves_of(function: Function, first: int, count: int) -> Moves:
+def moves_of(function: Function, params: Sequence[Var]) -> Moves:
     """Those parameters that a function uses in no other way than rearranged as kernels."""
-    numbers = {param: n for n, param in enumerate(function.params[first : first + count])}
+    numbers = {param: n for n, param in enumerate(params)}
     kernels = {call.args[1] for call in _convolutions(function)}
     moves: Moves = {}
     uses: dict[Var, int] = {}
@@ -55,7 +64,7 @@ def _convolutions(function: Function) -> Iterator[Call]:
             yield call
 
 
-def _with_moves(function: Function, first: int, moves: Moves) -> Function:
+def with_moves(function: Function, first: int, moves: Moves) -> Function:
     """A function that takes parameters rearranged, and has them as they were where it needs so."""
     orders = {function.params[first + number]: order for number, order in moves.items()}
     stored = {var: Var(var.name, _moved_type(var, order)) for var, order in orders.items()}
@@ -78,7 +87,7 @@ def _with_moves(function: Function, first: int, moves: Moves) -> Function:
         }
 
     if back:
-        body = with_opening(function, body, as_they_were)
+        body = with_prologue(function, body, as_they_were)
     given = tuple(stored.get(param, param) for param in function.params)
     return make_function(
         given, body, ret_ty=function.ret_ty, pure=function.pure, attrs=function.attrs

@@ -4,6 +4,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ops.platform import chosen_platform
 from relaxjax.passes.differentiation.gradient import function_of
+from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller, with_open_caller
 from relaxjax.passes.memory.estimate import most_at_a_time
@@ -16,9 +17,7 @@ from relaxjax.passes.memory.rematerialize import (
     planner_of,
 )
 from relaxjax.passes.memory.step import MemoryPlanError
-
-from .fuse_train_step import ADJOINT, TRAIN_STEP
-from .simple_adjoint import legalised
+from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP
 
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
@@ -29,24 +28,32 @@ _LARGE = 256 * 2**20
 _LESS = 0.5
 
 
-def with_step_memory(mod: IRModule, budget: Budget | None, policy: str | None) -> IRModule:
-    """The module whose adjoint computes values again, so that its training step fits.
+@pass_factory(opt_level=0)
+def PlanStepMemory(
+    mod: IRModule, memory_budget: Budget | None = None, memory_policy: str | None = None
+) -> IRModule:
+    """Let the adjoint compute values again rather than keep them, so that its training step fits.
 
-    What counts is what XLA says of the whole step, update included, as the Trainer compiles it.
+    Rematerialize explains how. The budget is for what a training step needs beside its arguments
+    and results, as XLA says of the whole step, update included, as the Trainer compiles it: a
+    number of bytes, "8GiB", or a share of what keeping everything takes. `memory_policy="none"`
+    keeps everything.
+
+    With neither, a step for a CPU is planned by "free" where it is predicted to need 256 MiB or
+    more, and at most half of that by the plan: there it is faster, too, because to get memory takes
+    a step longer than to compute such values. In any case, large gradients of tables come one after
+    the other, if the optimizer takes each by itself, so that each is gone before the next is there.
+    The module is to be legalised.
     """
-    mod = legalised(mod)
+    if memory_budget is None and memory_policy is None:
+        return planned_for_speed(mod, ADJOINT, _caller(mod))
     try:
-        found = decided(mod, ADJOINT, budget, policy, caller=_caller(mod))
+        found = decided(mod, ADJOINT, memory_budget, memory_policy, caller=_caller(mod))
     except MemoryPlanError:
-        if policy == "none":
+        if memory_policy == "none":
             return mod  # which is for any size of batches
         raise
-    return planned(mod, ADJOINT, found.plan, budget)
-
-
-def with_fast_step(mod: IRModule) -> IRModule:
-    """The legalised module with its step planned as far as that makes it faster."""
-    return planned_for_speed(mod, ADJOINT, _caller(mod))
+    return planned(mod, ADJOINT, found.plan, memory_budget)
 
 
 def planned_for_speed(mod: IRModule, name: str, caller: Caller) -> IRModule:
@@ -79,5 +86,5 @@ def is_worth_a_plan(adjoint: Function) -> bool:
 
 def _caller(mod: IRModule) -> Caller:
     """The training step, which calls the adjoint."""
-    inputs, params = (mod.attrs[f"{name}_num"] for name in ("input", "param"))
+    inputs, params = mod.attrs[INPUT_NUM], mod.attrs[PARAM_NUM]
     return Caller(TRAIN_STEP, _STATE, tuple(range(inputs, inputs + params)))

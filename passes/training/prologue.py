@@ -9,7 +9,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.walk import all_vars, substitute
 
 
-def with_opening(
+def with_prologue(
     function: Function, body: SeqExpr, emit: Callable[[BlockBuilder], Mapping[Var, Expr]]
 ) -> SeqExpr:
     """The body of a function after what `emit` adds, with what that gives for variables of it."""

@@ -1,0 +1,171 @@
+"""The update of the parameters of a trainable module, and the state that it starts with."""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from relaxjax.ir.expr import Constant, Var
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.names import (
+    BACKBONE_LOSS,
+    LOSS_SCALE,
+    OPTIM_STATE,
+    OPTIM_STATE_NAMES,
+    OPTIMIZER,
+)
+from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_states
+
+from .loss_scale import LossScale, unscaled_type, with_loss_scale
+from .master_weights import masters, needs_masters, states_of_masters, with_master_weights
+from .stacked_update import update_of_stacks
+from .update import Update, tensor_type
+
+
+class BoundOptimizer(Protocol):
+    """An optimizer that knows its parameters: its update as a function, and its first state.
+
+    `state_names` tell its states from those of others, where their types do not.
+    """
+
+    @property
+    def state(self) -> Any: ...
+
+    @property
+    def state_names(self) -> Sequence[str]:
+        return ()
+
+    def get_function(self) -> Function: ...
+
+
+class Optimizer(Protocol):
+    """What AppendOptimizer asks of an optimizer.
+
+    One that is elementwise updates each number of a parameter by itself, by one rule for all of
+    them, so that parameters may be stored in stacks and with their axes moved.
+    """
+
+    @property
+    def is_elementwise(self) -> bool:
+        return False
+
+    def init(self, params: Sequence[Var]) -> BoundOptimizer: ...
+
+
+@pass_factory(opt_level=0)
+def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = True) -> IRModule:
+    """Add `optimizer`, a function that updates the parameters by their gradients.
+
+    Its first state is the attribute `optim_state`. For an optimizer of optax, `optim_state_names`
+    lists what its states are, by which a Trainer refuses checkpoints of another. Parameters of half
+    precision are updated by float32 masters, which are part of the state, unless `master_weights`
+    is False. The gradients of a scaled loss are divided by its scale first, and a step whose
+    gradients are not finite changes nothing.
+
+    Parameters that are stored as stacks or with their axes moved are updated so, if the optimizer
+    treats each number by itself: `stored_optim_states` says where its states are then. Any other
+    gets the parameters one by one.
+    """
+    arrays = Arguments.of(mod, BACKBONE_LOSS).params
+    own, storage = params_of(mod, arrays)
+    scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
+    update = _update(optimizer, own, scale, master_weights)
+    names = update.names
+    if not storage.is_apart and is_by_number(optimizer, own, master_weights):
+        stored = _update(optimizer, arrays, scale, master_weights)
+        places = _storage_of_states(update.state, own, stored.state, arrays, storage)
+        mod, update = with_stored_states(mod, places), stored
+    elif not storage.is_apart:
+        update = update_of_stacks(update, own, storage)
+    state = tuple(Constant(np.asarray(array)) for array in update.state)
+    mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
+    mod = mod.with_attr(OPTIM_STATE, state)
+    return mod.with_attr(OPTIM_STATE_NAMES, names) if names else mod
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Raise where a class is given for one of its objects, or what optax has for what we have."""
+    asked = ("is_elementwise", "init")
+    if isinstance(optimizer, type) or not all(hasattr(optimizer, name) for name in asked):
+        raise TypeError(
+            "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
+            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
+        )
+
+
+def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:
+    """Whether an optimizer treats each number by itself, and so do the states it begins with.
+
+    These are single numbers, and runs of one array for each parameter.
+    """
+    if not optimizer.is_elementwise:
+        return False
+    has_masters = master_weights and needs_masters(params)
+    ready = optimizer.init(masters(params) if has_masters else params)
+    states = [*(states_of_masters(params) if has_masters else ()), *ready.state]
+    while states:
+        if _is_run(states, params):
+            states = states[len(params) :]
+        elif np.shape(states[0]) == ():
+            states = states[1:]
+        else:
+            return False
+    return True
+
+
+def _update(
+    optimizer: Optimizer,
+    params: Sequence[Var],
+    loss_scale: LossScale | None,
+    master_weights: bool,
+) -> Update:
+    """The optimizer's function and first state, with what half precision asks for around it."""
+    has_masters = master_weights and needs_masters(params)
+    ready = optimizer.init(masters(params) if has_masters else params)
+    update = Update(ready.get_function(), tuple(ready.state), tuple(ready.state_names))
+    types = [tensor_type(param) for param in params]
+    if has_masters:
+        unscaled = types if loss_scale is None else list(map(unscaled_type, types))
+        update = with_master_weights(update, params, unscaled)
+    return update if loss_scale is None else with_loss_scale(update, types, loss_scale)
+
+
+def _storage_of_states(
+    own: Sequence[Any],
+    params: Sequence[Var],
+    stored: Sequence[Any],
+    arrays: Sequence[Var],
+    storage: Storage,
+) -> Storage:
+    """Where each of an optimizer's states is: a run of one for each parameter is stored like these.
+
+    `own` are the states for the parameters, and `stored` those for the arrays.
+    """
+    places: list[Place] = []
+    start = 0
+    while len(places) < len(own):
+        here = own[len(places) :]
+        if _is_run(here, params) and _is_run(stored[start:], arrays):
+            places += [Place(start + p.array, p.row, p.order) for p in storage.places]
+            start += len(arrays)
+        elif start < len(stored) and np.shape(here[0]) == np.shape(stored[start]) == ():
+            places.append(Place(start))
+            start += 1
+        else:
+            break
+    if len(places) < len(own) or start < len(stored):
+        raise ValueError(
+            "SetupTrainer: the optimizer says `is_elementwise`, but its states for stacked or "
+            "rearranged parameters are not stacked or rearranged like them: set "
+            "`is_elementwise` to False"
+        )
+    return Storage(tuple(places))
+
+
+def _is_run(states: Sequence[Any], params: Sequence[Var]) -> bool:
+    """Whether states begin with one array for each parameter, of its shape."""
+    dims = [tuple(tensor_type(param).dims or ()) for param in params]
+    return bool(dims) and [np.shape(state) for state in states[: len(dims)]] == dims

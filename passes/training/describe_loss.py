@@ -1,0 +1,66 @@
+"""What a trainer is to know of the arguments of a model and its loss."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from typing import Any
+
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
+from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.kinds import Pass
+from relaxjax.trainable.facts import Facts
+from relaxjax.trainable.names import BACKBONE_LOSS
+
+from .ids import class_ids, row_ids
+
+_WEIGHTS = "weights"  # what the argument of a loss is called that weighs its mean
+
+
+@pass_factory(opt_level=0)
+def DescribeLoss(
+    mod: IRModule,
+    compares_classes: bool = False,
+    is_mean: bool = False,
+    weights: str | None = None,
+    takes: str | None = None,
+) -> IRModule:
+    """State which arguments of `backbone_loss` are ids, and what its loss says of itself.
+
+    Where targets are class ids, `class_ids` lists the name, the number of classes and the id to
+    ignore of each, and whether the loss is a mean over the others, of which there must be one;
+    where inputs pick rows by `R.take`, `row_ids` lists their names and the numbers of rows: a
+    Trainer refuses what they must not be. `compares_classes` says that the targets are of classes,
+    by which a Trainer measures accuracy unless it is told; with `is_mean`, they must hold one that
+    counts. `loss_weights` is the name of the target that weighs the mean of the loss, as the
+    argument `weights` of a loss does, and `loss_takes` says of what a loss is, such as
+    probabilities: a Trainer looks whether the model gives these.
+    """
+    function = mod[BACKBONE_LOSS]
+    assert isinstance(function, Function)
+    ids = class_ids(function)
+    if compares_classes and is_mean:
+        ids = tuple(replace(one, has_mean=True) for one in ids)
+    facts = Facts(ids, row_ids(function), compares_classes, weights, takes)
+    return mod.with_attrs(facts.attrs())
+
+
+def described(loss: Any, function: Function, loss_args: Sequence[Any]) -> Pass:
+    """The pass by what a loss says of itself; `function` is the loss for its arguments."""
+    return DescribeLoss(
+        compares_classes=bool(getattr(loss, "compares_classes", False)),
+        is_mean=getattr(loss, "reduction", None) == "mean",
+        weights=_weights(loss, function, loss_args),
+        takes=getattr(loss, "takes", None),
+    )
+
+
+def _weights(loss: Any, function: Function, loss_args: Sequence[Any]) -> str | None:
+    """The name of the argument that weighs the mean of the loss."""
+    build = getattr(type(loss), "build", None)
+    if build is None or getattr(loss, "reduction", None) != "mean":
+        return None
+    names = list(signature(build).parameters)[2:]  # behind itself and the builder
+    if _WEIGHTS not in names[: len(loss_args)]:
+        return None
+    return function.params[names.index(_WEIGHTS) - len(loss_args)].name

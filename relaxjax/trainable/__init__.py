@@ -1,0 +1,1 @@
+"""What SetupTrainer writes and a Trainer reads: names, arguments, facts, and the storage."""
