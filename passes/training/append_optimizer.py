@@ -69,6 +69,7 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     treats each number by itself: `stored_optim_states` says where its states are then. Any other
     gets the parameters one by one.
     """
+    check_optimizer(optimizer)
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     own, storage = params_of(mod, arrays)
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
