@@ -13,7 +13,7 @@ from relaxjax.script.program_file import FileKind, read_program, read_tensors, w
 
 from .inputs import fits_shape, tensor_type, to_device
 from .layout import Arrays, Group
-from .random_keys import as_key, is_key, key_numbers
+from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"
 OPTIMIZER = "optimizer"  # the group of its states

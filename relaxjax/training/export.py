@@ -16,7 +16,7 @@ from relaxjax.trainable.records import written
 
 from .checkpoint import array_name
 from .layout import Layout
-from .random_keys import implementation, is_key
+from .random_state import implementation, is_key
 
 ARTIFACTS = {"predict": BACKBONE, "train_step": TRAIN_STEP}
 

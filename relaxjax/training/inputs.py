@@ -14,7 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering.target import devices_of
 from relaxjax.ops.lax import x64_enabled
 
-from .random_keys import as_key, is_key
+from .random_state import as_key, is_key
 
 _SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"
 

@@ -1,13 +1,11 @@
 """What a trainer holds for a trainable module: the groups of arrays that a step changes."""
 
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
-import numpy as np
 
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.function import Function
@@ -25,7 +23,7 @@ from relaxjax.trainable.names import (
 from relaxjax.trainable.storage import Storage, params_of, states_of
 
 from .inputs import admit, device_dtype, static_shape, to_device
-from .random_keys import is_key, key_of_seed
+from .random_state import is_key, key_of_seed
 
 Arrays: TypeAlias = tuple[Any, ...]  # jax arrays; None for what has no value yet
 Initializer: TypeAlias = Callable[[Sequence[int], Any], Any]  # values from a shape and a dtype
@@ -177,15 +175,3 @@ def optimizer_state(train_mod: IRModule) -> list[Any]:
     if state is None:
         raise ValueError(f"the module has no attribute `{OPTIM_STATE}`: {MEND}")
     return [array.data if isinstance(array, Constant) else array for array in state]
-
-
-def xavier_uniform(
-    rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    """Uniform in [-b, b] with b = sqrt(6 / (fan in + fan out)), after Glorot and Bengio (2010).
-
-    The fans of a kernel (out, in, height, ...) count its positions. A vector has its length for
-    the sum of its fans, as in TVM.
-    """
-    bound = math.sqrt(6 / max(1, sum(shape[:2]) * math.prod(shape[2:])))
-    return rng.uniform(-bound, bound, tuple(shape)).astype(dtype)

@@ -1,6 +1,7 @@
-"""The trainer: parameters and states on the device, one executable a step."""
+"""A model in training: parameters and states on the device, one executable a step."""
 
 import dataclasses
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -32,7 +33,7 @@ from .inputs import (
     given_arrays,
     tensor_type,
 )
-from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state, xavier_uniform
+from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .process_settings import use_compilation_cache
@@ -42,9 +43,9 @@ from .targets import LossWeights, scores_classes
 
 
 class TrainedModel:
-    """A model in training: parameters and states on the device, and the programs that use them.
+    """What a Trainer is for the loop over data, for metrics and for checkpoints.
 
-    It is what a loop over data, measuring and checkpoints ask for.
+    It holds the parameters and states on the device, and runs the programs that use them.
     """
 
     def __init__(
@@ -377,3 +378,15 @@ def _first_dim(var: Var) -> int | None:
 
 def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list | tuple) else (values,)
+
+
+def xavier_uniform(
+    rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any]
+) -> np.ndarray[Any, Any]:
+    """Uniform in [-b, b] with b = sqrt(6 / (fan in + fan out)), after Glorot and Bengio (2010).
+
+    The fans of a kernel (out, in, height, ...) count its positions. A vector has its length for
+    the sum of its fans, as in TVM.
+    """
+    bound = math.sqrt(6 / max(1, sum(shape[:2]) * math.prod(shape[2:])))
+    return rng.uniform(-bound, bound, tuple(shape)).astype(dtype)
