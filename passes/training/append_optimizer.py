@@ -93,7 +93,8 @@ def check_optimizer(optimizer: Any) -> None:
     if isinstance(optimizer, type) or not all(hasattr(optimizer, name) for name in asked):
         raise TypeError(
             "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
-            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
+            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}; one of your own is a "
+            "relaxjax.optim.Optimizer"
         )
 
 
