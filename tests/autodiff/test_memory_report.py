@@ -22,6 +22,7 @@ BATCH = jnp.ones((512, 64))
 
 def temporary(step: Any) -> int:
     analysis = jax.jit(step).lower(PARAMS, BATCH).compile().memory_analysis()
+    assert analysis is not None
     return int(analysis.temp_size_in_bytes)
 
 

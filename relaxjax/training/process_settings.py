@@ -1,9 +1,12 @@
-"""Memory that a step frees and the next one needs again: kept, instead of given back."""
+"""Settings of the whole process: freed memory is kept, and so are compiled programs."""
 
 import ctypes
 import os
+from pathlib import Path
+from typing import Any
 
 import jax
+from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
 # Of mallopt in glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -47,3 +50,42 @@ def _has_started() -> bool:
         return True
     jax.config.update("jax_num_cpu_devices", before)
     return False
+
+
+VARIABLE = "RELAXJAX_COMPILATION_CACHE"
+OFF = ("0", "off", "no", "false")
+
+
+def use_compilation_cache() -> None:
+    """Let JAX keep what takes long to compile, unless it does so already or is told not to.
+
+    The folder is relaxjax/compiled in the user's cache folder, or the one that the variable
+    RELAXJAX_COMPILATION_CACHE names; "off" keeps nothing.
+    """
+    wanted = os.environ.get(VARIABLE, "").strip()
+    config: Any = jax.config  # its names are made at run time
+    is_set = config.jax_compilation_cache_dir is not None
+    if is_set or wanted.lower() in OFF or not config.jax_enable_compilation_cache:
+        return
+    folder = Path(wanted) if wanted else _default_folder()
+    if _is_ready(folder):
+        jax.config.update("jax_compilation_cache_dir", str(folder))
+        reset_cache()  # it is looked for once, by the first program that is compiled
+
+
+def _default_folder() -> Path:
+    caches = os.environ.get("XDG_CACHE_HOME", "")
+    base = Path(caches) if os.path.isabs(caches) else Path.home() / ".cache"
+    return base / "relaxjax" / "compiled"
+
+
+def _is_ready(folder: Path) -> bool:
+    """Whether the folder can be used: nobody else may put programs there for us to run."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.stat()
+    except OSError:
+        return False
+    if hasattr(os, "getuid") and (found.st_uid != os.getuid() or found.st_mode & 0o022):
+        return False
+    return os.access(folder, os.W_OK)
