@@ -69,12 +69,13 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     treats each number by itself: `stored_optim_states` says where its states are then. Any other
     gets the parameters one by one.
     """
+    check_optimizer(optimizer)
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     own, storage = params_of(mod, arrays)
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
     update = _update(optimizer, own, scale, master_weights)
     names = update.names
-    if not storage.is_apart and is_by_number(optimizer, own, master_weights):
+    if not storage.is_apart and optimizer.is_elementwise and _are_by_param(update.state, own):
         stored = _update(optimizer, arrays, scale, master_weights)
         places = _storage_of_states(update.state, own, stored.state, arrays, storage)
         mod, update = with_stored_states(mod, places), stored
@@ -92,20 +93,23 @@ def check_optimizer(optimizer: Any) -> None:
     if isinstance(optimizer, type) or not all(hasattr(optimizer, name) for name in asked):
         raise TypeError(
             "SetupTrainer: `optimizer` must be an optimizer such as SGD(0.1), or "
-            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}"
+            f"from_optax(optax.adam(0.1)), but it is {optimizer!r}; one of your own is a "
+            "relaxjax.optim.Optimizer"
         )
 
 
 def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:
-    """Whether an optimizer treats each number by itself, and so do the states it begins with.
-
-    These are single numbers, and runs of one array for each parameter.
-    """
+    """Whether an optimizer treats each number by itself, states that it begins with included."""
     if not optimizer.is_elementwise:
         return False
     has_masters = master_weights and needs_masters(params)
     ready = optimizer.init(masters(params) if has_masters else params)
-    states = [*(states_of_masters(params) if has_masters else ()), *ready.state]
+    first = states_of_masters(params) if has_masters else ()
+    return _are_by_param((*first, *ready.state), params)
+
+
+def _are_by_param(states: Sequence[Any], params: Sequence[Var]) -> bool:
+    """Whether states are single numbers, and runs of one array for each parameter."""
     while states:
         if _is_run(states, params):
             states = states[len(params) :]

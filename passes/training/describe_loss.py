@@ -12,7 +12,7 @@ from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE_LOSS
 
-from .ids import class_ids, row_ids
+from .find_ids import class_ids, row_ids
 
 _WEIGHTS = "weights"  # what the argument of a loss is called that weighs its mean
 

@@ -28,8 +28,8 @@ def read(kind: type[T], attribute: Any) -> tuple[T, ...]:
 def by_name(names: Sequence[str], entry: Any) -> Mapping[str, Any]:
     """The values of a record by the names of its fields.
 
-    Files of version 0.1 list the values in the order of the fields, those that were added later
-    left out, and have -1 for the row of what is no row.
+    Older files list the values in the order of the fields, without those that were added later,
+    and have -1 for the row of what is no row.
     """
     if isinstance(entry, Mapping):
         return entry

@@ -1,11 +1,12 @@
 """Training: a module's parameters and states on the device, steps, epochs, checkpoints."""
 
-from .allocator import keep_freed_memory as keep_freed_memory
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import JsonLines as JsonLines
+from .callbacks import TensorBoard as TensorBoard
 from .checkpoint import CheckpointError as CheckpointError
 from .checkpoints import Checkpoints as Checkpoints
+from .loop import FitOptions as FitOptions
 from .loop import fit as fit
 from .metrics import Metric as Metric
 from .metrics import accuracy as accuracy
@@ -13,12 +14,11 @@ from .metrics import evaluate as evaluate
 from .metrics import evaluate_with_loss as evaluate_with_loss
 from .metrics import top_k as top_k
 from .numerics import NumericsError as NumericsError
-from .options import FitOptions as FitOptions
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
+from .process_settings import keep_freed_memory as keep_freed_memory
 from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
-from .restored import load_trainer as load_trainer
 from .soundness import DivergedError as DivergedError
-from .tensorboard import TensorBoard as TensorBoard
 from .trainer import Trainer as Trainer
+from .trainer import load_trainer as load_trainer

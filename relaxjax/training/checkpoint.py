@@ -11,8 +11,8 @@ from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.script.program_file import FileKind, read_program, read_tensors, write_program
 
-from .door import fits_shape, tensor_type, to_device
-from .group import Arrays, Group
+from .inputs import fits_shape, tensor_type, to_device
+from .layout import Arrays, Group
 from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"

@@ -4,32 +4,21 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from relaxjax.ir.folder import obstacle
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import remove_abandoned
 
-from .begun import check_begun
 from .callbacks import Direction, Monitor
 from .checkpoint import CheckpointError, notes
-from .counts import is_count
+from .number_checks import is_count
 from .progress import EpochReport
+from .resume_check import check_begun
+from .trained_model import TrainedModel
 
 _NAME = re.compile(r"step-(\d+)\.safetensors")
-
-
-class Saved(Protocol):
-    """What checkpoints ask of a trainer."""
-
-    mod: IRModule
-
-    def save(self, path: Path, notes: Mapping[str, str] | None = None) -> None: ...
-
-    def load(self, path: Path) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -92,7 +81,7 @@ class Checkpoints:
         """Whether one is written after so many steps."""
         return self.every is not None and steps % self.every == 0
 
-    def write(self, trainer: Saved, position: Position) -> None:
+    def write(self, trainer: TrainedModel, position: Position) -> None:
         """Save the trainer here, and remove what is older than the last few."""
         self._save(
             trainer, Path(self.folder) / f"step-{position.total_steps:09}.safetensors", position
@@ -100,7 +89,7 @@ class Checkpoints:
         for old in self.paths()[: -self.keep]:
             old.unlink(missing_ok=True)
 
-    def write_epoch(self, trainer: Saved, position: Position) -> None:
+    def write_epoch(self, trainer: TrainedModel, position: Position) -> None:
         """Save the trainer after an epoch, and once more if it was the best one.
 
         The best one comes first: a training that is killed in between makes its epoch again.
@@ -109,7 +98,7 @@ class Checkpoints:
             self._save(trainer, self.best_path, position)
         self.write(trainer, position)
 
-    def _save(self, trainer: Saved, path: Path, position: Position) -> None:
+    def _save(self, trainer: TrainedModel, path: Path, position: Position) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._check_own()
         trainer.save(path, {"position": position.to_json()})
@@ -131,7 +120,7 @@ class Checkpoints:
             return False
         return self.monitor.best(found) == len(found) - 1
 
-    def resume(self, trainer: Saved) -> Position:
+    def resume(self, trainer: TrainedModel) -> Position:
         """Load the last checkpoint into the trainer; without one, the training begins."""
         for part in Path(self.folder).glob(".*.safetensors.*.part"):
             remove_abandoned(part)  # of a training that was killed while it wrote
@@ -175,7 +164,7 @@ class Checkpoints:
             )
 
 
-def _resumed(paths: Sequence[Path], trainer: Saved) -> Position:
+def _resumed(paths: Sequence[Path], trainer: TrainedModel) -> Position:
     """Where the last checkpoint stands, once the trainer has loaded it."""
     try:
         position = _position(paths[-1])

@@ -11,7 +11,7 @@ import numpy as np
 from relaxjax.ir.expr import Var
 from relaxjax.trainable.facts import ClassIds, Facts, RowIds
 
-from .door import tensor_type
+from .inputs import tensor_type
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,80 +1,79 @@
 """The loop over epochs and batches."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol, Unpack
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
 import jax
 import numpy as np
 
 from relaxjax.ir.flags import check_flags
-from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.trainable.names import LOSS_SCALE
 
 from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
-from .counts import is_count
 from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
-from .feeding import Call, ahead, calls, kept, paired
-from .guard import Checkable, Guard
-from .interrupts import Interrupts
+from .feeding import Batch, Call, Stage, ahead, calls, kept, paired
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
-    Evaluator,
     Metric,
     MetricLike,
     evaluate_with_loss,
     metrics_of,
 )
-from .options import CheckNumerics, FitOptions, StepsPerCall
-from .progress import EpochReport, Lines, Reporter, reporter_for_output
-from .soundness import check_losses, check_params, warn_of_zeros
-from .staging import Batch, Stage
+from .number_checks import is_count
+from .progress import EpochReport, Reporter, reporter_for_output
+from .soundness import Guard, check_losses, check_params, warn_of_zeros
+from .state_cell import Interrupts
 from .targets import check_taken
+from .trained_model import TrainedModel
 
 MOST_UNREAD = 1024  # losses that the device holds; reading them waits for it
 
+StepsPerCall: TypeAlias = int | Literal["auto"]
+CheckNumerics: TypeAlias = bool | Literal["epochs"]
 
-class Trainable(Evaluator, Checkable, Protocol):
-    """What the loop asks of a trainer."""
 
-    mod: IRModule
+class FitOptions(TypedDict, total=False):
+    """The options of `fit`.
 
-    @property
-    def argument_names(self) -> tuple[list[str], list[str]]: ...
+    metrics: names such as "accuracy" and "perplexity", `top_k(5)`, or functions of predictions and
+        targets that give a value for each sample; unless it is given, accuracy where the loss
+        compares scores of classes, or the first target has an integer for each sample.
+    callbacks: those who follow the training and may end it, such as `EarlyStopping()` and
+        `JsonLines("log.jsonl")`.
+    checkpoints: where and when to save, such as `Checkpoints("run", every=1000)`.
+    resume: go on from the last of the checkpoints. `data` must give the same batches again; the
+        weights are then, bit for bit, those of a training that was never interrupted. Where it
+        knows their number, it is asked for those of the last epoch that was made, too.
+    steps_per_call: the most steps that one call of the device makes, for small models whose steps
+        are shorter than a call. "auto", the default, decides by what a step computes: it goes by
+        the program and not by the clock, so a training repeats itself. Calls end where a
+        checkpoint is due, and make one step each where a callback looks at the trainer after each.
+        So many batches are asked for before the steps on them are made.
+    prefetch: how many calls ahead batches are copied to the device.
+    check_numerics: when to look for NaN and infinities, which are a `NumericsError`. "epochs", the
+        default, looks at all losses when they are read from the device, and at the parameters
+        after each epoch and before each checkpoint. True looks at the loss and the gradients of
+        each step: the error names the first bad binding, and the trainer keeps the state of before
+        that step. False looks at nothing.
+    """
 
-    @property
-    def stage(self) -> Stage: ...
-
-    @property
-    def scores_classes(self) -> bool: ...
-
-    @property
-    def current_params(self) -> Mapping[str, jax.Array]: ...
-
-    @property
-    def loss_scale(self) -> float | None: ...
-
-    def best_steps_per_call(self, batch: Batch) -> int: ...
-
-    def update(self, inputs: Any, targets: Any) -> jax.Array: ...
-
-    def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array: ...
-
-    def place(self, batch: Batch, count: int | None = None) -> Batch: ...
-
-    def save(self, path: Path, notes: Mapping[str, str] | None = None) -> None: ...
-
-    def load(self, path: Path) -> None: ...
+    metrics: Sequence[MetricLike] | None
+    callbacks: Sequence[Callback]
+    checkpoints: Checkpoints | None
+    resume: bool
+    steps_per_call: StepsPerCall
+    prefetch: int
+    check_numerics: CheckNumerics
 
 
 def fit(
-    trainer: Trainable,
+    trainer: TrainedModel,
     data: Data,
     epochs: int = 1,
     eval_data: Data | None = None,
@@ -123,7 +122,7 @@ def fit(
 class _Plan:
     """Who takes part in a training, and how its steps are made."""
 
-    trainer: Trainable
+    trainer: TrainedModel
     reporter: Reporter
     metrics: Sequence[MetricLike] | None = None
     callbacks: Sequence[Callback] = ()
@@ -271,12 +270,13 @@ class _Plan:
 
     def tell(self, before: int, count: int, losses: Any) -> None:
         listeners = list(filter(_has_own_step, self.callbacks))
-        is_reported = type(self.reporter).step is not Lines.step  # which does nothing
+        is_reported = getattr(self.reporter, "shows_steps", True)
         if not listeners and not is_reported:
             return  # taking the losses apart would cost more than a step may
         each = list(losses)[:count] if np.ndim(losses) else [losses]
         for step, loss in enumerate(each, start=before + 1):
-            self.reporter.step(loss)
+            if is_reported:
+                self.reporter.step(loss)
             for callback in listeners:
                 callback.step(step, loss)
 

@@ -4,44 +4,21 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.trainable.facts import Facts
 
-from .counts import is_count
-from .targets import LossWeights, check_taken, counted_classes
+from .number_checks import is_count
+from .targets import check_taken, counted_classes
+from .trained_model import TrainedModel
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
 
 EVAL_LOSS = "eval_loss"
 REPORTED = ("epoch", "loss", EVAL_LOSS, "steps", "seconds")
-
-
-class Predictor(Protocol):
-    """What measuring asks of a trainer."""
-
-    @property
-    def batch_sizes(self) -> tuple[list[int | None], list[int | None]]: ...
-
-    @property
-    def ignored_class(self) -> int | None: ...
-
-    def predict(self, *inputs: Any) -> Any: ...
-
-
-class Evaluator(Predictor, Protocol):
-    """What measuring the loss asks of a trainer too."""
-
-    facts: Facts
-
-    @property
-    def loss_weights(self) -> LossWeights: ...
-
-    def evaluate(self, inputs: Any, targets: Any) -> tuple[Any, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -131,7 +108,7 @@ def metrics_of(given: Sequence[MetricLike], taken: Sequence[str] = ()) -> list[M
 
 
 def evaluate(
-    trainer: Predictor, batches: Iterable[Batch], metrics: Sequence[MetricLike]
+    trainer: TrainedModel, batches: Iterable[Batch], metrics: Sequence[MetricLike]
 ) -> dict[str, float]:
     """Metrics over batches, by name.
 
@@ -150,7 +127,7 @@ def evaluate(
 
 
 def evaluate_with_loss(
-    trainer: Evaluator, batches: Iterable[Batch], metrics: Sequence[MetricLike]
+    trainer: TrainedModel, batches: Iterable[Batch], metrics: Sequence[MetricLike]
 ) -> dict[str, float]:
     """The loss as `eval_loss`, and metrics, over batches.
 
@@ -217,7 +194,7 @@ def _numbers_of(each: Metric, given: tuple[Array, Array]) -> Array:
     return values
 
 
-def accuracy(trainer: Predictor, batches: Iterable[Batch]) -> float:
+def accuracy(trainer: TrainedModel, batches: Iterable[Batch]) -> float:
     """The share of samples whose highest score is that of their class.
 
     Targets are class ids, or one-hot.
@@ -246,7 +223,7 @@ def _compared(result: Any, truth: Array, share: Fraction) -> Array:
     return predictions[: int(len(predictions) * min(share, Fraction(1)))]
 
 
-def _share(trainer: Predictor, inputs: Any) -> Fraction:
+def _share(trainer: TrainedModel, inputs: Any) -> Fraction:
     """How much of a batch of the model there is; 1 where it takes any number of samples."""
     sizes, given = trainer.batch_sizes[0], _listed(inputs)
     if not sizes or not given or not sizes[0] or not np.ndim(given[0]):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from .callbacks import Callback, Direction, Monitor
-from .counts import is_amount, is_count
+from .number_checks import is_amount, is_count
 from .progress import EpochReport
 from .trainer import Trainer
 

@@ -4,7 +4,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,11 @@ def _shown(name: str, value: float) -> str:
 
 
 class Reporter(Protocol):
-    """Someone who is told how the training goes, and shows it."""
+    """Someone who is told how the training goes, and shows it.
+
+    One for whom `shows_steps` is False is not told of single steps, whose losses stay on the
+    device then.
+    """
 
     def start(self, epoch: int, epochs: int, steps: int | None) -> None: ...
 
@@ -46,7 +50,9 @@ class Reporter(Protocol):
 
 
 class Lines:
-    """One line an epoch."""
+    """One line an epoch; a subclass that shows steps too says `shows_steps = True`."""
+
+    shows_steps: ClassVar[bool] = False
 
     def __init__(self, write: Callable[[str], object] = print) -> None:
         self.write = write

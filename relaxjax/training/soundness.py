@@ -1,4 +1,4 @@
-"""What a training is looked at for between its steps: numbers that are none, weights of zeros."""
+"""Watching the numbers of a training: cheap while all is well, exact once something is wrong."""
 
 import math
 import warnings
@@ -11,7 +11,11 @@ import numpy as np
 
 from relaxjax.ir.types import is_float
 
+from .feeding import Batch, Call
 from .numerics import NumericsError
+from .trained_model import TrainedModel
+
+READ_EVERY = 32  # steps; reading a flag waits for the device
 
 _MEND = (
     "make the learning rate smaller, look at the data, or find where that comes from by "
@@ -69,3 +73,65 @@ def _on_host(array: Any) -> Any:
     if is_here and {device.platform for device in array.devices()} == {"cpu"}:
         return np.asarray(array)
     return array
+
+
+class Guard:
+    """Makes steps that leave the state as it is once a loss or a gradient was not finite.
+
+    Whether that happened is read from the device once in a while. If so, the trainer is still in
+    the state before the bad step, and runs that step's batch again, binding by binding.
+    """
+
+    def __init__(self, trainer: TrainedModel) -> None:
+        self._trainer = trainer
+        self._is_sound: Any = True
+        self._unread: list[tuple[int, Call, Any, Any]] = []
+
+    def update(self, before: int, call: Call) -> jax.Array:
+        """Make the steps of a call after the first `before`; their losses."""
+        count = call.steps if call.is_stacked else None
+        losses, flags = self._trainer.update_checked(call.batch, self._is_sound, count)
+        self._is_sound = flags[-1] if call.is_stacked else flags
+        self._unread.append((before, call, losses, flags))
+        if sum(call.steps for _, call, _, _ in self._unread) >= READ_EVERY:
+            self.read()
+        return losses
+
+    def read(self) -> None:
+        """Raise the error of the first bad step among those whose flags were not read yet."""
+        unread, self._unread = self._unread, []
+        if not unread or bool(self._is_sound):
+            return
+        for before, call, losses, flags in unread:
+            bad = np.flatnonzero(~np.atleast_1d(np.asarray(flags)))
+            if bad.size:
+                first = int(bad[0])
+                loss = float(np.atleast_1d(np.asarray(losses))[first])
+                self._is_sound = True
+                self._explain(before + first + 1, loss, _taken(call, first))
+
+    def _explain(self, step: int, loss: float, batch: Batch) -> None:
+        what = f"the loss is {loss:g}" + (", a gradient is not finite" if np.isfinite(loss) else "")
+        try:
+            self._trainer.check_numerics(*batch)
+        except NumericsError as error:
+            raise NumericsError(f"step {step}: {what}\n{error}") from None
+        raise NumericsError(
+            f"step {step}: {what}; run again binding by binding, all of it is finite: the batch "
+            "was changed in place since, or a rounding of the compiled program is to blame"
+        )
+
+
+def _taken(call: Call, index: int) -> Batch:
+    """The batch of one step, out of the stacked ones of a call."""
+    if not call.is_stacked:
+        return call.batch
+    inputs, targets = (_item(part, index) for part in call.batch)
+    return inputs, targets
+
+
+def _item(part: Any, index: int) -> Any:
+    is_listed = isinstance(part, list | tuple)
+    listed: Sequence[Any] = part if is_listed else [part]
+    items = [array[index] for array in listed]
+    return items if is_listed else items[0]

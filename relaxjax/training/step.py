@@ -16,9 +16,9 @@ from relaxjax.lowering.traits import needs_x64
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
-from .door import device_dtype
-from .group import Arrays
 from .ids import is_on_host
+from .inputs import device_dtype
+from .layout import Arrays
 from .numerics import all_finite, with_gradients
 
 # Measured on CPUs: what a call costs is a good part of smaller steps, and little of larger ones.

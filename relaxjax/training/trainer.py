@@ -1,52 +1,27 @@
-"""The trainer: parameters and states on the device, one executable a step."""
+"""The trainer: a model in training, the loop that trains it, and the files it is kept in."""
 
-import dataclasses
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any, Unpack
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from relaxjax.ir.expr import Var
-from relaxjax.ir.flags import check_flags
+from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import VirtualMachine
-from relaxjax.lowering.target import place_for
+from relaxjax.ir.types import TupleType
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.lowering.target import agree, placement, platform_of
 from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.trainable.facts import Facts
-from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
+from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
 
-from . import checkpoint
-from .cell import StateCell
-from .compilation_cache import use_compilation_cache
-from .counts import check_batches
+from .checkpoint import module
 from .data import Data
-from .door import (
-    all_to_device,
-    as_seed,
-    check_place,
-    check_samples,
-    check_stacked,
-    elsewhere,
-    given_arrays,
-    tensor_type,
-)
 from .export import export
-from .group import Arrays, Group, Initializer, Values
-from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
-from .initializers import xavier_uniform
-from .layout import Layout, optimizer_state
-from .loop import fit
-from .numerics import NumericsError, blame
-from .options import FitOptions
+from .inputs import static_shape, tensor_type
+from .loop import FitOptions, fit
 from .progress import EpochReport, Reporter
-from .staging import Stage
-from .step import TrainState, step_of
-from .targets import LossWeights, scores_classes
+from .trained_model import TrainedModel
 
 # What TVM's trainer, optimizers and other libraries call what is here.
 _ELSEWHERE = {
@@ -61,7 +36,7 @@ _ELSEWHERE = {
 }
 
 
-class Trainer:
+class Trainer(TrainedModel):
     """Trains a module that `SetupTrainer` made.
 
         train_mod = SetupTrainer(loss, optimizer, loss_args)(backbone)
@@ -77,231 +52,6 @@ class Trainer:
     process, unless the variable RELAXJAX_COMPILATION_CACHE is "off".
     """
 
-    def __init__(
-        self,
-        train_mod: IRModule,
-        vm: VirtualMachine,
-        device: Any = None,
-        zero_init_param_state: bool = True,
-    ) -> None:
-        if not isinstance(vm, VirtualMachine):
-            raise TypeError(
-                f"a trainer runs a VirtualMachine, but `vm` is of type {type(vm).__name__}: "
-                "write VirtualMachine(build(train_mod))"
-            )
-        check_flags(zero_init_param_state=zero_init_param_state)
-        use_compilation_cache()
-        self.layout = Layout.of(train_mod)
-        inputs, targets = self.layout.inputs, self.layout.targets
-        self.facts = Facts.of(train_mod)
-        self._input_ids = row_arguments(self.facts, inputs)
-        self._class_ids = class_targets(self.facts, targets)
-        rows = row_arguments(self.facts, targets)
-        self._target_ids: tuple[Checked, ...] = (*self._class_ids, *rows)
-        self.loss_weights = LossWeights.of(self.facts, targets, self.ignored_class)
-        self.mod = train_mod.without_attr(OPTIM_STATE)
-        self.vm = vm if device is None else VirtualMachine(vm.executable, device)
-        self.device = place_for(vm.executable.mod, self.vm.device)
-        self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
-        # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
-        self.stage = Stage(reuse=True)
-        self._cell = StateCell(TrainState(*(group.empty() for group in self.layout.groups)))
-        for group in self.layout.groups:
-            self._change(group, group.empty())
-        self._is_initialised = False
-        storage = self.layout.storage[self.layout.optimizer.name]
-        self._load(self.layout.optimizer, storage.outside(optimizer_state(train_mod)))
-        if zero_init_param_state:
-            self.zero_init_params()
-            self.zero_init_states()
-
-    def xavier_uniform_init_params(self, seed: int = 0) -> None:
-        """Draw all parameters by Xavier's uniform rule; the same seed gives the same values."""
-        rng = np.random.default_rng(as_seed(seed))
-        self._initialise(self.layout.params, lambda shape, dtype: xavier_uniform(rng, shape, dtype))
-
-    def xaiver_uniform_init_params(self, seed: int = 0) -> None:
-        """`xavier_uniform_init_params`, as TVM spells it."""
-        self.xavier_uniform_init_params(seed)
-
-    def zero_init_params(self) -> None:
-        """Set all parameters to zero."""
-        self._initialise(self.layout.params, np.zeros)
-
-    def zero_init_states(self) -> None:
-        """Set all model states to zero."""
-        self._initialise(self.layout.states, np.zeros)
-
-    def seed(self, seed: int) -> None:
-        """Set the random keys among the model states, such as that of dropout; they start at 0."""
-        with self._step.dtypes():
-            group = self.layout.states
-            self._change(group, group.seeded(as_seed(seed), self._arrays(group), self.device))
-
-    def load_params(self, params: Values) -> None:
-        """Take copies of parameters: all of them as a list, or some of them by name."""
-        self._load(self.layout.params, params)
-
-    def load_states(self, states: Values) -> None:
-        """Take copies of model states: all of them as a list, or some of them by name."""
-        self._load(self.layout.states, states)
-
-    def export_params(self) -> dict[str, jax.Array]:
-        """Copies of the parameters by name."""
-        return self._export(self.layout.params)
-
-    def export_states(self) -> dict[str, jax.Array]:
-        """Copies of the model states by name."""
-        return self._export(self.layout.states)
-
-    @property
-    def current_params(self) -> dict[str, jax.Array]:
-        """The parameters by name as they are now, not copied: the next step takes their memory."""
-        self._check_initialised()
-        group = self.layout.params
-        with self._step.dtypes():
-            arrays = self._arrays(group)
-        return {var.name: array for var, array in zip(group.vars, arrays, strict=True)}
-
-    @property
-    def batch_size(self) -> int | None:
-        """The number of samples that the model takes at once; None where it takes any number."""
-        return self.batch_sizes[0][0] if self.layout.inputs else None
-
-    @property
-    def batch_sizes(self) -> tuple[list[int | None], list[int | None]]:
-        """The first dimension of each input and of each target; None where it may be any."""
-        return list(map(_first_dim, self.layout.inputs)), list(map(_first_dim, self.layout.targets))
-
-    @property
-    def scores_classes(self) -> bool:
-        """Whether the first output is scores of classes, by the first target and the loss."""
-        return scores_classes(self.facts, self.mod[BACKBONE], self.layout.targets)
-
-    @property
-    def ignored_class(self) -> int | None:
-        """The class id that the loss ignores in its first target; None where there is none."""
-        return next((one.ids.ignored for one in self._class_ids if one.place == 0), None)
-
-    @property
-    def argument_names(self) -> tuple[list[str], list[str]]:
-        """The names of the inputs of the model, and of the targets of the loss."""
-        return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
-
-    def predict(self, *inputs: Any) -> Any:
-        """The outputs of the backbone, without its new model states."""
-        self._check_initialised()
-        with self._step.dtypes():
-            given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
-            check_ids(self._input_ids, given)
-        result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
-        if not self._state.states:
-            return result
-        outputs = result[: len(result) - len(self._state.states)]
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def update(self, inputs: Any, targets: Any) -> jax.Array:
-        """Make one step on a batch, and give its loss. Several inputs or targets come as a list.
-
-        The step may still be reading the batch: change no array in place before the loss is read.
-        """
-        with self._step.dtypes():
-            batch = self._batch(inputs, targets)
-            check_counted(self._class_ids, batch[1], False)
-            (loss,) = self._cell.run(self._step.one, *batch)
-        return loss
-
-    def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array:
-        """Make a step on each of several batches in one call, and give their losses.
-
-        Inputs and targets are those of the batches, stacked along a new first dimension. With a
-        `count`, only the first so many make a step; the losses of the others are 0. All counts have
-        one program, so steps are the same bit for bit however they are spread over calls.
-        """
-        check_batches(count)
-        with self._step.dtypes():
-            batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
-            steps = self._steps(batch, count)
-            check_counted(self._class_ids, batch[1], True, count)
-            (losses,) = self._cell.run(self._step.many, np.int32(steps), *batch)
-        return losses
-
-    def update_checked(
-        self, batch: tuple[Any, Any], is_sound: Any, count: int | None = None
-    ) -> tuple[jax.Array, jax.Array]:
-        """Make one step, or with a `count` so many, and say whether all was finite up to each.
-
-        Where it was not, or `is_sound` says that it was not before, the state stays as it is.
-        """
-        with self._step.dtypes():
-            sound = jnp.asarray(is_sound)
-            given = self._batch(*batch, count)
-            check_counted(self._class_ids, given[1], count is not None, count)
-            steps = () if count is None else (np.int32(count),)
-            program = self._step.many_checked if steps else self._step.one_checked
-            losses, flags = self._cell.run(program, sound, *steps, *given)
-        return losses, flags
-
-    def check_numerics(self, inputs: Any, targets: Any) -> None:
-        """Run the adjoint on a batch, binding by binding, and change nothing.
-
-        A loss or a gradient that is NaN or infinite is a `NumericsError`, which names the first
-        bad binding, with the line of the model that it comes from.
-        """
-        with self._step.dtypes():
-            given, wanted = self._batch(inputs, targets)
-            state = self._state
-            scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
-            fault = blame(self.mod, [*given, *state.params, *state.states, *wanted, *scale])
-        if fault is not None:
-            notes = (one.note(wanted[one.place]) for one in self._class_ids)
-            raise NumericsError("\n".join([fault, *filter(None, notes)]))
-
-    def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array | None, Any]:
-        """The loss of the model as it predicts, without dropout for one, and its outputs.
-
-        The loss is None where the module has no function `evaluate`, such as one that TVM made.
-        """
-        if EVALUATE not in self.mod:
-            return None, self.predict(*_listed(inputs))
-        with self._step.dtypes():
-            given, wanted = self._batch(inputs, targets)
-        state = self._state
-        loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
-        return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    @property
-    def loss_scale(self) -> float | None:
-        """The factor by which the loss is scaled at present; None where it is not."""
-        return float(self._state.optimizer[0]) if LOSS_SCALE in self.mod.attrs else None
-
-    def best_steps_per_call(self, batch: tuple[Any, Any]) -> int:
-        """How many steps one call had better make on batches like this one.
-
-        It goes by the program and not by the clock, so the same training repeats itself.
-        """
-        with self._step.dtypes():
-            inputs, targets = self._admitted(*batch)
-            if elsewhere((*inputs, *targets), self.device):
-                return 1
-            return self._step.best_count(self._state, inputs, targets)
-
-    def temporary_bytes(self, inputs: Any, targets: Any) -> int | None:
-        """What a step on such a batch needs beside its arguments and results, as XLA counts it.
-
-        None where the platform does not tell. `SetupTrainer(..., memory_budget=...)` bounds it.
-        """
-        with self._step.dtypes():
-            return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
-
-    def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
-        """A copy of a batch on the device, as `update` and `update_many` take it."""
-        with self._step.dtypes():
-            inputs, targets = self._admitted(*batch, count)
-            check_counted(self._class_ids, targets, count is not None, count)
-            placed = all_to_device((*inputs, *targets), self.device)
-            return placed[: len(inputs)], placed[len(inputs) :]
-
     def fit(
         self,
         data: Data,
@@ -315,29 +65,6 @@ class Trainer:
         `relaxjax.training.fit` explains the arguments, `relaxjax.training.FitOptions` the options.
         """
         return fit(self, data, epochs, eval_data, reporter, **options)
-
-    def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
-        """Write parameters, model states, the optimizer's state and the module to a file.
-
-        It is a safetensors file. The file is complete or not there: an old one stays until then.
-        `notes` are kept in it too.
-        """
-        self._check_initialised("saving")
-        arrays = [self._arrays(group) for group in self.layout.groups]
-        checkpoint.save(path, self.layout.groups, arrays, self.mod, notes)
-
-    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
-        """Take over what `save` wrote; a file that does not fit changes nothing.
-
-        Without the state of the `optimizer` another training begins: any optimizer may make it.
-        """
-        check_flags(optimizer=optimizer)
-        count = len(self.layout.groups) if optimizer else 2
-        taken, left_out = self.layout.groups[:count], self.layout.groups[count:]
-        with self._step.dtypes():
-            loaded = checkpoint.load(path, taken, self.device, left_out)
-            for group, arrays in zip(taken, loaded, strict=True):
-                self._change(group, arrays)
 
     def export(self, folder: str | PathLike[str], platforms: Sequence[str] | None = None) -> None:
         """Write the model and its training step as artifacts that run without this package.
@@ -374,77 +101,40 @@ class Trainer:
             "and `load`, or keep what `export_params` gives"
         )
 
-    @property
-    def _state(self) -> TrainState:
-        return self._cell.state
 
-    def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
-        """A batch as a step takes it; with a `count`, so many in front of a stack."""
-        batch = self._admitted(inputs, targets, count)
-        check_place((*batch[0], *batch[1]), self.device)
-        return batch
+def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
+    """The trainer that wrote a file by `save`, in the state that it had then.
 
-    def _admitted(
-        self, inputs: Any, targets: Any, count: int | None = None
-    ) -> tuple[Arrays, Arrays]:
-        """A batch in the dtypes of the program, wherever it lies."""
-        self._check_initialised()
-        given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
-        wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
-        check_samples(self.layout.inputs, given)
-        if count is None:
-            check_ranks(self._class_ids, wanted)
-        check_ids(self._input_ids, given, count)
-        check_ids(self._target_ids, wanted, count)
-        return given, wanted
+        trainer = load_trainer("run/model.safetensors")
+        scores = trainer.predict(images)
 
-    def _steps(self, batch: tuple[Arrays, Arrays], count: int | None) -> int:
-        """How many steps to make on stacked batches: one on each unless so many are asked for."""
-        items = check_stacked((*self.layout.inputs, *self.layout.targets), (*batch[0], *batch[1]))
-        if count is not None and not 0 <= count <= items:
-            raise ValueError(
-                f"`count` must be 0 to {items}, as many batches as given, but is {count}"
-            )
-        return items if count is None else count
+    A file from anywhere is safe to load: its script is read and never executed. The trainer is on
+    `device`, JAX's default unless that is given. Where the program in the file is made for another
+    platform, it predicts there and is evaluated, up to rounding as it would be at home; to train it
+    is an error. To train such a model, set it up for that platform, and `load` the file.
+    """
+    mod = _with_optimizer_state(module(path))
+    place = placement(device)
+    made_for = mod.attrs.get(PLATFORM)
+    at_home = made_for is None or agree(made_for, platform_of(place))
+    built = build(mod if at_home else mod.without_attr(PLATFORM), place)
+    trainer = Trainer(mod, VirtualMachine(built))
+    trainer.load(path)
+    return trainer
 
-    def _initialise(self, group: Group, rule: Initializer) -> None:
-        with self._step.dtypes():
-            self._change(group, group.initial(rule, self.device))
 
-    def _load(self, group: Group, values: Values) -> None:
-        with self._step.dtypes():
-            self._change(group, group.loaded(values, self._arrays(group), self.device))
+def _with_optimizer_state(mod: IRModule) -> IRModule:
+    """The module as `SetupTrainer` leaves it, with zeros where the values are in the file."""
+    states = mod[OPTIMIZER].params[-1].ty
+    assert isinstance(states, TupleType)
+    vars_ = (Var(str(index), ty) for index, ty in enumerate(states.fields))
+    return mod.with_attrs({OPTIM_STATE: [_zeros(var) for var in vars_]})
 
-    def _export(self, group: Group) -> dict[str, jax.Array]:
-        with self._step.dtypes():
-            return group.exported(self._arrays(group))
 
-    def _arrays(self, group: Group) -> Arrays:
-        """The arrays of a group as the user knows them."""
-        arrays: Arrays = getattr(self._state, group.name)
-        storage = self.layout.storage.get(group.name)
-        return arrays if storage is None else storage.outside(arrays)
-
-    def _change(self, group: Group, arrays: Arrays) -> None:
-        if group.name in self.layout.storage:
-            arrays = self.layout.storage[group.name].inside(arrays)
-        self._cell.state = dataclasses.replace(self._state, **{group.name: arrays})
-
-    def _check_initialised(self, wanted: str = "training or inference") -> None:
-        if not self._is_initialised:
-            self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
-            self.layout.states.check_initialised(self._state.states, wanted)
-            self._is_initialised = True  # and no step changes that
+def _zeros(var: Var) -> Constant:
+    shape = static_shape("state of the optimizer", var)
+    return Constant(np.zeros(shape, np_dtype(tensor_type(var).dtype)))
 
 
 def _counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _first_dim(var: Var) -> int | None:
-    dims = tensor_type(var).dims
-    return dims[0] if dims and isinstance(dims[0], int) else None
-
-
-def _listed(values: Any) -> Sequence[Any]:
-    return values if isinstance(values, list | tuple) else (values,)

@@ -121,14 +121,14 @@ def test_another_user_than_root_may_run_it(installed: Path) -> None:
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relaxjax.training import compilation_cache
+    from relaxjax.training import process_settings
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setattr(Path, "home", nowhere)
-    assert compilation_cache._default_folder() is None
+    assert process_settings._default_folder() is None
 
 
 TEXT = {"read_text", "write_text"}

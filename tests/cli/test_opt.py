@@ -100,7 +100,7 @@ def test_what_is_shown_besides_the_result_goes_to_the_standard_error(
             ["--disable", "AppendLos"],
             (
                 "`disabled_pass` names `AppendLos`, but there is no such pass; "
-                "did you mean `AppendLoss`?"
+                "did you mean `AppendLoss` or `AppendAdjoint`?"
             ),
         ),
     ],

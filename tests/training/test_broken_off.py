@@ -12,7 +12,7 @@ from small_models import batch, classifier
 
 from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.training import Callback, Lines, Trainer
-from relaxjax.training.interrupts import Interrupts
+from relaxjax.training.state_cell import Interrupts
 
 DATA = [batch(seed) for seed in range(5)]
 QUIET = Lines(lambda line: None)

@@ -311,9 +311,10 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
         def evaluate(self, inputs: Any, targets: Any) -> Any:
             return 0.5, inputs[0]
 
+    echo: Any = Echo()
     for measure in (evaluate, evaluate_with_loss):
         with pytest.raises(ValueError, match=match):
-            measure(Echo(), [given], [])
+            measure(echo, [given], [])
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ class Fixed:
         return inputs[0]
 
 
+FIXED: Any = Fixed()
+
+
 def started() -> Trainer:
     trainer = classifier()
     trainer.xavier_uniform_init_params(seed=4)
@@ -278,13 +281,13 @@ def test_no_evaluation_data_is_an_error() -> None:
 def test_accuracy_counts_class_ids_and_one_hot_targets() -> None:
     scores = np.eye(4, dtype="float32")
     ids = np.array([0, 1, 0, 0])
-    assert accuracy(Fixed(), [(scores, ids)]) == 0.5
-    assert accuracy(Fixed(), [(scores, np.eye(4)[ids])]) == 0.5
+    assert accuracy(FIXED, [(scores, ids)]) == 0.5
+    assert accuracy(FIXED, [(scores, np.eye(4)[ids])]) == 0.5
 
 
 def test_accuracy_fills_up_a_small_last_batch_and_does_not_count_the_filling() -> None:
     scores = np.eye(4, dtype="float32")
-    assert accuracy(Fixed(), [(scores, np.arange(4)), (scores[1:], np.array([1, 2, 0]))]) == 6 / 7
+    assert accuracy(FIXED, [(scores, np.arange(4)), (scores[1:], np.array([1, 2, 0]))]) == 6 / 7
 
 
 def test_accuracy_of_a_real_model() -> None:

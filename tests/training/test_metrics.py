@@ -26,8 +26,11 @@ class Fixed:
         return inputs[0], "another output"
 
 
+FIXED: Any = Fixed()
+
+
 def measured(metric: Any, *batches: Any) -> float:
-    (value,) = evaluate(Fixed(), batches or [(SCORES, IDS)], [metric]).values()
+    (value,) = evaluate(FIXED, batches or [(SCORES, IDS)], [metric]).values()
     return value
 
 
@@ -69,10 +72,11 @@ def test_targets_of_a_class_to_ignore_do_not_count() -> None:
     class Ignoring(Fixed):
         ignored_class = 0
 
+    ignoring: Any = Ignoring()
     for metric in ("accuracy", "perplexity", top_k(2)):
         without = measured(metric, (SCORES, np.array([-100, -1, 2, 3])))
         assert without == measured(metric, (SCORES[2:], IDS[2:]))
-        assert [*evaluate(Ignoring(), [(SCORES, IDS)], [metric]).values()] == [without]
+        assert [*evaluate(ignoring, [(SCORES, IDS)], [metric]).values()] == [without]
         assert np.isnan(measured(metric, (SCORES, IDS - 9)))
 
 
@@ -111,7 +115,7 @@ def test_a_function_of_ones_own() -> None:
     def distance(predictions: Any, targets: Any) -> Any:
         return np.abs(predictions - targets)
 
-    found = evaluate(Fixed(), [(SCORES, SCORES + 2)], [distance])
+    found = evaluate(FIXED, [(SCORES, SCORES + 2)], [distance])
     assert found == {"distance": 2.0}
     root = Metric("rmse", lambda p, t: (p - t) ** 2, np.sqrt)
     assert measured(root, (SCORES, SCORES + 2)) == 2.0
@@ -149,7 +153,7 @@ def test_metrics_must_have_names_of_their_own() -> None:
     """Else one would be reported in place of the other."""
     match = "a metric is called `<lambda>` as another one: give it a name of its own by Metric"
     with pytest.raises(ValueError, match=match):
-        evaluate(Fixed(), [(SCORES, IDS)], [lambda p, t: p, lambda p, t: -p])
+        evaluate(FIXED, [(SCORES, IDS)], [lambda p, t: p, lambda p, t: -p])
     trainer, data = classifier(), [batch(0)]
     for name in ("loss", "eval_loss", "epoch"):
         match = f"a metric is called `{name}` as a number that is reported anyway: give it a name"

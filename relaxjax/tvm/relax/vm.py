@@ -8,7 +8,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering import ProfileReport
 from relaxjax.lowering import VirtualMachine as RelaxjaxVirtualMachine
 from relaxjax.lowering import build as build
-from relaxjax.training.door import with_dtype
+from relaxjax.training.inputs import with_dtype
 from relaxjax.tvm.nd import unwrapped, wrapped
 
 

@@ -60,6 +60,7 @@ def test_a_plan_is_that_of_the_pass(adjoint: IRModule) -> None:
 
 def test_a_budget_is_told_in_bytes(adjoint: IRModule) -> None:
     report = relaxjax.memory(adjoint, ADJOINT, budget="80%")
+    assert report.budget is not None
     assert report.budget == int(0.8 * report.bytes_by_xla_of_all_kept)
     assert report.bytes_by_xla <= int(0.8 * report.bytes_by_xla_of_all_kept)
     assert ", within a budget of 512.0 KiB" in str(report)

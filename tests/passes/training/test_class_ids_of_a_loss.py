@@ -10,7 +10,7 @@ from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss, MSELoss, NLLLoss, from_jax
 from relaxjax.optim import SGD
-from relaxjax.passes.training.ids import class_ids
+from relaxjax.passes.training.find_ids import class_ids
 from relaxjax.trainable.facts import ClassIds
 
 SCORES = TensorType((BATCH, CLASSES), "float32")

@@ -9,7 +9,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.optim import SGD
 from relaxjax.passes import SetupTrainer
-from relaxjax.passes.training.ids import row_ids
+from relaxjax.passes.training.find_ids import row_ids
 from relaxjax.script import from_source
 from relaxjax.trainable.facts import RowIds
 

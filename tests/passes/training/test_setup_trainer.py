@@ -247,7 +247,11 @@ class Unfinished:
         (CrossEntropyLoss, SGD(0.1), r"`loss` must be a loss such as MSELoss\(\), .* is <class"),
         (optax.huber_loss, SGD(0.1), r"`loss` must be a loss .* it is <function huber_loss"),
         (MSELoss(), SGD, r"`optimizer` must be an optimizer such as SGD\(0.1\), .* is <class"),
-        (MSELoss(), Unfinished(), r"`optimizer` must be an optimizer .* it is <.*Unfinished"),
+        (
+            MSELoss(),
+            Unfinished(),
+            r"`optimizer` must be .* it is <.*Unfinished.*; one of your own is a relaxjax.optim",
+        ),
         (MSELoss(), optax.adam(0.1), r"or from_optax\(optax.adam\(0.1\)\), but it is Gradient"),
     ],
 )

@@ -1,10 +1,14 @@
-"""Signals, such as interrupts from the keyboard, which must not part a step from its state."""
+"""Where a trainer keeps its state, so that no signal finds it between two steps."""
 
 import signal
+import sys
+from collections import deque
 from collections.abc import Callable
 from threading import current_thread, main_thread
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import jax
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
@@ -52,3 +56,44 @@ class Interrupts:
             self._caught[number] = frame
         else:
             self._former[number](number, frame)
+
+
+T = TypeVar("T")
+
+# CPython's `extend` is written in C: it runs the program and puts its result here in one call,
+# which no signal parts, and that costs a step nothing. Elsewhere signals have to be held.
+_EXTENDS_IN_ONE_CALL = sys.implementation.name == "cpython"
+
+
+class StateCell(Generic[T]):
+    """Holds a state, which programs replace: their last result is the new one.
+
+    A program takes the memory of the state that it is given. Python lets signals through after a
+    call, so one that comes during a program must find the new state here already.
+    """
+
+    def __init__(self, state: T) -> None:
+        self._results: deque[Any] = deque([(state,)], maxlen=1)
+
+    @property
+    def state(self) -> T:
+        state: T = self._results[0][-1]
+        return state
+
+    @state.setter
+    def state(self, state: T) -> None:
+        self._results.append((state,))
+
+    def run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
+        """What a program gives beside the new state, for the state and these arguments."""
+        if _EXTENDS_IN_ONE_CALL:
+            self._results.extend(map(program, (self.state,), *((arg,) for arg in args)))
+        else:
+            with Interrupts() as interrupts:
+                interrupts.hold()
+                try:
+                    self._results.append(program(self.state, *args))
+                finally:
+                    interrupts.release()
+        found: tuple[jax.Array, ...] = self._results[0][:-1]
+        return found
