@@ -11,8 +11,8 @@ from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept, post_order, rewrite, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.algebra import FILL_LAWS
+from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
-from relaxjax.passes.simplification.rewriting import rewritten
 from relaxjax.passes.simplification.tensors import filling, is_filling, tensor_filled
 
 

@@ -12,7 +12,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import broadcast_dims, element_count
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.tensors import weights_of
 
 

@@ -7,7 +7,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.apply_laws import rewritten
 from relaxjax.passes.simplification.tensors import same_type
 
 

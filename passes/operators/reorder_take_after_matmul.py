@@ -8,7 +8,7 @@ from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import Uses
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.apply_laws import rewritten
 
 
 @pass_factory(opt_level=1, kind="function")

@@ -9,7 +9,7 @@ from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.simplification.rewriting import rewritten
+from relaxjax.passes.simplification.apply_laws import rewritten
 
 from .activations import gelu, relu, silu
 from .attention import causal_attention

@@ -16,7 +16,7 @@ from relaxjax.ir.uses import Uses
 from relaxjax.ir.walk import kept
 from relaxjax.passes.infrastructure.base import pass_factory
 
-from .rewriting import rewritten
+from .apply_laws import rewritten
 
 
 @pass_factory(opt_level=3, kind="function")

@@ -5,7 +5,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .algebra import LAWS
-from .rewriting import rewritten
+from .apply_laws import rewritten
 
 
 @pass_factory(opt_level=0, kind="function")
