@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 KEPT = Path(__file__).parent
-sys.path.append(str(KEPT.parent))
+sys.path.append(str(KEPT.parent / "support"))
 
 from small_models import Classifier, batch, classifier  # noqa: E402  # found by the path above
 

@@ -34,7 +34,9 @@ FORMS = {
     r"relax\.grad\.(once|delay)": {"optimization_barrier"},
 }
 # Calls out of a program that JAX makes on these platforms, for sorting and linear algebra.
-KNOWN_CALLS = re.compile(r"cu|hip|__|tpu|TopK|mhlo|Sharding|ApproxTopK|Qr|Eigh|Lu|chlo|annotate")
+KNOWN_CALLS = re.compile(
+    r"cu|hip|__|tpu|TopK|mhlo|Sharding|ApproxTopK|Qr|ProductOfElementary|Eigh|Lu|chlo|annotate"
+)
 
 
 @pytest.fixture(autouse=True)

@@ -84,7 +84,7 @@ def test_a_folder_that_cannot_be_made_is_not_used(tmp_path: Path) -> None:
 
 def test_a_trainer_keeps_its_programs(tmp_path: Path) -> None:
     environment = {**os.environ, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-    tests = Path(__file__).parents[1]
+    tests = Path(__file__).parents[1] / "support"
     subprocess.run([sys.executable, "-c", TRAIN, str(tests)], env=environment, check=True)
     kept = os.listdir(tmp_path / "caches" / "relaxjax" / "compiled")
     assert any(name.startswith("jit__run-") for name in kept)

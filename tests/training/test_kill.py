@@ -21,7 +21,8 @@ KILLS = 20 if FULL else 4
     sys.platform != "linux", reason="children are forks, which not all platforms bear"
 )
 def test_kills_leave_no_trace_in_the_weights(tmp_path: Path) -> None:
-    paths = [str(HERE.parent), *filter(None, [os.environ.get("PYTHONPATH")]), str(HERE.parents[1])]
+    given = filter(None, [os.environ.get("PYTHONPATH")])
+    paths = [str(HERE.parent / "support"), *given, str(HERE.parents[1])]
     command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path), str(KILLS)]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
