@@ -14,7 +14,7 @@ from .arrays import widened
 from .axis_layouts import REDUCED
 from .cost_rules import per_input
 from .declare import Axes, OpError, op
-from .emit import scalar, tensor_type, where
+from .emit import call, scalar, tensor_type, where
 from .linalg import cubic, require_matrices, require_square, widely
 from .shapes import at_most, bounded, dims_text
 from .statistical import reduced_type, with_reduced_axes
@@ -34,7 +34,8 @@ from .unary import require_float
 def eigh(x: TensorType) -> TupleType:
     """Eigenvalues in ascending order, and eigenvectors as columns, of the symmetric part of x.
 
-    The eigenvectors of equal eigenvalues have no derivative: what goes through them is not finite.
+    Where eigenvalues are equal, their eigenvectors have no derivative, and the gradient is not
+    finite, even if it goes through the eigenvalues alone.
     """
     require_square("x", x)
     values = None if x.dims is None else x.dims[:-1]
@@ -63,8 +64,8 @@ def _thin(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim, Dim] | None:
 def svd(x: TensorType) -> TupleType:
     """Singular values s in descending order between u and vh: x = u diag(s) vh, as few as suffice.
 
-    The singular vectors of equal singular values have no derivative: what goes through them is
-    not finite.
+    Where singular values are equal, their vectors have no derivative, and the gradient is not
+    finite, even if it goes through the singular values alone.
     """
     sizes = _thin(x)
     if sizes is None:
@@ -136,11 +137,11 @@ def _length(sizes: Any, axes: Any) -> Any:
 
 
 def _norm_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr:
-    """The direction of x; of a vector of zeros the subgradient 0."""
+    """The direction of x; of a vector of zeros the subgradient 0, and NaN where x has one."""
     along, length = (with_reduced_axes(item, axis, keepdims) for item in (g, y))
     zero = scalar(0, x)
-    is_long = length > zero
-    return where(is_long, along * (x / where(is_long, length, scalar(1, x))), zero)
+    is_zero = call("equal", length, zero)
+    return where(is_zero, zero, along * (x / where(is_zero, scalar(1, x), length)))
 
 
 @op(

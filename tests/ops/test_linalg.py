@@ -118,3 +118,39 @@ def main(x: R.Tensor((3,), "float32")) -> R.Tensor((), "float32"):
     adjoint = Gradient("main")(program(text))
     _, (found,) = to_jax(adjoint, "main_adjoint")(np.zeros(3, "float32"))
     assert not np.asarray(found).any()
+
+
+def test_the_gradient_of_the_length_of_what_is_no_number_is_none_either() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((2, 2), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        y = R.linalg.norm(x, axis=[1])
+        s = R.sum(y)
+        R.output(s)
+    return s
+"""
+    adjoint = Gradient("main")(program(text))
+    given = np.array([[np.nan, 1], [3, 4]], "float32")
+    _, (found,) = to_jax(adjoint, "main_adjoint")(given)
+    assert np.isnan(found[0]).all()
+    np.testing.assert_allclose(found[1], [0.6, 0.8], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("name", "field"), [("eigh", 0), ("eigh", 1), ("svd", 0), ("svd", 1)])
+def test_where_values_are_equal_the_gradient_of_a_factorization_is_not_finite(
+    name: str, field: int
+) -> None:
+    text = f"""
+@R.function
+def main(x: R.Tensor((2, 2), "float32")) -> R.Tensor((), "float32"):
+    with R.dataflow():
+        z = R.linalg.{name}(x)
+        y = z[{field}]
+        s = R.sum(y * y * y)
+        R.output(s)
+    return s
+"""
+    adjoint = Gradient("main")(program(text))
+    _, (found,) = to_jax(adjoint, "main_adjoint")(np.eye(2, dtype="float32"))
+    assert not np.isfinite(found).any()
