@@ -106,7 +106,7 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.abs": {"lt"},
     "relax.clip": {"gt", "lt"},
     "relax.grad.nll_loss_backward": {"eq"},
-    "relax.linalg.norm": {"gt"},
+    "relax.linalg.norm": {"eq"},
     "relax.linalg.svd": {"eq"},
     "relax.logsumexp": {"eq"},
     "relax.nn.batch_norm": {"gt"},
