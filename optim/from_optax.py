@@ -39,7 +39,8 @@ class OptaxOptimizer(Optimizer):
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
         zeros = {param.name: zeros_like(param, self.name) for param in params}
-        with _dtypes(params):
+        # Numbers are needed even where all around is traced.
+        with _dtypes(params), jax.ensure_compile_time_eval():
             leaves = jax.tree.leaves(self._start(zeros))
             state = [np.asarray(_plain(leaf)) for leaf in leaves]
             started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []

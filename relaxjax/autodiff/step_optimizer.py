@@ -52,7 +52,7 @@ class _OfParameters:
         return tuple(map(jnp.asarray, self.optimizer.init(named).state))
 
     def flat(self, state: Any, count: int) -> list[Any]:
-        return list(state)
+        return _counted(list(state), count, count)
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
         return tuple(arrays)
@@ -71,11 +71,20 @@ class _OfPytrees:
         return self.transformation.init(jax.tree.unflatten(nesting.of_arrays, params))
 
     def flat(self, state: Any, count: int) -> list[Any]:
-        leaves = OptaxOptimizer.flat_state(state)
+        leaves = _counted(OptaxOptimizer.flat_state(state), count - 1, count)
         return [*leaves, *[_HAS_BEGUN] * (count - len(leaves))]
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
         return OptaxOptimizer.nested_state(arrays, before)
+
+
+def _counted(arrays: list[Any], least: int, most: int) -> list[Any]:
+    if not least <= len(arrays) <= most:
+        raise ValueError(
+            f"the state of the optimizer has {len(arrays)} arrays, but this optimizer has another "
+            "number of them for such parameters: give a step the state that its own `init` began"
+        )
+    return arrays
 
 
 def optimizer_of(optimizer: Any) -> StepOptimizer:

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 Arrays = tuple[Any, ...]
 
@@ -41,27 +42,35 @@ def apart(nested: Any) -> tuple[Arrays, Nesting]:
     leaves, tree = jax.tree.flatten(nested)
     places = tuple(place for place, leaf in enumerate(leaves) if _is_array(leaf))
     others = tuple(leaf for leaf in leaves if not _is_array(leaf))
-    for (path, leaf), is_other in zip(
-        jax.tree_util.tree_leaves_with_path(nested), map(_is_other, leaves), strict=True
-    ):
-        if is_other and not _is_hashable(leaf):
+    if not all(map(_is_hashable, others)):
+        _refuse_unhashable(nested)
+    return tuple(leaves[place] for place in places), Nesting(tree, places, others)
+
+
+def _refuse_unhashable(nested: Any) -> None:
+    for path, leaf in jax.tree_util.tree_leaves_with_path(nested):
+        if not _is_array(leaf) and not _is_hashable(leaf):
             raise TypeError(
                 f"the leaf {_path(path)} is a {type(leaf).__name__}, which is no array and cannot "
                 "be hashed, so that no compiled step can be told by it: make it an array, or "
                 "leave it out"
             )
-    return tuple(leaves[place] for place in places), Nesting(tree, places, others)
 
 
 def check_trainable(params: Any, name: str) -> None:
-    """Raise where a parameter is an integer or the like, which has no gradient."""
+    """Raise where a parameter is an integer or the like, which no optimizer moves."""
     found = False
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not _is_array(leaf):
             continue
         found = True
         dtype = jnp.result_type(leaf)
-        if not jnp.issubdtype(dtype, jnp.inexact):
+        if jnp.issubdtype(dtype, jnp.complexfloating):
+            raise TypeError(
+                f"{name}{_path(path)} is of dtype {dtype}, which optimizers here do not move: "
+                "give its real and its imaginary part as two parameters"
+            )
+        if not jnp.issubdtype(dtype, jnp.floating):
             raise TypeError(
                 f"{name}{_path(path)} is of dtype {dtype}, which has no gradient: parameters are "
                 "of floating-point dtype; keep it in the model state"
@@ -72,24 +81,54 @@ def check_trainable(params: Any, name: str) -> None:
 
 def check_alive(state: Any) -> None:
     """Raise where a state has been given to a step before, which took its memory."""
+    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(state) if _has_memory(leaf)):
+        return
     for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-        if isinstance(leaf, jax.Array) and leaf.is_deleted():
+        if _has_memory(leaf) and leaf.is_deleted():
             raise RuntimeError(
                 f"the state was given to a step before, which used it up: state{_path(path)} is "
                 "gone; use the state that the step returned, or copy what is needed beforehand"
             )
 
 
+def check_unshared(state: Any, others: dict[str, Any]) -> None:
+    """Raise where an array of a state, whose memory a step takes, is given to it twice."""
+    taken = [id(leaf) for leaf in jax.tree.leaves(state) if _has_memory(leaf)]
+    if len({*taken}) == len(taken) and {*taken}.isdisjoint(map(id, jax.tree.leaves(others))):
+        return
+    names: dict[int, str] = {}
+    for what, tree in {"state": state, **others}.items():
+        for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+            if id(leaf) in names:
+                raise ValueError(
+                    f"{names[id(leaf)]} and {what}{_path(path)} are one array, and a step uses up "
+                    "the memory of its state: give a copy of it, by `jnp.copy`"
+                )
+            if what == "state" and _has_memory(leaf):
+                names[id(leaf)] = f"{what}{_path(path)}"
+
+
 def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
-    """The arrays of a new model state, which must be of the types of those before."""
+    """The arrays of a new model state, which must be of the types of those before.
+
+    Its other leaves must be those before.
+    """
     leaves, tree = jax.tree.flatten(new)
     if tree != nesting.tree:
         raise TypeError(
             f"the loss returns a model state nested as {tree}, but it was given one nested as "
             f"{nesting.tree}: a step must leave that as it is"
         )
-    found = [leaves[place] for place in nesting.places]
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(new)]
+    same = dict(zip(sorted({*range(len(leaves))} - {*nesting.places}), nesting.others, strict=True))
+    for place, leaf in enumerate(leaves):
+        wanted = repr(same[place]) if place in same else "an array"
+        if leaf != same[place] if place in same else not _is_array(leaf):
+            raise TypeError(
+                f"the loss returns the model state{_path(paths[place])} as {leaf!r}, but it was "
+                f"given as {wanted}: a step changes arrays only"
+            )
+    found = [leaves[place] for place in nesting.places]
     for place, array, before in zip(nesting.places, found, old, strict=True):
         types = [f"{jnp.result_type(x)} of shape {np.shape(x)}" for x in (before, array)]
         if types[0] != types[1]:
@@ -104,8 +143,8 @@ def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | complex)
 
 
-def _is_other(leaf: Any) -> bool:
-    return not _is_array(leaf)
+def _has_memory(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and not isinstance(leaf, Tracer)
 
 
 def _is_hashable(leaf: Any) -> bool:

@@ -12,19 +12,27 @@ from jax.core import Tracer
 from relaxjax.frontends import JaxProgram, leaf_names, named_as, traced
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import to_jax
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.report import MemoryReport
 from relaxjax.passes.training.setup_trainer import StepOptions
-from relaxjax.trainable.names import BACKBONE_LOSS, OPTIM_STATE, TRAIN_STEP
+from relaxjax.trainable.names import BACKBONE_LOSS, OPTIM_STATE
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
+from .step_compiled import check_shared, compiled
 from .step_module import Counts, memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
-from .step_trees import Arrays, Nesting, apart, check_alike, check_alive, check_trainable
+from .step_trees import (
+    Arrays,
+    Nesting,
+    apart,
+    check_alike,
+    check_alive,
+    check_trainable,
+    check_unshared,
+)
 from .value_and_grad import check_result
 
 
@@ -50,7 +58,8 @@ class _Step:
     module: IRModule
     program: JaxProgram
     opt_count: int  # arrays of the optimizer's state
-    run: Any  # compiled by jax.jit
+    run: Any  # compiled, and takes the memory of the state
+    inside: Any  # the same where JAX traces the state
     aux: AuxiliaryOutput
 
 
@@ -85,7 +94,12 @@ class TrainStep:
         check_alive(state)
         given = _Given.of(state, batch)
         step = self._step(given)
-        found = step.run(*self._arguments(step, state, given))
+        check_unshared(
+            state, {"batch": batch, "what the loss takes from around": step.program.captured}
+        )
+        is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
+        run = step.inside if is_traced else step.run
+        found = run(*self._arguments(step, state, given))
         loss, params, states, new_opt, count, others = found
         results = results_of(step.program, loss, others, states)
         beside = results[1 : len(results) - len(states)]
@@ -134,11 +148,13 @@ class TrainStep:
         platform = known_platform(given.arrays) or chosen_platform()
         key = given.kind, platform, x64_enabled(), matmul_precision()
         if key not in self._steps:
+            check_shared(given.arrays)
             with lowering_for(platform):
                 program, aux = self._traced(given)
                 module = with_step(program, given.counts, self._options(given))
             opt_count = len(module.attrs[OPTIM_STATE])
-            step = _Step(module, program, opt_count, _compiled(module), aux)
+            run, inside = compiled(module, program, given.counts)
+            step = _Step(module, program, opt_count, run, inside, aux)
             if any(isinstance(array, Tracer) for array in program.captured):
                 return step  # they are of one call of whoever traces it
             self._steps[key] = step
@@ -228,7 +244,7 @@ class _Given:
     @property
     def kind(self) -> Hashable:
         """What a step is made for: nestings, and types of arrays."""
-        types = tuple((ty.shape, ty.dtype, ty.weak_type) for ty in map(jax.typeof, self.arrays))
+        types = tuple(map(jax.typeof, self.arrays))
         return self.nestings, self.has_states, self.has_key, types
 
     def names(self, loss: Callable[..., Any]) -> list[str]:
@@ -307,13 +323,3 @@ def _new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequ
         )
     new, aux = beside
     return check_alike(new, nesting, old), aux
-
-
-def _compiled(module: IRModule) -> Any:
-    step = to_jax(module, TRAIN_STEP)
-
-    def run(params: Any, states: Any, opt: Any, count: Any, *inputs: Any) -> Any:
-        loss, *rest, others = step(params, states, opt, *inputs)
-        return loss, *rest, count + 1, others
-
-    return jax.jit(run, donate_argnums=(0, 1, 2, 3))

@@ -1,7 +1,7 @@
 """`value_and_grad` and `grad` in the place of JAX's, by way of a backward program in IR."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
 from relaxjax.lowering.memory import compiled_bytes
+from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.rematerialize import decided
@@ -116,12 +117,24 @@ class ValueAndGrad:
         mod = written(program.module, wanted, Memory(None, None))
         policy = "none" if self.memory_budget is None is self.memory_policy else self.memory_policy
         found = decided(mod, ADJOINT, self.memory_budget, policy)
-        return report_of(mod, ADJOINT, found, jax_bytes=partial(self._jax_bytes, args, kwargs))
+        jax_bytes = partial(self._jax_bytes, arguments, x64_enabled())
+        return report_of(mod, ADJOINT, found, jax_bytes=jax_bytes)
 
-    def _jax_bytes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
-        """The temporary bytes of JAX's own derivative, by XLA's count."""
-        theirs = _BY_JAX(self.function, self.argnums, self.has_aux, allow_int=self.allow_int)
-        return compiled_bytes(jax.jit(theirs).lower(*args, **kwargs), self.__name__)
+    def _jax_bytes(self, arguments: Arguments, x64: bool) -> int:
+        """The temporary bytes of JAX's own derivative on one device, by XLA's count."""
+        function = arguments.bound(self.function)
+
+        def loss(*arrays: Any) -> Any:
+            if not self.has_aux:
+                return function(*arrays)
+            value, beside = function(*arrays)
+            return value, AuxiliaryOutput().flatten(beside, {})
+
+        types = [jax.typeof(arguments.leaves[place]) for place in arguments.traced]
+        abstract = [jax.ShapeDtypeStruct(t.shape, t.dtype, weak_type=t.weak_type) for t in types]
+        theirs = _BY_JAX(loss, _wanted(arguments), self.has_aux)
+        with jax.enable_x64(x64):
+            return compiled_bytes(jax.jit(theirs).lower(*abstract), self.__name__)
 
     def _program(self, arguments: Arguments) -> tuple[JaxProgram, AuxiliaryOutput]:
         """The program of the arrays, and what else the function returns beside the loss."""

@@ -48,3 +48,20 @@ def test_beside_jax() -> None:
     assert found.bytes_of_jax == pytest.approx(temporary(jax.value_and_grad(loss)), rel=0.05)
     assert found.share == found.bytes / found.bytes_of_jax
     assert str(found).endswith(f"by jax.value_and_grad: {found.share:.2f} of it, by XLA's count")
+
+
+def test_beside_jax_with_what_no_program_holds() -> None:
+    def with_mode(params: Any, batch: Any, mode: str) -> Any:
+        return loss(params, batch) if mode == "train" else 0.0, {"mode": mode}
+
+    report = relaxjax.value_and_grad(with_mode, has_aux=True).memory(PARAMS, BATCH, "train")
+    wanted = temporary(jax.value_and_grad(loss))
+    assert report.compared_with_jax().bytes_of_jax == pytest.approx(wanted, rel=0.05)
+
+
+def test_beside_jax_in_the_precision_of_the_call() -> None:
+    with jax.enable_x64(True):
+        params = [weight.astype("float64") for weight in PARAMS]
+        report = relaxjax.value_and_grad(loss).memory(params, BATCH.astype("float64"))
+    wanted = 2 * temporary(jax.value_and_grad(loss))
+    assert report.compared_with_jax().bytes_of_jax == pytest.approx(wanted, rel=0.05)

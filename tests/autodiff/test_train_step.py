@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import chex
@@ -239,6 +240,50 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
             "floating-point dtype; keep it in the model state"
         ),
     ),
+    "complex": (
+        lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"z": jnp.ones(2, "complex64")}),
+        (
+            "params['z'] is of dtype complex64, which optimizers here do not move: give its real "
+            "and its imaginary part as two parameters"
+        ),
+    ),
+    "one array twice": (
+        lambda: given_twice(lambda state: BATCH, lambda w: {**PARAMS, "w0": w, "w2": w}),
+        (
+            "state.params['w0'] and state.params['w2'] are one array, and a step uses up the "
+            "memory of its state: give a copy of it, by `jnp.copy`"
+        ),
+    ),
+    "the state as a batch": (
+        lambda: given_twice(
+            lambda state: (BATCH[0], state.params["y"]),
+            lambda w: {**PARAMS, "w0": w, "y": BATCH[1] + 1},
+        ),
+        "state.params['y'] and batch[1] are one array",
+    ),
+    "another optimizer's state": (
+        lambda: relaxjax.train_step(loss, optax.adam(0.1))[1](
+            relaxjax.train_step(loss, optax.sgd(0.1))[0](PARAMS), BATCH
+        ),
+        (
+            "the state of the optimizer has 0 arrays, but this optimizer has another number of "
+            "them for such parameters: give a step the state that its own `init` began"
+        ),
+    ),
+    "a derivative of a step": (
+        lambda: jax.grad(
+            lambda scale: stepped_state(jax.tree.map(lambda array: scale * array, PARAMS))[1]
+        )(1.0),
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss",
+    ),
+    "another mode": (
+        lambda: stepped(lambda params, s, batch: (loss(params, batch), ("b", None)), "a"),
+        "the loss returns the model state as 'b', but it was given as 'a': a step changes arrays",
+    ),
+    "no array for one": (
+        lambda: stepped(lambda params, s, batch: (loss(params, batch), ("b", None)), jnp.ones(2)),
+        "the loss returns the model state as 'b', but it was given as an array",
+    ),
     "nothing": (lambda: relaxjax.train_step(loss, SGD(0.1))[0]({}), "params has no array to train"),
     "unhashable": (
         lambda: relaxjax.train_step(loss, SGD(0.1))[0]({"a": jnp.ones(2), "s": {1, 2}}),
@@ -291,6 +336,18 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         ),
     ),
 }
+
+
+def given_twice(batch: Callable[[Any], Any], params: Callable[[Any], Any]) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1))
+    own = jax.tree.map(jnp.copy, PARAMS)
+    state = replace(init(own), params=params(own["w0"]))
+    return step(state, batch(state))
+
+
+def stepped_state(params: Any) -> Any:
+    init, step = relaxjax.train_step(loss, SGD(0.1))
+    return step(init(params), BATCH)
 
 
 def stepped(loss: Callable[..., Any], *states: Any) -> Any:

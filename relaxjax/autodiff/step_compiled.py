@@ -1,0 +1,68 @@
+"""The program of a training step as JAX runs it: by itself, or inside of what JAX traces."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import jax
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
+
+from relaxjax.frontends import JaxProgram
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.trainable.names import TRAIN_STEP
+
+from .sharding import check_whole
+from .step_module import Counts
+
+
+def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any, Any]:
+    """The step that takes the memory of its state, and the one for a state that JAX traces."""
+    step = to_jax(module, TRAIN_STEP)
+    last = len(program.avals) - counts.states
+    others = (*program.all_avals[1:last], *program.all_avals[len(program.avals) :])
+
+    def run(params: Any, states: Any, opt: Any, count: Any, *inputs: Any) -> Any:
+        of_state = jax.tree.map(jax.typeof, (params, states, opt))
+        types = program.avals[0], *of_state, others
+        sharded = _on_explicit_axes(step, types, map(jax.typeof, inputs))
+        loss, *rest, beside = sharded(params, states, opt, *inputs)
+        return loss, *rest, count + 1, beside
+
+    inside = jax.custom_jvp(run)
+    inside.defjvp(_no_derivative)
+    return jax.jit(run, donate_argnums=(0, 1, 2, 3)), jax.jit(inside)
+
+
+def check_shared(arrays: Iterable[Any]) -> None:
+    """Refuse arrays of which each device along a mapped axis has its own: the update is for all."""
+    check_whole(arrays)
+    varying = {axis for array in arrays for axis in jax.typeof(array).manual_axis_type.varying}
+    if varying:
+        raise ValueError(
+            f"a training step cannot be taken inside jax.shard_map, where arrays vary over "
+            f"{sorted(varying)}: give the step sharded arrays outside of it, or take "
+            "`relaxjax.value_and_grad` inside"
+        )
+
+
+def _on_explicit_axes(step: Any, results: Any, inputs: Iterable[Any]) -> Any:
+    """A step whose results have the shardings of the types `results`.
+
+    Where the axes of a mesh are explicit, XLA chooses the shardings inside of the program.
+    """
+    meshes = [aval.sharding.mesh for aval in (*jax.tree.leaves(results), *inputs)]
+    mesh = next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
+    if mesh is None:
+        return step
+    whole = NamedSharding(mesh, PartitionSpec())
+    shardings = jax.tree.map(
+        lambda aval: whole if aval.sharding.mesh.empty else aval.sharding, results
+    )
+    return auto_axes(step, out_sharding=shardings)
+
+
+def _no_derivative(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    raise TypeError(
+        "a training step has no derivative: take `relaxjax.value_and_grad` of the loss, and update "
+        "the parameters by optax, to differentiate through both"
+    )
