@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from operator_samples import Array, Sample, Shape, exactly, floats, sample
 
@@ -38,12 +39,15 @@ def wide(*shape: int, dtype: str = "float64") -> Array:
 
 
 _NARROW = ("bfloat16", "float16")
+# A newer JAX chooses by platform inside of the derivative of `det`, which the reverse mode that the
+# tests have of their own does not take.
+_DET_TWICE = jax.__version_info__ < (0, 11)
 _OF_ONE = {"cholesky": definite, "inv": regular, "det": regular, "slogdet": regular}
 
 SAMPLES: dict[str, list[Sample]] = {
     f"relax.linalg.{name}": [
-        sample(draw(3, 3)),
-        sample(draw(2, 2, 2)),
+        sample(draw(3, 3), second_order=name != "det" or _DET_TWICE),
+        sample(draw(2, 2, 2), second_order=name != "det" or _DET_TWICE),
         sample(draw(1, 1)),
         sample(draw(5, 5, dtype="float32"), smooth=False),
         *(sample(draw(2, 3, 3, dtype=dtype), smooth=False) for dtype in _NARROW),
