@@ -7,13 +7,14 @@ import importlib
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from relaxjax.passes import PassFactory
 
-FILE = Path(__file__).with_suffix(".txt")
+FILE = Path(__file__).with_name("public_names.txt")
 PACKAGES = (
     *("relaxjax", "relaxjax.autodiff", "relaxjax.backends", "relaxjax.datasets", "relaxjax.dpl"),
     *("relaxjax.frontends", "relaxjax.ir", "relaxjax.losses", "relaxjax.lowering", "relaxjax.ops"),
@@ -43,10 +44,22 @@ def _home(value: Any) -> str:
 def _lines(name: str, value: Any) -> Iterator[str]:
     yield f"{name}{_parameters(value)}"
     if isinstance(value, type):
-        for member in sorted(vars(value)):
+        for member in sorted(_members(value)):
             found = inspect.getattr_static(value, member)
-            if not member.startswith("_"):
-                yield f"{name}.{member}{_parameters(found)}"
+            yield f"{name}.{member}{_parameters(found)}"
+
+
+def _members(value: type) -> set[str]:
+    """The public names of a class, and those of bases of ours that have no public name."""
+    bases = (base for base in value.__mro__[1:] if _home(base).startswith("relaxjax"))
+    hidden = [base for base in bases if base not in _public_classes()]
+    return {name for one in (value, *hidden) for name in vars(one) if not name.startswith("_")}
+
+
+@cache
+def _public_classes() -> set[type]:
+    found = (vars(importlib.import_module(package)).values() for package in PACKAGES)
+    return {value for values in found for value in values if isinstance(value, type)}
 
 
 def _parameters(value: Any) -> str:

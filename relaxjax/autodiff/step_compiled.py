@@ -33,7 +33,7 @@ def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any
     return jax.jit(run, donate_argnums=(0, 1, 2, 3)), jax.jit(inside)
 
 
-def check_shared(arrays: Iterable[Any]) -> None:
+def check_unmapped(arrays: Iterable[Any]) -> None:
     """Refuse arrays of which each device along a mapped axis has its own: the update is for all."""
     check_whole(arrays)
     varying = {axis for array in arrays for axis in jax.typeof(array).manual_axis_type.varying}

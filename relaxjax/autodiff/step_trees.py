@@ -91,7 +91,7 @@ def check_alive(state: Any) -> None:
             )
 
 
-def check_unshared(state: Any, others: dict[str, Any]) -> None:
+def check_distinct(state: Any, others: dict[str, Any]) -> None:
     """Raise where an array of a state, whose memory a step takes, is given to it twice."""
     taken = [id(leaf) for leaf in jax.tree.leaves(state) if _has_memory(leaf)]
     if len({*taken}) == len(taken) and {*taken}.isdisjoint(map(id, jax.tree.leaves(others))):

@@ -21,7 +21,7 @@ from relaxjax.trainable.names import BACKBONE_LOSS, OPTIM_STATE
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
-from .step_compiled import check_shared, compiled
+from .step_compiled import check_unmapped, compiled
 from .step_module import Counts, memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
 from .step_trees import (
@@ -30,8 +30,8 @@ from .step_trees import (
     apart,
     check_alike,
     check_alive,
+    check_distinct,
     check_trainable,
-    check_unshared,
 )
 from .value_and_grad import check_result
 
@@ -94,7 +94,7 @@ class TrainStep:
         check_alive(state)
         given = _Given.of(state, batch)
         step = self._step(given)
-        check_unshared(
+        check_distinct(
             state, {"batch": batch, "what the loss takes from around": step.program.captured}
         )
         is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
@@ -148,7 +148,7 @@ class TrainStep:
         platform = known_platform(given.arrays) or chosen_platform()
         key = given.kind, platform, x64_enabled(), matmul_precision()
         if key not in self._steps:
-            check_shared(given.arrays)
+            check_unmapped(given.arrays)
             with lowering_for(platform):
                 program, aux = self._traced(given)
                 module = with_step(program, given.counts, self._options(given))

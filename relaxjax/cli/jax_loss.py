@@ -37,8 +37,9 @@ def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
         if getattr(args, name):
             raise InputError(f"--{name} is for a script: {args.file} is a loss written in JAX")
     function, given = _loss_and_arguments(args.file, args.args)
+    policy = args.policy or (None if args.budget else "free")
     step = value_and_grad(
-        function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=args.policy
+        function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=policy
     )
     return step.memory(*given)
 
