@@ -1,4 +1,4 @@
-"""Losses written in JAX, by `relaxjax.value_and_grad` in the place of JAX's, nothing else changed.
+"""Losses written in JAX, by `relaxjax.value_and_grad` instead of JAX's, nothing else changed.
 
     python benchmarks/drop_in.py
     python benchmarks/drop_in.py --only ConvNeXt "graph network" --rounds 31

@@ -15,7 +15,7 @@ compared before they are timed. A step is forward, backward and Adam:
 * ours: SimplifyGradient after Gradient, and common values merged after LegalizeOps; as SetupTrainer
   does, with Rematerialize by "free" where a step is predicted to need much memory, and less by it;
 * free, balanced: the same with Rematerialize by that policy in any case;
-* imported: plain, with `relaxjax.value_and_grad` in the place of JAX's;
+* imported: plain, with `relaxjax.value_and_grad` instead of JAX's;
 * torch; torch, compiled: PyTorch's autograd and fused Adam on as many threads, images channels last
   where that is quicker, and the same by `torch.compile`; where PyTorch, and a C++ compiler, are.
 

@@ -1,4 +1,4 @@
-"""The fast part of the tests, `-m fast`: what most faults are caught by, in 90 seconds.
+"""The fast part of the tests, `-m fast`: what most faults are caught by, in two and a half minutes.
 
 It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
 long table two cases in three. The list is made anew from the durations of a whole run:
