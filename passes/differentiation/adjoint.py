@@ -1,6 +1,6 @@
 """Reverse accumulation over a sequence: the adjoint of each variable, from last to first."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
@@ -8,9 +8,10 @@ from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments, get_op
+from relaxjax.ir.op import ZERO_GRADIENT, Op, Partial, arguments, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
+from relaxjax.ir.walk import used_vars
 from relaxjax.ops import OpError
 from relaxjax.ops.shapes import same_dims
 
@@ -38,7 +39,8 @@ class Adjoint:
     Those of tuples are kept in parts until something needs the whole; what carries no gradient,
     such as the integers in a tuple, has none. `reverses` are the rules of bindings that are no
     calls of operators; `recomputed` gives the forward value that a gradient rule reads for a
-    variable, `originals` the variable that such a value was computed as first.
+    variable, `originals` the variable that such a value was computed as first. Only adjoints of
+    `active` variables are asked for.
     """
 
     def __init__(
@@ -47,11 +49,13 @@ class Adjoint:
         reverses: Mapping[Var, Reverse],
         recomputed: Callable[[Expr], Expr],
         originals: Mapping[Var, Var],
+        active: Container[Var] = (),
     ) -> None:
         self.builder = builder
         self.reverses = reverses
         self.recomputed = recomputed
         self.originals = originals
+        self.active = active
         self.moment: Var | None = None  # the adjoint that is handed on, if it has a number
         self.cotangents: dict[Var, Cotangent] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
@@ -96,11 +100,18 @@ class Adjoint:
         given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)
         pairs = [
             (arg, self.builder.normalize(partial))
-            for arg, partial in zip(args, _partials(call.op, given, len(args)), strict=True)
-            if arg is not None and partial is not None
+            for arg, rule in zip(args, _partials(call.op, given, len(args)), strict=True)
+            if arg is not None and (partial := self.asked_for(rule, arg)) is not None
         ]
         for arg, partial in pairs:
             self.add(arg, _fitted(call.op, partial, arg))
+
+    def asked_for(self, partial: Partial, arg: Expr) -> Expr | None:
+        """The partial adjoint of an argument; one that must be computed yet, of active ones."""
+        if partial is None or isinstance(partial, Expr):
+            return partial
+        is_active = any(self.originals.get(var, var) in self.active for var in used_vars(arg))
+        return partial() if is_active else None
 
     def add(self, value: Expr, adjoint: Cotangent) -> None:
         """Add an adjoint to those of the variables that make up `value`."""
@@ -229,11 +240,11 @@ def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) ->
             return zeros(ty)
 
 
-def _partials(op: Op, given: object, count: int) -> Sequence[Expr | None]:
+def _partials(op: Op, given: object, count: int) -> Sequence[Partial]:
     """What a gradient rule gives: an adjoint for each argument, or nothing for it."""
     partials = [given] if isinstance(given, Expr) else given
     if not isinstance(partials, tuple | list) or not all(
-        partial is None or isinstance(partial, Expr) for partial in partials
+        partial is None or isinstance(partial, Expr) or callable(partial) for partial in partials
     ):
         raise GradientError(
             f"the gradient rule of {op.name} must give an expression for each argument, or None "

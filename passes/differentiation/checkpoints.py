@@ -94,7 +94,7 @@ class Recomputation:
         """The adjoints of the sequence, all of them zero."""
         later = {var: partial(self._reverse, var) for var in self.compound}
         kind = Adjoint if self.lazy else WrittenOut
-        self.adjoints = kind(self.builder, {**reverses, **later}, self, self.originals)
+        self.adjoints = kind(self.builder, {**reverses, **later}, self, self.originals, self.active)
         return self.adjoints
 
     def __call__(self, expr: Expr) -> Expr:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import Any, TypeAlias
 
 from .arguments import by_name
 from .attrs import Attrs
@@ -23,10 +23,13 @@ class NoGradient(Enum):
 ZERO_GRADIENT = NoGradient.ZERO
 
 InferRule = Callable[[Call], Type]
+# What a gradient rule gives for an argument: its adjoint, None for no gradient, or a function that
+# gives either, called where it is asked for: some arguments cannot be differentiated by.
+Partial: TypeAlias = "Expr | Callable[[], Expr | None] | None"
 # A gradient rule takes the adjoint of the result, the variable the result is bound to, then the
-# operator's own arguments and attributes; it gives one adjoint for each argument, or None for no
-# gradient. A single expression stands for the adjoint of the only argument.
-GradientRule = Callable[..., "Expr | tuple[Expr | None, ...]"]
+# operator's own arguments and attributes; it gives one adjoint for each argument. A single
+# expression stands for the adjoint of the only argument.
+GradientRule = Callable[..., "Expr | tuple[Partial, ...]"]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -9,7 +9,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, PrimExpr
 from relaxjax.ir.layout import OPAQUE
-from relaxjax.ir.op import ZERO_GRADIENT
+from relaxjax.ir.op import ZERO_GRADIENT, Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 
 from .arrays import as_places, jax_dtype
@@ -81,7 +81,7 @@ def nd_places(indices: Any, batch_dims: int = 0) -> tuple[Any, ...]:
 
 def _gather_nd_gradient(
     g: Expr, y: Expr, data: Expr, indices: Expr, batch_dims: int
-) -> tuple[Expr | None, ...]:
+) -> tuple[Partial, ...]:
     if batch_dims:
         rule = traced_gradient("relax.gather_nd")
         return tuple(rule(g, y, data, indices, batch_dims=batch_dims))

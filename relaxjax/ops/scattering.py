@@ -9,7 +9,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.layout import OPAQUE
-from relaxjax.ir.op import GradientRule
+from relaxjax.ir.op import GradientRule, Partial
 from relaxjax.ir.types import TensorType, TupleType
 
 from .arrays import as_places
@@ -81,7 +81,7 @@ def _gradient(name: str, scatter_of: Callable[..., Scatter]) -> GradientRule:
 
     def gradient(
         g: Expr, y: Var, data: Expr, indices: Expr, updates: Expr, reduction: str, **where: int
-    ) -> tuple[Expr | None, ...]:
+    ) -> tuple[Partial, ...]:
         if reduction not in _WITH_RULES and not is_empty(data):
             rule = traced_gradient(name)
             return tuple(rule(g, y, data, indices, updates, reduction=reduction, **where))

@@ -76,6 +76,7 @@ def _diagonal(
             continue
         given = op.gradient(tangent, out, *args, **attrs)
         part = given if isinstance(given, Expr) else given[index]
+        part = part if part is None or isinstance(part, Expr) else part()
         if part is not None:
             total = part if total is None else total + part
     if total is None:

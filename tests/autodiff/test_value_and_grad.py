@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from jax.ad_checkpoint import checkpoint_name
 
 import relaxjax
@@ -251,6 +252,23 @@ def test_what_does_not_depend_on_the_arguments_needs_no_derivative() -> None:
         return jnp.sum(x.at[jnp.array([0, 1])].power(2.0) * 3.0)
 
     chex.assert_trees_all_close(relaxjax.grad(total)(X), jax.grad(total)(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("around", [lambda loss: loss, jax.checkpoint])
+def test_arguments_that_jax_refuses_may_be_those_that_are_kept(around: Any) -> None:
+    """Of arrays from around as well as of arguments: only by these there is no derivative."""
+    order = np.array([1.0, 2.0, 3.0], "float32")
+
+    def function(x: Any, b: Any) -> Any:
+        return jnp.sum(lax.polygamma(order, x) * lax.betainc(order, b, x / 4))
+
+    found, expected = (
+        grad(around(function))(order / 2, order) for grad in (relaxjax.grad, jax.grad)
+    )
+    chex.assert_trees_all_close(found, expected, rtol=1e-5)
+    for grad in (relaxjax.grad, jax.grad):
+        with pytest.raises(ValueError, match="Betainc gradient with respect to a and b"):
+            grad(around(function), 1)(order / 2, order)
 
 
 def test_a_loss_that_is_a_constant_has_gradients_of_zeros() -> None:

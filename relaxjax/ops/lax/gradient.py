@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -39,15 +39,23 @@ def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRul
     """The gradient rule of the operator `name`: the pullback of its lowering.
 
     Each tensor of a floating-point dtype among the arguments, also inside tuples, gets an adjoint.
+    It is traced where it is asked for: by some arguments JAX refuses to differentiate.
     """
 
-    def gradient(g: Expr, out: Var, *args: Expr | None, **attrs: Any) -> tuple[Expr | None, ...]:
-        try:
+    def gradient(
+        g: Expr, out: Var, *args: Expr | None, **attrs: Any
+    ) -> tuple[Callable[[], Expr | None], ...]:
+        @contextmanager
+        def of_known_sizes() -> Iterator[None]:
+            try:
+                yield
+            except NotTraceableError:
+                raise unknown_sizes(name, "gradient", args) from None
+
+        with of_known_sizes():
             template, tensors = arranged(args)
-            pullback = _Pullback(get_op(name), template, tensors, Attrs(attrs), g, out, op_of)
-            return tuple(pullback.adjoint(item) for item in template)
-        except NotTraceableError:
-            raise unknown_sizes(name, "gradient", args) from None
+        pullback = _Pullback(get_op(name), template, tensors, Attrs(attrs), g, out, op_of)
+        return tuple(of_known_sizes()(partial(pullback.adjoint, item)) for item in template)
 
     return gradient
 

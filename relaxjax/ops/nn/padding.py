@@ -8,6 +8,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.op import Partial
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.axis_layouts import PADDED
 from relaxjax.ops.cost_rules import MOVES, VIEWS
@@ -39,7 +40,7 @@ def _pad(data: Any, pad_width: Any, pad_mode: str, pad_value: float) -> Any:
 
 def _pad_gradient(
     g: Expr, y: Expr, data: Expr, pad_width: Any, pad_mode: str, pad_value: float
-) -> tuple[Expr | None, ...]:
+) -> tuple[Partial, ...]:
     """Of constant padding, what lies inside; a negative width cut off, and comes back as zeros."""
     if pad_mode != "constant":
         rule = traced_gradient("relax.nn.pad")

@@ -10,6 +10,7 @@ from jax import lax
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.op import Partial
 from relaxjax.ir.types import PrimType, TensorType, TupleType
 from relaxjax.ops.arrays import cast, jax_dtype
 from relaxjax.ops.declare import OpError, op
@@ -82,7 +83,7 @@ def _all_class_non_max_suppression(
 
 def _gradient(
     g: Expr, y: Expr, boxes: Expr, scores: Expr, *limits: Expr, output_format: str
-) -> tuple[Expr | None, ...]:
+) -> tuple[Partial, ...]:
     """The scores of tensorflow's format are elements of `scores`; everything else is an index."""
     if output_format == "onnx":
         return (None,) * (2 + len(limits))
