@@ -21,6 +21,7 @@ from relaxjax.passes import Pass, PassContext, parse_pipeline, pipeline_text, st
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
+from .own import add_load, own_passes
 
 Check = Callable[[IRModule], Exception | None]
 
@@ -41,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opt-level", metavar="N", type=int, default=4,
         help="leave out passes of a higher level (4)",
     )  # fmt: skip
+    add_load(parser)
     add_device(parser)
 
 
@@ -48,7 +50,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         standard = standard_pipeline(args.opt_level)
-        given = standard if args.passes is None else parse_pipeline(args.passes)
+        given = standard
+        if args.passes is not None:
+            given = parse_pipeline(args.passes, own_passes())
         context = PassContext(args.opt_level)
         passes = [item for item in given.passes if context.pass_enabled(item.info)]
         module = read_module(args.file)

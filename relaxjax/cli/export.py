@@ -23,6 +23,7 @@ from relaxjax.script import save_archive
 
 from .failure import InputError, bad_input
 from .files import read_module, writable, write_text
+from .own import add_load
 
 # The options that each form takes besides the file to write.
 FORMS = {
@@ -54,6 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vjp-order", metavar="N", type=int, default=0,
         help="how often an artifact of jax.export can be differentiated (0)",
     )  # fmt: skip
+    add_load(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,9 +7,11 @@ names passes in the order in which they run, with their options in braces:
     relaxjax opt model.py -p FoldConstant -o folded.py
     relaxjax opt model.py -p "LegalizeOps,FuseOps" --print-after-all
     relaxjax opt model.py -p "SimplifyExpr,FuseOps" --diff
+    relaxjax opt model.py -p "MyPass{depth=2}" --load my_passes.py
 
-`relaxjax passes` lists the passes. With --diff, what each pass changed is printed instead of the
-result. Whatever is printed besides goes to the standard error.
+`relaxjax passes` lists the passes; the files of --load are run, and hold others. With --diff, what
+each pass changed is printed instead of the result. Whatever is printed besides goes to the standard
+error.
 """
 
 import argparse
@@ -24,6 +26,7 @@ from relaxjax.passes.infrastructure.instruments import PassTimingInstrument, Pri
 
 from .failure import bad_input
 from .files import read_module, write_text
+from .own import add_load, own_passes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="the file to write the result to (the standard output)",
     )
+    add_load(parser)
     parser.add_argument(
         "--opt-level", metavar="N", type=int, default=2,
         help="leave out passes of a higher level (2)",
@@ -62,7 +66,7 @@ def run(args: argparse.Namespace) -> int:
     if args.diff:
         instruments.append(PrintChanges())
     with bad_input():
-        pipeline = parse_pipeline(args.passes)
+        pipeline = parse_pipeline(args.passes, own_passes())
         context = PassContext(args.opt_level, None, args.disable, instruments)
         module = read_module(args.file)
     with context:

@@ -7,6 +7,8 @@ from typing import NoReturn
 import relaxjax
 from relaxjax.ir.registry import did_you_mean
 
+from .failure import InputError
+
 # Each command is a module beside this one, imported when it is asked for: help stays quick.
 COMMANDS = {
     "opt": "run passes over a module and print the result",
@@ -49,6 +51,8 @@ def parsed(given: list[str]) -> argparse.Namespace:
     if asked is not None and asked not in COMMANDS:
         known = did_you_mean(asked, list(COMMANDS)) or f": there are {', '.join(COMMANDS)}"
         parser.error(f"there is no command `{asked}`{known}")
+    if asked is not None:
+        _load_own(commands[asked], given)
     args, unknown = parser.parse_known_args(given)
     if unknown:
         (parser if asked is None else commands[asked]).error(
@@ -89,6 +93,20 @@ def _parsers(imported: list[str]) -> tuple[Parser, dict[str, Parser]]:
     for name in imported:
         _add_arguments(name, found[name])
     return parser, found
+
+
+def _load_own(parser: Parser, given: list[str]) -> None:
+    """Run the files of --load where a command has it: the rest of the line names what they hold."""
+    if "--load" not in parser._option_string_actions:
+        return
+    from .own import add_load, load
+
+    alone = Parser(prog=parser.prog, add_help=False)
+    add_load(alone)
+    try:
+        load(alone.parse_known_args(given)[0].load)
+    except InputError as error:
+        parser.error(str(error))
 
 
 def _add_arguments(name: str, parser: Parser) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 from relaxjax.passes import PassFactory
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.catalogue import examples_text
+from relaxjax.passes.infrastructure.named import import_packaged
 
 from .patterns import matching
 
@@ -37,6 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.markdown:  # the page is of those that come with the package
+        import_packaged()
     named = {name for one in args.patterns for name in matching("pass", one, FACTORIES)}
     factories = [FACTORIES[name] for name in sorted(named)]
     if args.json:

@@ -28,6 +28,7 @@ from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import writable
 from .numbers import positive
+from .own import add_load
 from .train_data import FORMS, Array, to_run_on
 
 DEFAULT_BATCH = 64
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write the predictions to this file, .npz or .safetensors",
     )
+    add_load(parser)
     add_device(parser)
 
 
