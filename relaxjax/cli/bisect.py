@@ -15,6 +15,7 @@ import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import Pass, PassContext, parse_pipeline, pipeline_text, standard_pipeline
 
@@ -61,12 +62,13 @@ def run(args: argparse.Namespace) -> int:
     with context:
         found = first_bad(passes, module, lambda mod: _failure(args.check, mod))
     if found is None:
-        print(f"the check passes after all {len(passes)} passes")
+        print(painted(f"the check passes after all {len(passes)} passes", "green"))
         return 0
     count, error = found
     if count == 0:
         raise InputError(f"the check fails before any pass: {_said(error)}")
-    print(f"pass {count} of {len(passes)} breaks the check: {pipeline_text(passes[count - 1])}")
+    name = painted(pipeline_text(passes[count - 1]), "red")
+    print(f"pass {count} of {len(passes)} breaks the check: {name}")
     print(f"    {_said(error)}")
     return 1
 

@@ -100,8 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         report = report_of_jax_loss(args) if is_jax_loss(args.file) else _report(args)
-    print(json.dumps(report.to_json(), indent=2) if args.json else report.text(args.sort))
-    if args.jax and not args.json:
+    if args.json:
+        print(json.dumps(report.to_json(), indent=2))
+        return 0
+    report.show(args.sort)
+    if args.jax:
         print(f"\n{report.compared_with_jax()}")
     return 0
 

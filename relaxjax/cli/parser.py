@@ -2,9 +2,11 @@
 
 import argparse
 import importlib
+import sys
 from typing import NoReturn
 
 import relaxjax
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.registry import did_you_mean
 
 from .failure import InputError
@@ -33,7 +35,7 @@ exit codes:
   141  the program that read the output closed it (a broken pipe)
 
 `relaxjax <command> --help` shows the options of a command, with examples.
-Programs are printed in colour on a terminal, unless NO_COLOR is set.
+What is printed has colours on a terminal, unless NO_COLOR is set, and everywhere if FORCE_COLOR is.
 """
 
 
@@ -41,7 +43,8 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: the usage, which is long, is there for the asking."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
+        title = painted(f"{self.prog}: error:", "red", sys.stderr)
+        self.exit(2, f"{title} {message}\n`{self.prog} --help` tells more\n")
 
 
 def parsed(given: list[str]) -> argparse.Namespace:

@@ -16,6 +16,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from relaxjax.ir.highlight import painted
 from relaxjax.passes import PassFactory
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.catalogue import examples_text
@@ -50,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     width = max(len(factory.name) for factory in factories)
     for factory in factories:
-        print(f"{factory.name:{width}}  {factory.opt_level}  {factory.summary}")
+        name = painted(factory.name, "bold") + " " * (width - len(factory.name))
+        print(f"{name}  {factory.opt_level}  {factory.summary}")
     return 0
 
 

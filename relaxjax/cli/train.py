@@ -24,6 +24,7 @@ from typing import Any
 
 from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
+from relaxjax.ir.highlight import painted
 from relaxjax.training import (
     Callback,
     Checkpoints,
@@ -239,7 +240,7 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     trainer.save(args.out / _MODEL)
     if args.export:
         trainer.export(args.out / "exported")
-    print(f"the model is saved in {(args.out / _MODEL).resolve()}")
+    print(painted(f"the model is saved in {(args.out / _MODEL).resolve()}", "green"))
 
 
 class _Made(Callback):

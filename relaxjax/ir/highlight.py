@@ -33,14 +33,17 @@ class ScriptText(str):
 
     __slots__ = ()
 
-    def show(self, style: str = "ansi") -> None:
+    def show(self, style: str = "ansi", stream: TextIO | None = None) -> None:
         """Print the text, in colour where the output is a terminal and pygments is installed.
+
+        The output is `stream`, or the standard output.
 
         The variable NO_COLOR in the environment, if it is not empty, keeps it plain, and
         FORCE_COLOR colours what goes into a file or to another program, too.
         """
-        coloured = self.ansi(style) if wants_colours(sys.stdout) else None
-        print(self if coloured is None else coloured)
+        stream = stream or sys.stdout
+        coloured = self.ansi(style) if wants_colours(stream) else None
+        print(self if coloured is None else coloured, file=stream)
 
     def ansi(self, style: str = "ansi") -> str | None:
         """The text with terminal colours, or None where pygments is not installed.
