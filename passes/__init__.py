@@ -11,7 +11,6 @@ from .differentiation.jvp import HessianVectorProduct as HessianVectorProduct
 from .differentiation.jvp import Jvp as Jvp
 from .differentiation.lazy_gradient_init import LazyGradientInit as LazyGradientInit
 from .infrastructure.base import PassFactory as PassFactory
-from .infrastructure.base import get_pass as get_pass
 from .infrastructure.base import pass_factory as pass_factory
 from .infrastructure.config import register_config as register_config
 from .infrastructure.context import PassContext as PassContext
@@ -33,6 +32,7 @@ from .infrastructure.kinds import DataflowBlockPass as DataflowBlockPass
 from .infrastructure.kinds import FunctionPass as FunctionPass
 from .infrastructure.kinds import ModulePass as ModulePass
 from .infrastructure.kinds import Pass as Pass
+from .infrastructure.named import get_pass as get_pass
 from .infrastructure.pipeline import PipelineError as PipelineError
 from .infrastructure.pipeline import parse_pipeline as parse_pipeline
 from .infrastructure.pipeline import pipeline_text as pipeline_text

@@ -29,6 +29,7 @@ from .ir import TupleStructInfo as TupleStructInfo
 from .ir import TupleType as TupleType
 from .ir import Var as Var
 from .ir import const as const
+from .ir import diff as diff
 from .ops import op as op
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+os.environ.pop("FORCE_COLOR", None)  # what tests print goes to no terminal
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"  # a test leaves nothing in the user's folders
 # Compiling thousands of small programs is most of the work here, and of the two emitters that XLA
 # has in jaxlib 0.10, the older is quicker by far. With `XLA_FLAGS=` it compiles as for users: so

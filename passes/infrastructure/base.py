@@ -17,7 +17,7 @@ import numpy as np
 from relaxjax.ir.arguments import by_name
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import did_you_mean, enter
+from relaxjax.ir.registry import enter
 
 from .info import PassInfo
 from .kinds import FunctionPass, ModulePass, Pass
@@ -83,13 +83,6 @@ class PassFactory(Generic[P]):
 
 
 FACTORIES: dict[str, PassFactory[...]] = {}
-
-
-def get_pass(name: str) -> PassFactory[...]:
-    """The declared pass called `name`; an unknown name is an error that suggests near misses."""
-    if name in FACTORIES:
-        return FACTORIES[name]
-    raise KeyError(f"there is no pass `{name}`{did_you_mean(name, list(FACTORIES))}")
 
 
 def _of_python(value: Any) -> Any:

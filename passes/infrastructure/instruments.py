@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TextIO
 
 from relaxjax.ir.check import well_formed
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.module import IRModule
 
 from .hooks import pass_instrument
@@ -220,4 +221,7 @@ class WellFormedInstrument:
 
 
 def _print(mod: IRModule, title: str, file: TextIO | None) -> None:
-    print(f"# {title}\n{mod.script()}\n", file=file or sys.stdout)
+    stream = file or sys.stdout
+    print(painted(f"# {title}", "bold", stream), file=stream)
+    mod.script().show(stream=stream)
+    print(file=stream)

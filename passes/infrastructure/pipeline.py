@@ -12,20 +12,27 @@ an amount: a number with its unit, such as 8GiB or 50%.
 An option's name may be shortened as long as one option only begins with it.
 """
 
+import inspect
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
 
 from relaxjax.ir.expr import GlobalVar
 from relaxjax.ir.registry import did_you_mean
 
-from .base import FACTORIES, PassFactory
+from .base import FACTORIES
 from .kinds import Pass
+from .named import import_packaged
 from .sequential import Sequential
 
 T = TypeVar("T")
+
+# What a name stands for: called with options, it gives a pass.
+Maker: TypeAlias = Callable[..., Pass]
+_NONE: Mapping[str, Maker] = MappingProxyType({})
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -44,9 +51,12 @@ class PipelineError(ValueError):
     """The text of a pipeline is wrong; the message shows where."""
 
 
-def parse_pipeline(text: str) -> Sequential:
-    """The passes that `text` names, in order."""
-    return Sequential(_Reader(text).pipeline())
+def parse_pipeline(text: str, own: Mapping[str, Maker] = _NONE) -> Sequential:
+    """The passes that `text` names, in order.
+
+    A name stands for one of `own`, which give passes when they are called, or for a declared pass.
+    """
+    return Sequential(_Reader(text, own).pipeline())
 
 
 def pipeline_text(pipeline: Pass | Sequence[Pass]) -> str:
@@ -69,8 +79,9 @@ class _Token:
 class _Reader:
     """A recursive-descent reader; `position` is where the next token begins."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, own: Mapping[str, Maker]) -> None:
         self.text = text
+        self.own = own
         self.tokens = list(self._tokens())
         self.position = 0
 
@@ -81,33 +92,38 @@ class _Reader:
 
     def one_pass(self) -> Pass:
         token = self.take("word", "the name of a pass")
-        if token.text not in FACTORIES:
-            known = list(FACTORIES)
-            raise self.error(
-                f"there is no pass `{token.text}`{did_you_mean(token.text, known)}", token
-            )
-        factory = FACTORIES[token.text]
+        maker = self.maker(token)
+        known = list(inspect.signature(maker).parameters)
         options: dict[str, Any] = {}
         if self.next.text == "{":
             self.expect("{")
-            self.items(lambda: self.option(factory, options), "}")
+            self.items(lambda: self.option(token.text, known, options), "}")
             self.expect("}")
         try:
-            return factory(**options)
+            return maker(**options)
         except TypeError as error:
             raise self.error(str(error), token) from None
 
-    def option(self, factory: PassFactory[...], options: dict[str, Any]) -> None:
-        token = self.take("word", f"the name of an option of `{factory.name}`")
-        name = self.option_name(factory, token)
+    def maker(self, token: _Token) -> Maker:
+        """What makes the pass of a name."""
+        if token.text not in FACTORIES and token.text not in self.own:
+            import_packaged()
+        makers: dict[str, Maker] = {**FACTORIES, **self.own}
+        if token.text in makers:
+            return makers[token.text]
+        hint = did_you_mean(token.text, makers)
+        raise self.error(f"there is no pass `{token.text}`{hint}", token)
+
+    def option(self, of: str, known: list[str], options: dict[str, Any]) -> None:
+        token = self.take("word", f"the name of an option of `{of}`")
+        name = self.option_name(of, known, token)
         if name in options:
-            raise self.error(f"the option `{name}` of `{factory.name}` is given twice", token)
+            raise self.error(f"the option `{name}` of `{of}` is given twice", token)
         self.expect("=")
         options[name] = self.value()
 
-    def option_name(self, factory: PassFactory[...], token: _Token) -> str:
+    def option_name(self, of: str, known: list[str], token: _Token) -> str:
         """The option that a name, or the beginning of one, means."""
-        known = list(factory.parameters)
         if token.text in known:
             return token.text
         meant = [name for name in known if name.startswith(token.text)]
@@ -118,7 +134,7 @@ class _Reader:
             raise self.error(f"`{token.text}` could be any of the options {listed}", token)
         options = f"its options are {listed}" if known else "it has none"
         hint = did_you_mean(token.text, known)
-        raise self.error(f"`{factory.name}` has no option `{token.text}`: {options}{hint}", token)
+        raise self.error(f"`{of}` has no option `{token.text}`: {options}{hint}", token)
 
     def value(self) -> Any:
         token = self.next

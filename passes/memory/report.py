@@ -3,10 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
 from relaxjax.ir.expr import Var
+from relaxjax.ir.highlight import Style, painted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
 
@@ -182,6 +184,14 @@ class MemoryReport:
         """As a table, with the largest values first, or in the order of the "program"."""
         return as_text(self._head, self._table(sort), self._foot, self._lives)
 
+    def show(self, sort: str = "bytes") -> None:
+        """Print the table, in colour on a terminal: what is computed again stands out."""
+        head, rows = self._head, self._sorted(sort)
+        styles: list[Style | None] = ["bold", *[None] * len(head), "faint"]
+        styles += ["yellow" if not row.kept else None for row in rows]
+        for line, style in zip_longest(self.text(sort).splitlines(), styles):
+            print(line if style is None else painted(line, style))
+
     def __str__(self) -> str:
         return self.text()
 
@@ -206,11 +216,14 @@ class MemoryReport:
             by_xla += f", within a budget of {shown_bytes(self.budget)}"
         return [head, by_xla]
 
-    def _table(self, sort: str) -> list[tuple[str, ...]]:
+    def _sorted(self, sort: str) -> Sequence[Row]:
         if sort not in ORDERS:
             raise ValueError(f'`sort` is "bytes" or "program", found {sort!r}')
-        rows = sorted(self.rows, key=lambda row: -row.bytes) if sort == "bytes" else self.rows
-        return [("value", "bytes", "line", "needed by", "what becomes of it"), *map(_shown, rows)]
+        return sorted(self.rows, key=lambda row: -row.bytes) if sort == "bytes" else self.rows
+
+    def _table(self, sort: str) -> list[tuple[str, ...]]:
+        titles = ("value", "bytes", "line", "needed by", "what becomes of it")
+        return [titles, *map(_shown, self._sorted(sort))]
 
     @property
     def _foot(self) -> list[str]:

@@ -15,12 +15,14 @@ import runpy
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import Pass, PassContext, parse_pipeline, pipeline_text, standard_pipeline
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
+from .own import add_load, own_passes
 
 Check = Callable[[IRModule], Exception | None]
 
@@ -41,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--opt-level", metavar="N", type=int, default=4,
         help="leave out passes of a higher level (4)",
     )  # fmt: skip
+    add_load(parser)
     add_device(parser)
 
 
@@ -48,7 +51,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         standard = standard_pipeline(args.opt_level)
-        given = standard if args.passes is None else parse_pipeline(args.passes)
+        given = standard
+        if args.passes is not None:
+            given = parse_pipeline(args.passes, own_passes())
         context = PassContext(args.opt_level)
         passes = [item for item in given.passes if context.pass_enabled(item.info)]
         module = read_module(args.file)
@@ -57,12 +62,13 @@ def run(args: argparse.Namespace) -> int:
     with context:
         found = first_bad(passes, module, lambda mod: _failure(args.check, mod))
     if found is None:
-        print(f"the check passes after all {len(passes)} passes")
+        print(painted(f"the check passes after all {len(passes)} passes", "green"))
         return 0
     count, error = found
     if count == 0:
         raise InputError(f"the check fails before any pass: {_said(error)}")
-    print(f"pass {count} of {len(passes)} breaks the check: {pipeline_text(passes[count - 1])}")
+    name = painted(pipeline_text(passes[count - 1]), "red")
+    print(f"pass {count} of {len(passes)} breaks the check: {name}")
     print(f"    {_said(error)}")
     return 1
 

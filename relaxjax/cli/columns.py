@@ -15,7 +15,7 @@ def side_by_side(left: str, right: str, width: int, align: str = "") -> str:
     """
     column = (width - len(GAP)) // 2
     if width < LEAST_WIDTH:
-        return f"{left}\n\n{right}"
+        return "\n".join([*_wrapped(left, width), "", *_wrapped(right, width)])
     columns = [_wrapped(text, column) for text in (left, right)]
     places = [next((i for i, line in enumerate(c) if align in line), 0) for c in columns]
     for lines, place in zip(columns, places, strict=True):

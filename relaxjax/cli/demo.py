@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from relaxjax.datasets import batches, digits
-from relaxjax.ir.highlight import ScriptText
+from relaxjax.ir.highlight import ScriptText, painted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import CrossEntropyLoss
@@ -87,8 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show",
         action="store_true",
-        help="print the model and its adjoint, side by side in a terminal of at least "
-        f"{LEAST_WIDTH} columns",
+        help="print the model and its adjoint without the types of variables, side by side in a "
+        f"terminal of at least {LEAST_WIDTH} columns",
     )
     add_device(parser)
 
@@ -136,7 +136,8 @@ def train(epochs: int, lr: float, seed: int, out: Path) -> float:
     seconds = time.perf_counter() - started
     accuracy = reports[-1].accuracy or 0.0
     print(
-        f"test accuracy {accuracy:.2%} after {seconds:.1f} s; the model is saved in {out.resolve()}"
+        f"{painted(f'test accuracy {accuracy:.2%}', 'bold')} after {seconds:.1f} s; "
+        f"the model is saved in {out.resolve()}"
     )
     return accuracy
 

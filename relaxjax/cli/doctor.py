@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import relaxjax
+from relaxjax.ir.highlight import painted
 from relaxjax.training.process_settings import cache_folder, is_usable
 
 from .requirements import Requirement, extras_of, needed_by
@@ -29,6 +30,7 @@ EXTRAS = {
     "cuda13": "NVIDIA GPUs, by CUDA 13",
     "tpu": "TPUs",
 }
+_ALL_WELL = "all that is needed works"
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,13 @@ def run(args: argparse.Namespace) -> int:
     }
     faults = 0
     for title, look in sections.items():
-        print(title)
+        print(painted(title, "bold"))
         for line in look():
             faults += line.is_fault
-            print(f"{'!' if line.is_fault else ' '} {line.name:<12} {line.text}", flush=True)
-    print(f"\nfaults: {faults}" if faults else "\nall that is needed works")
+            text = f"{'!' if line.is_fault else ' '} {line.name:<12} {line.text}"
+            print(painted(text, "red") if line.is_fault else text, flush=True)
+    found = painted(f"faults: {faults}", "red") if faults else painted(_ALL_WELL, "green")
+    print(f"\n{found}")
     return 1 if faults else 0
 
 

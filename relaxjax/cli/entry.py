@@ -6,6 +6,8 @@ import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from relaxjax.ir.highlight import painted
+
 from .failure import InputError, described
 from .parser import parsed
 
@@ -30,5 +32,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if args.traceback:
             traceback.print_exception(error)
-        print(f"relaxjax: error: {described(error)}", file=sys.stderr)
+        title = painted("relaxjax: error:", "red", sys.stderr)
+        print(f"{title} {described(error)}", file=sys.stderr)
         return 2 if isinstance(error, InputError) else 1

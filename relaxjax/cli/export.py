@@ -15,6 +15,7 @@ The file holds a script: a module, or a single function. It is read, never execu
 import argparse
 import sys
 
+from relaxjax.ir.highlight import ScriptText, wants_colours
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import export, to_mlir, to_python
 from relaxjax.lowering.selection import selected, single
@@ -23,6 +24,7 @@ from relaxjax.script import save_archive
 
 from .failure import InputError, bad_input
 from .files import read_module, writable, write_text
+from .own import add_load
 
 # The options that each form takes besides the file to write.
 FORMS = {
@@ -54,6 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vjp-order", metavar="N", type=int, default=0,
         help="how often an artifact of jax.export can be differentiated (0)",
     )  # fmt: skip
+    add_load(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -95,10 +98,11 @@ def _text(module: IRModule, args: argparse.Namespace) -> str:
 
 
 def _write(text: str, output: str | None) -> None:
-    if output is None:
-        sys.stdout.write(text)
-    else:
+    if output is not None:
         write_text(output, text)
+        return
+    coloured = ScriptText(text).ansi() if wants_colours(sys.stdout) else None
+    sys.stdout.write(text if coloured is None else coloured)
 
 
 def _write_file(module: IRModule, args: argparse.Namespace) -> None:

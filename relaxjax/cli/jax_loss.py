@@ -1,16 +1,14 @@
 """A loss written in JAX that a command is given as `FILE.py:NAME`, and its arguments."""
 
 import argparse
-import runpy
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from relaxjax.autodiff import value_and_grad
 from relaxjax.passes.memory.report import MemoryReport
 
 from .failure import InputError
+from .own import run_file
 
 
 def add_jax_loss(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +44,12 @@ def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
 
 def _loss_and_arguments(name: str, code: str | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     file, _, function = name.rpartition(":")
-    if not Path(file).is_file():
-        raise InputError(f"there is no file `{file}`")
     if code is None:
         raise InputError(
             f"`{function}` is called with arrays: give its arguments, such as "
             '--args "params, batch"'
         )
-    names = _run(file)
+    names = run_file(file, "relaxjax_loss")
     if not callable(names.get(function)):
         known = ", ".join(sorted(key for key, value in names.items() if _is_own(value, names)))
         raise InputError(f"`{file}` has no function `{function}`; it has {known or 'none'}")
@@ -62,17 +58,6 @@ def _loss_and_arguments(name: str, code: str | None) -> tuple[Callable[..., Any]
     except Exception as error:
         raise InputError(f"--args {code!r}: {type(error).__name__}: {error}") from error
     return names[function], given
-
-
-def _run(file: str) -> dict[str, Any]:
-    """The names of a file that is run, with what lies beside it."""
-    sys.path.insert(0, str(Path(file).resolve().parent))
-    try:
-        return runpy.run_path(file, run_name="relaxjax_loss")
-    except Exception as error:
-        raise InputError(f"`{file}` cannot be run: {type(error).__name__}: {error}") from error
-    finally:
-        del sys.path[0]
 
 
 def _is_own(value: Any, names: dict[str, Any]) -> bool:

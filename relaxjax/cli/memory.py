@@ -47,6 +47,7 @@ from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .jax_loss import add_jax_loss, is_jax_loss, report_of_jax_loss
+from .own import add_load
 from .train_setup import LOSSES, Known, with_loss
 
 _LARGEST = 2**31 - 1
@@ -90,6 +91,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="list the largest values first, or in the order of the program (bytes)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
+    add_load(parser)
     add_jax_loss(parser)
     add_device(parser)
 
@@ -98,8 +100,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         report = report_of_jax_loss(args) if is_jax_loss(args.file) else _report(args)
-    print(json.dumps(report.to_json(), indent=2) if args.json else report.text(args.sort))
-    if args.jax and not args.json:
+    if args.json:
+        print(json.dumps(report.to_json(), indent=2))
+        return 0
+    report.show(args.sort)
+    if args.jax:
         print(f"\n{report.compared_with_jax()}")
     return 0
 

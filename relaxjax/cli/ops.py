@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.op import OPS
 
 from .operator_pages import pages
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     if args.markdown:
         return _write(Path(args.markdown), pages(found))
     for op in found:
-        print(signature(op))
+        print(painted(signature(op), "bold"))
         print(f"    {summary(op)}")
         print(f"    {rules_text(op)}")
         if op.cost is not None:

@@ -2,10 +2,14 @@
 
 import argparse
 import importlib
+import sys
 from typing import NoReturn
 
 import relaxjax
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.registry import did_you_mean
+
+from .failure import InputError
 
 # Each command is a module beside this one, imported when it is asked for: help stays quick.
 COMMANDS = {
@@ -31,7 +35,7 @@ exit codes:
   141  the program that read the output closed it (a broken pipe)
 
 `relaxjax <command> --help` shows the options of a command, with examples.
-Programs are printed in colour on a terminal, unless NO_COLOR is set.
+What is printed has colours on a terminal, unless NO_COLOR is set, and everywhere if FORCE_COLOR is.
 """
 
 
@@ -39,7 +43,8 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are two lines: the usage, which is long, is there for the asking."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: error: {message}\n`{self.prog} --help` tells more\n")
+        title = painted(f"{self.prog}: error:", "red", sys.stderr)
+        self.exit(2, f"{title} {message}\n`{self.prog} --help` tells more\n")
 
 
 def parsed(given: list[str]) -> argparse.Namespace:
@@ -49,6 +54,8 @@ def parsed(given: list[str]) -> argparse.Namespace:
     if asked is not None and asked not in COMMANDS:
         known = did_you_mean(asked, list(COMMANDS)) or f": there are {', '.join(COMMANDS)}"
         parser.error(f"there is no command `{asked}`{known}")
+    if asked is not None:
+        _load_own(commands[asked], given)
     args, unknown = parser.parse_known_args(given)
     if unknown:
         (parser if asked is None else commands[asked]).error(
@@ -89,6 +96,20 @@ def _parsers(imported: list[str]) -> tuple[Parser, dict[str, Parser]]:
     for name in imported:
         _add_arguments(name, found[name])
     return parser, found
+
+
+def _load_own(parser: Parser, given: list[str]) -> None:
+    """Run the files of --load where a command has it: the rest of the line names what they hold."""
+    if "--load" not in parser._option_string_actions:
+        return
+    from .own import add_load, load
+
+    alone = Parser(prog=parser.prog, add_help=False)
+    add_load(alone)
+    try:
+        load(alone.parse_known_args(given)[0].load)
+    except InputError as error:
+        parser.error(str(error))
 
 
 def _add_arguments(name: str, parser: Parser) -> None:

@@ -16,9 +16,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from relaxjax.ir.highlight import painted
 from relaxjax.passes import PassFactory
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.catalogue import examples_text
+from relaxjax.passes.infrastructure.named import import_packaged
 
 from .patterns import matching
 
@@ -37,6 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if not args.markdown:  # the page is of those that come with the package
+        import_packaged()
     named = {name for one in args.patterns for name in matching("pass", one, FACTORIES)}
     factories = [FACTORIES[name] for name in sorted(named)]
     if args.json:
@@ -47,7 +51,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     width = max(len(factory.name) for factory in factories)
     for factory in factories:
-        print(f"{factory.name:{width}}  {factory.opt_level}  {factory.summary}")
+        name = painted(factory.name, "bold") + " " * (width - len(factory.name))
+        print(f"{name}  {factory.opt_level}  {factory.summary}")
     return 0
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import safetensors.numpy
 
 from relaxjax.datasets import batches
+from relaxjax.ir.highlight import painted
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.training import Trainer, evaluate_with_loss, load_trainer
@@ -28,6 +29,7 @@ from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import writable
 from .numbers import positive
+from .own import add_load
 from .train_data import FORMS, Array, to_run_on
 
 DEFAULT_BATCH = 64
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="OUT",
         help="write the predictions to this file, .npz or .safetensors",
     )
+    add_load(parser)
     add_device(parser)
 
 
@@ -65,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
         numbers = {} if y is None else _measured(trainer, x, y, size)
         found = np.concatenate(list(_predictions(trainer, x, size))) if args.output else None
     if numbers:
-        print(f"{len(x)} examples  {'  '.join(f'{k} {v:.4g}' for k, v in numbers.items())}")
+        shown = painted("  ".join(f"{k} {v:.4g}" for k, v in numbers.items()), "bold")
+        print(f"{len(x)} examples  {shown}")
     if found is not None:
         _write(args.output, found)
         print(f"{len(x)} predictions are written to {Path(args.output).resolve()}")

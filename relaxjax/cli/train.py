@@ -9,6 +9,8 @@ output, then its new states.
 
     relaxjax train model.py --data arrays.npz --loss mse --holdout 0.1 --out run
 
+    relaxjax train model.py --data digits --loss focal --load my_losses.py --out run
+
 `run` holds the trained model in model.safetensors, a log in log.jsonl, and checkpoints. The same
 command with --resume continues a training that was stopped. It may then ask for more --epochs,
 unless a --schedule depends on their number.
@@ -22,6 +24,7 @@ from typing import Any
 
 from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
+from relaxjax.ir.highlight import painted
 from relaxjax.training import (
     Callback,
     Checkpoints,
@@ -39,6 +42,7 @@ from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
 from .numbers import count, positive, share
+from .own import add_load, own_losses
 from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
 from .train_record import check_record, record_of, write_record
 from .train_setup import (
@@ -67,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--data", metavar="DATA", required=True, help=f"the data to train on:\n{FORMS}"
     )
     parser.add_argument(
-        "--loss", metavar="NAME", type=Known("loss", LOSSES), default="cross_entropy",
+        "--loss", metavar="NAME", type=Known("loss", LOSSES, own_losses), default="cross_entropy",
         help=f"{_listed(LOSSES)}\n(cross_entropy)",
     )  # fmt: skip
     parser.add_argument(
@@ -86,6 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how many arguments are states, where the script does not say so (0)",
     )  # fmt: skip
     parser.add_argument("--init", metavar="FILE", help="start from the values of this saved model")
+    add_load(parser)
     add_device(parser)
     _add_optimizer(parser.add_argument_group("the optimizer"))
     _add_results(parser.add_argument_group("evaluation and results"))
@@ -208,7 +213,8 @@ def run(args: argparse.Namespace) -> int:
 
 def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namespace) -> None:
     """Make the training, and save what came out of it."""
-    classifies = args.loss in CLASSIFICATION
+    is_own = args.loss in own_losses()
+    classifies = trainer.scores_classes if is_own else args.loss in CLASSIFICATION
     evaluated = None
     if examples.x_test is not None and examples.y_test is not None:
         evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
@@ -234,7 +240,7 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     trainer.save(args.out / _MODEL)
     if args.export:
         trainer.export(args.out / "exported")
-    print(f"the model is saved in {(args.out / _MODEL).resolve()}")
+    print(painted(f"the model is saved in {(args.out / _MODEL).resolve()}", "green"))
 
 
 class _Made(Callback):

@@ -19,7 +19,7 @@ _OPTIONS = (
     *("loss", "optim", "lr", "weight_decay", "schedule", "warmup", "clip", "accumulate"),
     *("loss_scale", "half", "holdout", "seed", "states", "init"),
 )
-_MODEL, _DATA = "the model", "the data to train on"
+_MODEL, _DATA, _FILES = "the model", "the data to train on", "what the files of --load hold"
 
 
 def record_of(
@@ -32,6 +32,8 @@ def record_of(
         record["--epochs"] = args.epochs
     record[_MODEL] = _digest(mod.script().encode())
     record[_DATA] = _digest(*map(_content, (examples.x, examples.y)))
+    if args.load:
+        record[_FILES] = _digest(*(Path(file).read_bytes() for file in args.load))
     return record
 
 
@@ -59,7 +61,7 @@ def check_record(folder: Path, record: dict[str, Any]) -> None:
 
 
 def _change(name: str, before: Any, now: Any) -> str:
-    if name in (_MODEL, _DATA):
+    if name in (_MODEL, _DATA, _FILES):
         return f"{name} became another"
     return f"{name} was {_said(before)} and is {_said(now)} now"
 

@@ -19,6 +19,7 @@ from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer
 
 from .failure import InputError
+from .own import own_losses
 
 LOSSES: Mapping[str, Callable[[], Any]] = {
     "cross_entropy": losses.CrossEntropyLoss,
@@ -117,7 +118,10 @@ def make_trainer(mod: IRModule, args: argparse.Namespace, y: Any, steps: int) ->
     scores = scores_type(mod)
     targets = TensorType((*(scores.dims or ())[:1], *y.shape[1:]), dtype_name(y.dtype))
     setup = SetupTrainer(
-        LOSSES[args.loss](), optimizer(args, steps), [scores, targets], loss_scale=args.loss_scale
+        {**LOSSES, **own_losses()}[args.loss](),
+        optimizer(args, steps),
+        [scores, targets],
+        loss_scale=args.loss_scale,
     )
     train_mod = setup(mod)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
@@ -158,16 +162,18 @@ def count_of(trainer: Trainer) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """An argument that must be one of these names."""
+    """An argument that must be one of these names, or one of those that files of --load hold."""
 
     kind: str
     names: Mapping[str, Any]
+    own: Callable[[], Mapping[str, Any]] = dict
 
     def __call__(self, text: str) -> str:
-        if text not in self.names:
+        known = [*self.own(), *self.names]
+        if text not in known:
             raise argparse.ArgumentTypeError(
-                f"there is no {self.kind} `{text}`: there are {', '.join(self.names)}"
-                f"{did_you_mean(text, list(self.names))}"
+                f"there is no {self.kind} `{text}`: there are {', '.join(known)}"
+                f"{did_you_mean(text, known)}"
             )
         return text
 

@@ -15,6 +15,9 @@ from .bind import bind_symbolic_vars as bind_symbolic_vars
 from .builder import BlockBuilder as BlockBuilder
 from .check import check_well_formed as check_well_formed
 from .check import well_formed as well_formed
+from .difference import FunctionDiff as FunctionDiff
+from .difference import ModuleDiff as ModuleDiff
+from .difference import diff as diff
 from .dims import SymbolicVar as SymbolicVar
 from .expr import Call as Call
 from .expr import Constant as Constant

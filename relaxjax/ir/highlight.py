@@ -3,7 +3,29 @@
 import html
 import os
 import sys
-from typing import Any
+from typing import Any, Literal, TextIO, TypeAlias
+
+Style: TypeAlias = Literal["bold", "faint", "red", "green", "yellow", "cyan"]
+_CODES: dict[Style, int] = {
+    "bold": 1, "faint": 2, "red": 31, "green": 32, "yellow": 33, "cyan": 36,
+}  # fmt: skip
+
+
+def wants_colours(stream: TextIO) -> bool:
+    """Whether text is coloured there: on a terminal, or anywhere where FORCE_COLOR is set.
+
+    The variable NO_COLOR in the environment, if it is not empty, keeps all plain.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or stream.isatty()
+
+
+def painted(text: str, style: Style, stream: TextIO | None = None) -> str:
+    """The text in a colour of the terminal, where the stream is one; the standard output's else."""
+    if not text or not wants_colours(stream or sys.stdout):
+        return text
+    return f"\x1b[{_CODES[style]}m{text}\x1b[0m"
 
 
 class ScriptText(str):
@@ -11,14 +33,17 @@ class ScriptText(str):
 
     __slots__ = ()
 
-    def show(self, style: str = "ansi") -> None:
+    def show(self, style: str = "ansi", stream: TextIO | None = None) -> None:
         """Print the text, in colour where the output is a terminal and pygments is installed.
 
-        The variable NO_COLOR in the environment, if it is not empty, keeps it plain.
+        The output is `stream`, or the standard output.
+
+        The variable NO_COLOR in the environment, if it is not empty, keeps it plain, and
+        FORCE_COLOR colours what goes into a file or to another program, too.
         """
-        wants_colours = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-        coloured = self.ansi(style) if wants_colours else None
-        print(self if coloured is None else coloured)
+        stream = stream or sys.stdout
+        coloured = self.ansi(style) if wants_colours(stream) else None
+        print(self if coloured is None else coloured, file=stream)
 
     def ansi(self, style: str = "ansi") -> str | None:
         """The text with terminal colours, or None where pygments is not installed.

@@ -54,10 +54,12 @@ class Node:
     def show(self, style: str = "ansi", **options: Unpack[ScriptOptions]) -> None:
         """Print the script, in colour on a terminal where pygments is installed.
 
-        As in every view for the eye, big constants are left out unless `show_meta` asks for them.
-        The options are those of `script`.
+        As in every view for the eye, big constants are left out unless `show_meta` asks for them,
+        and what belongs to a derivative says of which variable, unless `provenance` is False. The
+        options are those of `script`.
         """
         options.setdefault("show_meta", False)
+        options.setdefault("provenance", True)
         self.script(**options).show(style)
 
     def __str__(self) -> str:
@@ -67,7 +69,7 @@ class Node:
         return str(self.script(show_meta=False))
 
     def _repr_html_(self) -> str:
-        return self.script(show_meta=False).html()
+        return self.script(show_meta=False, provenance=True).html()
 
     def __copy__(self: N) -> N:
         return self

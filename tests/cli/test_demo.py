@@ -107,3 +107,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(
     assert main(["demo", "--out", str(tmp_path / "model")]) == 2
     assert "nothing can be written into" in capsys.readouterr().err
     assert not captured.out
+
+
+@pytest.mark.parametrize("width", [80, 100, 130])
+def test_the_model_and_its_adjoint_fit_the_terminal(width: int) -> None:
+    lines = model_and_adjoint(width).splitlines()
+    assert max(map(len, lines)) <= width
+    bindings = [line for line in lines if " = " in line]
+    assert not [line for line in bindings if re.search(r"^ *\w+: ", line)]  # no types

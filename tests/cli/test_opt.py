@@ -1,5 +1,6 @@
 """`relaxjax opt`: a script in, a script out."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,43 @@ def test_a_pass_that_fails(script: Path, tmp_path: Path, capsys: Capture) -> Non
     )
     assert not out.exists()
     assert PassContext.current() is default
+
+
+def test_what_each_pass_changed_is_shown_instead_of_the_result(
+    script: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    arguments = ["opt", str(script), "-p", "DeadCodeElimination,CanonicalizeBindings", "--diff"]
+    assert main(arguments) == 0
+    output, errors = capsys.readouterr()
+    kind = 'R.Tensor((3,), dtype="float32")'
+    assert output == (
+        "## DeadCodeElimination\n"
+        "# main: 1 line removed\n"
+        f"      x: {kind},\n"
+        f"  ) -> {kind}:\n"
+        f"-     unused: {kind} = R.multiply(x, x)\n"
+        f"      y: {kind} = R.add(x, x)\n"
+        "      return y\n"
+        "\n"
+        "## CanonicalizeBindings: nothing changed\n"
+        "\n"
+    )
+    assert errors == ""
+    out = tmp_path / "out.py"
+    assert main([*arguments, "-o", str(out)]) == 0
+    assert capsys.readouterr().out == output
+    check(out.read_text(), AFTER)
+
+
+def test_passes_inside_of_a_pass_are_shown_as_one_change(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scalar = BEFORE.replace("y = R.add(x, x)", "y = R.sum(R.sin(x))")
+    script = tmp_path / "loss.py"
+    script.write_text(scalar.replace('-> R.Tensor((3,), "float32")', '-> R.Tensor((), "float32")'))
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda self: True)
+    assert main(["opt", str(script), "-p", "Gradient{func_name=main}", "--diff"]) == 0
+    output = capsys.readouterr().out
+    assert output.count("## ") == 1
+    assert output.startswith("\x1b[1m## Gradient\x1b[0m\n\x1b[1m# main_adjoint: new, ")
+    assert "\x1b[32m+ def main_adjoint(\x1b[0m\n" in output

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from relaxjax.ir.highlight import ScriptText
+from relaxjax.ir.highlight import ScriptText, painted
 
 TEXT = ScriptText('\nx = R.const("<a>")  # 层')
 
@@ -51,6 +51,21 @@ def test_a_terminal_without_colours(
     monkeypatch.setenv("NO_COLOR", value)
     TEXT.show()
     assert ("\x1b[" not in capsys.readouterr().out) == plain
+
+
+@pytest.mark.parametrize(("unwanted", "coloured"), [("", True), ("1", False)])
+def test_colours_are_asked_for_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    unwanted: str,
+    coloured: bool,
+) -> None:
+    pytest.importorskip("pygments")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("NO_COLOR", unwanted)
+    TEXT.show()
+    assert ("\x1b[" in capsys.readouterr().out) == coloured
+    assert painted("x", "bold") == ("\x1b[1mx\x1b[0m" if coloured else "x")
 
 
 def test_a_terminal_gets_the_plain_text_without_pygments(

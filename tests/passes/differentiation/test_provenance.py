@@ -88,3 +88,13 @@ def test_a_program_without_source() -> None:
         builder.emit_func_output(builder.emit(get_op("relax.sum")(y), "loss"))
     text = Gradient("main")(builder.get()).script(provenance=True)
     assert re.search(r"x_adjoint: .* = R.multiply\(y_adjoint, y\)  # from y$", text, re.MULTILINE)
+
+
+def test_what_is_shown_says_it_unless_nobody_wants_it(capsys: pytest.CaptureFixture[str]) -> None:
+    adjoint = Gradient("main")(MODULE)
+    adjoint.show()
+    assert capsys.readouterr().out == f"{adjoint.script(provenance=True)}\n"
+    adjoint.show(provenance=False)
+    assert capsys.readouterr().out == f"{adjoint.script()}\n"
+    assert "# from loss" in adjoint._repr_html_()
+    assert "# from loss" not in repr(adjoint)

@@ -16,8 +16,9 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span, located
 from relaxjax.ir.types import TensorType
 from relaxjax.passes.differentiation.gradient import Gradient
-from relaxjax.passes.infrastructure.base import FACTORIES, PassFactory, get_pass, pass_factory
+from relaxjax.passes.infrastructure.base import FACTORIES, PassFactory, pass_factory
 from relaxjax.passes.infrastructure.info import PassInfo
+from relaxjax.passes.infrastructure.named import get_pass
 
 
 @pytest.fixture(autouse=True)
