@@ -1,0 +1,235 @@
+"""Operators on each element: of several tensors, of tensors and numbers, and comparisons."""
+
+from collections.abc import Callable
+from typing import Any
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dtype_of, scalar, where
+
+from .promotion import cast, floating, is_floating, promoted, result_dtype
+from .table import aten
+
+_COMPARISONS = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+_BITS = ("bitwise_and", "bitwise_or", "bitwise_xor")
+
+
+def _in_one_dtype(operator: str) -> Callable[..., Expr]:
+    def rule(self: Any, other: Any) -> Expr:
+        return call(operator, *promoted(self, other))
+
+    return rule
+
+
+def _bits(operator: str) -> Callable[..., Expr]:
+    """Of truth values, the operator of logic."""
+    logical = operator.replace("bitwise", "logical")
+
+    def rule(self: Any, other: Any) -> Expr:
+        is_bool = result_dtype(self, other) == "bool"
+        return call(logical if is_bool else operator, *promoted(self, other))
+
+    return rule
+
+
+def _logical(operator: str) -> Callable[..., Expr]:
+    def rule(self: Expr, other: Expr) -> Expr:
+        return call(operator, cast(self, "bool"), cast(other, "bool"))
+
+    return rule
+
+
+def _declare() -> None:
+    for name, operator in _COMPARISONS.items():
+        for overload in ("Tensor", "Scalar"):
+            aten(f"{name}.{overload}")(_in_one_dtype(operator))
+    for name in _BITS:
+        for overload in ("Tensor", "Scalar"):
+            aten(f"{name}.{overload}")(_bits(name))
+            aten(f"__{name[8:]}__.{overload}")(_bits(name))
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        aten(f"{name}.default")(_logical(name))
+    for name in ("maximum", "minimum"):
+        aten(f"{name}.default")(_in_one_dtype(name))
+    for name, operator in (("max", "maximum"), ("min", "minimum")):
+        aten(f"{name}.other")(_in_one_dtype(operator))
+
+
+_declare()
+
+
+@aten("add.Tensor", "add.Scalar")
+def add(self: Any, other: Any, alpha: Any = 1) -> Expr:
+    x, y = promoted(self, other)
+    return x + _times(y, alpha)
+
+
+@aten("sub.Tensor", "sub.Scalar", "subtract.Tensor")
+def sub(self: Any, other: Any, alpha: Any = 1) -> Expr:
+    x, y = promoted(self, other)
+    return x - _times(y, alpha)
+
+
+@aten("rsub.Tensor", "rsub.Scalar")
+def rsub(self: Expr, other: Any, alpha: Any = 1) -> Expr:
+    return sub(other, self, alpha)
+
+
+def _times(x: Expr, alpha: Any) -> Expr:
+    return x if alpha == 1 else x * cast(alpha, dtype_of(x))
+
+
+@aten("mul.Tensor", "mul.Scalar", "multiply.Tensor")
+def mul(self: Any, other: Any) -> Expr:
+    x, y = promoted(self, other)
+    return call("logical_and" if dtype_of(x) == "bool" else "multiply", x, y)
+
+
+@aten("div.Tensor", "div.Scalar", "divide.Tensor", "true_divide.Tensor")
+def div(self: Any, other: Any) -> Expr:
+    x, y = map(floating, promoted(self, other))
+    return x / y
+
+
+@aten("div.Tensor_mode", "div.Scalar_mode")
+def div_mode(self: Any, other: Any, rounding_mode: str | None = None) -> Expr:
+    if rounding_mode is None:
+        return div(self, other)
+    x, y = promoted(self, other)
+    if rounding_mode == "floor":
+        return call("floor_divide", x, y)
+    quotient = x / y
+    return call("trunc", quotient) if is_floating(dtype_of(x)) else quotient
+
+
+@aten("floor_divide.default", "floor_divide.Scalar")
+def floor_divide(self: Any, other: Any) -> Expr:
+    return call("floor_divide", *promoted(self, other))
+
+
+@aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
+def remainder(self: Any, other: Any) -> Expr:
+    return call("floor_mod", *promoted(self, other))
+
+
+@aten("fmod.Tensor", "fmod.Scalar")
+def fmod(self: Any, other: Any) -> Expr:
+    return call("mod", *promoted(self, other))
+
+
+@aten("atan2.default")
+def atan2(self: Any, other: Any) -> Expr:
+    return call("atan2", *map(floating, promoted(self, other)))
+
+
+@aten("pow.Tensor_Tensor", "pow.Scalar")
+def pow_tensor(self: Any, exponent: Any) -> Expr:
+    return call("power", *promoted(self, exponent))
+
+
+@aten("pow.Tensor_Scalar")
+def pow_scalar(self: Expr, exponent: Any) -> Expr:
+    """Small powers as products and roots, whose derivatives are those of torch at 0 too."""
+    x = cast(self, result_dtype(self, exponent))
+    match exponent:
+        case 0:
+            return call("ones_like", x)
+        case 1:
+            return x
+        case 2:
+            return call("square", x)
+        case 3:
+            return call("square", x) * x
+        case 0.5:
+            return call("sqrt", x)
+        case -0.5:
+            return call("rsqrt", x)
+        case -1 if is_floating(dtype_of(x)):
+            return scalar(1, x) / x
+    return call("power", x, cast(exponent, dtype_of(x)))
+
+
+@aten("where.self")
+def where_self(condition: Expr, self: Any, other: Any) -> Expr:
+    return where(cast(condition, "bool"), *promoted(self, other))
+
+
+@aten("where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where_scalar(condition: Expr, self: Any, other: Any) -> Expr:
+    return where_self(condition, self, other)
+
+
+@aten("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(self: Expr, mask: Expr, value: Any) -> Expr:
+    return where(cast(mask, "bool"), cast(value, dtype_of(self)), self)
+
+
+@aten("clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor")
+def clamp(self: Expr, min: Any = None, max: Any = None) -> Expr:  # torch's names
+    """Bounded; what lies at a bound moves with the argument, as in torch."""
+    bounds = [bound for bound in (min, max) if bound is not None]
+    dtype = result_dtype(self, *bounds)
+    x = cast(self, dtype)
+    if min is not None:
+        low = cast(min, dtype)
+        x = where(x < low, low, x)
+    if max is not None:
+        high = cast(max, dtype)
+        x = where(x > high, high, x)
+    return x
+
+
+@aten("clamp_min.default", "clamp_min.Tensor")
+def clamp_min(self: Expr, min: Any) -> Expr:
+    return clamp(self, min)
+
+
+@aten("clamp_max.default", "clamp_max.Tensor")
+def clamp_max(self: Expr, max: Any) -> Expr:
+    return clamp(self, None, max)
+
+
+@aten("addcmul.default")
+def addcmul(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
+    x, y, z = promoted(self, tensor1, tensor2)
+    return x + _times(y * z, value)
+
+
+@aten("addcdiv.default")
+def addcdiv(self: Expr, tensor1: Expr, tensor2: Expr, value: Any = 1) -> Expr:
+    x, y, z = promoted(self, tensor1, tensor2)
+    return x + _times(y / z, value)
+
+
+@aten("lerp.Scalar", "lerp.Tensor")
+def lerp(self: Expr, end: Expr, weight: Any) -> Expr:
+    return self + cast(weight, dtype_of(self)) * (end - self)
+
+
+@aten("logaddexp.default")
+def logaddexp(self: Expr, other: Expr) -> Expr:
+    return call("log_add_exp", *promoted(self, other))
+
+
+@aten("bitwise_left_shift.Tensor", "__lshift__.Scalar", "bitwise_left_shift.Tensor_Scalar")
+def left_shift(self: Any, other: Any) -> Expr:
+    return call("left_shift", *promoted(self, other))
+
+
+@aten("bitwise_right_shift.Tensor", "__rshift__.Scalar", "bitwise_right_shift.Tensor_Scalar")
+def right_shift(self: Any, other: Any) -> Expr:
+    return call("right_shift", *promoted(self, other))
+
+
+@aten("xlogy.Tensor", "special_xlogy.default")
+def xlogy(self: Expr, other: Expr) -> Expr:
+    x, y = map(floating, promoted(self, other))
+    zero = scalar(0, x)
+    at_zero = call("equal", x, zero)
+    return where(at_zero, zero, x * call("log", where(at_zero, scalar(1, y), y)))

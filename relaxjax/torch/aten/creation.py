@@ -1,0 +1,127 @@
+"""Operators that make tensors of sizes and numbers; and random ones, where training draws them."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
+
+from .promotion import DEFAULT, cast
+from .table import aten
+
+
+def filled(sizes: Sequence[Dim], value: Any, dtype: str) -> Expr:
+    return call("full", ShapeExpr(tuple(sizes)), cast(value, dtype), dtype)
+
+
+def _dtype_of_number(value: Any) -> str:
+    return (
+        "bool" if isinstance(value, bool) else "int64" if not isinstance(value, float) else DEFAULT
+    )
+
+
+@aten("full.default")
+def full(size: Sequence[Dim], fill_value: Any, dtype: str | None = None, **_: Any) -> Expr:
+    return filled(size, fill_value, dtype or _dtype_of_number(fill_value))
+
+
+@aten("scalar_tensor.default")
+def scalar_tensor(s: Any, dtype: str | None = None, **_: Any) -> Expr:
+    return cast(s, dtype or DEFAULT)
+
+
+@aten("full_like.default")
+def full_like(self: Expr, fill_value: Any, dtype: str | None = None, **_: Any) -> Expr:
+    return filled(dims_of(self), fill_value, dtype or dtype_of(self))
+
+
+@aten("new_full.default")
+def new_full(
+    self: Expr, size: Sequence[Dim], fill_value: Any, dtype: str | None = None, **_: Any
+) -> Expr:
+    return filled(size, fill_value, dtype or dtype_of(self))
+
+
+def _constant(value: int) -> tuple[Callable[..., Expr], Callable[..., Expr], Callable[..., Expr]]:
+    def of_size(size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
+        return filled(size, value, dtype or DEFAULT)
+
+    def like(self: Expr, dtype: str | None = None, **_: Any) -> Expr:
+        return filled(dims_of(self), value, dtype or dtype_of(self))
+
+    def new(self: Expr, size: Sequence[Dim], dtype: str | None = None, **_: Any) -> Expr:
+        return filled(size, value, dtype or dtype_of(self))
+
+    return of_size, like, new
+
+
+# What `empty` holds is nothing that a program may rely on, so zeros will do.
+for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
+    _of_size, _like, _new = _constant(_value)
+    aten(f"{_name}.{'memory_format' if _name == 'empty' else 'default'}")(_of_size)
+    aten(f"{_name}_like.default")(_like)
+    aten(f"new_{_name}.default")(_new)
+
+
+@aten("arange.default", "arange.start", "arange.start_step")
+def arange(end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None, **_: Any) -> Expr:
+    floats = any(isinstance(one, float) for one in (start, end, step))
+    name = dtype or (DEFAULT if floats else "int64")
+    if floats or (isinstance(step, int) and step != 1):
+        if all(isinstance(one, int | float) for one in (start, end, step)):
+            count = max(math.ceil((end - start) / step), 0)
+            places = cast(call("arange", 0, count, 1, "int64"), name)
+            return places * cast(step, name) + cast(start, name)
+        raise ValueError("arange by floats, or with a step, of sizes that are not known")
+    return call("arange", start, end, 1, name)
+
+
+@aten("linspace.default")
+def linspace(start: float, end: float, steps: int, dtype: str | None = None, **_: Any) -> Expr:
+    """Numbers at equal distances, those of the second half counted from the end, as torch does."""
+    name = dtype or DEFAULT
+    places = cast(call("arange", 0, steps, 1, "int64"), name)
+    step = (end - start) / (steps - 1) if steps > 1 else 0.0
+    width = scalar(step, places)
+    from_start = scalar(start, places) + width * places
+    from_end = scalar(end, places) - width * (scalar(steps - 1, places) - places)
+    return call("where", places < scalar(steps // 2, places), from_start, from_end)
+
+
+@aten("eye.default", "eye.m")
+def eye(n: Dim, m: Dim | None = None, dtype: str | None = None, **_: Any) -> Expr:
+    return call("eye", n, n if m is None else m, 0, dtype or DEFAULT)
+
+
+@aten("fill.Scalar", "fill.Tensor")
+def fill(self: Expr, value: Any) -> Expr:
+    return filled(dims_of(self), value, dtype_of(self))
+
+
+@aten("zero.default")
+def zero(self: Expr) -> Expr:
+    return filled(dims_of(self), 0, dtype_of(self))
+
+
+@aten("bernoulli.float", "bernoulli.p")
+def bernoulli(self: Expr, p: float = 0.5, generator: Any = None) -> Expr:
+    """Ones with the probability `p`, drawn in training; a prediction has their mean, `p`."""
+    ones = filled(dims_of(self), 1, dtype_of(self))
+    if p in (0, 1):
+        return ones if p else filled(dims_of(self), 0, dtype_of(self))
+    return call("nn.dropout", ones, 1 - p)[0] * scalar(p, ones)
+
+
+@aten("sym_size.int")
+def sym_size(self: Expr, dim: int) -> Dim:
+    return dims_of(self)[dim]
+
+
+@aten("sym_numel.default")
+def sym_numel(self: Expr) -> Dim:
+    total: Dim = 1
+    for size in dims_of(self):
+        total = total * size
+    return total

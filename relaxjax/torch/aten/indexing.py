@@ -1,0 +1,215 @@
+"""Operators that read and write at places which tensors say."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+
+from .promotion import cast
+from .shapes import broadcast_sizes, expand, permute, place_of, shaped
+from .table import aten
+
+
+def from_front(places: Expr, size: Dim) -> Expr:
+    """Places as numbers from 0 on, where torch counts negative ones from behind."""
+    places = cast(places, "int64")
+    return where(places < scalar(0, places), places + number(size, places), places)
+
+
+@aten("embedding.default")
+def embedding(
+    weight: Expr,
+    indices: Expr,
+    padding_idx: int = -1,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Expr:
+    if scale_grad_by_freq:
+        raise ValueError("gradients scaled by how often a row is read are not there here")
+    if padding_idx >= 0:
+        row = call("arange", 0, dims_of(weight)[0], 1, "int64")
+        is_row = call("expand_dims", call("equal", row, scalar(padding_idx, row)), 1)
+        weight = where(is_row, call("grad.no_grad", weight), weight)
+    return call("take", weight, indices, 0)
+
+
+@aten("index_select.default")
+def index_select(self: Expr, dim: int, index: Expr) -> Expr:
+    place = place_of(dim, ndim_of(self))
+    return call("take", self, from_front(index, dims_of(self)[place]), place)
+
+
+@aten("gather.default")
+def gather(self: Expr, dim: int, index: Expr, sparse_grad: bool = False) -> Expr:
+    """The elements at places of an index that may be shorter than the tensor along any axis."""
+    place = place_of(dim, ndim_of(self))
+    return call("gather_elements", _as_long(self, index, place), cast(index, "int64"), place)
+
+
+@aten("take_along_dim.default")
+def take_along_dim(self: Expr, indices: Expr, dim: int) -> Expr:
+    place = place_of(dim, ndim_of(self))
+    sizes, wanted = list(dims_of(self)), list(dims_of(indices))
+    for axis, (one, other) in enumerate(zip(sizes, wanted, strict=True)):
+        if axis != place:
+            sizes[axis] = wanted[axis] = other if one == 1 else one
+    return gather(expand(self, sizes), place, expand(indices, wanted))
+
+
+def _as_long(x: Expr, index: Expr, place: int) -> Expr:
+    """A tensor cut to the lengths of an index along all axes but one."""
+    for axis, (size, wanted) in enumerate(zip(dims_of(x), dims_of(index), strict=True)):
+        if axis != place and size != wanted:
+            x = call("strided_slice", x, [axis], [0], [wanted], [1])
+    return x
+
+
+def _scattered(reduction: str) -> Callable[..., Expr]:
+    def rule(self: Expr, dim: int, index: Expr, src: Any) -> Expr:
+        place = place_of(dim, ndim_of(self))
+        if isinstance(src, Expr):
+            updates = src
+            for axis, (size, wanted) in enumerate(zip(dims_of(src), dims_of(index), strict=True)):
+                if size != wanted:
+                    updates = call("strided_slice", updates, [axis], [0], [wanted], [1])
+        else:
+            updates = call("broadcast_to", cast(src, dtype_of(self)), ShapeExpr(dims_of(index)))
+        return call("scatter_elements", self, cast(index, "int64"), updates, place, reduction)
+
+    return rule
+
+
+@aten("scatter.src", "scatter.value")
+def scatter(self: Expr, dim: int, index: Expr, src: Any = None, value: Any = None) -> Expr:
+    return _scattered("update")(self, dim, index, value if src is None else src)
+
+
+@aten("scatter_add.default")
+def scatter_add(self: Expr, dim: int, index: Expr, src: Expr) -> Expr:
+    return _scattered("add")(self, dim, index, src)
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    self: Expr, dim: int, index: Expr, src: Expr, reduce: str, include_self: bool = True
+) -> Expr:
+    names = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "mean": "mean"}
+    if not include_self:
+        raise ValueError("scatter_reduce without the tensor itself is not there here")
+    return _scattered(names[reduce])(self, dim, index, src)
+
+
+@aten("index_add.default")
+def index_add(self: Expr, dim: int, index: Expr, source: Expr, alpha: Any = 1) -> Expr:
+    place = place_of(dim, ndim_of(self))
+    updates = source if alpha == 1 else source * cast(alpha, dtype_of(source))
+    sizes = list(dims_of(updates))
+    places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(len(sizes))])
+    places = call("broadcast_to", places, ShapeExpr(tuple(sizes)))
+    return call("scatter_elements", self, places, updates, place, "add")
+
+
+@aten("index_copy.default")
+def index_copy(self: Expr, dim: int, index: Expr, source: Expr) -> Expr:
+    place = place_of(dim, ndim_of(self))
+    places = shaped(cast(index, "int64"), [-1 if i == place else 1 for i in range(ndim_of(self))])
+    places = call("broadcast_to", places, ShapeExpr(dims_of(source)))
+    return call("scatter_elements", self, places, source, place, "update")
+
+
+@aten("index_fill.int_Scalar")
+def index_fill(self: Expr, dim: int, index: Expr, value: Any) -> Expr:
+    place = place_of(dim, ndim_of(self))
+    sizes = list(dims_of(self))
+    sizes[place] = dims_of(index)[0]
+    filled = call("broadcast_to", cast(value, dtype_of(self)), ShapeExpr(tuple(sizes)))
+    return index_copy(self, dim, index, filled)
+
+
+def _picked(
+    x: Expr, indices: Sequence[Expr | None]
+) -> tuple[list[int], list[int], Expr, list[Dim]]:
+    """The axes that are indexed, all axes with these in front, the places, and their sizes."""
+    axes = [axis for axis, index in enumerate(indices) if index is not None]
+    given = [index for index in indices if index is not None]
+    if any(dtype_of(index) == "bool" for index in given):
+        raise ValueError(
+            "what is read by a mask has as many elements as the mask is true at, which no "
+            "compiled program knows: choose by torch.where"
+        )
+    sizes = broadcast_sizes(*given)
+    places = [
+        expand(from_front(index, dims_of(x)[axis]), sizes)
+        for axis, index in zip(axes, given, strict=True)
+    ]
+    order = [*axes, *(axis for axis in range(ndim_of(x)) if axis not in axes)]
+    return axes, order, call("stack", places, len(sizes)), sizes
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index_tensor(self: Expr, indices: Sequence[Expr | None]) -> Expr:
+    """Elements at places, whose axes stand where the first of the indexed ones was, if in a row."""
+    axes, order, places, sizes = _picked(self, indices)
+    if len(axes) == 1:
+        index = next(one for one in indices if one is not None)
+        return call("take", self, from_front(index, dims_of(self)[axes[0]]), axes[0])
+    found = call("gather_nd", permute(self, order), places)
+    return permute(found, _moved_back(axes, len(sizes), ndim_of(found)))
+
+
+def _moved_back(axes: Sequence[int], count: int, ndim: int) -> list[int]:
+    """Where the axes of the places go that stand in front: torch leaves them there if apart."""
+    in_row = list(axes) == list(range(axes[0], axes[0] + len(axes)))
+    first = axes[0] if in_row else 0
+    rest = list(range(count, ndim))
+    return [*rest[:first], *range(count), *rest[first:]]
+
+
+@aten("index_put.default", "_unsafe_index_put.default", "_index_put_impl.default")
+def index_put(
+    self: Expr,
+    indices: Sequence[Expr | None],
+    values: Expr,
+    accumulate: bool = False,
+    unsafe: bool = False,
+) -> Expr:
+    given = [index for index in indices if index is not None]
+    if len(given) == 1 and dtype_of(given[0]) == "bool":
+        return _put_by_mask(self, indices, values, accumulate)
+    axes, order, places, sizes = _picked(self, indices)
+    front = permute(self, order)
+    rest = list(dims_of(front))[len(axes) :]
+    back = _moved_back(axes, len(sizes), len(sizes) + len(rest))
+    wanted = [[*sizes, *rest][axis] for axis in back]
+    updates = permute(expand(cast(values, dtype_of(self)), wanted), _inverse(back))
+    written = call("scatter_nd", front, places, updates, "add" if accumulate else "update")
+    return permute(written, _inverse(order))
+
+
+def _put_by_mask(x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool) -> Expr:
+    """One value at all places of a mask that covers the first axes."""
+    mask = indices[0]
+    if mask is None or (ndim_of(values) > 0 and any(size != 1 for size in dims_of(values))):
+        raise ValueError("different values at the places of a mask: choose by torch.where")
+    sizes = [*dims_of(mask), *[1] * (ndim_of(x) - ndim_of(mask))]
+    value = shaped(cast(values, dtype_of(x)), [])
+    return where(shaped(mask, sizes), x + value if accumulate else value, x)
+
+
+def _inverse(order: Sequence[int]) -> list[int]:
+    return [list(order).index(axis) for axis in range(len(order))]
+
+
+@aten("one_hot.default")
+def one_hot(self: Expr, num_classes: int = -1) -> Expr:
+    if num_classes < 0:
+        raise ValueError("one_hot without a number of classes depends on the values: give it one")
+    classes = call("arange", 0, num_classes, 1, "int64")
+    return cast(call("equal", call("expand_dims", self, ndim_of(self)), classes), "int64")
+
+
+@aten("bucketize.Tensor")
+def bucketize(self: Expr, boundaries: Expr, out_int32: bool = False, right: bool = False) -> Expr:
+    return call("bucketize", self, boundaries, out_int32, right)

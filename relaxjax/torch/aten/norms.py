@@ -1,0 +1,279 @@
+"""Norms: of batches, layers, groups and instances; and dropout."""
+
+from collections.abc import Sequence
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar
+
+from .promotion import cast
+from .shapes import shaped
+from .table import aten
+
+
+def _vector(value: Expr | None, number: int, size: Dim, dtype: str) -> Expr:
+    """Scales or shifts; ones or zeros for those that a norm does not have."""
+    return call("full", ShapeExpr((size,)), cast(number, dtype), dtype) if value is None else value
+
+
+def _others(x: Expr) -> list[int]:
+    return [axis for axis in range(ndim_of(x)) if axis != 1]
+
+
+def _moved(
+    x: Expr, mean: Expr | None, var: Expr | None, momentum: float
+) -> tuple[Expr | None, Expr | None]:
+    """Running statistics after a batch; the variance that they take in is that over n - 1."""
+    if mean is None or var is None:
+        return None, None
+    count: Dim = 1
+    for axis in _others(x):
+        count = count * dims_of(x)[axis]
+    batch = [call("mean", x, _others(x)), call("variance", x, _others(x))]
+    if isinstance(count, int):
+        unbiased = batch[1] * scalar(count / max(count - 1, 1), x)
+    else:
+        whole = number(count, x)
+        unbiased = batch[1] * (whole / (whole - scalar(1, x)))
+    keep, take = scalar(1 - momentum, mean), scalar(momentum, mean)
+    return tuple(
+        keep * old + take * cast(new, dtype_of(old))
+        for old, new in ((mean, batch[0]), (var, unbiased))
+    )
+
+
+def _of_batch(
+    x: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    mean: Expr | None,
+    var: Expr | None,
+    training: bool,
+    eps: float,
+) -> Expr:
+    size, dtype = dims_of(x)[1], dtype_of(x)
+    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    if mean is None or var is None:
+        if not training:
+            raise ValueError("batch norm on running statistics, which are not given")
+        axes = _others(x)
+        return call(
+            "nn.batch_norm",
+            x,
+            scale,
+            shift,
+            call("mean", x, axes),
+            call("variance", x, axes),
+            1,
+            eps,
+            training=False,
+        )[0]
+    return call("nn.batch_norm", x, scale, shift, mean, var, 1, eps, training=training)[0]
+
+
+@aten("batch_norm.default", writes=("running_mean", "running_var"))
+def batch_norm(
+    input: Expr,  # torch's name
+    weight: Expr | None,
+    bias: Expr | None,
+    running_mean: Expr | None,
+    running_var: Expr | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> tuple[Expr | None, ...]:
+    """Relax's batch norm, which in training takes the batch's statistics, and else running ones."""
+    y = _of_batch(input, weight, bias, running_mean, running_var, training, eps)
+    new = _moved(input, running_mean, running_var, momentum) if training else (None, None)
+    return y, *new
+
+
+def _statistics(x: Expr, eps: float) -> tuple[Expr, Expr]:
+    variance = call("variance", x, _others(x))
+    return call("mean", x, _others(x)), call("rsqrt", variance + scalar(eps, x))
+
+
+@aten("_native_batch_norm_legit_functional.default")
+def native_batch_norm(
+    input: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    running_mean: Expr,
+    running_var: Expr,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Expr | None, ...]:
+    y = _of_batch(input, weight, bias, running_mean, running_var, training, eps)
+    new: tuple[Expr | None, ...] = (running_mean, running_var)
+    if training:
+        new = _moved(input, running_mean, running_var, momentum)
+    return y, *_statistics(input, eps), *new
+
+
+@aten("_native_batch_norm_legit_no_training.default")
+def native_batch_norm_inference(
+    input: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    running_mean: Expr,
+    running_var: Expr,
+    momentum: float,
+    eps: float,
+) -> tuple[Expr, Expr, Expr]:
+    y = _of_batch(input, weight, bias, running_mean, running_var, False, eps)
+    return y, *_statistics(input, eps)
+
+
+@aten("_native_batch_norm_legit.no_stats")
+def native_batch_norm_no_stats(
+    input: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Expr, Expr, Expr]:
+    return _of_batch(input, weight, bias, None, None, training, eps), *_statistics(input, eps)
+
+
+def _of_layer(
+    x: Expr, shape: Sequence[Dim], weight: Expr | None, bias: Expr | None, eps: float
+) -> Expr:
+    ndim, dtype = ndim_of(x), dtype_of(x)
+    axes = list(range(ndim - len(shape), ndim))
+    ones, zeros = (
+        call("full", ShapeExpr(tuple(shape)), cast(value, dtype), dtype) for value in (1, 0)
+    )
+    scale, shift = ones if weight is None else weight, zeros if bias is None else bias
+    return call("nn.layer_norm", x, scale, shift, axes, eps)
+
+
+@aten("layer_norm.default")
+def layer_norm(
+    input: Expr,
+    normalized_shape: Sequence[Dim],
+    weight: Expr | None = None,
+    bias: Expr | None = None,
+    eps: float = 1e-05,
+    cudnn_enable: bool = True,
+) -> Expr:
+    return _of_layer(input, normalized_shape, weight, bias, eps)
+
+
+@aten("native_layer_norm.default")
+def native_layer_norm(
+    input: Expr,
+    normalized_shape: Sequence[Dim],
+    weight: Expr | None,
+    bias: Expr | None,
+    eps: float,
+) -> tuple[Expr, Expr, Expr]:
+    ndim = ndim_of(input)
+    axes = list(range(ndim - len(normalized_shape), ndim))
+    inverse = call("rsqrt", call("variance", input, axes, True) + scalar(eps, input))
+    y = _of_layer(input, normalized_shape, weight, bias, eps)
+    return y, call("mean", input, axes, True), inverse
+
+
+def _of_groups(x: Expr, groups: int, weight: Expr | None, bias: Expr | None, eps: float) -> Expr:
+    size, dtype = dims_of(x)[1], dtype_of(x)
+    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    return call("nn.group_norm", x, scale, shift, groups, 1, list(range(2, ndim_of(x))), eps)
+
+
+@aten("group_norm.default")
+def group_norm(
+    input: Expr,
+    num_groups: int,
+    weight: Expr | None = None,
+    bias: Expr | None = None,
+    eps: float = 1e-05,
+    cudnn_enabled: bool = True,
+) -> Expr:
+    return _of_groups(input, num_groups, weight, bias, eps)
+
+
+@aten("native_group_norm.default")
+def native_group_norm(
+    input: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    N: Dim,  # noqa: N803  # torch's names
+    C: Dim,  # noqa: N803
+    HxW: Dim,  # noqa: N803
+    group: int,
+    eps: float,
+) -> tuple[Expr, Expr, Expr]:
+    apart = shaped(input, [N, group, -1])
+    mean, var = call("mean", apart, [2]), call("variance", apart, [2])
+    return _of_groups(input, group, weight, bias, eps), mean, call("rsqrt", var + scalar(eps, var))
+
+
+@aten("instance_norm.default")
+def instance_norm(
+    input: Expr,
+    weight: Expr | None,
+    bias: Expr | None,
+    running_mean: Expr | None,
+    running_var: Expr | None,
+    use_input_stats: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool = True,
+) -> Expr:
+    if running_mean is not None:
+        raise ValueError("instance norm with running statistics is not there here")
+    size, dtype = dims_of(input)[1], dtype_of(input)
+    scale, shift = _vector(weight, 1, size, dtype), _vector(bias, 0, size, dtype)
+    return call("nn.instance_norm", input, scale, shift, 1, list(range(2, ndim_of(input))), eps)
+
+
+@aten("rms_norm.default")
+def rms_norm(
+    input: Expr,
+    normalized_shape: Sequence[Dim],
+    weight: Expr | None = None,
+    eps: float | None = None,
+) -> Expr:
+    ndim, dtype = ndim_of(input), dtype_of(input)
+    axes = list(range(ndim - len(normalized_shape), ndim))
+    ones = call("full", ShapeExpr(tuple(normalized_shape)), cast(1, dtype), dtype)
+    room = {"float64": 2.220446049250313e-16}.get(dtype, 1.1920928955078125e-07)
+    scale = ones if weight is None else weight
+    return call("nn.rms_norm", input, scale, axes, room if eps is None else eps)
+
+
+@aten("dropout.default")
+def dropout(input: Expr, p: float, train: bool) -> Expr:
+    return dropped(input, p, train)
+
+
+def dropped(x: Expr, p: float, train: bool) -> Expr:
+    """Dropout, which draws in a training step and leaves a prediction as it is."""
+    if not train or p == 0:
+        return x
+    if p == 1:
+        return x * scalar(0, x)
+    return call("nn.dropout", x, p)[0]
+
+
+@aten("native_dropout.default")
+def native_dropout(input: Expr, p: float, train: bool | None) -> tuple[Expr, Expr]:
+    if not train or p in (0, 1):
+        kept = call("full", ShapeExpr(dims_of(input)), cast(p != 1, "bool"), "bool")
+        return dropped(input, p, bool(train)), kept
+    both = call("nn.dropout", input, p)
+    return both[0], cast(both[1], "bool")
+
+
+@aten("feature_dropout.default")
+def feature_dropout(input: Expr, p: float, train: bool) -> Expr:
+    """Whole channels are dropped."""
+    if not train or p in (0, 1):
+        return dropped(input, p, train)
+    sizes = [*dims_of(input)[:2], *[1] * (ndim_of(input) - 2)]
+    dtype = dtype_of(input)
+    ones = call("full", ShapeExpr(tuple(sizes)), cast(1, dtype), dtype)
+    return input * call("nn.dropout", ones, p)[0]

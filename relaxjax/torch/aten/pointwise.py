@@ -1,0 +1,255 @@
+"""Operators on each element: of one tensor."""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
+
+from .promotion import cast, floating, is_floating, lowest, promoted
+from .table import aten, view
+
+# Operators of one tensor that Relax has too: those that compute in floats, and those in any dtype.
+_IN_FLOATS = (
+    *("acos", "acosh", "asin", "asinh", "atan", "atanh", "cos", "cosh", "sin", "sinh", "tan"),
+    *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
+    *("sigmoid", "erf", "erfc", "digamma", "lgamma", "sinc"),
+)
+_IN_ANY = ("abs", "ceil", "floor", "round", "sign", "square", "trunc", "bitwise_not")
+_OTHER_NAMES = {
+    "erfinv": ("erf_inv", True),
+    "special_erf": ("erf", True),
+    "special_erfinv": ("erf_inv", True),
+    "special_expm1": ("expm1", True),
+    "neg": ("negative", False),
+    "relu": ("nn.relu", False),
+    "fix": ("trunc", False),
+    "sgn": ("sign", False),
+}
+
+
+def _unary(operator: str, in_floats: bool) -> Callable[..., Expr]:
+    def rule(self: Expr) -> Expr:
+        return call(operator, floating(self) if in_floats else self)
+
+    return rule
+
+
+for _name in _IN_FLOATS:
+    aten(f"{_name}.default")(_unary(_name, True))
+for _name in _IN_ANY:
+    aten(f"{_name}.default")(_unary(_name, False))
+for _name, (_operator, _in_floats) in _OTHER_NAMES.items():
+    aten(f"{_name}.default")(_unary(_operator, _in_floats))
+
+
+@aten("clone.default", "lift_fresh_copy.default", "positive.default", "detach_copy.default")
+def clone(self: Expr, memory_format: Any = None) -> Expr:
+    return self
+
+
+def _put_whole(base: Expr, new: Expr, **_: Any) -> Expr:
+    return new
+
+
+@view("alias.default", "lift_fresh.default", "lift.default", put=_put_whole)
+def alias(self: Expr) -> Expr:
+    return self
+
+
+@view("detach.default", put=_put_whole)
+def detach(self: Expr) -> Expr:
+    return call("grad.no_grad", self) if is_floating(dtype_of(self)) else self
+
+
+@view("contiguous.default", put=_put_whole, may_copy=True)
+def contiguous(self: Expr, memory_format: Any = None) -> Expr:
+    return self
+
+
+@aten("reciprocal.default")
+def reciprocal(self: Expr) -> Expr:
+    x = floating(self)
+    return scalar(1, x) / x
+
+
+@aten("logical_not.default")
+def logical_not(self: Expr) -> Expr:
+    return call("logical_not", cast(self, "bool"))
+
+
+@aten("isnan.default")
+def isnan(self: Expr) -> Expr:
+    return call("isnan", floating(self))
+
+
+@aten("isinf.default")
+def isinf(self: Expr) -> Expr:
+    return call("isinf", floating(self))
+
+
+@aten("isfinite.default")
+def isfinite(self: Expr) -> Expr:
+    return call("isfinite", floating(self))
+
+
+@aten("nan_to_num.default")
+def nan_to_num(
+    self: Expr, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
+) -> Expr:
+    dtype = dtype_of(self)
+    if not is_floating(dtype):
+        return self
+    from_infinity = cast(_largest(dtype) if posinf is None else posinf, dtype)
+    from_negative = cast(-_largest(dtype) if neginf is None else neginf, dtype)
+    finite = where(call("isnan", self), cast(nan or 0.0, dtype), self)
+    infinite = call("isinf", self)
+    negative = self < scalar(0, self)
+    return where(infinite, where(negative, from_negative, from_infinity), finite)
+
+
+def _largest(dtype: str) -> float:
+    return -float(lowest(dtype))
+
+
+@aten("silu.default")
+def silu(self: Expr) -> Expr:
+    return call("nn.silu", self)
+
+
+@aten("gelu.default")
+def gelu(self: Expr, approximate: str = "none") -> Expr:
+    return call("nn.gelu_tanh" if approximate == "tanh" else "nn.gelu", self)
+
+
+@aten("mish.default")
+def mish(self: Expr) -> Expr:
+    return self * call("tanh", call("nn.softplus", self))
+
+
+@aten("selu.default")
+def selu(self: Expr) -> Expr:
+    return call("nn.selu", self)
+
+
+@aten("celu.default")
+def celu(self: Expr, alpha: float = 1.0) -> Expr:
+    return _exponential_below(self, alpha, 1.0, 1 / alpha)
+
+
+@aten("elu.default")
+def elu(self: Expr, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Expr:
+    return _exponential_below(self, alpha, scale, input_scale)
+
+
+def _exponential_below(x: Expr, alpha: float, scale: float, input_scale: float) -> Expr:
+    """x above 0 and alpha * (exp(x) - 1) below; no exponential of what is above can be infinite."""
+    zero = scalar(0, x)
+    below = call("minimum", x, zero) * scalar(input_scale, x)
+    curve = call("expm1", below) * scalar(alpha, x)
+    return where(x > zero, x, curve) * scalar(scale, x)
+
+
+@aten("leaky_relu.default")
+def leaky_relu(self: Expr, negative_slope: float = 0.01) -> Expr:
+    return call("nn.leakyrelu", self, negative_slope)
+
+
+@aten("prelu.default", "_prelu_kernel.default")
+def prelu(self: Expr, weight: Expr) -> Expr:
+    ndim = ndim_of(self)
+    if ndim_of(weight) == 1 and ndim > 1:
+        weight = call("reshape", weight, [-1] + [1] * (ndim - 2))
+    return where(self > scalar(0, self), self, self * weight)
+
+
+@aten("softplus.default")
+def softplus(self: Expr, beta: float = 1.0, threshold: float = 20.0) -> Expr:
+    return call("nn.softplus", self, float(beta), float(threshold))
+
+
+@aten("log_sigmoid.default")
+def log_sigmoid(self: Expr) -> Expr:
+    zero = scalar(0, self)
+    return call("minimum", self, zero) - call("log1p", call("exp", -call("abs", self)))
+
+
+@aten("log_sigmoid_forward.default")
+def log_sigmoid_forward(self: Expr) -> tuple[Expr, Expr]:
+    return log_sigmoid(self), call("exp", -call("abs", self))
+
+
+def _piecewise(x: Expr, low: float, high: float, below: Expr, above: Expr, between: Expr) -> Expr:
+    """What a function is between two bounds, and outside; at the bounds it is what is outside."""
+    return where(x <= scalar(low, x), below, where(x >= scalar(high, x), above, between))
+
+
+@aten("hardtanh.default")
+def hardtanh(self: Expr, min_val: float = -1, max_val: float = 1) -> Expr:
+    ends = scalar(min_val, self), scalar(max_val, self)
+    return _piecewise(self, min_val, max_val, *ends, self)
+
+
+@aten("relu6.default")
+def relu6(self: Expr) -> Expr:
+    return hardtanh(self, 0, 6)
+
+
+@aten("hardsigmoid.default")
+def hardsigmoid(self: Expr) -> Expr:
+    line = self * scalar(1 / 6, self) + scalar(0.5, self)
+    return _piecewise(self, -3, 3, scalar(0, self), scalar(1, self), line)
+
+
+@aten("hardswish.default")
+def hardswish(self: Expr) -> Expr:
+    line = self * (self + scalar(3, self)) * scalar(1 / 6, self)
+    return _piecewise(self, -3, 3, scalar(0, self), self, line)
+
+
+@aten("hardshrink.default")
+def hardshrink(self: Expr, lambd: float = 0.5) -> Expr:
+    return where(call("abs", self) <= scalar(lambd, self), scalar(0, self), self)
+
+
+@aten("softshrink.default")
+def softshrink(self: Expr, lambd: float = 0.5) -> Expr:
+    edge = scalar(lambd, self)
+    return where(self > edge, self - edge, where(self < -edge, self + edge, scalar(0, self)))
+
+
+@aten("threshold.default")
+def threshold(self: Expr, threshold: float, value: float) -> Expr:
+    return where(self > scalar(threshold, self), self, scalar(value, self))
+
+
+@aten("glu.default")
+def glu(self: Expr, dim: int = -1) -> Expr:
+    halves = call("split", self, 2, dim)
+    return halves[0] * call("sigmoid", halves[1])
+
+
+@aten("logit.default")
+def logit(self: Expr, eps: float | None = None) -> Expr:
+    x = floating(self)
+    if eps is not None:
+        x = call("clip", x, eps, 1 - eps)
+    return call("log", x / (scalar(1, x) - x))
+
+
+@aten("round.decimals")
+def round_decimals(self: Expr, decimals: int) -> Expr:
+    factor = scalar(math.pow(10, decimals), self)
+    return call("round", self * factor) / factor
+
+
+@aten("frac.default")
+def frac(self: Expr) -> Expr:
+    return self - call("trunc", self)
+
+
+@aten("softsign.default")
+def softsign(self: Expr) -> Expr:
+    one, size = promoted(1.0, call("abs", self))
+    return self / (one + size)

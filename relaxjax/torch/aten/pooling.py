@@ -1,0 +1,166 @@
+"""Pooling, adaptive pooling, and images in other sizes."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dims_of, ndim_of
+
+from .reductions import mean
+from .table import aten
+
+
+def _spread(value: Any, count: int) -> list[Any]:
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed * count if len(listed) == 1 else listed
+
+
+def batched(x: Expr, count: int, pool: Callable[[Expr], Expr]) -> Expr:
+    """What a pooling of `count` spatial axes makes of images, or of a single one."""
+    if ndim_of(x) == count + 2:
+        return pool(x)
+    return call("squeeze", pool(call("expand_dims", x, 0)), [0])
+
+
+def _max_pool(count: int) -> Callable[..., Expr]:
+    def rule(
+        self: Expr,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+    ) -> Expr:
+        size, room = _spread(kernel_size, count), _spread(padding, count)
+        steps = _spread(stride or kernel_size, count)
+        gaps = _spread(dilation, count)
+        name = f"nn.max_pool{count}d"
+        return batched(
+            self, count, lambda x: call(name, x, size, steps, [*room, *room], gaps, ceil_mode)
+        )
+
+    return rule
+
+
+def _max_pool_with_indices(count: int) -> Callable[..., tuple[Expr]]:
+    """Without the places: a program that reads them is refused."""
+    rule = _max_pool(count)
+    return lambda self, kernel_size, **rest: (rule(self, kernel_size, **rest),)
+
+
+def _avg_pool(count: int) -> Callable[..., Expr]:
+    def rule(
+        self: Expr,
+        kernel_size: Any,
+        stride: Any = (),
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+    ) -> Expr:
+        if divisor_override is not None:
+            raise ValueError("average pooling with a divisor of its own is not there here")
+        size, room = _spread(kernel_size, count), _spread(padding, count)
+        steps = _spread(stride or kernel_size, count)
+        name, gaps = f"nn.avg_pool{count}d", [1] * count
+        return batched(
+            self,
+            count,
+            lambda x: call(
+                name, x, size, steps, [*room, *room], gaps, ceil_mode, count_include_pad
+            ),
+        )
+
+    return rule
+
+
+def _adaptive_avg_pool(count: int) -> Callable[..., Expr]:
+    def rule(self: Expr, output_size: Any) -> Expr:
+        lengths = dims_of(self)[-count:]
+        size = [
+            length if wanted is None else wanted
+            for wanted, length in zip(_spread(output_size, count), lengths, strict=True)
+        ]
+        if set(size) == {1}:
+            return mean(self, list(range(-count, 0)), True)
+        return batched(self, count, lambda x: call(f"nn.adaptive_avg_pool{count}d", x, size))
+
+    return rule
+
+
+def _adaptive_max_pool(count: int) -> Callable[..., tuple[Expr]]:
+    def rule(self: Expr, output_size: Any) -> tuple[Expr]:
+        size, lengths = _spread(output_size, count), dims_of(self)[-count:]
+        pairs = list(zip(lengths, size, strict=True))
+        if any(not isinstance(length, int) or length % wanted for length, wanted in pairs):
+            raise ValueError(f"windows of different lengths, from {lengths} to {size}")
+        windows = [length // wanted for length, wanted in pairs]
+        return (_max_pool(count)(self, windows),)
+
+    return rule
+
+
+for _count in (1, 2, 3):
+    aten(f"max_pool{_count}d.default")(_max_pool(_count))
+    aten(f"max_pool{_count}d_with_indices.default")(_max_pool_with_indices(_count))
+    aten(f"avg_pool{_count}d.default")(_avg_pool(_count))
+    for _name in ("adaptive_avg_pool", "_adaptive_avg_pool"):
+        aten(f"{_name}{_count}d.default")(_adaptive_avg_pool(_count))
+    aten(f"adaptive_max_pool{_count}d.default")(_adaptive_max_pool(_count))
+
+
+def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
+    if size is not None:
+        return list(size)
+    spatial = dims_of(x)[2:]
+    wanted = []
+    for length, scale in zip(spatial, scales or (), strict=True):
+        if isinstance(length, int):
+            wanted.append(int(length * scale))
+        elif scale == int(scale):
+            wanted.append(length * int(scale))
+        else:
+            raise ValueError(f"an axis of {length} times {scale} has no size that is known")
+    return wanted
+
+
+def resized(x: Expr, size: Sequence[Dim], scales: Any, method: str, transformation: str) -> Expr:
+    """An image in another size. A scale that is not the quotient of the sizes is not there here."""
+    for length, wanted, scale in zip(dims_of(x)[2:], size, scales or (), strict=False):
+        if isinstance(length, int) and scale and length * scale != wanted:
+            raise ValueError(f"an axis of {length} times {scale} is {wanted}, which is rounded")
+    rounding = "floor" if method == "nearest_neighbor" else ""
+    return call("image.resize2d", x, list(size), None, "NCHW", method, transformation, rounding)
+
+
+@aten("upsample_nearest2d.vec", "upsample_nearest2d.default")
+def upsample_nearest(
+    self: Expr | None = None,
+    output_size: Sequence[Dim] | None = None,
+    scale_factors: Sequence[float] | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+    **named: Any,
+) -> Expr:
+    x = named.get("input", self)
+    assert x is not None
+    size = _sizes(x, output_size, scale_factors)
+    return resized(x, size, scale_factors, "nearest_neighbor", "asymmetric")
+
+
+@aten("upsample_bilinear2d.vec", "upsample_bilinear2d.default")
+def upsample_bilinear(
+    self: Expr | None = None,
+    output_size: Sequence[Dim] | None = None,
+    align_corners: bool = False,
+    scale_factors: Sequence[float] | None = None,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
+    **named: Any,
+) -> Expr:
+    x = named.get("input", self)
+    assert x is not None
+    size = _sizes(x, output_size, scale_factors)
+    transformation = "align_corners" if align_corners else "half_pixel"
+    return resized(x, size, scale_factors, "linear", transformation)

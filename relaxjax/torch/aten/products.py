@@ -1,0 +1,187 @@
+"""Products of matrices, and convolutions."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
+
+from .promotion import cast
+from .shapes import shaped, t
+from .table import aten
+
+
+def product(x: Expr, y: Expr) -> Expr:
+    return call("matmul", x, y)
+
+
+for _name in ("mm", "bmm"):
+    aten(f"{_name}.default")(lambda self, mat2: product(self, mat2))
+
+
+@aten("matmul.default")
+def matmul(self: Expr, other: Expr) -> Expr:
+    return product(self, other)
+
+
+@aten("mv.default")
+def mv(self: Expr, vec: Expr) -> Expr:
+    return product(self, vec)
+
+
+@aten("outer.default", "ger.default")
+def outer(self: Expr, vec2: Expr) -> Expr:
+    return call("expand_dims", self, 1) * call("expand_dims", vec2, 0)
+
+
+@aten("linear.default")
+def linear(input: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
+    result = product(input, t(weight))
+    return result if bias is None else result + bias
+
+
+def _scaled(x: Expr, factor: Any) -> Expr:
+    return x if factor == 1 else x * cast(factor, dtype_of(x))
+
+
+@aten("addmm.default", "addmv.default", "baddbmm.default")
+def addmm(
+    self: Expr,
+    mat1: Expr | None = None,
+    mat2: Expr | None = None,
+    beta: Any = 1,
+    alpha: Any = 1,
+    **named: Expr,
+) -> Expr:
+    left, right = (one for one in (mat1, mat2, *named.values()) if one is not None)
+    total = _scaled(product(left, right), alpha)
+    return total if beta == 0 else _scaled(self, beta) + total
+
+
+@aten("einsum.default")
+def einsum(equation: str, tensors: Sequence[Expr], path: Any = None) -> Expr:
+    return call("einsum", list(tensors), equation.replace(" ", ""))
+
+
+def _pairs(padding: Sequence[Dim]) -> list[Dim]:
+    """Padding in front on each axis, then behind, as Relax takes it."""
+    return [*padding, *padding]
+
+
+def _spread(value: Any, count: int) -> list[Any]:
+    listed = [value] if isinstance(value, int) else list(value)
+    return listed * count if len(listed) == 1 else listed
+
+
+def convolved(
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int,
+) -> Expr:
+    count = ndim_of(weight) - 2
+    alone = ndim_of(x) == count + 1
+    data = call("expand_dims", x, 0) if alone else x
+    steps, gaps = _spread(stride, count), _spread(dilation, count)
+    if isinstance(padding, str):
+        room = _named_padding(padding, dims_of(weight)[2:], gaps)
+    else:
+        room = _pairs(_spread(padding, count))
+    result = _with_bias(call(f"nn.conv{count}d", data, weight, steps, room, gaps, groups), bias)
+    return call("squeeze", result, [0]) if alone else result
+
+
+def _named_padding(padding: str, kernel: Sequence[Dim], gaps: Sequence[Any]) -> list[Dim]:
+    """ "same" leaves the length as it is, and the odd one of the padding goes behind."""
+    if padding == "valid":
+        return [0] * (2 * len(kernel))
+    totals = [gap * (size - 1) for gap, size in zip(gaps, kernel, strict=True)]
+    return [*(total // 2 for total in totals), *(total - total // 2 for total in totals)]
+
+
+def _with_bias(result: Expr, bias: Expr | None) -> Expr:
+    if bias is None:
+        return result
+    return result + shaped(bias, [1, -1, *[1] * (ndim_of(result) - 2)])
+
+
+@aten(
+    "conv1d.default",
+    "conv2d.default",
+    "conv3d.default",
+    "conv1d.padding",
+    "conv2d.padding",
+    "conv3d.padding",
+)
+def conv(
+    input: Expr,  # torch's name
+    weight: Expr,
+    bias: Expr | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int = 1,
+) -> Expr:
+    return convolved(input, weight, bias, stride, padding, dilation, groups)
+
+
+def _transposed(
+    x: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    stride: Any,
+    padding: Any,
+    output_padding: Any,
+    groups: int,
+    dilation: Any,
+) -> Expr:
+    count = ndim_of(weight) - 2
+    alone = ndim_of(x) == count + 1
+    data = call("expand_dims", x, 0) if alone else x
+    steps, room, more, gaps = (
+        _spread(one, count) for one in (stride, padding, output_padding, dilation)
+    )
+    name = f"nn.conv{count}d_transpose"
+    result = _with_bias(call(name, data, weight, steps, _pairs(room), more, gaps, groups), bias)
+    return call("squeeze", result, [0]) if alone else result
+
+
+@aten("conv_transpose1d.default", "conv_transpose2d.input", "conv_transpose3d.input")
+def conv_transpose(
+    input: Expr,
+    weight: Expr,
+    bias: Expr | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Expr:
+    return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@aten("convolution.default")
+def convolution(
+    input: Expr,
+    weight: Expr,
+    bias: Expr | None,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+) -> Expr:
+    if transposed:
+        return _transposed(input, weight, bias, stride, padding, output_padding, groups, dilation)
+    return convolved(input, weight, bias, stride, padding, dilation, groups)
+
+
+@aten("bilinear.default")
+def bilinear(input1: Expr, input2: Expr, weight: Expr, bias: Expr | None = None) -> Expr:
+    found = call("einsum", [input1, weight, input2], "...i,oij,...j->...o")
+    return found if bias is None else found + bias

@@ -1,0 +1,278 @@
+"""Operators that make one element of many: sums, extremes, softmax, order."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+
+from .promotion import cast, floating, kind_of
+from .shapes import place_of
+from .table import aten
+
+Axes = Sequence[int] | int | None
+
+
+def axes_of(x: Expr, dim: Axes) -> list[int]:
+    """Axes from the front; none, or an empty list, are all of them."""
+    ndim = ndim_of(x)
+    if dim is None or dim == []:
+        return list(range(ndim))
+    return [place_of(one, ndim) for one in ([dim] if isinstance(dim, int) else dim)]
+
+
+def reduced(operator: str, x: Expr, dim: Axes, keepdim: bool) -> Expr:
+    """A reduction by Relax's operator; of a scalar over its one axis, itself."""
+    return call(operator, x, axes_of(x, dim) if ndim_of(x) else None, keepdim)
+
+
+def _sums_dtype(x: Expr, dtype: str | None) -> Expr:
+    found = dtype_of(x)
+    return cast(x, dtype or (found if kind_of(found) >= 2 else "int64"))
+
+
+@aten("sum.default", "sum.dim_IntList")
+def sum_default(
+    self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
+) -> Expr:
+    return reduced("sum", _sums_dtype(self, dtype), dim, keepdim)
+
+
+@aten("mean.default", "mean.dim")
+def mean(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
+    return reduced("mean", self if dtype is None else cast(self, dtype), dim, keepdim)
+
+
+@aten("prod.default", "prod.dim_int")
+def prod(self: Expr, dim: Axes = None, keepdim: bool = False, dtype: str | None = None) -> Expr:
+    return reduced("prod", _sums_dtype(self, dtype), dim, keepdim)
+
+
+@aten("amax.default")
+def amax(self: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return reduced("max", self, dim, keepdim)
+
+
+@aten("amin.default")
+def amin(self: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+    return reduced("min", self, dim, keepdim)
+
+
+@aten("max.default")
+def max_default(self: Expr) -> Expr:
+    return reduced("max", self, None, False)
+
+
+@aten("min.default")
+def min_default(self: Expr) -> Expr:
+    return reduced("min", self, None, False)
+
+
+def _extreme(operator: str) -> Callable[..., tuple[Expr, Expr]]:
+    """The first extreme element and its place; the whole gradient goes to that place."""
+
+    def rule(self: Expr, dim: int, keepdim: bool = False) -> tuple[Expr, Expr]:
+        place = place_of(dim, ndim_of(self))
+        if not ndim_of(self):
+            return self, call("zeros", ShapeExpr(()), "int64")
+        places = cast(call(operator, self, place, True), "int64")
+        values = call("gather_elements", self, places, place)
+        if keepdim:
+            return values, places
+        return call("squeeze", values, [place]), call("squeeze", places, [place])
+
+    return rule
+
+
+aten("max.dim")(_extreme("argmax"))
+aten("min.dim")(_extreme("argmin"))
+
+
+def _place(operator: str) -> Callable[..., Expr]:
+    def rule(self: Expr, dim: int | None = None, keepdim: bool = False) -> Expr:
+        place = None if dim is None else place_of(dim, ndim_of(self))
+        return cast(call(operator, self, place, keepdim), "int64")
+
+    return rule
+
+
+aten("argmax.default")(_place("argmax"))
+aten("argmin.default")(_place("argmin"))
+
+
+def _truths(operator: str) -> Callable[..., Expr]:
+    def rule(self: Expr, dim: Axes = None, keepdim: bool = False) -> Expr:
+        found = cast(cast(self, "bool"), "int32")
+        return cast(reduced(operator, found, dim, keepdim), "bool")
+
+    return rule
+
+
+for _overload in ("default", "dim", "dims"):
+    aten(f"any.{_overload}")(_truths("max"))
+    aten(f"all.{_overload}")(_truths("min"))
+
+
+@aten("count_nonzero.default", "count_nonzero.dim_IntList")
+def count_nonzero(self: Expr, dim: Axes = None) -> Expr:
+    return reduced("sum", cast(cast(self, "bool"), "int64"), dim, False)
+
+
+def _count(x: Expr, dim: Axes) -> Dim:
+    total: Dim = 1
+    for place in axes_of(x, dim):
+        total = total * dims_of(x)[place]
+    return total
+
+
+def _variance(x: Expr, dim: Axes, correction: float | None, keepdim: bool) -> Expr:
+    """The variance over n - correction instead of n."""
+    biased = reduced("variance", x, dim, keepdim)
+    less = 1 if correction is None else correction
+    if less == 0:
+        return biased
+    count = _count(x, dim)
+    if isinstance(count, int):
+        return biased * scalar(count / (count - less) if count > less else float("nan"), x)
+    whole = number(count, x)
+    return biased * (whole / (whole - scalar(less, x)))
+
+
+@aten("var.correction", "var.dim", "var.default")
+def var(
+    self: Expr,
+    dim: Axes = None,
+    unbiased: bool = True,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Expr:
+    return _variance(self, dim, correction if unbiased else 0, keepdim)
+
+
+@aten("std.correction", "std.dim", "std.default")
+def std(
+    self: Expr,
+    dim: Axes = None,
+    unbiased: bool = True,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> Expr:
+    return call("sqrt", var(self, dim, unbiased, correction, keepdim))
+
+
+@aten("var_mean.correction", "var_mean.dim", "var_mean.default")
+def var_mean(
+    self: Expr,
+    dim: Axes = None,
+    unbiased: bool = True,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Expr, Expr]:
+    return var(self, dim, unbiased, correction, keepdim), mean(self, dim, keepdim)
+
+
+@aten("logsumexp.default")
+def logsumexp(self: Expr, dim: Axes, keepdim: bool = False) -> Expr:
+    return reduced("logsumexp", floating(self), dim, keepdim)
+
+
+@aten("linalg_vector_norm.default")
+def vector_norm(
+    self: Expr, ord: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
+) -> Expr:  # torch's names
+    x = self if dtype is None else cast(self, dtype)
+    match ord:
+        case 1:
+            return reduced("sum", call("abs", x), dim, keepdim)
+        case 2:
+            return _euclidean(reduced("sum", call("square", x), dim, keepdim))
+        case 0:
+            return reduced("sum", cast(cast(x, "bool"), dtype_of(x)), dim, keepdim)
+    if ord == float("inf"):
+        return reduced("max", call("abs", x), dim, keepdim)
+    if ord == float("-inf"):
+        return reduced("min", call("abs", x), dim, keepdim)
+    power = scalar(ord, x)
+    total = reduced("sum", call("power", call("abs", x), power), dim, keepdim)
+    return call("power", total, scalar(1 / ord, x))
+
+
+def _euclidean(squares: Expr) -> Expr:
+    """The root of a sum of squares; its gradient is 0 where all of them are."""
+    zero, one = scalar(0, squares), scalar(1, squares)
+    is_zero = call("equal", squares, zero)
+    return where(is_zero, zero, call("sqrt", where(is_zero, one, squares)))
+
+
+@aten("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+def norm(
+    self: Expr, p: Any = 2, dim: Axes = None, keepdim: bool = False, dtype: str | None = None
+) -> Expr:
+    return vector_norm(self, 2 if p is None else p, dim, keepdim, dtype)
+
+
+def _along(operator: str) -> Callable[..., Expr]:
+    def rule(self: Expr, dim: int, dtype: str | None = None) -> Expr:
+        x = self if dtype is None else cast(self, dtype)
+        return call(operator, floating(x), place_of(dim, ndim_of(x)))
+
+    return rule
+
+
+def _along_half(operator: str) -> Callable[..., Expr]:
+    def rule(self: Expr, dim: int, half_to_float: bool = False) -> Expr:
+        x = cast(self, "float32") if half_to_float else self
+        return call(operator, x, place_of(dim, ndim_of(x)))
+
+    return rule
+
+
+for _name in ("softmax", "log_softmax"):
+    aten(f"{_name}.int")(_along(f"nn.{_name}"))
+    aten(f"_{_name}.default")(_along_half(f"nn.{_name}"))
+
+
+@aten("cumsum.default")
+def cumsum(self: Expr, dim: int, dtype: str | None = None) -> Expr:
+    return call("cumsum", _sums_dtype(self, dtype), place_of(dim, ndim_of(self)))
+
+
+@aten("cumprod.default")
+def cumprod(self: Expr, dim: int, dtype: str | None = None) -> Expr:
+    return call("cumprod", _sums_dtype(self, dtype), place_of(dim, ndim_of(self)))
+
+
+@aten("topk.default")
+def topk(
+    self: Expr, k: Dim, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Expr, Expr]:
+    place = place_of(dim, ndim_of(self))
+    places = call("topk", self, k, place, "indices", largest, "int64")
+    return call("gather_elements", self, places, place), places
+
+
+@aten("sort.default", "sort.stable")
+def sort(
+    self: Expr, dim: int = -1, descending: bool = False, stable: bool = False
+) -> tuple[Expr, Expr]:
+    place = place_of(dim, ndim_of(self))
+    places = call("argsort", self, place, descending, "int64")
+    return call("gather_elements", self, places, place), places
+
+
+@aten("argsort.default", "argsort.stable")
+def argsort(self: Expr, dim: int = -1, descending: bool = False, stable: bool = False) -> Expr:
+    return call("argsort", self, place_of(dim, ndim_of(self)), descending, "int64")
+
+
+@aten("dot.default", "vdot.default")
+def dot(self: Expr, tensor: Expr) -> Expr:
+    return call("sum", self * tensor)
+
+
+@aten("trace.default")
+def trace(self: Expr) -> Expr:
+    rows, columns = dims_of(self)
+    diagonal = call("eye", rows, columns, 0, "bool")
+    return call("sum", where(diagonal, self, scalar(0, self)))

@@ -1,0 +1,70 @@
+"""The operators of PyTorch that are known, one entry an overload of ATen."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from relaxjax.ir.expr import Expr
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What an overload computes: of tensors as expressions, and of numbers, as torch names them.
+
+    Where the result is a view of the first argument, `put` gives what that becomes when the view is
+    written to: `put(base, new, **arguments)`. One that `may_copy` gives a view or a copy. `writes`
+    are the arguments that are written to, whose new values follow the results.
+    """
+
+    rule: Callable[..., Any]
+    is_view: bool = False
+    put: Callable[..., Expr] | None = None
+    may_copy: bool = False
+    writes: tuple[str, ...] = ()
+
+
+TABLE: dict[str, Entry] = {}
+
+
+def aten(*targets: str, writes: tuple[str, ...] = ()) -> Callable[[Rule], Rule]:
+    """Declare what overloads compute, such as `conv2d.default`.
+
+    The parameters of the rule have the names and the defaults of torch's schema.
+    """
+
+    def declare(rule: Rule) -> Rule:
+        TABLE.update({f"aten.{target}": Entry(rule, writes=writes) for target in targets})
+        return rule
+
+    return declare
+
+
+def view(
+    *targets: str, put: Callable[..., Expr] | None = None, may_copy: bool = False
+) -> Callable[[Rule], Rule]:
+    """Declare overloads whose result shares the memory of their first argument."""
+
+    def declare(rule: Rule) -> Rule:
+        entry = Entry(rule, is_view=True, put=put, may_copy=may_copy)
+        TABLE.update({f"aten.{target}": entry for target in targets})
+        return rule
+
+    return declare
+
+
+def functional(target: str) -> str:
+    """The overload that computes what one that writes to its first argument does."""
+    namespace, name, overload = target.split(".", 2)
+    return f"{namespace}.{name.removesuffix('_')}.{overload}"
+
+
+def in_place(target: str) -> bool:
+    """Whether an overload writes to its first argument, which torch says by its name."""
+    parts = target.split(".")
+    return len(parts) == 3 and parts[1].endswith("_") and not parts[1].endswith("__")
+
+
+def known(target: str) -> bool:
+    return (functional(target) if in_place(target) else target) in TABLE

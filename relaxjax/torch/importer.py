@@ -1,0 +1,154 @@
+"""Programs of PyTorch as modules that SetupTrainer takes."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from relaxjax.ir.builder import BlockBuilder, Names
+from relaxjax.ir.expr import Constant, Expr, Tuple, Var
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType
+from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
+
+from .aten import TABLE as TABLE  # importing it declares the operators
+from .errors import TorchImportError
+from .interpreter import Interpreter, check_known
+from .program import Array, Input, Ref, TorchProgram
+from .sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A module with a `backbone`, its arrays by their variables, and those by torch's names.
+
+    `ranges` are the least and the greatest value of each symbolic size.
+    """
+
+    mod: IRModule
+    params: Mapping[str, Array]
+    states: Mapping[str, Array]
+    names: Mapping[str, str]
+    ranges: Mapping[str, tuple[int | None, int | None]]
+
+
+def import_program(program: TorchProgram) -> Imported:
+    """The backbone of a program: inputs, parameters and states in, outputs and new states out.
+
+    Parameters that torch does not train, and buffers, are states. Tied weights are one parameter.
+    Buffers that no `state_dict` holds and nothing changes are constants.
+    """
+    check_known(program.name, program.graph)
+    return _Import(program).run()
+
+
+class _Import:
+    def __init__(self, program: TorchProgram) -> None:
+        self._program = program
+        self._builder, self._sizes = BlockBuilder(), Sizes()
+        self._interpreter = Interpreter(self._builder, self._sizes)
+        self._unique = Names().unique
+        self._mutated = {one.target for one in program.outputs if one.kind == "buffer"}
+
+    def run(self) -> Imported:
+        program, interpreter = self._program, self._interpreter
+        inputs = [self._user_input(one) for one in program.of_kind("user")]
+        held = [one for one in program.inputs if one.kind != "user" and not self._is_constant(one)]
+        groups = _tied(held, program.weights)
+        trained = [one for one in groups if any(i.target in program.trained for i in one)]
+        kept = [one for one in groups if one not in trained]
+        variables = [(group, self._held(group)) for group in (*trained, *kept)]
+        for one in program.inputs:
+            if one.kind != "user" and self._is_constant(one):
+                interpreter.bind(one.argument.name, Constant(program.weights[one.target]))
+        for name, value in inputs:
+            interpreter.bind(name, value)
+        for group, var in variables:
+            interpreter.bind(group[0].argument.name, var)
+            for other in group[1:]:
+                interpreter.alias(other.argument.name, group[0].argument.name)
+        params = [value for _, value in inputs if isinstance(value, Var)]
+        params += [var for _, var in variables]
+        with self._builder.function(BACKBONE, params):
+            with self._builder.dataflow():
+                interpreter.run(program.graph)
+                self._check_parameters(trained)
+                outputs = self._outputs()
+                states = [self._new_state(group) for group in kept]
+                results = [self._builder.emit_output(one) for one in (*outputs, *states)]
+            self._builder.emit_func_output(
+                results[0] if len(results) == 1 else Tuple(tuple(results))
+            )
+        counts = {PARAM_NUM: len(trained), STATE_NUM: len(kept)}
+        arrays = [{var.name: program.weights[group[0].target]} for group, var in variables]
+        symbols = {symbol: var.name for symbol, var in self._sizes.symbols.items()}
+        return Imported(
+            self._builder.get().with_attrs(counts),
+            _merged(arrays[: len(trained)]),
+            _merged(arrays[len(trained) :]),
+            {one.target: var.name for group, var in variables for one in group if one.persistent},
+            {symbols[name]: range_ for name, range_ in program.ranges.items() if name in symbols},
+        )
+
+    def _is_constant(self, one: Input) -> bool:
+        """Whether nothing changes it, and no `state_dict` holds it."""
+        if one.kind == "parameter" or one.target in self._mutated:
+            return False
+        return one.kind == "constant" or not one.persistent
+
+    def _user_input(self, one: Input) -> tuple[str, Any]:
+        if not isinstance(one.argument, Ref):
+            return "", one.argument  # a number or None, which the graph holds already
+        name = one.argument.name
+        meta = self._program.graph.tensors.get(name)
+        if meta is None:
+            raise TorchImportError(
+                f"the input `{name}` is a number, and a backbone takes tensors alone: export with "
+                "its value, not with a dynamic one"
+            )
+        ty = TensorType(tuple(map(self._sizes.dim, meta.sizes)), meta.dtype)
+        return name, Var(self._unique(name), ty)
+
+    def _held(self, group: Sequence[Input]) -> Var:
+        array = self._program.weights[group[0].target]
+        name = "".join(letter if letter.isalnum() else "_" for letter in group[0].target)
+        ty = TensorType(array.shape, array.dtype.name)
+        return Var(self._unique(name if name.isidentifier() else f"p_{name}"), ty)
+
+    def _outputs(self) -> list[Expr]:
+        """The user's results that are tensors; numbers and None are known without running it."""
+        outputs = [one for one in self._program.outputs if one.kind == "user"]
+        found = [self._interpreter.read(one.argument) for one in outputs]
+        tensors = [one for one in found if isinstance(one, Expr)]
+        if not tensors:
+            raise TorchImportError(f"`{self._program.name}` gives no tensor")
+        return tensors
+
+    def _new_state(self, group: Sequence[Input]) -> Expr:
+        """What the graph says that a buffer becomes, or what was written to it."""
+        targets = {one.target for one in group}
+        for output in self._program.outputs:
+            if output.kind == "buffer" and output.target in targets:
+                new: Expr = self._interpreter.read(output.argument)
+                return new
+        state: Expr = self._interpreter.read(group[0].argument)
+        return state
+
+    def _check_parameters(self, trained: Sequence[Sequence[Input]]) -> None:
+        for group in trained:
+            if self._interpreter.value(group[0].argument).version:
+                raise TorchImportError(
+                    f"the parameter `{group[0].target}` is written to by the program, which an "
+                    "optimizer alone may do here"
+                )
+
+
+def _tied(held: Sequence[Input], weights: Mapping[str, Array]) -> list[list[Input]]:
+    """The inputs, those that are the same tensor together."""
+    groups: dict[int, list[Input]] = {}
+    for one in held:
+        groups.setdefault(id(weights[one.target]), []).append(one)
+    return list(groups.values())
+
+
+def _merged(parts: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    return {name: array for part in parts for name, array in part.items()}

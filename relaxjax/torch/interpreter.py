@@ -1,0 +1,257 @@
+"""The graph of a program of PyTorch, node by node, as bindings of Relax."""
+
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import can_prove_different, compare
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem
+from relaxjax.ir.span import add_location
+from relaxjax.ir.types import TensorType
+from relaxjax.ops.emit import call
+
+from .aten.table import TABLE, Entry, functional, in_place, known
+from .errors import TorchImportError
+from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
+from .sizes import Sizes
+from .tensors import Tensor, View, is_view
+
+_NUMBERS: Mapping[str, Callable[..., Any]] = {
+    **{
+        f"_operator.{name}": getattr(operator, name)
+        for name in ("add", "sub", "mul", "floordiv", "mod", "neg", "pow", "and_", "or_", "not_")
+    },
+    **{
+        f"_operator.{name}": partial(compare, sign)
+        for name, sign in zip(
+            ("eq", "ne", "lt", "le", "gt", "ge"), ("==", "!=", "<", "<=", ">", ">="), strict=True
+        )
+    },
+}
+# What only checks sizes and dtypes that are known here.
+_CHECKS = (
+    "aten._assert_scalar.default",
+    "aten._assert_tensor_metadata.default",
+    "aten.sym_constrain_range_for_size.default",
+    "aten.sym_constrain_range.default",
+)
+_WITHOUT_GRADIENTS = "higher_order.wrap_with_set_grad_enabled"
+_AUTOCAST = "higher_order.wrap_with_autocast"
+_MOST_LINES = 3
+
+
+class Interpreter:
+    """Reads nodes into the function that `builder` has open; it holds what each of them gave."""
+
+    def __init__(self, builder: BlockBuilder, sizes: Sizes) -> None:
+        self._builder, self._sizes = builder, sizes
+        self._values: dict[str, Any] = {}
+        self._metas: dict[str, TensorMeta] = {}
+
+    def bind(self, name: str, value: Any) -> None:
+        """Take `value`, a tensor or a number, for an input of the graph."""
+        self._values[name] = Tensor(value) if isinstance(value, Expr) else value
+
+    def alias(self, name: str, other: str) -> None:
+        """Take an input of the graph for the same tensor as another."""
+        self._values[name] = self._values[other]
+
+    def read(self, argument: Argument) -> Any:
+        """An argument as it is at this point of the program: an expression, or a number."""
+        value = self.value(argument)
+        if isinstance(value, list):
+            return [one.read() if isinstance(one, Tensor) else one for one in value]
+        return value.read() if isinstance(value, Tensor) else value
+
+    def value(self, argument: Argument) -> Any:
+        if isinstance(argument, list):
+            return [self.value(one) for one in argument]
+        return self._values[argument.name] if isinstance(argument, Ref) else argument
+
+    def run(self, graph: Graph) -> None:
+        self._metas.update(graph.tensors)
+        for node in graph.nodes:
+            with self._builder.origin(node.span):
+                try:
+                    self._run(node)
+                except TorchImportError as error:
+                    add_location(error, node.span)
+                    raise
+                except (TypeError, ValueError, NotImplementedError) as error:
+                    found = TorchImportError(f"{node.target}: {error}")
+                    add_location(found, node.span)
+                    raise found from error
+
+    def _run(self, node: Node) -> None:
+        if node.target in _CHECKS:
+            return
+        if node.target in _NUMBERS:
+            numbers = map(self.read, node.arguments.values())
+            self._values[_only(node)] = _NUMBERS[node.target](*numbers)
+        elif node.target == _WITHOUT_GRADIENTS:
+            enabled, inner, *given = node.arguments.values()
+            self._inline(node, inner, given, enabled)
+        elif node.target == _AUTOCAST:
+            *_, inner = (one for one in node.arguments.values() if isinstance(one, SubGraph))
+            place = list(node.arguments.values()).index(inner)
+            if node.arguments["1"] is not None or list(node.arguments.values())[2]:
+                raise TorchImportError("autocast is not read: export without it")
+            self._inline(node, inner, list(node.arguments.values())[place + 1 :], True)
+        elif in_place(node.target):
+            self._write(node)
+        else:
+            self._compute(node)
+
+    def _inline(
+        self, node: Node, inner: SubGraph, given: Sequence[Argument], with_gradients: bool
+    ) -> None:
+        """A graph as part of this one; without gradients, its results are constants to Gradient."""
+        within = Interpreter(self._builder, self._sizes)
+        for name, argument in zip(inner.graph.inputs, given, strict=True):
+            within._values[name.name] = self.value(argument)
+        within.run(inner.graph)
+        for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
+            value = within.value(result)
+            if not with_gradients and isinstance(value, Tensor):
+                value = Tensor(self._emit(call("grad.no_grad", value.read()), name))
+            if name is not None:
+                self._values[name] = value
+
+    def _compute(self, node: Node) -> None:
+        entry = TABLE[node.target]
+        arguments = {name: self.read(one) for name, one in node.arguments.items()}
+        found = entry.rule(**arguments)
+        values = list(found) if isinstance(found, tuple | list) else [found]
+        written = values[len(values) - len(entry.writes) :] if entry.writes else []
+        for name, new in zip(entry.writes, written, strict=True):
+            if new is not None:
+                self.value(node.arguments[name]).write(self._emit(new, f"{name}_new"))
+        names = _flat(node.results)
+        shared = len(names) > 1
+        for place, (name, value) in enumerate(zip(names, values, strict=False)):
+            if name is not None:
+                self._bind_result(node, entry, name, value, place if shared else None)
+
+    def _bind_result(
+        self, node: Node, entry: Entry, name: str, value: Any, place: int | None
+    ) -> None:
+        if not isinstance(value, Expr):
+            self._values[name] = value
+            return
+        expr = self._emit(value, name)
+        self._check(node, name, expr)
+        self._values[name] = self._view(node, entry, expr, place) if entry.is_view else Tensor(expr)
+
+    def _view(self, node: Node, entry: Entry, expr: Expr, place: int | None) -> Tensor:
+        first, *others = node.arguments
+        base = self.value(node.arguments[first])
+        rest = {name: self.read(node.arguments[name]) for name in others}
+
+        def get(whole: Expr) -> Expr:
+            found = entry.rule(**{first: whole}, **rest)
+            return self._emit(found if place is None else found[place], "view")
+
+        def put(whole: Expr, part: Expr) -> Expr:
+            assert entry.put is not None
+            given = rest if place is None else {**rest, "place": place}
+            return self._emit(entry.put(whole, part, **given), "written")
+
+        is_certain = True
+        if entry.may_copy:
+            shares = self._shares(node.arguments[first], expr, node)
+            if shares is False:
+                return Tensor(expr)
+            is_certain = shares is True
+        return View(base, expr, get, put if entry.put else None, is_certain)
+
+    def _shares(self, argument: Argument, expr: Expr, node: Node) -> bool | None:
+        """Whether an operator that may copy its first argument does not."""
+        old, new = self._metas.get(argument.name), self._metas.get(_only(node))
+        if old is None or new is None:
+            return None
+        if old.dtype != new.dtype or node.arguments.get("copy"):
+            return False
+        if old.example == new.example:
+            return old.strides == new.strides
+        return is_view(old.example, old.strides, new.example)
+
+    def _write(self, node: Node) -> None:
+        """An operator that writes its result to its first argument."""
+        first = next(iter(node.arguments))
+        target = self.value(node.arguments[first])
+        old = target.read()
+        given = {name: self.read(one) for name, one in node.arguments.items()}
+        new = TABLE[functional(node.target)].rule(**given)
+        if new.ty.dtype != old.ty.dtype:
+            new = call("astype", new, old.ty.dtype)
+        name = _only(node)
+        target.write(self._emit(new, name))
+        self._check(node, name, target.read())
+        self._values[name] = target
+
+    def _emit(self, expr: Expr, name: str) -> Expr:
+        if isinstance(expr, Call | TupleGetItem | Tuple):
+            return self._builder.emit(expr, name)
+        return expr
+
+    def _check(self, node: Node, name: str, expr: Expr) -> None:
+        """What is computed must have the dtype and the sizes that torch found when exporting."""
+        meta, ty = self._metas[name], expr.ty
+        sizes = tuple(map(self._sizes.dim, meta.sizes))
+        right = isinstance(ty, TensorType) and ty.dtype == meta.dtype
+        if right and isinstance(ty, TensorType) and ty.dims is not None:
+            right = len(ty.dims) == len(sizes) and not any(map(can_prove_different, ty.dims, sizes))
+        if not right:
+            wanted = TensorType(sizes, meta.dtype)
+            raise TorchImportError(
+                f"{node.target} gives {ty} here, and in PyTorch {wanted}: this is a fault of "
+                "relaxjax, please report it"
+            )
+
+
+def _flat(results: Sequence[str | tuple[str, ...] | None]) -> list[str | None]:
+    return [name for one in results for name in (one if isinstance(one, tuple) else (one,))]
+
+
+def _only(node: Node) -> str:
+    (name,) = _flat(node.results)
+    assert name is not None
+    return name
+
+
+def check_known(name: str, graph: Graph) -> None:
+    """Raise where operators are not known: one error for all of them, with their lines."""
+    counts: Counter[str] = Counter()
+    lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
+    for node in _nodes(graph):
+        others = (*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST)
+        if known(node.target) or node.target in others:
+            continue
+        counts[node.target] += 1
+        if node.span is not None:
+            lines[node.target][f"{node.span.file}:{node.span.line}"] = None
+    if not counts:
+        return
+    rows = []
+    for target, count in counts.most_common():
+        places = list(lines[target])
+        more = f", and {len(places) - _MOST_LINES} other lines" if len(places) > _MOST_LINES else ""
+        where = f", at {', '.join(places[:_MOST_LINES])}{more}" if places else ""
+        rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}")
+    listed = "\n".join(rows)
+    raise TorchImportError(
+        f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"
+        "Say it in other operators, or export again after `program.run_decompositions()`, which "
+        "spells many of them out"
+    )
+
+
+def _nodes(graph: Graph) -> Iterator[Node]:
+    for node in graph.nodes:
+        yield node
+        for argument in node.arguments.values():
+            if isinstance(argument, SubGraph):
+                yield from _nodes(argument.graph)

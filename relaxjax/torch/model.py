@@ -1,0 +1,159 @@
+"""Models of PyTorch: brought here, trained, and their weights given back."""
+
+import importlib
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from relaxjax.ir.builder import make_function
+from relaxjax.ir.expr import Tuple
+from relaxjax.ir.function import SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.types import TensorType, Type
+from relaxjax.losses import Loss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.passes import DeadCodeElimination, SetupTrainer
+from relaxjax.trainable.names import BACKBONE, STATE_NUM
+from relaxjax.training import Trainer
+
+from .archive import read_archive
+from .importer import import_program
+from .loss_modules import is_torch_loss, loss_of
+from .program import Array, TorchProgram
+
+
+@dataclass(frozen=True, eq=False)
+class ImportedModel:
+    """A model of PyTorch as a module with a `backbone`, and its weights.
+
+    `mod` is for `SetupTrainer`. `params` and `states` are its arrays by their names there, and
+    `names` says under which of these what stands in torch's `state_dict`. `ranges` are the least
+    and the greatest value of each symbolic size, as torch exported it.
+    """
+
+    mod: IRModule
+    params: Mapping[str, Array]
+    states: Mapping[str, Array]
+    names: Mapping[str, str]
+    ranges: Mapping[str, tuple[int | None, int | None]]
+
+    @property
+    def outputs(self) -> list[TensorType]:
+        """The types of what the model gives, without its new states."""
+        function, count = self.mod[BACKBONE], self.mod.attrs[STATE_NUM]
+        body = function.body.body
+        fields = body.fields if isinstance(body, Tuple) else (body,)
+        types = [field.ty for field in fields[: len(fields) - count]]
+        return [ty for ty in types if isinstance(ty, TensorType)]
+
+    def trainer(self, loss: Any, optimizer: Any, *targets: Type, **options: Any) -> Trainer:
+        """A trainer of the model, with its weights.
+
+            trainer = model.trainer(torch.nn.CrossEntropyLoss(), Adam(1e-3))
+            trainer.update(images, labels)
+
+        The loss is one of `relaxjax.losses` or of `torch.nn`. `targets` are the types of what it
+        compares the first outputs with: if not given, class ids where it compares classes, and else
+        a tensor like the output. The options are those of `SetupTrainer`.
+        """
+        chosen = loss_of(loss) if is_torch_loss(loss) else loss
+        count = chosen.num_backbone_outputs
+        outputs = self.outputs
+        compared = targets or (_target(chosen, outputs[0]),)
+        setup = SetupTrainer(chosen, optimizer, [*outputs[:count], *compared], **options)
+        mod = self.mod if len(outputs) == count else _first_outputs(self.mod, count)
+        train_mod = setup(mod)
+        trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
+        trainer.load_params(self.params)
+        trainer.load_states(self.states)
+        return trainer
+
+    def state_dict(self, trainer: Trainer) -> dict[str, Array]:
+        """What a trainer learnt, as arrays under torch's names, tied weights under each of theirs.
+
+        torch_model.load_state_dict({k: torch.from_numpy(v) for k, v in arrays.items()})
+        """
+        held = {**trainer.export_params(), **trainer.export_states()}
+        return {name: np.array(held[var]) for name, var in self.names.items()}
+
+
+def _target(loss: Loss, output: TensorType) -> TensorType:
+    """The type of what a loss compares an output with, where nothing is said."""
+    if not getattr(loss, "compares_classes", False) or output.dims is None:
+        return output
+    axis = 1 if output.ndim > 1 else 0
+    return TensorType((*output.dims[:axis], *output.dims[axis + 1 :]), "int64")
+
+
+def _first_outputs(mod: IRModule, count: int) -> IRModule:
+    """The module whose backbone gives only as many outputs as a loss takes, and its states."""
+    function, states = mod[BACKBONE], mod.attrs[STATE_NUM]
+    body = function.body
+    fields = body.body.fields
+    kept = (*fields[:count], *fields[len(fields) - states :])
+    result = kept[0] if len(kept) == 1 else Tuple(kept)
+    changed = make_function(
+        function.params, SeqExpr(body.blocks, result), pure=function.pure, attrs=function.attrs
+    )
+    return DeadCodeElimination()(mod.with_function(BACKBONE, changed))
+
+
+def from_torch(program: Any, *example_inputs: Any, **export_options: Any) -> ImportedModel:
+    """A model of PyTorch as a module that can be trained here.
+
+        torch.export.save(torch.export.export(net.train(), (images,)), "net.pt2")   # with torch
+        model = relaxjax.from_torch("net.pt2")                                      # without
+
+    `program` is the path of a `.pt2` file, which is read without PyTorch, and nothing in it is
+    executed; or an `ExportedProgram`; or a `torch.nn.Module`, which is exported first, for
+    `example_inputs` and with the options of `torch.export.export`. Export it in training mode: what
+    was exported by `eval()` stays as it is, without dropout, and with batch norms on their running
+    statistics.
+    """
+    return imported(_read(program, example_inputs, export_options))
+
+
+def imported(program: TorchProgram) -> ImportedModel:
+    """The model of a program that was read."""
+    found = import_program(program)
+    mod = DeadCodeElimination()(found.mod)
+    return ImportedModel(mod, found.params, found.states, found.names, found.ranges)
+
+
+def _read(program: Any, example_inputs: tuple[Any, ...], options: dict[str, Any]) -> TorchProgram:
+    if isinstance(program, str | PathLike):
+        _check_alone(example_inputs, options, "a file")
+        return read_archive(Path(program))
+    kinds = {f"{kind.__module__}.{kind.__name__}" for kind in type(program).__mro__}
+    if "torch.nn.modules.module.Module" in kinds:
+        if not example_inputs and "kwargs" not in options:
+            raise TypeError(
+                "from_torch exports a module for example inputs: write from_torch(net, images)"
+            )
+        torch_export = importlib.import_module("torch.export")
+        return _saved(torch_export.export(program, example_inputs, **options))
+    if "torch.export.exported_program.ExportedProgram" in kinds:
+        _check_alone(example_inputs, options, "an exported program")
+        return _saved(program)
+    raise TypeError(
+        "from_torch takes the path of a .pt2 file, an ExportedProgram, or a torch.nn.Module with "
+        f"example inputs, but it was given {type(program).__name__}"
+    )
+
+
+def _saved(program: Any) -> TorchProgram:
+    """An exported program, by way of the file that torch makes of it."""
+    file = io.BytesIO()
+    importlib.import_module("torch.export").save(program, file)
+    file.seek(0)
+    return read_archive(file, "the exported program")
+
+
+def _check_alone(example_inputs: tuple[Any, ...], options: dict[str, Any], what: str) -> None:
+    if example_inputs or options:
+        raise TypeError(f"from_torch: {what} is exported already, for inputs of its own")
