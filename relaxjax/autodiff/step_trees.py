@@ -1,6 +1,6 @@
 """Pytrees of a training step: their arrays, what else they hold, and what is wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,11 @@ class Nesting:
         places = set(self.places)
         leaves = [next(given if p in places else rest) for p in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
+
+    def without(self, numbers: Container[int]) -> "Nesting":
+        """How the arrays are nested without some of them, where None stands."""
+        left = [None if n in numbers else 0 for n in range(len(self.places))]
+        return apart(self.nested(left))[1] if None in left else self
 
     @property
     def of_arrays(self) -> Any:
