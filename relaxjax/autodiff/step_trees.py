@@ -52,6 +52,14 @@ def apart(nested: Any) -> tuple[Arrays, Nesting]:
     return tuple(leaves[place] for place in places), Nesting(tree, places, others)
 
 
+def copied(leaf: Any) -> Any:
+    """A copy of an array or a number, which a step may use up; any other leaf as it is."""
+    is_number = isinstance(leaf, int | float | complex)
+    if is_number or hasattr(leaf, "dtype"):
+        return jnp.array(leaf, copy=True)
+    return leaf
+
+
 def _refuse_unhashable(nested: Any) -> None:
     for path, leaf in jax.tree_util.tree_leaves_with_path(nested):
         if not _is_array(leaf) and not _is_hashable(leaf):

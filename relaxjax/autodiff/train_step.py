@@ -25,7 +25,7 @@ from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
-from .step_trees import apart, check_alive, check_distinct, check_trainable
+from .step_trees import apart, check_alive, check_distinct, check_trainable, copied
 
 
 @jax.tree_util.register_dataclass
@@ -196,10 +196,10 @@ def train_step(
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
         """The state before the first step; arrays are copied, because steps use them up."""
         check_trainable(params, "params")
-        own, states = jax.tree.map(_copied, (params, model_state))
+        own, states = jax.tree.map(copied, (params, model_state))
         arrays, nesting = apart(own)
-        opt_state = jax.tree.map(_copied, used.start(arrays, nesting))
-        return TrainState(own, states, opt_state, _copied(key), jnp.int32(0))
+        opt_state = jax.tree.map(copied, used.start(arrays, nesting))
+        return TrainState(own, states, opt_state, copied(key), jnp.int32(0))
 
     return init, TrainStep(loss, used, has_aux, memory_budget, memory_policy)
 
@@ -210,10 +210,3 @@ def _given(state: TrainState, batch: Any) -> LossArguments:
             f"a step takes the state that `init(params)` gives, found {type(state).__name__}"
         )
     return LossArguments.of(batch, state.params, state.model_state, state.key)
-
-
-def _copied(leaf: Any) -> Any:
-    is_number = isinstance(leaf, int | float | complex)
-    if is_number or hasattr(leaf, "dtype"):
-        return jnp.array(leaf, copy=True)
-    return leaf
