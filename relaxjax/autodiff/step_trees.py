@@ -1,6 +1,6 @@
 """Pytrees of a training step: their arrays, what else they hold, and what is wrong with them."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +27,11 @@ class Nesting:
         leaves = [next(given if p in places else rest) for p in range(self.tree.num_leaves)]
         return jax.tree.unflatten(self.tree, leaves)
 
+    def without(self, numbers: Container[int]) -> "Nesting":
+        """How the arrays are nested without some of them, where None stands."""
+        left = [None if n in numbers else 0 for n in range(len(self.places))]
+        return apart(self.nested(left))[1] if None in left else self
+
     @property
     def of_arrays(self) -> Any:
         """The structure of the arrays alone, as optimizers see it."""
@@ -45,6 +50,14 @@ def apart(nested: Any) -> tuple[Arrays, Nesting]:
     if not all(map(_is_hashable, others)):
         _refuse_unhashable(nested)
     return tuple(leaves[place] for place in places), Nesting(tree, places, others)
+
+
+def copied(leaf: Any) -> Any:
+    """A copy of an array or a number, which a step may use up; any other leaf as it is."""
+    is_number = isinstance(leaf, int | float | complex)
+    if is_number or hasattr(leaf, "dtype"):
+        return jnp.array(leaf, copy=True)
+    return leaf
 
 
 def _refuse_unhashable(nested: Any) -> None:

@@ -14,7 +14,6 @@ from relaxjax.ir.types import TupleType
 from relaxjax.trainable.arguments import MEND, Arguments
 from relaxjax.trainable.names import (
     ADJOINT,
-    BACKBONE,
     OPTIM_STATE,
     OPTIM_STATE_NAMES,
     OPTIMIZER,
@@ -136,7 +135,7 @@ class Layout:
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
         check_module(mod, "a trainer", MEND)
-        for name in (BACKBONE, ADJOINT, OPTIMIZER):
+        for name in (ADJOINT, OPTIMIZER):
             if name not in mod:
                 raise ValueError(f"the module has no function `{name}`: {MEND}")
         if TRAIN_STEP not in mod:

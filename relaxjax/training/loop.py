@@ -16,12 +16,13 @@ from relaxjax.trainable.names import LOSS_SCALE
 from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
 from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
-from .feeding import Batch, Call, Stage, ahead, calls, kept, paired
+from .feeding import Batch, Call, Stage, ahead, calls, kept
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
     Metric,
     MetricLike,
+    default_metrics,
     evaluate_with_loss,
     metrics_of,
 )
@@ -136,8 +137,7 @@ class _Plan:
     interrupts: Interrupts = field(init=False, default_factory=Interrupts)
 
     def __post_init__(self) -> None:
-        default = ["accuracy"] if self.trainer.scores_classes else []
-        chosen = default if self.metrics is None else self.metrics
+        chosen = default_metrics(self.trainer) if self.metrics is None else self.metrics
         object.__setattr__(self, "chosen", metrics_of(chosen, REPORTED))
         checks_steps = self.check_numerics != "epochs" and self.check_numerics
         object.__setattr__(self, "guard", Guard(self.trainer) if checks_steps else None)
@@ -160,10 +160,8 @@ class _Plan:
         Functions of one's own may count their calls, and other data what is taken from it.
         """
         if isinstance(eval_data, list | tuple):
-            pairs = paired(eval_data[:1], self.trainer.argument_names)
-            evaluate_with_loss(
-                self.trainer, pairs, [each for each in self.chosen if each.of_classes]
-            )
+            of_classes = [each for each in self.chosen if each.of_classes]
+            evaluate_with_loss(self.trainer, eval_data[:1], of_classes)
 
     def start(self) -> Position:
         """Where the training begins: at its first step, or where the last checkpoint left it."""
@@ -198,8 +196,7 @@ class _Plan:
         seconds = time.perf_counter() - started
         found: dict[str, float] = {}
         if measured is not None:
-            pairs = paired(measured, self.trainer.argument_names)
-            found = evaluate_with_loss(self.trainer, pairs, self.chosen)
+            found = evaluate_with_loss(self.trainer, measured, self.chosen)
         loss = position.loss_sum / position.steps
         return EpochReport(number + 1, epochs, loss, found, position.steps, seconds)
 
@@ -220,7 +217,7 @@ class _Plan:
 
     def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
-        pairs = paired(batches, self.trainer.argument_names)
+        pairs = self.trainer.pairs(batches)
         if not position.total_steps:
             pairs = self.first_looked_at(pairs)
         stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Batch: TypeAlias = tuple[Any, Any]
 
 EVAL_LOSS = "eval_loss"
+_NO_BATCHES = "there is nothing to measure on: `eval_data` has no batches"
 REPORTED = ("epoch", "loss", EVAL_LOSS, "steps", "seconds")
 
 
@@ -107,18 +109,39 @@ def metrics_of(given: Sequence[MetricLike], taken: Sequence[str] = ()) -> list[M
     return found
 
 
+def default_metrics(trainer: TrainedModel) -> list[MetricLike]:
+    """What is reported unless the user says what.
+
+    It is accuracy where the loss compares classes. Where the loss is one of JAX, it is the single
+    numbers that it gives beside itself by name.
+    """
+    if trainer.nested is not None:
+        found = [name for name in trainer.nested.numbers if name not in REPORTED]
+        return [Metric(name, partial(_beside, name)) for name in found]
+    return ["accuracy"] if trainer.scores_classes else []
+
+
+def _beside(name: str, aux: Any, batch: Any) -> Any:
+    return aux[name]
+
+
 def evaluate(
-    trainer: TrainedModel, batches: Iterable[Batch], metrics: Sequence[MetricLike]
+    trainer: TrainedModel, batches: Iterable[Any], metrics: Sequence[MetricLike]
 ) -> dict[str, float]:
     """Metrics over batches, by name.
 
     Predictions are the first output of the model. They are compared with the first target, or with
     the first input where the loss takes no targets, such as that of an autoencoder. A last batch
     that is too small for the model is filled up with zeros, which do not count.
+
+    Of a trainer from JAX, metrics are functions of what the loss gives beside itself and of the
+    batch, each nested as the user has it.
     """
+    if trainer.nested is not None:
+        return _measured_beside(trainer, batches, metrics_of(metrics))[1]
 
     def predicted() -> Iterator[tuple[Array, Array]]:
-        for inputs, targets in batches:
+        for inputs, targets in trainer.pairs(batches):
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = _filled(_listed(inputs), trainer.batch_sizes[0], share)
             yield _compared(trainer.predict(*filled), truth, share), truth
@@ -127,18 +150,22 @@ def evaluate(
 
 
 def evaluate_with_loss(
-    trainer: TrainedModel, batches: Iterable[Batch], metrics: Sequence[MetricLike]
+    trainer: TrainedModel, batches: Iterable[Any], metrics: Sequence[MetricLike]
 ) -> dict[str, float]:
     """The loss as `eval_loss`, and metrics, over batches.
 
     The loss is the mean of the batches' by their numbers of targets that are not to be ignored, or
-    by the weights of these; a batch that had to be filled up counts for the metrics alone.
+    by the weights of these; a batch that had to be filled up counts for the metrics alone. Of a
+    trainer from JAX it is the mean over the batches.
     """
+    if trainer.nested is not None:
+        loss_of_all, found = _measured_beside(trainer, batches, metrics_of(metrics, [EVAL_LOSS]))
+        return {EVAL_LOSS: loss_of_all, **found}
     total, weights = 0.0, 0.0
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, weights
-        for inputs, targets in batches:
+        for inputs, targets in trainer.pairs(batches):
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = (
                 _filled(_listed(part), sizes, share)
@@ -152,8 +179,33 @@ def evaluate_with_loss(
                 total, weights = total + (float(loss) * weight if weight else 0), weights + weight
             yield predictions, truth
 
-    found = _measured(predicted(), metrics_of(metrics, [EVAL_LOSS]), trainer.ignored_class)
-    return {EVAL_LOSS: total / weights, **found} if weights else found
+    measured = _measured(predicted(), metrics_of(metrics, [EVAL_LOSS]), trainer.ignored_class)
+    return {EVAL_LOSS: total / weights, **measured} if weights else measured
+
+
+def _measured_beside(
+    trainer: TrainedModel, batches: Iterable[Any], metrics: list[Metric]
+) -> tuple[float, dict[str, float]]:
+    """The mean loss, and metrics of what a loss from JAX gives beside itself, batch by batch."""
+    for each in metrics:
+        if each.of_classes:
+            raise TypeError(
+                f"the metric `{each.name}` compares scores with classes, and of a loss from JAX "
+                "nobody knows which those are: let the loss give it beside itself by has_aux, or "
+                "give a function of what is beside the loss and of the batch"
+            )
+    losses: list[float] = []
+    values: list[list[Array]] = [[] for _ in metrics]
+    for batch in batches:
+        loss, aux = trainer.evaluate(batch)
+        losses.append(float(np.asarray(loss)))
+        for each, found in zip(metrics, values, strict=True):
+            found.append(_numbers_of(each, (aux, batch)).astype("float64").ravel())
+    if not losses:
+        raise ValueError(_NO_BATCHES)
+    means = [each.finish(np.concatenate(v).mean()) for each, v in zip(metrics, values, strict=True)]
+    named = {each.name: float(mean) for each, mean in zip(metrics, means, strict=True)}
+    return float(np.mean(losses)), named
 
 
 def _measured(
@@ -177,14 +229,14 @@ def _measured(
             sums[index] += float(values.sum(dtype="float64")) * samples
             sizes[index] += values.size * samples
     if not count:
-        raise ValueError("there is nothing to measure on: `eval_data` has no batches")
+        raise ValueError(_NO_BATCHES)
     return {
         each.name: float(each.finish(total / size if size else math.nan))
         for each, total, size in zip(metrics, sums, sizes, strict=True)
     }
 
 
-def _numbers_of(each: Metric, given: tuple[Array, Array]) -> Array:
+def _numbers_of(each: Metric, given: tuple[Any, Any]) -> Array:
     found = each.values(*given)
     values = np.asarray(found)
     if values.dtype.kind not in "biufV":

@@ -1,9 +1,9 @@
 """A model in training: parameters and states on the device, one executable a step."""
 
 import dataclasses
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from os import PathLike
 from typing import Any
 
@@ -21,8 +21,9 @@ from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
-from .feeding import Stage
+from .feeding import Batch, Stage, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
+from .initial_values import xavier_uniform
 from .inputs import (
     all_to_device,
     as_seed,
@@ -34,6 +35,7 @@ from .inputs import (
     tensor_type,
 )
 from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
+from .nested import Nested, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .process_settings import use_compilation_cache
@@ -54,6 +56,8 @@ class TrainedModel:
         vm: VirtualMachine,
         device: Any = None,
         zero_init_param_state: bool = True,
+        *,
+        nested: Nested | None = None,
     ) -> None:
         if not isinstance(vm, VirtualMachine):
             raise TypeError(
@@ -71,6 +75,7 @@ class TrainedModel:
         self._target_ids: tuple[Checked, ...] = (*self._class_ids, *rows)
         self.loss_weights = LossWeights.of(self.facts, targets, self.ignored_class)
         self.mod = train_mod.without_attr(OPTIM_STATE)
+        self.nested = nested  # how the user's trees are nested, where the loss is one of JAX
         self.vm = vm if device is None else VirtualMachine(vm.executable, device)
         self.device = place_for(vm.executable.mod, self.vm.device)
         self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
@@ -143,6 +148,8 @@ class TrainedModel:
     @property
     def scores_classes(self) -> bool:
         """Whether the first output is scores of classes, by the first target and the loss."""
+        if BACKBONE not in self.mod:
+            return False
         return scores_classes(self.facts, self.mod[BACKBONE], self.layout.targets)
 
     @property
@@ -155,9 +162,21 @@ class TrainedModel:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
 
+    def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
+        """Batches as `fit` is given them, each as its inputs and its targets."""
+        if self.nested is not None:
+            return self.nested.pairs(batches)
+        return paired(batches, self.argument_names)
+
     def predict(self, *inputs: Any) -> Any:
-        """The outputs of the backbone, without its new model states."""
+        """The outputs of the backbone, without its new model states.
+
+        Of a trainer from JAX, what its forward function gives for inputs nested as that takes them.
+        """
         self._check_initialised()
+        if self.nested is not None:
+            return self._predictor(self._state.params, self._state.states, inputs)
+        check_predicts(self.mod)
         with self._step.dtypes():
             given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
             check_ids(self._input_ids, given)
@@ -167,9 +186,10 @@ class TrainedModel:
         outputs = result[: len(result) - len(self._state.states)]
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def update(self, inputs: Any, targets: Any) -> jax.Array:
+    def update(self, inputs: Any, targets: Any = None) -> jax.Array:
         """Make one step on a batch, and give its loss. Several inputs or targets come as a list.
 
+        A batch may be given whole, by one argument, as `fit` takes it from its data.
         The step may still be reading the batch: change no array in place before the loss is read.
         """
         with self._step.dtypes():
@@ -178,7 +198,7 @@ class TrainedModel:
             (loss,) = self._cell.run(self._step.one, *batch)
         return loss
 
-    def update_many(self, inputs: Any, targets: Any, count: int | None = None) -> jax.Array:
+    def update_many(self, inputs: Any, targets: Any = None, count: int | None = None) -> jax.Array:
         """Make a step on each of several batches in one call, and give their losses.
 
         Inputs and targets are those of the batches, stacked along a new first dimension. With a
@@ -209,7 +229,7 @@ class TrainedModel:
             losses, flags = self._cell.run(program, sound, *steps, *given)
         return losses, flags
 
-    def check_numerics(self, inputs: Any, targets: Any) -> None:
+    def check_numerics(self, inputs: Any, targets: Any = None) -> None:
         """Run the adjoint on a batch, binding by binding, and change nothing.
 
         A loss or a gradient that is NaN or infinite is a `NumericsError`, which names the first
@@ -224,9 +244,10 @@ class TrainedModel:
             notes = (one.note(wanted[one.place]) for one in self._class_ids)
             raise NumericsError("\n".join([fault, *filter(None, notes)]))
 
-    def evaluate(self, inputs: Any, targets: Any) -> tuple[jax.Array | None, Any]:
+    def evaluate(self, inputs: Any, targets: Any = None) -> tuple[jax.Array | None, Any]:
         """The loss of the model as it predicts, without dropout for one, and its outputs.
 
+        A loss from JAX is computed as it is written, and what is beside it are the outputs.
         The loss is None where the module has no function `evaluate`, such as one that TVM made.
         """
         if EVALUATE not in self.mod:
@@ -235,6 +256,8 @@ class TrainedModel:
             given, wanted = self._batch(inputs, targets)
         state = self._state
         loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
+        if self.nested is not None:
+            return loss, self.nested.auxiliary(outputs)
         return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     @property
@@ -253,7 +276,7 @@ class TrainedModel:
                 return 1
             return self._step.best_count(self._state, inputs, targets)
 
-    def temporary_bytes(self, inputs: Any, targets: Any) -> int | None:
+    def temporary_bytes(self, inputs: Any, targets: Any = None) -> int | None:
         """What a step on such a batch needs beside its arguments and results, as XLA counts it.
 
         None where the platform does not tell. `SetupTrainer(..., memory_budget=...)` bounds it.
@@ -292,6 +315,11 @@ class TrainedModel:
             for group, arrays in zip(taken, loaded, strict=True):
                 self._change(group, arrays)
 
+    @cached_property
+    def _predictor(self) -> Callable[..., Any]:
+        assert self.nested is not None
+        return self.nested.predictor(self.layout.storage[self.layout.params.name])
+
     @property
     def _state(self) -> TrainState:
         return self._cell.state
@@ -305,8 +333,15 @@ class TrainedModel:
     def _admitted(
         self, inputs: Any, targets: Any, count: int | None = None
     ) -> tuple[Arrays, Arrays]:
-        """A batch in the dtypes of the program, wherever it lies."""
+        """A batch in the dtypes of the program, wherever it lies.
+
+        One that is given whole comes as the inputs alone.
+        """
         self._check_initialised()
+        if targets is None:
+            inputs, targets = self._apart(inputs, count is not None)
+        elif self.nested is not None:
+            check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
         check_samples(self.layout.inputs, given)
@@ -315,6 +350,12 @@ class TrainedModel:
         check_ids(self._input_ids, given, count)
         check_ids(self._target_ids, wanted, count)
         return given, wanted
+
+    def _apart(self, batch: Any, is_stacked: bool) -> Batch:
+        """The inputs and the targets of a batch that is given whole."""
+        if self.nested is not None:
+            return self.nested.leaves(batch, is_stacked), []
+        return next(self.pairs([batch]))
 
     def _steps(self, batch: tuple[Arrays, Arrays], count: int | None) -> int:
         """How many steps to make on stacked batches: one on each unless so many are asked for."""
@@ -378,15 +419,3 @@ def _first_dim(var: Var) -> int | None:
 
 def _listed(values: Any) -> Sequence[Any]:
     return values if isinstance(values, list | tuple) else (values,)
-
-
-def xavier_uniform(
-    rng: np.random.Generator, shape: Sequence[int], dtype: np.dtype[Any]
-) -> np.ndarray[Any, Any]:
-    """Uniform in [-b, b] with b = sqrt(6 / (fan in + fan out)), after Glorot and Bengio (2010).
-
-    The fans of a kernel (out, in, height, ...) count its positions. A vector has its length for
-    the sum of its fans, as in TVM.
-    """
-    bound = math.sqrt(6 / max(1, sum(shape[:2]) * math.prod(shape[2:])))
-    return rng.uniform(-bound, bound, tuple(shape)).astype(dtype)

@@ -1,23 +1,30 @@
 """The trainer: a model in training, the loop that trains it, and the files it is kept in."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Unpack
 
 import numpy as np
 
+from relaxjax.autodiff.frames import in_the_users_frames
 from relaxjax.ir.expr import Constant, Var, np_dtype
+from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import VirtualMachine, build
-from relaxjax.lowering.target import agree, placement, platform_of
+from relaxjax.lowering.target import Target, agree, placement, platform_of
 from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
-from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
+from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.training.loss_scale import LossScale
+from relaxjax.passes.training.setup_trainer import StepOptions
+from relaxjax.passes.training.stack_layers import RollOption
+from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, OPTIM_STATE, OPTIMIZER
 
 from .checkpoint import module
 from .data import Data
 from .export import export
+from .from_jax import arguments_of, training_of
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
 from .progress import EpochReport, Reporter
@@ -52,6 +59,82 @@ class Trainer(TrainedModel):
     process, unless the variable RELAXJAX_COMPILATION_CACHE is "off".
     """
 
+    @staticmethod
+    @in_the_users_frames
+    def from_jax(
+        loss: Callable[..., Any],
+        params: Any,
+        optimizer: Any,
+        example_batch: Any,
+        *,
+        model_state: Any = None,
+        key: Any = None,
+        has_aux: bool = False,
+        forward: Callable[..., Any] | None = None,
+        loss_scale: LossScale | None = None,
+        master_weights: bool = True,
+        memory_budget: Budget | None = None,
+        memory_policy: str | None = None,
+        roll_blocks: RollOption = "auto",
+        channels_last: bool = True,
+        device: Target | None = None,
+    ) -> "Trainer":
+        """A trainer of a loss written in JAX, of its parameters and an optimizer.
+
+            trainer = Trainer.from_jax(loss, params, optax.adamw(1e-3), batches[0])
+            trainer.fit(batches, epochs=3)
+            params = trainer.params
+
+        `loss(params, batch)` gives a number, or with `has_aux` a pair of that and anything else.
+        With a `model_state`, such as running means, it is `loss(params, model_state, batch)`, and
+        gives `(value, (new_model_state, aux or None))`. With a `key` it takes a random key behind
+        the batch, another one at each step. All of these are pytrees of any kind, whose leaves
+        that are no arrays stay as they are; batches are nested as `example_batch`, with arrays of
+        its shapes. What is given here is copied, and left alone.
+
+        The optimizer is a gradient transformation of optax, which sees the parameters as they are
+        nested, or one of `relaxjax.optim`. `forward(params, *inputs)`, with a model state
+        `forward(params, model_state, *inputs)`, is what `predict` runs.
+
+        `evaluate` computes the loss as it is written, and gives what is beside it, too. Single
+        numbers there that have names are measured on the evaluation data of `fit`. What a loss
+        prints in training is left out. The other options are those of `SetupTrainer`.
+        """
+        check_flags(has_aux=has_aux, master_weights=master_weights, channels_last=channels_last)
+        options = StepOptions(
+            optimizer=optimizer,
+            loss_scale=loss_scale,
+            master_weights=master_weights,
+            memory_budget=memory_budget,
+            memory_policy=memory_policy,
+            roll_blocks=roll_blocks,
+            channels_last=channels_last,
+        )
+        given = arguments_of(example_batch, params, model_state, key)
+        training = training_of(loss, given, has_aux, forward, options, device)
+        vm = VirtualMachine(build(training.module, device))
+        trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
+        trainer.load_params(training.params)
+        trainer.load_states(training.states)
+        return trainer
+
+    @property
+    def params(self) -> Any:
+        """Copies of the parameters, nested as the user of `from_jax` gave them."""
+        return self._outside("params")[0]
+
+    @property
+    def model_state(self) -> Any:
+        """Copies of the model state, nested as the user of `from_jax` gave it."""
+        return self._outside("model_state")[1]
+
+    def _outside(self, name: str) -> tuple[Any, Any, Any]:
+        """Parameters, model state and key as the user nests them."""
+        if self.nested is None:
+            raise AttributeError(name)
+        params, states = self.export_params(), self.export_states()
+        return self.nested.nestings.nested([*params.values()], [*states.values()])
+
     def fit(
         self,
         data: Data,
@@ -79,8 +162,9 @@ class Trainer(TrainedModel):
     def __repr__(self) -> str:
         inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
         params = self.layout.params.vars
+        function = BACKBONE if BACKBONE in self.mod else BACKBONE_LOSS
         return (
-            f"<Trainer of backbone({inputs}): {_counted(len(params), 'parameter')} of "
+            f"<Trainer of {function}({inputs}): {_counted(len(params), 'parameter')} of "
             f"{sum(elements(var.ty) for var in params):,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )

@@ -302,6 +302,8 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
     class Echo:
         batch_sizes: Any = ([None], [None])
         ignored_class: int | None = None
+        nested = None
+        pairs = staticmethod(iter)
         loss_weights = LossWeights()
         facts = Facts()
 

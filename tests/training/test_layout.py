@@ -8,8 +8,8 @@ import pytest
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import ShapeType, TensorType
+from relaxjax.training.initial_values import xavier_uniform
 from relaxjax.training.layout import Group
-from relaxjax.training.trained_model import xavier_uniform
 
 FLEXIBLE = Var("w", TensorType((SymbolicVar("n"), 3), "float32"))
 

@@ -32,6 +32,8 @@ class Fixed:
 
     batch_sizes: Any = ([4], [4])
     ignored_class = None
+    nested = None
+    pairs = staticmethod(iter)
     loss_weights = LossWeights()
     facts = Facts()
 

@@ -60,7 +60,7 @@ class Trainer(RelaxjaxTrainer):
             train_mod = setup_trainer(backbone)
         super().__init__(train_mod, VirtualMachine(build(train_mod, target), device), device)
 
-    def update(self, inputs: Any, targets: Any) -> Any:
+    def update(self, inputs: Any, targets: Any = None) -> Any:
         return wrapped(super().update(unwrapped(inputs), unwrapped(targets)))
 
     def predict(self, *inputs: Any) -> Any:

@@ -1,0 +1,147 @@
+"""The loss of a training step as a program of arrays: those of a batch, parameters and states."""
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from relaxjax.frontends import JaxProgram, leaf_names, named_as, traced
+from relaxjax.trainable.names import BACKBONE_LOSS
+
+from .auxiliary_output import AuxiliaryOutput
+from .step_module import Counts
+from .step_trees import Arrays, Nesting, apart, check_alike
+from .value_and_grad import check_result
+
+
+@dataclass(frozen=True)
+class Nestings:
+    """How the user nests what a loss takes.
+
+    `frozen` are the numbers of those parameters that never move: they are the first states of a
+    step, and a random key is the last one.
+    """
+
+    params: Nesting
+    states: Nesting
+    batch: Nesting
+    has_states: bool
+    has_key: bool
+    frozen: tuple[int, ...] = ()
+
+    @property
+    def moving(self) -> Nesting:
+        """How those parameters are nested that move, as an optimizer sees them."""
+        return self.params.without(self.frozen)
+
+    def apart(self, params: Sequence[Any]) -> tuple[Arrays, Arrays]:
+        """The parameters that move, and those that do not."""
+        moving = tuple(array for n, array in enumerate(params) if n not in self.frozen)
+        return moving, tuple(params[n] for n in self.frozen)
+
+    def nested(self, params: Sequence[Any], states: Sequence[Any]) -> tuple[Any, Any, Any]:
+        """All parameters and the model state as the user nests them, and the key or None."""
+        first, last = len(self.frozen), len(states) - self.has_key
+        given, kept = iter(params), dict(zip(self.frozen, states[:first], strict=True))
+        count = len(self.params.places)
+        whole = [kept[n] if n in kept else next(given) for n in range(count)]
+        key = states[-1] if self.has_key else None
+        return self.params.nested(whole), self.states.nested(states[first:last]), key
+
+
+@dataclass(frozen=True)
+class LossArguments:
+    """The arrays that a loss takes, by what they are for a step, and how they are nested."""
+
+    inputs: Arrays
+    params: Arrays
+    states: Arrays
+    nestings: Nestings
+
+    @staticmethod
+    def of(
+        batch: Any, params: Any, model_state: Any, key: Any, frozen: tuple[int, ...] = ()
+    ) -> "LossArguments":
+        inputs, of_batch = apart(batch)
+        arrays, of_params = apart(params)
+        states, of_states = apart(model_state)
+        has_key = key is not None
+        nestings = Nestings(
+            of_params, of_states, of_batch, model_state is not None, has_key, frozen
+        )
+        moving, kept = nestings.apart(arrays)
+        return LossArguments(
+            inputs, moving, (*kept, *states, *([key] if has_key else [])), nestings
+        )
+
+    @property
+    def arrays(self) -> Arrays:
+        return *self.inputs, *self.params, *self.states
+
+    @property
+    def counts(self) -> Counts:
+        return Counts(len(self.inputs), len(self.params), len(self.states))
+
+    @property
+    def kind(self) -> Hashable:
+        """What a step is made for: nestings, and types of arrays."""
+        return self.nestings, tuple(map(jax.typeof, self.arrays))
+
+    def names(self, loss: Callable[..., Any]) -> list[str]:
+        """What the arrays are called in the program."""
+        nestings = self.nestings
+        params, model_state, key = nestings.nested(self.params, self.states)
+        given = [(params, nestings.params)]
+        given += [(model_state, nestings.states)] if nestings.has_states else []
+        given.append((nestings.batch.nested(self.inputs), nestings.batch))
+        parts = [part for part, _ in given]
+        found = iter(leaf_names(loss, [*parts, *([key] if nestings.has_key else [])]))
+        each = [[next(found) for _ in jax.tree.leaves(part)] for part in parts]
+        of_params, *of_states, inputs = (
+            [names[place] for place in nesting.places]
+            for names, (_, nesting) in zip(each, given, strict=True)
+        )
+        moving, frozen = nestings.apart(of_params)
+        return [*inputs, *moving, *frozen, *(name for one in of_states for name in one), *found]
+
+
+def program_of(
+    loss: Callable[..., Any], given: LossArguments, has_aux: bool
+) -> tuple[JaxProgram, AuxiliaryOutput]:
+    """The program of a loss, which gives what is beside the loss, too, and then the new states."""
+    aux, nestings = AuxiliaryOutput(), given.nestings
+    first, second = len(given.inputs), len(given.inputs) + len(given.params)
+
+    def on_arrays(*arrays: Any) -> Any:
+        states = arrays[second:]
+        params, model_state, key = nestings.nested(arrays[first:second], states)
+        following, own = (None, None) if key is None else jax.random.split(key)
+        args = [params, *([model_state] if nestings.has_states else [])]
+        args.append(nestings.batch.nested(arrays[:first]))
+        result = loss(*args, *([] if own is None else [own]))
+        check_result(result, has_aux or nestings.has_states)
+        value, beside = result if has_aux or nestings.has_states else (result, None)
+        new = list(states)
+        if nestings.has_key:
+            new[-1] = following
+        if nestings.has_states:
+            own_states = slice(len(nestings.frozen), len(states) - nestings.has_key)
+            new[own_states], beside = _new_states(beside, nestings.states, states[own_states])
+        return value, aux.flatten(beside, {}) if has_aux else [], new
+
+    names = given.names(loss)
+    named_as(loss, on_arrays, names)
+    moving = range(first, second)
+    return traced(on_arrays, given.arrays, names, name=BACKBONE_LOSS, moving=moving), aux
+
+
+def _new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequence[Any], Any]:
+    """The new model states, of what a loss gives beside its value, and what else that is."""
+    if not isinstance(beside, tuple | list) or len(beside) != 2:
+        raise TypeError(
+            "a loss with a model state must return `(value, (model_state, aux))`, with None for "
+            f"no aux, but beside the value it returned {type(beside).__name__}"
+        )
+    new, aux = beside
+    return check_alike(new, nesting, old), aux

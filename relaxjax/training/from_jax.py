@@ -1,0 +1,113 @@
+"""A loss written in JAX as a module that can be trained."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.core import Tracer
+
+from relaxjax.autodiff.step_loss import LossArguments, program_of
+from relaxjax.autodiff.step_module import Counts, with_step
+from relaxjax.autodiff.step_optimizer import optimizer_of
+from relaxjax.autodiff.step_trees import check_trainable, copied
+from relaxjax.frontends import JaxProgram
+from relaxjax.ir.builder import make_function
+from relaxjax.ir.expr import Tuple
+from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering.target import Target, formulating_for
+from relaxjax.passes import BindParams
+from relaxjax.passes.training.setup_trainer import StepOptions
+from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
+
+from .nested import Nested, as_jax_takes_it
+
+
+@dataclass(frozen=True)
+class JaxTraining:
+    """A module with a training step, how its arrays are nested outside, and their first values."""
+
+    module: IRModule
+    nested: Nested
+    params: tuple[Any, ...]
+    states: tuple[Any, ...]
+
+
+def training_of(
+    loss: Callable[..., Any],
+    given: LossArguments,
+    has_aux: bool,
+    forward: Callable[..., Any] | None,
+    options: StepOptions,
+    target: Target | None,
+) -> JaxTraining:
+    """The training of a loss for arguments like those that are given."""
+    if not callable(loss):
+        raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
+    optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
+    with formulating_for(IRModule(), target):
+        program, aux = program_of(loss, given, has_aux)
+        own = _with_constants(program)
+        module = with_step(own, given.counts, replace(options, optimizer=optimizer))
+    beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
+    nested = Nested(
+        nestings=given.nestings,
+        batch=tuple(jax.typeof(array) for array in given.inputs),
+        aux=aux if has_aux else None,
+        beside=beside,
+        forward=forward,
+    )
+    evaluated = _with_evaluation(module, own, given.counts)
+    return JaxTraining(evaluated, nested, given.params, given.states)
+
+
+def arguments_of(
+    example_batch: Any, params: Any, model_state: Any, key: Any, frozen: tuple[int, ...] = ()
+) -> LossArguments:
+    """What a loss takes, of an example of a batch and first values, which are left alone."""
+    check_trainable(params, "params")
+    batch = jax.tree.map(_example, example_batch)
+    own, states = jax.tree.map(copied, (params, model_state))
+    given = LossArguments.of(batch, own, states, copied(key), frozen)
+    if any(isinstance(array, Tracer) for array in given.arrays):
+        raise TypeError(
+            "a trainer keeps its parameters from call to call, so Trainer.from_jax cannot be "
+            "called inside of what JAX traces, such as jax.jit: call it outside, or take "
+            "relaxjax.train_step, whose state is an argument"
+        )
+    return given
+
+
+def _example(leaf: Any) -> Any:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return jnp.zeros(leaf.shape, leaf.dtype)
+    is_array = isinstance(leaf, int | float | complex) or hasattr(leaf, "__array__")
+    return as_jax_takes_it(leaf) if is_array else leaf
+
+
+def _with_constants(program: JaxProgram) -> JaxProgram:
+    """The program with what the loss captured as constants, as a file holds it."""
+    if any(isinstance(array, Tracer) for array in program.captured):
+        raise TypeError(
+            "the loss uses an array from around it that JAX is tracing, which no later step can "
+            "have: give it as part of the batch, the parameters or the model state"
+        )
+    function = program.module[BACKBONE_LOSS]
+    assert isinstance(function, Function)
+    constants = dict(zip(function.params, program.captured, strict=False))
+    bound = BindParams(BACKBONE_LOSS, constants)(program.module)
+    return replace(program, module=bound, captured=())
+
+
+def _with_evaluation(mod: IRModule, program: JaxProgram, counts: Counts) -> IRModule:
+    """The module with `evaluate`, the loss and what is beside it, without the new states."""
+    function = mod[BACKBONE_LOSS]
+    assert isinstance(function, Function)
+    result, count = function.body.body, len(program.avals) - counts.states
+    fields = result.fields if isinstance(result, Tuple) else (result,)
+    body = SeqExpr(function.body.blocks, Tuple(fields[:count]))
+    attrs = {**function.attrs, "global_symbol": EVALUATE}
+    evaluate = make_function(function.params, body, pure=function.pure, attrs=attrs)
+    return mod.with_function(EVALUATE, evaluate)

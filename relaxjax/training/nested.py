@@ -1,0 +1,139 @@
+"""What a user of JAX nests in pytrees: batches, parameters, and what a loss gives beside itself."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.dtypes import canonicalize_dtype
+from jax.tree_util import keystr, tree_leaves_with_path
+
+from relaxjax.autodiff.auxiliary_output import AuxiliaryOutput
+from relaxjax.autodiff.step_loss import Nestings
+from relaxjax.ir.module import IRModule
+from relaxjax.trainable.names import BACKBONE
+from relaxjax.trainable.storage import Storage
+
+from .feeding import Batch
+from .inputs import as_array
+
+
+@dataclass(frozen=True)
+class Nested:
+    """How what a trainer holds as arrays is nested outside, as the user's loss takes it.
+
+    A batch is `example`'s nesting of arrays of the types `batch`: the trainer has its leaves as
+    inputs, and no targets. `aux` nests what the loss gives beside itself, of the types `beside`.
+    """
+
+    nestings: Nestings
+    batch: tuple[Any, ...]
+    aux: AuxiliaryOutput | None
+    beside: tuple[Any, ...]
+    forward: Callable[..., Any] | None
+
+    def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
+        """The batches as inputs and no targets."""
+        return ((self.leaves(batch), []) for batch in batches)
+
+    def leaves(self, batch: Any, is_stacked: bool = False) -> list[Any]:
+        """The arrays of a batch, or of several that are stacked along a new first dimension."""
+        nesting = self.nestings.batch
+        found, tree = jax.tree.flatten(batch)
+        if tree != nesting.tree:
+            raise ValueError(_other_nesting(batch, nesting.nested(self.batch)))
+        free = sorted({*range(len(found))} - {*nesting.places})
+        for place, kept in zip(free, nesting.others, strict=True):
+            if found[place] is not kept and found[place] != kept:
+                raise ValueError(
+                    f"batch{_path(batch, place)} is {found[place]!r}, but the example had {kept!r} "
+                    "there: what is no array is part of the program; make a trainer for each"
+                )
+        arrays = [as_jax_takes_it(found[place]) for place in nesting.places]
+        for place, array, ty in zip(nesting.places, arrays, self.batch, strict=True):
+            shape = array.shape[1:] if is_stacked else array.shape
+            if shape != ty.shape or (is_stacked and not array.ndim):
+                several = " of several batches" if is_stacked else ""
+                raise ValueError(
+                    f"batch{_path(batch, place)}{several} is of shape {tuple(array.shape)}, but "
+                    f"that of the example is of shape {ty.shape}: a trainer has one program, for "
+                    "batches like its example; leave out a smaller last one, by drop_last=True of "
+                    "the loader, or make another trainer by Trainer.from_jax"
+                )
+        return arrays
+
+    def auxiliary(self, arrays: Sequence[Any]) -> Any:
+        """What a loss gives beside itself, of its arrays; None where that is nothing."""
+        return None if self.aux is None else self.aux.unflatten(list(arrays))
+
+    @property
+    def numbers(self) -> list[str]:
+        """The names of single numbers that a loss gives beside itself."""
+        found = self.auxiliary(self.beside)
+        if not isinstance(found, Mapping):
+            return []
+        return [str(n) for n, one in found.items() if getattr(one, "shape", None) == ()]
+
+    def predictor(self, storage: Storage) -> Callable[..., Any]:
+        """The forward function of stored parameters, states and inputs."""
+        if self.forward is None:
+            raise TypeError(
+                "a loss does not tell what its model predicts: give Trainer.from_jax the model by "
+                "forward=, a function of parameters, of the model state if there is one, and of "
+                "inputs"
+            )
+        forward, nestings = self.forward, self.nestings
+
+        @jax.jit
+        def predicted(params: Any, states: Any, inputs: Any) -> Any:
+            whole, model_state, _ = nestings.nested(storage.outside(params), states)
+            return forward(whole, *([model_state] if nestings.has_states else []), *inputs)
+
+        return predicted
+
+
+def check_predicts(mod: IRModule) -> None:
+    """Raise where a program has no model that predicts, but a loss alone."""
+    if BACKBONE not in mod:
+        raise ValueError(
+            f"the program has no function `{BACKBONE}`, only a loss from JAX: make its trainer "
+            "again by Trainer.from_jax(..., forward=...), and `load` the file there"
+        )
+
+
+def check_one_argument(targets: Any) -> None:
+    """Raise where a batch is given in two arguments to a trainer of a loss from JAX."""
+    if not isinstance(targets, list | tuple) or targets:
+        raise TypeError(
+            "a trainer from JAX takes a batch as one argument, nested as the example that it was "
+            "made with, such as trainer.update((inputs, targets)), but two were given"
+        )
+
+
+def as_jax_takes_it(leaf: Any) -> Any:
+    """A leaf of a batch as an array, in 64 bits only where JAX has them enabled."""
+    if isinstance(leaf, jax.Array):
+        return leaf
+    array = as_array("a leaf of a batch", leaf)
+    return array.astype(canonicalize_dtype(array.dtype), copy=False)
+
+
+def _other_nesting(batch: Any, example: Any) -> str:
+    """What is wrong with a batch that is nested otherwise than the example."""
+    given, wanted = ([keystr(p) for p, _ in tree_leaves_with_path(x)] for x in (batch, example))
+    missing = [path for path in wanted if path not in given]
+    strange = [path for path in given if path not in wanted]
+    if missing:
+        found = f"batch{missing[0]} is missing"
+    elif strange:
+        found = f"batch{strange[0]} is none of its leaves"
+    else:
+        found = f"it is {jax.tree.structure(batch)}"
+    return (
+        "a batch is nested as the example was that the trainer was made with, "
+        f"{jax.tree.structure(example)}, but {found}"
+    )
+
+
+def _path(tree: Any, place: int) -> str:
+    return keystr(tree_leaves_with_path(tree)[place][0])
