@@ -16,7 +16,8 @@ from page_links import FENCE
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
 PROGRAM = re.compile(
-    r"^```(?:python|\{code-cell\} ipython3)\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+    r"^```(?:python|\{code-cell\} ipython3)\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
 )
 BETWEEN = "--- the next block ---"
 
