@@ -142,7 +142,8 @@ def markdown(results: list[Result]) -> str:
     lines = [
         "# Passes, measured",
         "",
-        "What some passes gain on a model that profits, and where XLA does by itself what they do.",
+        "What some passes gain on a model that profits, and where XLA does the same without them.",
+        "",
         f"Measured by `python benchmarks/passes.py` on {machine},",
         f"{where['date']}: ratios of times, after by before, medians of interleaved rounds, on a",
         "machine that other programs share. `both` is the result and its adjoints, of the program",
@@ -163,11 +164,11 @@ _READING = """\
 What to take from it, on a CPU:
 
 * ConvertLayout gains where pooling or its backward stands between convolutions; a plain chain of
-  convolutions XLA lays out as well by itself.
+  convolutions XLA lays out as well without it.
 * Matmuls gain by being combined, most of all small ones; 1x1 convolutions do not.
 * A scale costs XLA next to nothing: it is fused into what reads it. Folded, it is gone from the
   program, which is what a backend without such fusion needs.
-* FuseOps makes a compiled program no faster: XLA fuses by itself. Where operators run one by one,
+* FuseOps makes a compiled program no faster: XLA fuses without it. Where operators run one by one,
   groups take 0.2 to 0.9 of their time, as `python benchmarks/fusion.py` measures.
 * bfloat16 halves the time of products that add up in float32; backward programs, which transpose
   and convert more, gain a tenth, and float16 gains nothing.

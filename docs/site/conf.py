@@ -19,11 +19,16 @@ release = version = relaxjax.__version__
 copyright = "the authors of relaxjax, Apache-2.0"
 html_title = f"relaxjax {release}"
 
-extensions = ["myst_parser", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx_copybutton"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 4
 suppress_warnings = ["myst.header"]  # an operator's page has notes under headings of their own
 highlight_language = "text"
+nb_execution_mode = "force"  # what a notebook shows is what this version gives
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300  # seconds for a cell
+nb_execution_show_tb = True
+nb_merge_streams = True
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 python_maximum_signature_line_length = 88

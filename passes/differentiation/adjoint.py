@@ -1,6 +1,7 @@
 """Reverse accumulation over a sequence: the adjoint of each variable, from last to first."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
@@ -8,7 +9,7 @@ from relaxjax.ir.derivatives import carries_gradient
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.op import ZERO_GRADIENT, Op, Partial, arguments, get_op
+from relaxjax.ir.op import ZERO_GRADIENT, ByResult, Op, Partial, arguments, fields_of, get_op
 from relaxjax.ir.span import located
 from relaxjax.ir.types import TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import used_vars
@@ -59,6 +60,7 @@ class Adjoint:
         self.moment: Var | None = None  # the adjoint that is handed on, if it has a number
         self.cotangents: dict[Var, Cotangent] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
+        self.reached = defaultdict[Var, set[int]](set)  # the fields that something came back to
 
     def go_back(self, bindings: Sequence[Binding]) -> None:
         """Hand the adjoint of each binding on to what it is made of, the last first."""
@@ -70,7 +72,7 @@ class Adjoint:
 
     def binding(self, binding: Binding) -> None:
         if binding.var not in self.reverses and not isinstance(binding.value, Call):
-            self.pass_on(binding.value, self.cotangents[binding.var])
+            self.pass_on(binding.value, self.cotangents[binding.var], self.reached[binding.var])
             return
         adjoint = self.of(binding.var)
         self.moment = adjoint if _has_number(adjoint.ty) else self.moment
@@ -79,9 +81,11 @@ class Adjoint:
         elif isinstance(binding.value, Call):
             self.call(binding.var, binding.value, adjoint)
 
-    def pass_on(self, value: Expr, adjoint: Cotangent) -> None:
+    def pass_on(self, value: Expr, adjoint: Cotangent, reached: set[int]) -> None:
         """Hand an adjoint on to `value`, of which the variable is another name, or a cast."""
-        self.add(value, self.cast_back(adjoint, value) if isinstance(adjoint, Expr) else adjoint)
+        if isinstance(adjoint, Expr):
+            adjoint = self.cast_back(adjoint, value)
+        self.add(value, adjoint, reached)
 
     def cast_back(self, adjoint: Expr, value: Expr) -> Expr:
         """The adjoint of another name of `value`, or of a cast, in the type that `value` has."""
@@ -97,11 +101,15 @@ class Adjoint:
             return  # it depends on no required variable
         args, attrs = arguments(call)
         values = [None if arg is None else self.recomputed(arg) for arg in args]
-        given = call.op.gradient(adjoint, self.recomputed(var), *values, **attrs)
+        rule, out = call.op.gradient, self.recomputed(var)
+        if isinstance(rule, ByResult):
+            given = rule.rule(self.by_result(var, adjoint), out, *values, **attrs)
+        else:
+            given = rule(adjoint, out, *values, **attrs)
         pairs = [
             (arg, self.builder.normalize(partial))
-            for arg, rule in zip(args, _partials(call.op, given, len(args)), strict=True)
-            if arg is not None and (partial := self.asked_for(rule, arg)) is not None
+            for arg, part in zip(args, _partials(call.op, given, len(args)), strict=True)
+            if arg is not None and (partial := self.asked_for(part, arg)) is not None
         ]
         for arg, partial in pairs:
             self.add(arg, _fitted(call.op, partial, arg))
@@ -113,13 +121,24 @@ class Adjoint:
         is_active = any(self.originals.get(var, var) in self.active for var in used_vars(arg))
         return partial() if is_active else None
 
-    def add(self, value: Expr, adjoint: Cotangent) -> None:
-        """Add an adjoint to those of the variables that make up `value`."""
+    def by_result(self, var: Var, adjoint: Var) -> Sequence[Expr | None]:
+        """The fields of the adjoint of an operator's results, without those that are zero."""
+        fields = enumerate(fields_of(adjoint))
+        return [g if not _is_tuple(var) or i in self.reached[var] else None for i, g in fields]
+
+    def add(self, value: Expr, adjoint: Cotangent, reached: Collection[int] = ()) -> None:
+        """Add an adjoint to those of the variables that make up `value`.
+
+        What of a tuple is `reached`, its adjoint says itself unless that is written out.
+        """
         if isinstance(adjoint, Zero) or not carries_gradient(value.ty):
             return
         match value:
             case Var():
                 var = self.originals.get(value, value)
+                if isinstance(var.ty, TupleType):
+                    came = adjoint if isinstance(adjoint, dict) else range(len(var.ty.fields))
+                    self.reached[var] |= set(reached or came)
                 before = self.cotangents.get(var, ZERO)
                 self.cotangents[var] = self.sum(before, adjoint, var)
             case Tuple(fields=fields):

@@ -27,19 +27,21 @@ from .consistency import check_function_rules, check_operator_rules
 def CustomGradient(
     mod: IRModule, name: str, gradient: Any = None, jvp: Any = None, check: bool = True
 ) -> IRModule:
-    """Let an operator, or a function of the module, be differentiated by rules of one's own.
+    """Let an operator, or a function of the module, be differentiated by rules of your own.
 
     For an operator such as "relax.nn.relu", the rules are Python functions as `relaxjax.op` takes
-    them, and hold for the calls that are in the module now: they are not in its text, and JAX,
-    where it differentiates what a module runs as, does not ask them. For a function `f` of the
-    module they are names of others, or functions in JAX, which become others:
-    `gradient(*params, cotangent)` returns a tuple, a gradient for each parameter that can have one;
-    `jvp(*params, *tangents)`, of as many tangents, returns `(result, tangent)`. The attributes of
-    `f` then say so, and its body is not looked into. What is not given stays as it was: `Jvp` goes
-    through the body of a function that has a gradient alone.
+    them. They hold for the calls that are in the module now. They are not in its text, and JAX does
+    not use them where it differentiates the compiled module.
 
-    Where there are both, they are tried out at random arguments: <u, Jv> and <J'u, v> must be the
-    same, unless `check` is not set.
+    For a function `f` of the module, a rule is the name of another function of the module, or a
+    function in JAX, which is added to it. `gradient(*params, cotangent)` returns a tuple with a
+    gradient for each parameter that can have one. `jvp(*params, *tangents)` takes as many tangents
+    and returns `(result, tangent)`. Attributes of `f` name the rules, and its body is not
+    differentiated. A rule that is not given stays as it was: `Jvp` goes through the body of a
+    function that has a gradient alone.
+
+    Where both rules are given, they are compared at random arguments: <u, Jv> and <J'u, v> must be
+    equal. `check=False` leaves that out.
     """
     if gradient is None and jvp is None:
         raise GradientError(f"`CustomGradient` of `{name}` needs a `gradient`, a `jvp`, or both")

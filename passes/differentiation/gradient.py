@@ -45,15 +45,18 @@ def Gradient(
     """Add the adjoint of a function: its result, paired with the gradients of its target.
 
     The new function `<func_name>_adjoint` takes the same parameters and returns
-    `(result, (gradient, ...))`, one gradient for each variable of `require_grads`: parameters or
-    intermediate variables of the function, themselves or by name, all parameters where it is None.
+    `(result, (gradient, ...))`, one gradient for each variable of `require_grads`. These are
+    parameters or intermediate variables of the function, themselves or by name. By default they
+    are all parameters.
+
     The target is the result, or its field `target_index`: a scalar of a floating-point dtype.
-    Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors:
-    the adjoint function takes the cotangent of each as a further parameter. With
-    `mode="higher_order"`, an adjoint that cannot be differentiated in its turn is an error. With
-    `lazy`, the adjoint of a tuple is kept in parts until something needs the whole, zeros are not
-    added to, and what checkpoint marks ask to be computed again is not merged with the first; the
-    program is better then, but not the one that TVM writes.
+    Several targets are differentiated as their sum. With `cotangent`, targets may be any tensors,
+    and the adjoint function takes the cotangent of each as a further parameter.
+
+    With `mode="higher_order"`, an adjoint that cannot be differentiated again is an error. `lazy`
+    writes a better program than TVM does: the adjoint of a tuple is kept in parts until something
+    needs the whole, and nothing is added to zeros. What checkpoint marks ask to be computed again
+    is not merged with the first then.
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")

@@ -2,7 +2,7 @@
 
 @pass_factory(opt_level=1)
 def Inline(mod: IRModule, depth: int = 1) -> IRModule:
-    \"\"\"Put the bodies of private functions in the place of their calls.\"\"\"
+    \"\"\"Replace calls of private functions by the functions' bodies.\"\"\"
     ...
 
 Inline(depth=2)(mod)

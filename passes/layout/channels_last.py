@@ -31,14 +31,15 @@ def ChannelsLast(
 ) -> IRModule:
     """Compute convolutions of images with their channels last, where a CPU is quicker so.
 
-    It belongs before Gradient, so that the backward program is in that layout too. Images are
-    rearranged where a function goes in and out of it; parameters and results keep their shapes, and
-    what lies between follows, as ConvertLayout explains. Kernels keep their layouts, or have that
-    of `kernel_layout`: XLA's CPU reads "HWIO" as it lies, for whom stores it so. It is done for
-    convolutions of 16 channels or more, before and after, and private functions with such ones are
-    inlined. A function stays as it is where as many elements would be rearranged as these
-    convolutions read and write, and so does the module where `target`, or without it what JAX runs
-    on, is no CPU.
+    It belongs before Gradient, so that the backward program has that layout too. Images are
+    rearranged at the inputs and outputs of a function. Parameters and results keep their shapes,
+    and ConvertLayout explains what happens between. Kernels keep their layouts, or get that of
+    `kernel_layout`: XLA's CPU reads "HWIO" without a copy, if the parameters are stored so.
+
+    It changes convolutions that have 16 channels or more on both sides, and inlines private
+    functions with such ones. A function stays as it is where rearranging would move as many
+    elements as these convolutions read and write. The module stays as it is unless `target`, by
+    default what JAX runs on, is a CPU.
     """
     if (chosen_platform() if target is None else platform_of(target)) != "cpu":
         return mod

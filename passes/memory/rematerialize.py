@@ -55,13 +55,15 @@ def Rematerialize(
 ) -> IRModule:
     """Compute forward values of an adjoint again where they are used, so that it needs less memory.
 
-    `func_name` is a function that Gradient has written. With `budget_bytes`, it needs at most so
-    much beside its arguments and results, by XLA's own count, or a MemoryPlanError says what the
-    least is: a number of bytes, "8GiB", or a share of what keeping everything takes, 0.5 or "50%".
-    Else `policy` says what is computed again: "free" (the default) what costs about as much as
-    reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory, "none"
-    nothing; where the peak is not predicted to fall by 15 %, all is kept. Variables in `must_keep`
-    and `must_recompute` are decided by their names.
+    `func_name` is a function that Gradient has written. `budget_bytes` limits what it needs beside
+    its arguments and results, by XLA's own count: a number of bytes, "8GiB", or a share of what
+    keeping everything takes, 0.5 or "50%". A budget that cannot be met is a MemoryPlanError, which
+    says what the least is.
+
+    Without a budget, `policy` says what is computed again: "free" (the default) what costs about as
+    much as reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory,
+    "none" nothing. All is kept where the peak is not predicted to fall by 15 %. `must_keep` and
+    `must_recompute` decide for variables by their names.
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of

@@ -323,7 +323,7 @@ def _named(buffer: Buffer) -> str:
 
 
 def _shown(row: Row) -> tuple[str, ...]:
-    place = "-" if row.span is None else f"{Path(row.span.file).name}:{row.span.line}"
+    place = "-" if row.span is None else f"{Path(row.span.shown_file).name}:{row.span.line}"
     first, *others = row.needed_by or ("-",)
     needed = f"{first} and {len(others)} more" if others else first
     return row.name, shown_bytes(row.bytes), place, needed, _decision(row)

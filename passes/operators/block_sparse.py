@@ -32,8 +32,8 @@ def process_params(
 ) -> SparseWeights:
     """Pack the weights of dense layers of which at least so large a part is zero blocks.
 
-    `params` are arrays by the names of the function's parameters. In the place of a weight come its
-    blocks and where they stand, as `w_data`, `w_indices` and `w_indptr`.
+    `params` are arrays by the names of the function's parameters. A weight becomes its blocks and
+    where they stand, as `w_data`, `w_indices` and `w_indptr`.
     """
     if not _is_shape(block_size):
         raise ValueError(f"`block_size` must be two lengths above 0, found {block_size!r}")

@@ -28,7 +28,7 @@ def DenseToSparse(
     """Compute dense layers from the blocks of the named weights that are not zero.
 
     `process_params` finds such weights and packs them: `weight_shape` holds for each the shapes of
-    its blocks, of their columns, and of where the rows begin. In the place of a weight, which may
+    its blocks, of their columns, and of where the rows begin. Instead of a weight, which may
     be read as the right factor of matmuls only, the function takes these three as parameters. The
     matmuls become sparse_dense, which adds up products of blocks, or where blocks are small is
     computed by JAX's sparse matrices.

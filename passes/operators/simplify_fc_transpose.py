@@ -23,8 +23,8 @@ def SimplifyFCTranspose(
     """Take the named weights transposed, so that a dense layer need not transpose them.
 
     `search_fc_transpose` finds the names. A weight is a parameter of two dimensions that the
-    function reads by permute_dims only; its place is taken by a parameter of the other shape, and
-    its name gets a `_t`. Whoever calls the function hands in the transposed array.
+    function reads by permute_dims only; a parameter of the other shape
+    replaces it, whose name gets a `_t`. The caller hands in the transposed array.
     """
     found = [param for param in _weights(function) if param.name in target_weight_name]
     return _with_transposed(function, found) if found else function

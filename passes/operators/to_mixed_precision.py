@@ -41,13 +41,15 @@ def ToMixedPrecision(
 ) -> Function:
     """Compute in half precision what gains by it, and the rest in float32 as before.
 
-    Operators declare their policy: those that are `always` computed in half precision, such as
-    matmul and conv2d, add up in `out_dtype`; those that `follow` do so where all that they read
-    comes from such; `never` ones keep float32. `dtype` is "float16" or "bfloat16". The parameters
-    in `fp16_input_names` are taken in half precision; all others, and the results, keep their
-    dtypes, so a module that is trained after this pass updates its float32 parameters. On a
-    backward program it gains more than before Gradient: there the products of adjoints add up in
-    `out_dtype` too.
+    Operators declare their policy. Those that are `always` computed in half precision, such as
+    matmul and conv2d, accumulate in `out_dtype`. Those that `follow` are computed in half precision
+    where all their arguments are. Those that `never` are keep float32. `dtype` is "float16" or
+    "bfloat16".
+
+    The parameters in `fp16_input_names` are taken in half precision. All others, and the results,
+    keep their dtypes, so a module that is trained after this pass updates its float32 parameters.
+    On a backward program the pass gains more than before Gradient: there the products of adjoints
+    accumulate in `out_dtype` too.
     """
     _check(function, out_dtype, fp16_input_names or (), dtype)
     narrowed = _with_half_params(function, fp16_input_names or (), dtype)

@@ -1,4 +1,4 @@
-"""Putting another device in the place of one of a module's."""
+"""Another device instead of one of a module's."""
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.expr import Call, Expr, Var
@@ -15,7 +15,7 @@ from .relocation import MOVE, operator_of, with_agreeing_calls
 
 @pass_factory(opt_level=0)
 def UpdateVDevice(mod: IRModule, new_vdevice: VDevice, index: int) -> IRModule:
-    """Put `new_vdevice` in the place of the device at `index`, in all types and moves, too."""
+    """Replace the device at `index` by `new_vdevice`, in all types and moves, too."""
     infos = mod.global_infos.get("vdevice", ())
     if not 0 <= index < len(infos):
         raise IndexError(

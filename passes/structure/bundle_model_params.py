@@ -17,7 +17,7 @@ def BundleModelParams(mod: IRModule, param_tuple_name: str | None = None) -> IRM
     """Gather the parameters behind the inputs of a model into one tuple.
 
     A function tells how many inputs come first by its attribute `num_input`; one without it stays.
-    Where there are no others the tuple is empty: whoever calls a model may always hand one over.
+    Where there are no others the tuple is empty: a caller may always hand one over.
 
     Args:
         param_tuple_name: the name of the tuple, `model_params` by default.

@@ -1,4 +1,4 @@
-"""Bodies of functions in the place of their calls."""
+"""Bodies of functions instead of their calls."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -18,7 +18,7 @@ CostModel = Callable[[Function, int], bool]
 
 @pass_factory(opt_level=1)
 def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule:
-    """Put the bodies of functions with the attribute `inline` in the place of their calls.
+    """Replace calls of functions with the attribute `inline` by the functions' bodies.
 
     Functions that call themselves stay, and so do those with a derivative of their own, which a
     body does not have. A private function that nothing calls any more goes.
@@ -39,7 +39,7 @@ def Inline(mod: IRModule, cost_model: CostModel | int | None = None) -> IRModule
 
 @pass_factory(opt_level=0)
 def InlinePrivateFunctions(mod: IRModule, differentiated: bool = False) -> IRModule:
-    """Put the bodies of private functions in the place of their calls.
+    """Replace calls of private functions by the functions' bodies.
 
     Functions that call themselves stay. So do those with a derivative of their own, which a body
     does not have, unless the program is `differentiated` and nothing will ask for it.

@@ -30,9 +30,10 @@ def RollBlocks(
     Such layers are segments of one block of bindings that compute the same and use the same
     variables from outside, but for their own weights, which are stacked. What later bindings use
     of every layer comes out of the loop stacked. Layers that draw random numbers, such as those
-    with dropout, draw the same ones in the loop. A program of many layers is compiled faster so,
-    and where it is differentiated, the backward program is one loop too. Stacking costs time in
-    each call: SetupTrainer has the parameters stored as stacks instead.
+    with dropout, draw the same ones in the loop.
+
+    A program of many layers compiles faster so, and its backward program is one loop too. Stacking
+    costs time in each call: SetupTrainer has the parameters stored as stacks instead.
 
     Args:
         func_name: the function to change; all of them where it is None.

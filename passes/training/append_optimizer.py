@@ -44,8 +44,8 @@ class BoundOptimizer(Protocol):
 class Optimizer(Protocol):
     """What AppendOptimizer asks of an optimizer.
 
-    One that is elementwise updates each number of a parameter by itself, by one rule for all of
-    them, so that parameters may be stored in stacks and with their axes moved.
+    One that is elementwise updates each number of a parameter separately, by one rule for all
+    of them, so that parameters may be stored in stacks and with their axes moved.
     """
 
     @property
@@ -66,7 +66,7 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     gradients are not finite changes nothing.
 
     Parameters that are stored as stacks or with their axes moved are updated so, if the optimizer
-    treats each number by itself: `stored_optim_states` says where its states are then. Any other
+    treats each number separately: `stored_optim_states` says where its states are then. Any other
     gets the parameters one by one.
     """
     check_optimizer(optimizer)
@@ -99,7 +99,7 @@ def check_optimizer(optimizer: Any) -> None:
 
 
 def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:
-    """Whether an optimizer treats each number by itself, states that it begins with included."""
+    """Whether an optimizer treats each number separately, states that it begins with included."""
     if not optimizer.is_elementwise:
         return False
     has_masters = master_weights and needs_masters(params)

@@ -27,14 +27,17 @@ def DescribeLoss(
 ) -> IRModule:
     """State which arguments of `backbone_loss` are ids, and what its loss says of itself.
 
-    Where targets are class ids, `class_ids` lists the name, the number of classes and the id to
-    ignore of each, and whether the loss is a mean over the others, of which there must be one;
-    where inputs pick rows by `R.take`, `row_ids` lists their names and the numbers of rows: a
-    Trainer refuses what they must not be. `compares_classes` says that the targets are of classes,
-    by which a Trainer measures accuracy unless it is told; with `is_mean`, they must hold one that
-    counts. `loss_weights` is the name of the target that weighs the mean of the loss, as the
-    argument `weights` of a loss does, and `loss_takes` says of what a loss is, such as
-    probabilities: a Trainer looks whether the model gives these.
+    They become attributes of the module, which a Trainer reads to refuse wrong data:
+
+    * `class_ids` is for targets that are class ids. It lists the name of each, its number of
+      classes, its id to ignore, and whether the loss is a mean over the others. Such a mean needs
+      at least one.
+    * `row_ids` is for inputs that pick rows by `R.take`: their names, and the numbers of rows.
+    * `compares_classes` says that the targets are of classes. A Trainer then measures accuracy by
+      default. With `is_mean`, a batch must hold a target that is not ignored.
+    * `loss_weights` is the name of the target that weighs the mean of the loss, as the argument
+      `weights` of a loss does.
+    * `loss_takes` says what the loss expects of the model, such as probabilities.
     """
     function = mod[BACKBONE_LOSS]
     assert isinstance(function, Function)

@@ -42,7 +42,7 @@ def PlanStepMemory(
     With neither, a step for a CPU is planned by "free" where it is predicted to need 256 MiB or
     more, and at most half of that by the plan: there it is faster, too, because to get memory takes
     a step longer than to compute such values. In any case, large gradients of tables come one after
-    the other, if the optimizer takes each by itself, so that each is gone before the next is there.
+    the other, if the optimizer takes each separately: each is gone before the next is there.
     The module is to be legalised.
     """
     if memory_budget is None and memory_policy is None:

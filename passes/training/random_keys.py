@@ -23,7 +23,7 @@ def with_keys(mod: IRModule, names: Iterable[str]) -> IRModule:
     """The module with the operators that draw, in the named functions, in their training form.
 
     Such a function takes a random key more, as its last parameter, and returns a new one after its
-    results, unless it is private; whoever calls it does so too, and hands on a key. Each call draws
+    results, unless it is private; a caller does so too, and hands on a key. Each call draws
     with a key of its own, made of that one and the number of the call, and of a loop's step. Where
     nothing draws, the result is the very module.
     """

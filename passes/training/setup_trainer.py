@@ -73,14 +73,18 @@ def SetupTrainer(
     """Turn a module with a `backbone` into one that can be trained.
 
     The backbone takes inputs, parameters and model states, as many as `param_num` and `state_num`
-    say. Added are `backbone_loss`, `backbone_loss_adjoint`, `optimizer`, `train_step` for all of
-    these at once, and `evaluate`. The passes that do so tell the rest: PrepareBackbone, AppendLoss,
-    DecomposeOpsForInference, UseTrainingForms, DescribeLoss, CheckTrains; LossChannelsLast and
-    StoreKernels with `channels_last`, StackLayers by `roll_blocks`, AppendAdjoint by `loss_scale`,
-    AppendOptimizer by `master_weights`, FuseTrainStep, AppendEvaluation; with `legalize` or a wish
-    for memory SimplifyAdjoint, LegalizeOps, and PlanStepMemory by `memory_budget` and
-    `memory_policy`. What is for one platform is for that of `target`, JAX's default device unless
-    it is given; the attribute `platform` says for which, and `build` takes the module there.
+    say. The pass adds `backbone_loss`, `backbone_loss_adjoint`, `optimizer`, `train_step` for all
+    of these at once, and `evaluate`.
+
+    It runs other passes, whose pages say more: PrepareBackbone, AppendLoss,
+    DecomposeOpsForInference, UseTrainingForms, DescribeLoss, CheckTrains, AppendAdjoint,
+    AppendOptimizer, FuseTrainStep and AppendEvaluation. `channels_last` adds LossChannelsLast and
+    StoreKernels, `roll_blocks` StackLayers. `loss_scale` is for AppendAdjoint, `master_weights` for
+    AppendOptimizer. `legalize` adds SimplifyAdjoint and LegalizeOps; so do `memory_budget` and
+    `memory_policy`, which also add PlanStepMemory.
+
+    The module is made for the platform of `target`, by default JAX's default device. Its attribute
+    `platform` says which that is, and `build` takes the module there.
     """
     check_loss(loss)
     check_optimizer(optimizer)

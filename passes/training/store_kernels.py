@@ -29,7 +29,7 @@ def StoreKernels(mod: IRModule) -> IRModule:
 
     These are the parameters that `backbone_loss` uses in no other way than rearranged as kernels.
     The attribute `stored_params` says in which order each is; a Trainer has them as they were. It
-    is for optimizers that treat each number by itself, and comes before StackLayers.
+    is for optimizers that treat each number separately, and comes before StackLayers.
     """
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     first, moves = mod.attrs[INPUT_NUM], moves_of(mod[BACKBONE_LOSS], arrays)

@@ -1,17 +1,17 @@
 """The record that holds an operator's whole story."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, TypeAlias
 
 from .arguments import by_name
 from .attrs import Attrs
-from .expr import Call, Expr
+from .expr import Call, Expr, TupleGetItem
 from .layout import LayoutRule
 from .registry import OPERATORS, did_you_mean, enter, named_operator
 from .scaling import ScalingRule
-from .types import ObjectType, Type
+from .types import ObjectType, TupleType, Type
 
 
 class NoGradient(Enum):
@@ -30,6 +30,27 @@ Partial: TypeAlias = "Expr | Callable[[], Expr | None] | None"
 # operator's own arguments and attributes; it gives one adjoint for each argument. A single
 # expression stands for the adjoint of the only argument.
 GradientRule = Callable[..., "Expr | tuple[Partial, ...]"]
+
+
+@dataclass(frozen=True, slots=True)
+class ByResult:
+    """A gradient rule that is told which of an operator's results have an adjoint.
+
+    `rule` takes the fields of the adjoint instead of the adjoint: None for a result that nothing
+    came back to. Zeros would not do, since zero times what is not finite is not zero.
+    """
+
+    rule: Callable[..., "Expr | tuple[Partial, ...]"]
+
+    def __call__(self, g: Expr, *args: Any, **attrs: Any) -> "Expr | tuple[Partial, ...]":
+        return self.rule(fields_of(g), *args, **attrs)
+
+
+def fields_of(value: Expr) -> Sequence[Expr]:
+    """The fields of a tuple, or the value that is none."""
+    if not isinstance(value.ty, TupleType):
+        return [value]
+    return [TupleGetItem(value, index) for index in range(len(value.ty.fields))]
 
 
 @dataclass(frozen=True, slots=True, repr=False)

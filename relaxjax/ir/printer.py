@@ -345,7 +345,8 @@ WRITERS: Writers = {
 def _provenance(binding: VarBinding | MatchCast) -> str:
     """The comment that says what a binding is derived from."""
     span = binding.span
-    return f"  # from {binding.derived_from}" + (f" at {span.file}:{span.line}" if span else "")
+    place = f" at {span.shown_file}:{span.line}" if span else ""
+    return f"  # from {binding.derived_from}{place}"
 
 
 def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:

@@ -1,6 +1,7 @@
 """Where in the user's own text a node comes from, and how an error says so."""
 
 import linecache
+import sys
 from dataclasses import dataclass
 
 
@@ -15,7 +16,15 @@ class Span:
     end_column: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column + 1}"
+        return f"{self.shown_file}:{self.line}:{self.column + 1}"
+
+    @property
+    def shown_file(self) -> str:
+        """The file as its user knows it: a cell of a notebook by its number, such as `In[3]`."""
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython is not None else None
+        cell = None if shell is None else shell.compile.format_code_name(self.file)
+        return self.file if cell is None else str(cell[1])
 
     def source_line(self) -> str:
         """The first line of the stretch, empty where the source cannot be found."""

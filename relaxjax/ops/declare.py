@@ -33,7 +33,7 @@ from relaxjax.ir.expr import (
     StringImm,
     Tuple,
 )
-from relaxjax.ir.op import GradientRule, NoGradient, Op, Param, arguments, register
+from relaxjax.ir.op import ByResult, GradientRule, NoGradient, Op, Param, arguments, register
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
@@ -154,7 +154,9 @@ def op(
             doc=inspect.getdoc(function) or "",
             complete=None if complete is None else _prefixed(name, complete),
             lower=None if lower is None else _prefixed(name, lower),
-            gradient=_prefixed(name, gradient) if callable(gradient) else gradient,
+            gradient=gradient
+            if isinstance(gradient, ByResult | NoGradient | None)  # one by result names itself
+            else _prefixed(name, gradient),
             pure=pure,
             facts=Attrs(facts),
             **rules,

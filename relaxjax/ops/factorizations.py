@@ -34,8 +34,8 @@ from .unary import require_float
 def eigh(x: TensorType) -> TupleType:
     """Eigenvalues in ascending order, and eigenvectors as columns, of the symmetric part of x.
 
-    Where eigenvalues are equal, their eigenvectors have no derivative, and the gradient is not
-    finite, even if it goes through the eigenvalues alone.
+    Where eigenvalues are equal, their eigenvectors have no derivative. A gradient that goes through
+    the eigenvectors is not finite there; that of the eigenvalues alone is.
     """
     require_square("x", x)
     values = None if x.dims is None else x.dims[:-1]
@@ -64,8 +64,8 @@ def _thin(x: TensorType) -> tuple[tuple[Dim, ...], Dim, Dim, Dim] | None:
 def svd(x: TensorType) -> TupleType:
     """Singular values s in descending order between u and vh: x = u diag(s) vh, as few as suffice.
 
-    Where singular values are equal, their vectors have no derivative, and the gradient is not
-    finite, even if it goes through the singular values alone.
+    Where singular values are equal, their vectors have no derivative. A gradient that goes through
+    the vectors is not finite there; that of the singular values alone is.
     """
     sizes = _thin(x)
     if sizes is None:

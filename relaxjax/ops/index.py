@@ -89,7 +89,7 @@ def _inside(g: Expr, x: Expr, indices: Expr, axis: int | None, mode: str) -> tup
 def take(x: TensorType, indices: Expr, axis: int | None = None, mode: str = "fast") -> TensorType:
     """The slices of `x` at `indices` along `axis`: y[..., i, ...] = x[..., indices[i], ...].
 
-    The axes of `indices` stand in the place of `axis`, which may be left out for a vector. Places
+    The axes of `indices` replace `axis`, which may be left out for a vector. Places
     outside: `fast` expects none, `clip` takes the nearest, `wrap` counts round, `nan` gives NaN.
     """
     if mode not in _MODES:

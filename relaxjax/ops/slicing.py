@@ -252,7 +252,7 @@ def slice_scatter(
     step: PrimExpr,
     axis: int = 0,
 ) -> TensorType:
-    """`input_tensor` with `src` in the place of every `step`-th slice from `start` until `end`."""
+    """`input_tensor` with `src` instead of every `step`-th slice from `start` until `end`."""
     common_dtype(input_tensor=input_tensor, src=src)
     if input_tensor.ndim < 0:
         return input_tensor

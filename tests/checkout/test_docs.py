@@ -1,7 +1,7 @@
 """The README and the pages in docs/ are true: their Python runs and prints what stands below it.
 
-The `python` blocks of a page are one program, and a `text` block behind one of them, before the
-next, is what that block prints.
+The `python` blocks of a page, or the cells of a notebook, are one program, and a `text` block
+behind one of them, before the next, is what that block prints.
 """
 
 import re
@@ -16,7 +16,8 @@ from page_links import FENCE
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("README.md"), *ROOT.glob("docs/**/*.md")])
 PROGRAM = re.compile(
-    r"^```python\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?", re.DOTALL | re.MULTILINE
+    r"^```(?:python|\{code-cell\} ipython3)\n(.*?)^```$(?:(?:(?!^```).)*^```text\n(.*?)^```$)?",
+    re.DOTALL | re.MULTILINE,
 )
 BETWEEN = "--- the next block ---"
 

@@ -3,18 +3,16 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 
 import pytest
 from page_links import FENCE, LINK
 
 ROOT = Path(__file__).parents[2]
-WRITTEN_BY_PROGRAMS = ("passes.md", "passes_measured.md", "operators.md")
-PAGES = [
-    ROOT / "README.md",
-    *(page for page in sorted(ROOT.glob("docs/*.md")) if page.name not in WRITTEN_BY_PROGRAMS),
-    *sorted(ROOT.glob("docs/zh/*.md")),
-]
+# Those that programs write are made of docstrings, which are read like the others.
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 LONGEST = 90  # words in a paragraph
+MEDIAN = 20
 NOTES = (Path(__file__).parent / "unwanted_words.txt").read_text().splitlines()
 UNWANTED = dict(line.split(" = ") for line in NOTES if line and line[0] != "#")
 
@@ -50,6 +48,21 @@ def test_paragraphs_are_short(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_unwanted_words_do_not_come_back(page: Path) -> None:
     assert unwanted(page.read_text()) == []
+
+
+def test_half_of_the_paragraphs_have_few_words() -> None:
+    """`pytest -rP` prints the figures."""
+    lengths = {
+        page.relative_to(ROOT).as_posix(): [
+            len(part.split()) for part in paragraphs(page.read_text()) if part
+        ]
+        for page in PAGES
+    }
+    for name, words in lengths.items():
+        print(f"{name:<36} median {median(words):4.1f}  longest {max(words):3}")
+    whole = [count for words in lengths.values() for count in words]
+    print(f"{'all pages':<36} median {median(whole):4.1f}  longest {max(whole):3}")
+    assert median(whole) <= MEDIAN
 
 
 def test_what_is_unwanted_is_found() -> None:

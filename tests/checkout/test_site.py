@@ -80,13 +80,14 @@ def test_every_package_that_users_import_has_a_page() -> None:
 
 def test_every_page_is_in_the_contents() -> None:
     listed = set(re.findall(r"^\* .*?\]\(([\w/]+\.md)\)", (DOCS / "index.md").read_text(), re.M))
-    pages = {page.relative_to(DOCS).as_posix() for page in [*DOCS.glob("*.md"), *DOCS.glob("zh/*")]}
+    files = [page for folder in ("", "notebooks", "zh") for page in (DOCS / folder).glob("*.md")]
+    pages = {page.relative_to(DOCS).as_posix() for page in files}
     assert pages - listed == {"index.md"}
 
 
 def test_the_contents_have_all_kinds_of_pages(pages: dict[str, str]) -> None:
     captions = re.findall(r":caption: (.+)", pages["index.md"])
-    assert captions == ["Start here", "How to", "Reference", "Explanation", "中文"]
+    assert captions == ["Start here", "Notebooks", "How to", "Reference", "Explanation", "中文"]
     assert "\napi\n" in pages["index.md"]
 
 

@@ -1,6 +1,8 @@
 """Places in the user's text, and how errors show them."""
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +18,16 @@ def source(tmp_path: Path) -> str:
 
 def test_a_span_reads_as_file_line_and_column_counted_from_one() -> None:
     assert str(Span("model.py", 12, 4)) == "model.py:12:5"
+
+
+def test_a_cell_of_a_notebook_is_named_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {"/tmp/ipykernel_7/123.py": ("Cell", "In[3]")}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=cells.get))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert str(Span("/tmp/ipykernel_7/123.py", 12, 4)) == "In[3]:12:5"
+    assert str(Span("model.py", 12, 4)) == "model.py:12:5"
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: None))
+    assert Span("model.py", 12).shown_file == "model.py"
 
 
 def test_carets_stand_under_the_stretch(source: str) -> None:

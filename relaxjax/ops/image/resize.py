@@ -122,14 +122,19 @@ resize2d = _resizing(
     "round",
     """Images of another height and width: each element is interpolated at a place of `data`.
 
-    `method` is linear, cubic (with `cubic_alpha`, and `cubic_exclude` to leave out what is beyond
-    the borders) or nearest_neighbor (with `rounding_method`: round, a half to the even one; floor,
-    ceil, round_prefer_floor, round_prefer_ceil). `coordinate_transformation_mode` says which
-    place belongs to element i, of n, on an axis of length m: half_pixel (i + 0.5) * m / n - 0.5,
-    pytorch_half_pixel the same but 0 for n = 1, tf_half_pixel_for_nn (i + 0.5) * m / n,
-    asymmetric i * m / n, align_corners i * (m - 1) / (n - 1), and tf_crop_and_resize the same
-    within the region `roi` = (start_h, start_w, end_h, end_w), where what is outside of `data`
-    becomes `extrapolation_value`.
+    `method` is linear, cubic or nearest_neighbor. Cubic has `cubic_alpha`, and `cubic_exclude` to
+    leave out what is beyond the borders. Nearest has `rounding_method`: round, a half to the even
+    one; floor, ceil, round_prefer_floor, round_prefer_ceil.
+
+    `coordinate_transformation_mode` gives the place of element i, of n, on an axis of length m:
+
+    * half_pixel: (i + 0.5) * m / n - 0.5
+    * pytorch_half_pixel: the same, but 0 for n = 1
+    * tf_half_pixel_for_nn: (i + 0.5) * m / n
+    * asymmetric: i * m / n
+    * align_corners: i * (m - 1) / (n - 1)
+    * tf_crop_and_resize: the same within the region `roi` = (start_h, start_w, end_h, end_w), where
+      what is outside of `data` becomes `extrapolation_value`
     """,
 )
 resize3d = _resizing(

@@ -15,7 +15,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Constant, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import BindingBlock, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import GradientRule, Op, get_op
+from relaxjax.ir.op import ByResult, Op, fields_of, get_op
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.uses import count_uses
 from relaxjax.ir.walk import substitute, type_symbols
@@ -35,7 +35,7 @@ from .tracing import Hole, NotTraceableError, Template, abstract_tensors, arrang
 _BY_ALL_ARGUMENTS = frozenset({"lax.pad", "lax.clamp"})
 
 
-def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRule:
+def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> ByResult:
     """The gradient rule of the operator `name`: the pullback of its lowering.
 
     Each tensor of a floating-point dtype among the arguments, also inside tuples, gets an adjoint.
@@ -43,7 +43,7 @@ def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRul
     """
 
     def gradient(
-        g: Expr, out: Var, *args: Expr | None, **attrs: Any
+        g: Sequence[Expr | None], out: Var, *args: Expr | None, **attrs: Any
     ) -> tuple[Callable[[], Expr | None], ...]:
         @contextmanager
         def of_known_sizes() -> Iterator[None]:
@@ -57,7 +57,7 @@ def gradient_of(name: str, op_of: Callable[[core.Primitive], Op]) -> GradientRul
         pullback = _Pullback(get_op(name), template, tensors, Attrs(attrs), g, out, op_of)
         return tuple(of_known_sizes()(partial(pullback.adjoint, item)) for item in template)
 
-    return gradient
+    return ByResult(gradient)
 
 
 def gradient_of_joined(
@@ -100,13 +100,13 @@ def is_inexact(ty: Type | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Pullback:
-    """One call to differentiate: its operator, its arguments, the adjoint `g` of its result."""
+    """One call to differentiate: its operator, its arguments, the adjoints `g` of its results."""
 
     op: Op
     template: tuple[Template, ...]
     tensors: Sequence[Expr]
     attrs: Attrs
-    g: Expr
+    g: Sequence[Expr | None]
     out: Var
     op_of: Callable[[core.Primitive], Op]
 
@@ -144,12 +144,13 @@ class _Pullback:
 
     def tensor_adjoint(self, index: int) -> Expr | None:
         """The adjoint of one tensor, as an expression of `g`; None where it is always zero."""
-        cotangents = _fields(self.g)
+        cotangents = [leaf for g in self.g if g is not None for leaf in _leaves(g)]
         types = tuple(tensor.ty for tensor in self.tensors)
         together = self.op.name in _BY_ALL_ARGUMENTS
         chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
         program, symbols, platforms = _traced(
             *(self.op, self.template, types, self.attrs, index, chosen, matmul_precision()),
+            tuple(g is not None for g in self.g),
             chosen_platform(),
         )
         going_by(platforms)
@@ -183,11 +184,12 @@ def _traced(
     index: int,
     chosen: tuple[int, ...],
     precision: Any,
+    reached: tuple[bool, ...],
     platform: str,
 ) -> tuple[Any, JaxSymbols, Collection[str]]:
     """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors.
 
-    And the platforms that it goes by.
+    And the platforms that it goes by. Only the results that are `reached` have a cotangent.
     """
     symbols = JaxSymbols()
     tensors = abstract_tensors(types, symbols)
@@ -196,7 +198,10 @@ def _traced(
     assert lower is not None
 
     def results(*arrays: Any) -> list[Any]:
-        return jax.tree.leaves(lower(*filled(template, arrays, symbols), **params))
+        found = lower(*filled(template, arrays, symbols), **params)
+        fields = found if isinstance(found, tuple | list) else [found]
+        kept = [field for field, wanted in zip(fields, reached, strict=True) if wanted]
+        return jax.tree.leaves(kept)
 
     def pullback(gs: Sequence[Any], arrays: Sequence[Any]) -> Any:
         def function(*xs: Any) -> list[Any]:
@@ -254,11 +259,11 @@ def _smooth(values: Sequence[Any]) -> list[Any]:
     return [value for value in values if jax.numpy.issubdtype(value.dtype, np.inexact)]
 
 
-def _fields(g: Expr) -> list[Expr]:
+def _leaves(g: Expr) -> list[Expr]:
     """The adjoints of tensors in the adjoint of a result."""
     if not isinstance(g.ty, TupleType):
         return [g]
-    return [leaf for i in range(len(g.ty.fields)) for leaf in _fields(TupleGetItem(g, i))]
+    return [leaf for field in fields_of(g) for leaf in _leaves(field)]
 
 
 def compact(seq: SeqExpr) -> Expr:

@@ -1,4 +1,4 @@
-"""Non-maximum suppression for each class by itself."""
+"""Non-maximum suppression for each class separately."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -118,7 +118,7 @@ def all_class_non_max_suppression(
     score_threshold: Expr,
     output_format: str = "onnx",
 ) -> TupleType:
-    """Non-maximum suppression for each class of each image by itself.
+    """Non-maximum suppression for each class of each image separately.
 
     `boxes` has shape (images, boxes, 4), two opposite corners each, `scores` (images, classes,
     boxes). Boxes with scores above `score_threshold` are picked by falling score, at most

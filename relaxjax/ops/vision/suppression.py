@@ -186,14 +186,16 @@ def non_max_suppression(
 ) -> Type:
     """Boxes by falling score, each suppressing those of its class that overlap it too much.
 
-    `data` has shape (images, boxes, row); a row holds a class at `id_index` (-1: no classes), a
-    score at `score_index` and two opposite corners from `coord_start` on. The first `valid_count`
+    `data` has shape (images, boxes, row). A row holds a class at `id_index` (-1: no classes), a
+    score at `score_index`, and two opposite corners from `coord_start` on. The first `valid_count`
     boxes of an image count, of these the best `top_k`, and of what remains at most
-    `max_output_size`. A box is suppressed where its intersection over union with a better one of
-    its class (with `force_suppress`, of any) reaches `iou_threshold`. Hard suppression leaves out
-    boxes with scores not above 0. A soft one, with `soft_nms_sigma` > 0, multiplies the scores
-    of less overlapping boxes by exp(-iou ** 2 / (2 * sigma)), and leaves out those that are no
-    longer above `score_threshold`.
+    `max_output_size`.
+
+    A box is suppressed where its intersection over union with a better one of its class (with
+    `force_suppress`, of any) reaches `iou_threshold`. Hard suppression leaves out boxes with scores
+    not above 0. Soft suppression, with `soft_nms_sigma` > 0, multiplies the scores of less
+    overlapping boxes by exp(-iou ** 2 / (2 * sigma)), and leaves out those that are no longer above
+    `score_threshold`.
 
     The result is, with `return_indices`, what `indices` holds for the remaining boxes, -1 behind,
     and their number of shape (images, 1); without, the sorted `data` with -1 in the rows of what is
