@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .autodiff import grad as grad
     from .autodiff import train_step as train_step
     from .autodiff import value_and_grad as value_and_grad
+    from .explorer import explore as explore
     from .frontends import from_jax as from_jax
     from .lowering import Executable as Executable
     from .lowering import VirtualMachine as VirtualMachine
@@ -61,6 +62,7 @@ _HOMES = {
     "Trainer": "training",
     "VirtualMachine": "lowering",
     "build": "lowering",
+    "explore": "explorer",
     "export": "lowering",
     "from_jax": "frontends",
     "from_source": "script",

@@ -17,7 +17,14 @@ from relaxjax.passes import PassFactory
 FILE = Path(__file__).with_name("public_names.txt")
 PACKAGES = (
     *("relaxjax", "relaxjax.autodiff", "relaxjax.backends", "relaxjax.datasets", "relaxjax.dpl"),
-    *("relaxjax.frontends", "relaxjax.ir", "relaxjax.losses", "relaxjax.lowering", "relaxjax.ops"),
+    *(
+        "relaxjax.explorer",
+        "relaxjax.frontends",
+        "relaxjax.ir",
+        "relaxjax.losses",
+        "relaxjax.lowering",
+        "relaxjax.ops",
+    ),
     *("relaxjax.optim", "relaxjax.passes", "relaxjax.script", "relaxjax.testing"),
     "relaxjax.training",
 )

@@ -28,6 +28,7 @@ PACKAGES = {
     "relaxjax.training": "Training",
     "relaxjax.lowering": "Running and exporting",
     "relaxjax.backends": "Backends",
+    "relaxjax.explorer": "The explorer",
     "relaxjax.testing": "Checks",
     "relaxjax.datasets": "Data",
 }

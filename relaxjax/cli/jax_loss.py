@@ -1,10 +1,11 @@
 """A loss written in JAX that a command is given as `FILE.py:NAME`, and its arguments."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relaxjax.autodiff import value_and_grad
+from relaxjax.autodiff.value_and_grad import ValueAndGrad
 from relaxjax.passes.memory.report import MemoryReport
 
 from .failure import InputError
@@ -19,9 +20,6 @@ def add_jax_loss(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--has-aux", action="store_true", help="a loss in JAX gives a pair, with the loss first"
     )
-    parser.add_argument(
-        "--jax", action="store_true", help="tell what JAX's own gradients of it take, too"
-    )
 
 
 def is_jax_loss(name: str) -> bool:
@@ -31,7 +29,15 @@ def is_jax_loss(name: str) -> bool:
 
 def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
     """Where the bytes of its gradients go."""
-    for name in ("function", "loss", "set", "keep", "recompute"):
+    step, given = step_and_arguments(args, ("function", "loss", "set", "keep", "recompute"))
+    return step.memory(*given)
+
+
+def step_and_arguments(
+    args: argparse.Namespace, of_scripts: Sequence[str]
+) -> tuple[ValueAndGrad, tuple[Any, ...]]:
+    """The loss and its gradients, and what they are called with; some options are not for it."""
+    for name in of_scripts:
         if getattr(args, name):
             raise InputError(f"--{name} is for a script: {args.file} is a loss written in JAX")
     function, given = _loss_and_arguments(args.file, args.args)
@@ -39,7 +45,18 @@ def report_of_jax_loss(args: argparse.Namespace) -> MemoryReport:
     step = value_and_grad(
         function, has_aux=args.has_aux, memory_budget=args.budget, memory_policy=policy
     )
-    return step.memory(*given)
+    return step, given
+
+
+def refuse_jax_options(args: argparse.Namespace, names: Sequence[str]) -> None:
+    """Raise where a script is given what is for a loss written in JAX."""
+    for name in names:
+        if getattr(args, name):
+            option = f"--{name.replace('_', '-')}"
+            raise InputError(
+                f"{option} is for a loss written in JAX: name it behind its file, such as "
+                "train.py:loss"
+            )
 
 
 def _loss_and_arguments(name: str, code: str | None) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -32,7 +32,6 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import type_symbols
 from relaxjax.passes import (
-    BindSymbolicVars,
     CanonicalizeBindings,
     EliminateCommonSubexpr,
     Gradient,
@@ -46,11 +45,10 @@ from relaxjax.trainable.names import BACKBONE
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
 from .files import read_module
-from .jax_loss import add_jax_loss, is_jax_loss, report_of_jax_loss
+from .jax_loss import add_jax_loss, is_jax_loss, refuse_jax_options, report_of_jax_loss
 from .own import add_load
+from .sizes import add_sizes, with_sizes
 from .train_setup import LOSSES, Known, with_loss
-
-_LARGEST = 2**31 - 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,10 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--loss", metavar="NAME", type=Known("loss", LOSSES),
         help="the function is a model: differentiate this loss of it",
     )  # fmt: skip
-    parser.add_argument(
-        "--set", metavar="DIM=SIZE", action="append", default=[],
-        help="the size of a symbolic dimension; may be given several times",
-    )  # fmt: skip
+    add_sizes(parser)
     parser.add_argument(
         "--policy", choices=POLICIES,
         help="which values to compute again: none; free, those that cost little more than reading "
@@ -93,6 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     add_load(parser)
     add_jax_loss(parser)
+    parser.add_argument(
+        "--jax", action="store_true", help="tell what JAX's own gradients of it take, too"
+    )
     add_device(parser)
 
 
@@ -111,17 +109,11 @@ def run(args: argparse.Namespace) -> int:
 
 def _report(args: argparse.Namespace) -> MemoryReport:
     """Of a function of a script."""
-    for name in ("args", "has_aux", "jax"):
-        if getattr(args, name):
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(
-                f"{option} is for a loss written in JAX: name it behind its file, such as "
-                "train.py:loss"
-            )
+    refuse_jax_options(args, ("args", "has_aux", "jax"))
     mod, name = read_module(args.file), args.function or "main"
     if args.loss is not None:
         mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
-    mod, name = _adjoint(mod, name, _sizes(args.set))
+    mod, name = _adjoint(with_sizes(mod, args.set), name)
     policy = args.policy or (None if args.budget else "free")
     return memory(
         mod,
@@ -133,23 +125,8 @@ def _report(args: argparse.Namespace) -> MemoryReport:
     )
 
 
-def _sizes(settings: list[str]) -> dict[str, int]:
-    pairs = [setting.partition("=") for setting in settings]
-    for setting, (_, _, size) in zip(settings, pairs, strict=True):
-        if not size.isdecimal():
-            raise InputError(f'`--set {setting}` gives no size: write "--set n=32"')
-        if int(size) > _LARGEST:
-            raise InputError(
-                f"`--set {setting}` gives a size beyond {_LARGEST:,}, the largest that JAX counts "
-                "in 32 bits: give a smaller one"
-            )
-    return {name: int(size) for name, _, size in pairs}
-
-
-def _adjoint(mod: IRModule, name: str, sizes: dict[str, int]) -> tuple[IRModule, str]:
+def _adjoint(mod: IRModule, name: str) -> tuple[IRModule, str]:
     """The module with the adjoint as it is compiled, and the name of that."""
-    if sizes:
-        mod = BindSymbolicVars(sizes)(mod)
     unknown = sorted({symbol.name for p in mod[name].params for symbol in type_symbols(p.ty)})
     if unknown:
         listed = ", ".join(f"`{symbol}`" for symbol in unknown)

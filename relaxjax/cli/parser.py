@@ -18,6 +18,7 @@ COMMANDS = {
     "bisect": "find the pass of a pipeline that breaks a check",
     "ops": "list the operators",
     "memory": "show what a backward program keeps of its forward part",
+    "explore": "write a page that shows a program, its passes, costs and memory",
     "export": "write functions in a form that runs without relaxjax",
     "train": "train a model that a script defines",
     "predict": "run a trained model on data, and measure it",

@@ -84,9 +84,7 @@ def compared(path: Path, arrays: Arrays, tolerance: float) -> dict[str, Any]:
             [states[var] for var in states if var in first],
             0.0,
         ),
-        "gradients": worst(
-            list(wanted.values()), [gradients[var] for var in wanted], total / 1000
-        ),
+        "gradients": worst(list(wanted.values()), [gradients[var] for var in wanted], total / 1000),
     }
     bindings = sum(1 for _ in model.mod["backbone"].body.bindings())
     off = max(rows.values())

@@ -1,0 +1,125 @@
+// How a line of a program looks, and all that is known of one.
+
+const LONGEST = 400; // letters of a line in a list; the inspector shows all of them
+
+/** The children of a program's line: its number, its code, and its type in short. */
+function drawLine(line, number, sign = "") {
+  const { indent, name, type, value } = line.parts;
+  const code = h("span", { class: "code" }, indent);
+  if (name) {
+    const operator = /^[\w.]+(?=\()/.exec(value)?.[0] ?? "";
+    code.append(
+      h("span", { class: line.of === null ? "name" : "name adjoint" }, name),
+      " = ",
+      h("span", { class: "operator" }, operator),
+      cut(value.slice(operator.length)),
+    );
+  } else {
+    code.append(h("span", { class: "frame" }, cut(shortType(value))));
+  }
+  return [
+    h("span", { class: "number", "aria-hidden": "true" }, String(number)),
+    sign ? h("span", { class: "sign" }, sign) : null,
+    code,
+    type ? h("span", { class: "type" }, cut(shortType(type), 40)) : null,
+  ];
+}
+
+function cut(text, most = LONGEST) {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}
+
+/** The panel that tells all of the selected binding, or of the selected line of a source. */
+class Inspector {
+  constructor(selection) {
+    this.selection = selection;
+    this.element = h("section", { class: "inspector", "aria-label": "What is selected", "aria-live": "polite" });
+    selection.listen(() => this.update());
+    this.update();
+  }
+
+  update() {
+    const { listing, row, state } = this.selection;
+    if (row >= 0) this.binding(listing, row);
+    else if (state.line) this.line(state.line);
+    else fill(this.element, h("p", { class: "hint" }, "Choose a line, of the source or of the program, and all that belongs to it lights up. Arrow keys move in a list."));
+  }
+
+  binding(listing, row) {
+    const { program } = this.selection;
+    const line = listing.lines[row];
+    const related = listing.related(row).filter((other) => other !== row);
+    const { reads, readers } = listing.links;
+    fill(
+      this.element,
+      h(
+        "div",
+        { class: "head" },
+        h("h2", {}, h("span", { class: line.of === null ? "name" : "name adjoint" }, line.name)),
+        h("span", { class: "badge" }, line.of === null ? "forward" : `part of the derivative of ${line.of}`),
+        line.flops === null ? null : h("span", { class: "fact" }, inFlops(line.flops)),
+        line.bytes === null ? null : h("span", { class: "fact" }, `${inBytes(line.bytes)} moved`),
+      ),
+      h("pre", { class: "whole", tabindex: "0", "aria-label": "The whole line" }, line.text.trim()),
+      this.placed(program.place(line.place)),
+      this.named(line.of === null ? "its adjoint" : "belongs to", listing, related),
+      this.named("reads", listing, reads[row]),
+      this.named("is read by", listing, readers[row]),
+    );
+  }
+
+  line(key) {
+    const { program, listing } = this.selection;
+    const [source, line] = key.split(":").map(Number);
+    const rows = listing.byPlace.get(key) ?? [];
+    const sum = (field) => rows.reduce((total, row) => total + (listing.lines[row][field] ?? 0), 0);
+    fill(
+      this.element,
+      h(
+        "div",
+        { class: "head" },
+        h("h2", {}, `${program.sourceName(source)}:${line}`),
+        h("span", { class: "badge" }, counted(rows.length, "binding")),
+        h("span", { class: "fact" }, inFlops(sum("flops"))),
+        h("span", { class: "fact" }, `${inBytes(sum("bytes"))} moved`),
+      ),
+      h("pre", { class: "whole", tabindex: "0", "aria-label": "The whole line" }, program.sourceText(source, line).trim()),
+      this.named("forward", listing, rows.filter((row) => listing.lines[row].of === null)),
+      this.named("backward", listing, rows.filter((row) => listing.lines[row].of !== null)),
+    );
+  }
+
+  placed(place) {
+    if (place === null) return null;
+    const { program } = this.selection;
+    const key = `${place.source}:${place.line}`;
+    return h(
+      "p",
+      { class: "facts" },
+      h("span", { class: "what" }, "written at"),
+      h(
+        "button",
+        { type: "button", class: "link", onclick: () => this.selection.change({ line: key, row: null }) },
+        `${program.sourceName(place.source)}:${place.line}`,
+      ),
+      h("code", {}, cut(program.sourceText(place.source, place.line).trim(), 120)),
+    );
+  }
+
+  named(what, listing, rows) {
+    if (!rows.length) return null;
+    const buttons = rows.slice(0, 12).map((row) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: `link ${listing.lines[row].of === null ? "name" : "name adjoint"}`,
+          onclick: () => this.selection.change({ row: listing.lines[row].name, line: null }),
+        },
+        listing.lines[row].name,
+      ),
+    );
+    const more = rows.length > 12 ? h("span", { class: "fact" }, `and ${rows.length - 12} more`) : null;
+    return h("p", { class: "facts" }, h("span", { class: "what" }, what), buttons, more);
+  }
+}
