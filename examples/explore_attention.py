@@ -42,7 +42,7 @@ def loss(params: Any, x: Any, y: Any) -> Any:
 
 
 def layer(key: Any) -> Any:
-    shapes = {name: (WIDTH, WIDTH) for name in ("q", "k", "v", "out")}
+    shapes = dict.fromkeys(("q", "k", "v", "out"), (WIDTH, WIDTH))
     shapes |= {"up": (WIDTH, 4 * WIDTH), "down": (4 * WIDTH, WIDTH)}
     keys = jax.random.split(key, len(shapes))
     return {
