@@ -79,7 +79,9 @@ def demo(options: list[str]) -> int:
 
 
 def test(options: list[str]) -> int:
-    return run_tests(environment("test"), options)
+    """Run the tests; with --browser, those that open pages in Chromium find what they need."""
+    groups = ["test", "browser"] if "--browser" in options else ["test"]
+    return run_tests(environment(*groups), [word for word in options if word != "--browser"])
 
 
 def run_tests(

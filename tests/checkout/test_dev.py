@@ -137,8 +137,15 @@ def test_options_go_through(dev: ModuleType) -> None:
     assert not any("playwright" in words for words in dev.commands)
     assert dev.main(["docs", "--browser"]) == 0
     assert "playwright" in dev.commands[-2]
+    assert dev.main(["test", "--browser", "tests/explorer"]) == 0
+    assert dev.commands[-1][1:] == [*dev.PYTEST, "-m", "as_users", "tests/explorer"]
     assert dev.main(["demo", "--show"]) == 0
     assert dev.commands[-1][-2:] == ["demo", "--show"]
+
+
+def test_what_opens_pages_is_installed_where_it_is_asked_for(dev: ModuleType) -> None:
+    assert dev.main(["test", "--browser"]) == 0
+    assert "playwright" in dev.commands[-3]
 
 
 @pytest.mark.parametrize(

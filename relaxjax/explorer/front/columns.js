@@ -97,7 +97,7 @@ class Columns {
     return {
       className: isKnown ? "" : "still",
       children: [
-        h("span", { class: "number", "aria-hidden": "true" }, String(line)),
+        h("span", { class: "number" }, String(line)),
         h("span", { class: "code" }, cut(text)),
       ],
     };

@@ -71,8 +71,7 @@ class CostView {
     if (this.by === "operator") return { where: "", text: key };
     if (key === null) return { where: "", text: "no line is known" };
     const [source, line] = key.split(":").map(Number);
-    const where = `${this.program.sourceName(source).split("/").pop()}:${line}`;
-    return { where, text: this.program.sourceText(source, line).trim() };
+    return { where: this.program.shortPlace(key), text: this.program.sourceText(source, line).trim() };
   }
 
   drawItem(item) {

@@ -25,6 +25,12 @@ function fill(element, ...children) {
   element.replaceChildren(...children.flat().filter((child) => child !== null));
 }
 
+const LONGEST = 400; // letters of a line in a list; the inspector shows all of them
+
+function cut(text, most = LONGEST) {
+  return text.length > most ? `${text.slice(0, most)}…` : text;
+}
+
 /** A number with three digits at most, and the unit that makes it so. */
 function scaled(number, base, units) {
   let at = 0;
@@ -54,7 +60,7 @@ function choice(label, options, value, chosen) {
 function picker(label, options, value, chosen) {
   const select = h(
     "select",
-    { onchange: (event) => chosen(event.target.value) },
+    { "aria-label": label, onchange: (event) => chosen(event.target.value) },
     options.map(([key, text]) => h("option", { value: key, selected: String(key) === String(value) }, text)),
   );
   return h("label", { class: "picker" }, h("span", {}, label), select);

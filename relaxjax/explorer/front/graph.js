@@ -21,25 +21,32 @@ function grouped(program, listing) {
 
 /** Groups that repeat one after the other, folded: each fold has a period and how often it runs. */
 function folded(groups) {
+  const folds = new Map(); // by the place where each begins
+  const taken = new Uint8Array(groups.length);
+  for (let period = 1; period <= LONGEST_PERIOD; period++) {
+    let run = 0; // how many groups up to here are those of a period before
+    for (let at = period; at <= groups.length; at++) {
+      const isSame = at < groups.length && groups[at].key === groups[at - period].key && !taken[at] && !taken[at - period];
+      if (isSame) {
+        run++;
+        continue;
+      }
+      const times = Math.floor(run / period) + 1;
+      const start = at - run - period;
+      if (times > 1) {
+        folds.set(start, { period, times });
+        taken.fill(1, start, start + period * times);
+      }
+      run = 0;
+    }
+  }
   const found = [];
-  let at = 0;
-  while (at < groups.length) {
-    const { period, times } = repetition(groups, at);
+  for (let at = 0; at < groups.length; ) {
+    const { period, times } = folds.get(at) ?? { period: 1, times: 1 };
     found.push({ groups: groups.slice(at, at + period * times), period, times });
     at += period * times;
   }
   return found;
-}
-
-/** The shortest series of groups that repeats from here on. */
-function repetition(groups, at) {
-  for (let period = 1; period <= LONGEST_PERIOD && at + 2 * period <= groups.length; period++) {
-    let past = at + period;
-    while (past < groups.length && groups[past].key === groups[past - period].key) past++;
-    const times = Math.floor((past - at) / period);
-    if (times > 1) return { period, times };
-  }
-  return { period: 1, times: 1 };
 }
 
 class GraphView {
@@ -108,7 +115,7 @@ class GraphView {
     if (item.fold) return this.drawFold(item);
     const { group } = item;
     const [source, line] = group.key.includes(":") ? group.key.split(":").map(Number) : [];
-    const where = line ? `${this.program.sourceName(source).split("/").pop()}:${line}` : "";
+    const where = line ? this.program.shortPlace(group.key) : "";
     const text = line ? this.program.sourceText(source, line).trim() : group.key;
     const stands = item.stands ?? [group];
     const total = (pick) => stands.reduce((sum, one) => sum + this.flops(one[pick]), 0);
@@ -157,7 +164,6 @@ class GraphView {
       fill(this.around, h("p", { class: "hint" }, "Choose a row of the lanes: here stands what its value is made of, and who needs it."));
       return;
     }
-    const { reads, readers } = listing.links;
     const column = (title, rows, kind) =>
       h(
         "div",
@@ -169,9 +175,9 @@ class GraphView {
     const adjoints = listing.related(row).filter((one) => one !== row);
     fill(
       this.around,
-      column("reads", reads[row], "before"),
+      column("reads", listing.reads(row), "before"),
       column("selected", [row], "self"),
-      column("read by", readers[row], "after"),
+      column("read by", listing.readers(row), "after"),
       column(listing.lines[row].of === null ? "its adjoint" : "belongs to", adjoints, "beside"),
     );
   }

@@ -1,7 +1,5 @@
 // How a line of a program looks, and all that is known of one.
 
-const LONGEST = 400; // letters of a line in a list; the inspector shows all of them
-
 /** The children of a program's line: its number, its code, and its type in short. */
 function drawLine(line, number, sign = "") {
   const { indent, name, type, value } = line.parts;
@@ -25,10 +23,6 @@ function drawLine(line, number, sign = "") {
   ];
 }
 
-function cut(text, most = LONGEST) {
-  return text.length > most ? `${text.slice(0, most)}…` : text;
-}
-
 /** The panel that tells all of the selected binding, or of the selected line of a source. */
 class Inspector {
   constructor(selection) {
@@ -49,7 +43,6 @@ class Inspector {
     const { program } = this.selection;
     const line = listing.lines[row];
     const related = listing.related(row).filter((other) => other !== row);
-    const { reads, readers } = listing.links;
     fill(
       this.element,
       h(
@@ -63,8 +56,8 @@ class Inspector {
       h("pre", { class: "whole", tabindex: "0", "aria-label": "The whole line" }, line.text.trim()),
       this.placed(program.place(line.place)),
       this.named(line.of === null ? "its adjoint" : "belongs to", listing, related),
-      this.named("reads", listing, reads[row]),
-      this.named("is read by", listing, readers[row]),
+      this.named("reads", listing, listing.reads(row)),
+      this.named("is read by", listing, listing.readers(row)),
     );
   }
 

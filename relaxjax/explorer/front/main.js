@@ -26,6 +26,7 @@ class Page {
         title,
       ),
     );
+    document.body.classList.toggle("single", program.data.sources.length < 2);
     this.panel = h("div", { id: "panel", class: "panel", role: "tabpanel" });
     fill(
       document.getElementById("app"),

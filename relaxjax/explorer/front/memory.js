@@ -121,7 +121,7 @@ class MemoryView {
     const had = this.tools.querySelector("input") === document.activeElement;
     fill(
       this.tools,
-      h("label", { class: "picker slider" }, h("span", {}, "Plan"), slider),
+      memory.plans.length > 1 ? h("label", { class: "picker slider" }, h("span", {}, "Plan"), slider) : null,
       h(
         "div",
         { class: "facts", role: "status" },
@@ -132,7 +132,7 @@ class MemoryView {
         memory.budget === null ? null : h("span", { class: "fact" }, `budget ${inBytes(memory.budget)}`),
       ),
     );
-    if (had) this.tools.querySelector("input").focus();
+    if (had && slider.isConnected) this.tools.querySelector("input").focus();
   }
 
   draw() {
@@ -212,7 +212,7 @@ class MemoryView {
   drawLine({ key, bytes }) {
     const [source, line] = key === null ? [] : key.split(":").map(Number);
     const text = key === null ? "no line is known" : this.program.sourceText(source, line).trim();
-    const place = key === null ? "" : `${this.program.sourceName(source).split("/").pop()}:${line}`;
+    const place = key === null ? "" : this.program.shortPlace(key);
     return {
       children: [
         h("span", { class: "where" }, place),

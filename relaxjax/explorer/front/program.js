@@ -43,6 +43,11 @@ class Line {
     return this.known;
   }
 
+  /** What could be a name in the value of a binding. */
+  get words() {
+    return new Set(this.parts.value.match(/[^\s,()[\]{}=:"]+/g) ?? []);
+  }
+
   /** Half of the indentation within a function: a column is narrow. */
   get indent() {
     const depth = /^ */.exec(this.text)[0].length;
@@ -81,34 +86,40 @@ class Listing {
   related(row) {
     const line = this.lines[row];
     if (!line || line.name === null) return [row];
-    const name = line.of ?? line.name;
-    const named = [this.forward.get(name), ...(this.backward.get(name) ?? [])];
-    const found = new Set([row, ...named.filter((other) => other !== undefined)]);
-    const isMissing = line.of === null ? !this.backward.has(name) : !this.forward.has(name);
-    if (isMissing && line.place !== null) {
-      for (const other of this.byPlace.get(this.program.lineKey(line.place)) ?? []) {
-        if (this.lines[other].place === line.place) found.add(other);
-      }
-    }
-    return [...found];
+    const name = line.of ?? this.differentiated(line);
+    const forward = this.forward.has(name) ? [this.forward.get(name)] : this.parts(name, line.place);
+    return [...new Set([row, ...forward, ...(this.backward.get(name) ?? [])])];
   }
 
-  /** The rows whose values a row reads, and those that read its own. */
-  get links() {
-    if (this.linked) return this.linked;
-    const reads = this.lines.map(() => []);
-    const readers = this.lines.map(() => []);
-    this.lines.forEach((line, row) => {
-      if (line.name === null) return;
-      for (const word of new Set(line.parts.value.match(/[^\s,()[\]{}=:"]+/g) ?? [])) {
-        const other = this.byName.get(word);
-        if (other === undefined || other === row) continue;
-        reads[row].push(other);
-        readers[other].push(row);
-      }
+  /** The name by which a forward binding has adjoints: LegalizeOps adds operators to that. */
+  differentiated(line) {
+    for (let name = line.name; name; name = name.slice(0, Math.max(0, name.lastIndexOf("_")))) {
+      const rows = this.backward.get(name);
+      if (rows && (name === line.name || this.lines[rows[0]].place === line.place)) return name;
+    }
+    return line.name;
+  }
+
+  /** The bindings that a forward value was lowered to, where none has its name. */
+  parts(name, place) {
+    const rows = this.byPlace.get(this.program.lineKey(place)) ?? [];
+    return rows.filter((row) => this.lines[row].of === null && this.lines[row].name.startsWith(`${name}_`));
+  }
+
+  /** The rows whose values a row reads. */
+  reads(row) {
+    const found = [...this.lines[row].words].map((word) => this.byName.get(word));
+    return found.filter((other) => other !== undefined && other !== row);
+  }
+
+  /** The rows that read the value of a row. */
+  readers(row) {
+    const { name } = this.lines[row];
+    const found = [];
+    this.lines.forEach((line, other) => {
+      if (line.name !== null && other !== row && line.text.includes(name) && line.words.has(name)) found.push(other);
     });
-    this.linked = { reads, readers };
-    return this.linked;
+    return found;
   }
 
   get bindings() {
@@ -171,6 +182,13 @@ class Program {
     if (place === null) return null;
     const [source, line] = this.data.places[place];
     return `${source}:${line}`;
+  }
+
+  /** A line of a source in a few letters; the file is named where there are several. */
+  shortPlace(key) {
+    const [source, line] = key.split(":").map(Number);
+    if (this.data.sources.length < 2) return `line ${line}`;
+    return `${cut(this.sourceName(source).split("/").pop(), 12)}:${line}`;
   }
 
   sourceText(source, line) {

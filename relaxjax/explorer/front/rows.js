@@ -14,6 +14,8 @@ class Rows {
     this.items = [];
     this.active = -1;
     this.lit = new Set();
+    this.elements = new Map(); // by row, those that are drawn
+    this.over = -1;
     this.id = `rows${Rows.made++}`;
     this.inside = h("div", { class: "inside", role: "presentation" });
     this.element = h(
@@ -26,8 +28,8 @@ class Rows {
         onscroll: () => this.scheduled(),
         onkeydown: (event) => this.key(event),
         onclick: (event) => this.pointed(event, (row) => this.choose(row)),
-        onmouseover: (event) => this.hovered && this.pointed(event, this.hovered),
-        onmouseleave: () => this.hovered && this.hovered(-1),
+        onmouseover: (event) => this.pointed(event, (row) => this.hover(row)),
+        onmouseleave: () => this.hover(-1),
       },
       this.inside,
     );
@@ -39,6 +41,8 @@ class Rows {
   show(items, active = -1) {
     this.items = items;
     this.active = active;
+    this.elements = new Map();
+    this.inside.replaceChildren();
     this.inside.style.height = `${items.length * ROW}px`;
     this.render();
   }
@@ -69,29 +73,43 @@ class Rows {
     });
   }
 
+  /** Draw the rows in sight; an element stays the one it is, so that a click on it is one. */
   render(whole = false) {
     const { scrollTop, clientHeight } = this.element;
     const first = whole ? 0 : Math.max(0, Math.floor(scrollTop / ROW) - BEYOND);
     const past = whole ? this.items.length : Math.ceil((scrollTop + clientHeight) / ROW) + BEYOND;
-    const elements = [];
-    for (let row = first; row < Math.min(past, this.items.length); row++) elements.push(this.row(row));
-    fill(this.inside, elements);
-    const there = document.getElementById(this.rowId(this.active));
-    if (there) this.element.setAttribute("aria-activedescendant", there.id);
+    const drawn = new Map();
+    for (let row = first; row < Math.min(past, this.items.length); row++) {
+      drawn.set(row, this.elements.get(row) ?? this.row(row));
+    }
+    for (const [row, element] of this.elements) if (!drawn.has(row)) element.remove();
+    let next = this.inside.firstChild;
+    for (const [row, element] of drawn) {
+      this.mark(element, row);
+      if (element === next) next = next.nextSibling;
+      else this.inside.insertBefore(element, next);
+    }
+    this.elements = drawn;
+    if (drawn.has(this.active)) this.element.setAttribute("aria-activedescendant", this.rowId(this.active));
     else this.element.removeAttribute("aria-activedescendant");
+  }
+
+  mark(element, row) {
+    const isLit = this.lit.has(row);
+    element.classList.toggle("lit", isLit);
+    element.classList.toggle("active", row === this.active);
+    element.setAttribute("aria-selected", String(isLit || row === this.active));
   }
 
   row(row) {
     const { children, className = "" } = this.draw(this.items[row], row);
-    const state = `${this.lit.has(row) ? " lit" : ""}${row === this.active ? " active" : ""}`;
     return h(
       "div",
       {
         id: this.rowId(row),
-        class: `row ${className}${state}`,
+        class: `row ${className}`.trim(),
         role: "option",
         "data-row": row,
-        "aria-selected": String(row === this.active || this.lit.has(row)),
         "aria-posinset": row + 1,
         "aria-setsize": this.items.length,
         style: `top:${row * ROW}px`,
@@ -107,6 +125,12 @@ class Rows {
   pointed(event, act) {
     const element = event.target.closest("[data-row]");
     if (element) act(Number(element.dataset.row));
+  }
+
+  hover(row) {
+    if (row === this.over) return;
+    this.over = row;
+    if (this.hovered) this.hovered(row);
   }
 
   choose(row) {

@@ -96,7 +96,7 @@ class Travel {
       children: [
         h("span", { class: "number", "aria-hidden": "true" }, String(at)),
         h("span", { class: "pass" }, stage.name),
-        h("span", { class: "delta", title: "bindings" }, before ? step(stage.bindings - before.bindings) : counted(stage.bindings, "binding")),
+        h("span", { class: "delta", title: "bindings" }, before ? step(stage.bindings - before.bindings) : stage.bindings.toLocaleString("en")),
         h("span", { class: "delta", title: "FLOPs" }, before ? stepIn(stage.flops - before.flops, inFlops) : inFlops(stage.flops)),
         h("span", { class: "delta wide", title: "bytes" }, before ? stepIn(stage.bytes - before.bytes, inBytes) : inBytes(stage.bytes)),
         h("span", { class: "time" }, stage.milliseconds === null ? "" : inTime(milliseconds)),

@@ -1,0 +1,343 @@
+"""The explorer's page in a real browser: every view by click and by key, and nothing goes wrong.
+
+They run where playwright is installed and Chromium is: `apt-get install chromium`.
+"""
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import pytest
+from explored_loss import loss
+from hostile_program import HOSTILE, LONG, hostile_document
+
+from relaxjax import explore, value_and_grad
+from relaxjax.explorer import Document
+from relaxjax.explorer.document import Hunk, Line, Place, Source, Stage
+from relaxjax.explorer.page import page as page_of
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None:
+    pytest.skip("there is no chromium: apt-get install chromium", allow_module_level=True)
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+VIEWS = ("program", "passes", "memory", "cost", "graph")
+MANY = 5000
+Open = Callable[..., Any]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as started:
+        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("explorer") / "report.html"
+    step = value_and_grad(loss, memory_policy="balanced")
+    explore(step, jnp.ones((16, 16)), jnp.ones((512, 16))).save(path)
+    return path
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[Open]:
+    """Open a page; whatever it does wrong is found at the end."""
+    wrong: list[str] = []
+    pages = []
+
+    def open_page(
+        fragment: str = "", path: Path = report, width: int = 1280, **options: Any
+    ) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": 800}, **options)
+        page.on("pageerror", lambda error: wrong.append(f"an error: {error}"))
+        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+        page.on("request", lambda asked: wrong.append(asked.url) if not is_own(asked.url) else None)
+        page.goto(f"{path.as_uri()}#{fragment}")
+        page.set_default_timeout(5000)
+        page.locator(".view").wait_for()
+        pages.append(page)
+        return page
+
+    def is_own(url: str) -> bool:
+        return url.split("#")[0] == report.as_uri() or url.startswith("file:///")
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert not wrong
+
+
+def column(page: Any, name: str) -> Any:
+    return page.get_by_role("listbox", name=name, exact=True)
+
+
+def lit(page: Any, name: str) -> list[str]:
+    return list(column(page, name).locator(".row.lit .code").all_inner_texts())
+
+
+def chosen(page: Any) -> Any:
+    return page.locator(".inspector h2")
+
+
+def fragment(page: Any) -> str:
+    return str(page.evaluate("location.hash"))
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("view", VIEWS)
+def test_each_view_opens_by_its_address(opened: Open, view: str, width: int) -> None:
+    page = opened(f"view={view}", width=width)
+    assert page.get_by_role("tab", selected=True).inner_text().lower() == view
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert page.evaluate(wide) == 0
+
+
+def test_a_line_of_the_source_lights_up_its_bindings_and_their_adjoints(opened: Open) -> None:
+    page = opened()
+    column(page, "Source").locator(".row", has_text="x = jnp.tanh(product)").click()
+    assert any("L.tanh(" in text for text in lit(page, "Forward program"))
+    assert lit(page, "Backward program")
+    assert chosen(page).inner_text() == "tests/support/explored_loss.py:11"
+    assert "line=0" in fragment(page)
+
+
+def test_an_adjoint_lights_up_what_it_is_the_adjoint_of(opened: Open) -> None:
+    page = opened()
+    backward = column(page, "Backward program")
+    row = backward.locator(".row", has_text="_adjoint").first
+    name = row.locator(".name").inner_text()
+    row.click()
+    assert chosen(page).inner_text() == name
+    assert f"row={name}" in fragment(page)
+    assert lit(page, "Source")
+    assert lit(page, "Forward program")
+
+
+def test_the_pointer_lights_up_what_it_is_over(opened: Open) -> None:
+    page = opened()
+    column(page, "Forward program").locator(".row", has_text="L.tanh(").first.hover()
+    assert lit(page, "Source") == ["        x = jnp.tanh(product)"]
+    page.mouse.move(5, 5)
+    assert lit(page, "Source") == []
+
+
+def test_the_program_is_walked_by_keys(opened: Open) -> None:
+    page = opened()
+    column(page, "Forward program").focus()
+    page.keyboard.press("ArrowDown")
+    for _ in range(4):
+        page.keyboard.press("ArrowDown")
+    first = chosen(page).inner_text()
+    page.keyboard.press("ArrowDown")
+    assert chosen(page).inner_text() != first
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("End")
+    assert page.evaluate("document.activeElement.ariaLabel") == "Backward program"
+    assert column(page, "Backward program").locator(".row").last.is_visible()
+
+
+def test_a_selection_is_sent_by_its_address(opened: Open) -> None:
+    page = opened()
+    column(page, "Forward program").locator(".row", has_text="L.tanh(").first.click()
+    name = chosen(page).inner_text()
+    again = opened(fragment(page)[1:])
+    assert chosen(again).inner_text() == name
+    assert lit(again, "Forward program")
+
+
+def test_the_tabs_are_walked_by_keys(opened: Open) -> None:
+    page = opened()
+    page.get_by_role("tab", name="Program").focus()
+    for view in VIEWS[1:]:
+        page.keyboard.press("ArrowRight")
+        assert page.get_by_role("tab", selected=True).inner_text().lower() == view
+
+
+def test_passes_show_what_they_changed(opened: Open) -> None:
+    page = opened("view=passes")
+    column(page, "Passes").locator(".row", has_text="Gradient").first.click()
+    changes = column(page, "What changed")
+    assert changes.locator(".row.new").count()
+    assert not changes.locator(".row.gone").count()
+    assert "Add the adjoint" in page.locator(".about").inner_text()
+    column(page, "Passes").focus()
+    page.keyboard.press("ArrowDown")
+    assert "Gradient →" in page.locator(".passes .column h2").last.inner_text()
+    page.get_by_role("button", name="From first to last").click()
+    assert page.locator(".passes .column h2").last.inner_text().startswith("0. given →")
+    page.get_by_label("From", exact=True).select_option(label="1. FoldConstant")
+    assert page.locator(".passes .column h2").last.inner_text().startswith("1. FoldConstant →")
+
+
+def test_a_changed_line_leads_to_the_program(opened: Open) -> None:
+    page = opened("view=passes&stage=5")
+    row = column(page, "What changed").locator(".row.new", has_text=" = ").first
+    name = row.locator(".name").inner_text()
+    row.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert chosen(page).inner_text() == name
+
+
+def test_memory_shows_what_is_alive_at_each_moment(opened: Open) -> None:
+    page = opened("view=memory")
+    chart = page.get_by_role("slider", name="Moment of the program")
+    at_peak = chart.get_attribute("aria-valuetext")
+    box = chart.bounding_box()
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 60)
+    clicked = chart.get_attribute("aria-valuenow")
+    assert "moment=" in fragment(page)
+    assert chart.get_attribute("aria-valuetext") != at_peak
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert int(chart.get_attribute("aria-valuenow")) == int(clicked) + 1
+    page.keyboard.press("Home")
+    assert chart.get_attribute("aria-valuenow") == "0"
+
+
+def test_the_slider_chooses_a_plan(opened: Open) -> None:
+    page = opened("view=memory")
+    plans = page.get_by_role("slider", name="Plan, from much memory to little")
+    plans.focus()
+    page.keyboard.press("Home")
+    assert page.locator(".tools strong").inner_text() == "everything kept"
+    kept = column(page, "Kept and computed again")
+    assert kept.locator(".tag.again").count() == 0
+    page.keyboard.press("End")
+    assert page.locator(".tools strong").inner_text() != "everything kept"
+    assert kept.locator(".tag.again").count()
+    assert "plan=" in fragment(page)
+
+
+def test_a_value_in_memory_leads_to_the_program(opened: Open) -> None:
+    page = opened("view=memory")
+    row = column(page, "Alive at this moment").locator(".row").first
+    name = row.locator(".code").inner_text().removesuffix(" again")
+    row.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert chosen(page).inner_text() == name
+
+
+def test_costs_by_line_and_by_operator(opened: Open) -> None:
+    page = opened("view=cost")
+    costs = column(page, "Costs")
+    assert "x @ w" in costs.locator(".row").first.inner_text()
+    page.get_by_role("button", name="By operator").click()
+    assert "L.dot_general" in costs.locator(".row").first.inner_text()
+    page.get_by_role("button", name="Bytes").click()
+    assert "iB" in costs.locator(".row .amount").first.inner_text()
+    page.get_by_role("button", name="By source line").click()
+    costs.focus()
+    page.keyboard.press("Home")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert lit(page, "Source")
+
+
+def test_a_box_of_the_map_leads_to_its_binding(opened: Open) -> None:
+    page = opened("view=cost")
+    box = page.locator(".box").first
+    name = box.get_attribute("title").split(":")[0]
+    box.click()
+    assert chosen(page).inner_text() == name
+
+
+def test_the_graph_folds_layers_that_repeat(opened: Open) -> None:
+    page = opened("view=graph")
+    lanes = column(page, "Forward and backward lanes")
+    fold = lanes.locator(".row.fold")
+    assert "12 times the same 2 lines" in fold.inner_text()
+    count = lanes.locator(".row").count()
+    fold.click()
+    assert lanes.locator(".row").count() == count + 22
+    fold.click()
+    lanes.locator(".node.forward", has_text="jnp.tanh").first.click()
+    around = page.get_by_role("region", name="The neighbours of what is selected")
+    assert around.locator(".near.self .name").count() == 1
+    other = around.locator(".near.before .node").first
+    name = other.locator(".name").inner_text()
+    other.click()
+    assert around.locator(".near.self .name").inner_text() == name
+
+
+def test_colours_follow_the_system_until_somebody_chooses(opened: Open) -> None:
+    def paper(page: Any) -> str:
+        return str(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light, dark = opened(color_scheme="light"), opened(color_scheme="dark")
+    white = paper(light)
+    assert white != paper(dark)
+    dark.get_by_role("button", name="Show in light colours").click()
+    assert paper(dark) == white
+
+
+def test_all_rows_are_printed(opened: Open) -> None:
+    page = opened()
+    before = page.locator(".backward .row").count()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    rows = page.locator(".backward .row").count()
+    assert rows > before
+    assert rows == int(page.locator(".backward .row").first.get_attribute("aria-setsize"))
+
+
+def test_a_hostile_program_is_shown_as_text(opened: Open, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(page_of(hostile_document()), encoding="utf-8")
+    for view in VIEWS:
+        page = opened(f"view={view}&row=a{HOSTILE.replace(' ', '+')}", path=path)
+        assert page.evaluate("window.broken") is None
+        assert page.locator("h1").inner_text() == HOSTILE
+        assert page.locator("img").count() == 0
+    page = opened(path=path)
+    column(page, "Forward program").locator(".row .name").first.click()
+    assert chosen(page).inner_text() == f"a{HOSTILE}"
+    assert LONG in page.locator(".whole").inner_text()
+    assert page.evaluate("window.broken") is None
+
+
+def many_bindings() -> Document:
+    """A chain of bindings, and the adjoint of each."""
+    ty = 'R.Tensor((4,), dtype="float32")'
+    half = MANY // 2
+    forward = [
+        Line(f"        v{i}: {ty} = R.tanh(v{i - 1})", f"v{i}", i % 50, None, 4, 32)
+        for i in range(1, half + 1)
+    ]
+    backward = [
+        Line(f"        d{i}: {ty} = R.exp(v{i})", f"d{i}", i % 50, f"v{i}", 8, 32)
+        for i in range(half, 0, -1)
+    ]
+    whole = {"main_adjoint": (Hunk(0, 0, ((0, MANY),)),)}
+    stage = Stage("given", "", None, 0, ("main_adjoint",), whole, (), MANY, 6 * MANY, 32 * MANY)
+    places = tuple(Place(0, line + 1, 0) for line in range(50))
+    source = Source("model.py", tuple(f"line {line}" for line in range(1, 51)))
+    lines = (*forward, *backward)
+    return Document("many", (source,), places, lines, (stage,), "main_adjoint", None)
+
+
+def test_five_thousand_bindings_are_shown_a_screen_at_a_time(opened: Open, tmp_path: Path) -> None:
+    path = tmp_path / "many.html"
+    path.write_text(page_of(many_bindings()), encoding="utf-8")
+    page = opened(path=path)
+    assert page.locator(".row").count() < 250
+    column(page, "Backward program").focus()
+    page.keyboard.press("End")
+    assert chosen(page).inner_text() == "d1"
+    page.locator(".forward .row.lit .name", has_text="v1").first.wait_for()
+    for view in VIEWS:
+        page.get_by_role("tab", name=view.capitalize()).click()
+        assert page.locator(".row").count() < 250
+    spent = page.evaluate(
+        """() => {
+          document.getElementById("tab-program").click();
+          const row = document.querySelector(".backward .row");
+          const start = performance.now();
+          row.click();
+          document.body.offsetHeight;
+          return performance.now() - start;
+        }"""
+    )
+    assert spent < 1000  # milliseconds: 10 to 30 where nothing else runs
