@@ -227,6 +227,20 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
             "y = L.neg(n)",
         ],
     ),
+    "attention, under a mask": (
+        f'{HEADS}, m: R.Tensor((2, 4, 4), "bool")',
+        [
+            *CAUSAL[:2],
+            "mask = L.broadcast_in_dim(m, shape=[2, 3, 4, 4], broadcast_dimensions=[0, 2, 3])",
+            CAUSAL[6].replace('float("-inf")', "-1.2676506002282294e+30"),
+            *CAUSAL[7:],
+        ],
+        [
+            "s = R.reshape(m, (2, 1, 4, 4))",
+            "a = R.nn.masked_attention(q, k, v, s, scale=0.5, hidden=-1.2676506002282294e+30)",
+            "y = R.permute_dims(a, axes=[0, 2, 1, 3])",
+        ],
+    ),
     "attention": (
         HEADS,
         CAUSAL,

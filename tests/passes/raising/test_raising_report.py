@@ -58,7 +58,7 @@ def test_it_prints_as_a_table() -> None:
     assert head.split() == ["line", "raised", "left"]
     assert set(rule) == {"-", " "}
     assert row.endswith("lax.tanh x2")
-    assert f"test_report.py:{line_of(twice, 'jnp.tanh')}" in row
+    assert f"test_raising_report.py:{line_of(twice, 'jnp.tanh')}" in row
 
 
 def test_lines_of_sums_alone_are_left_out() -> None:
