@@ -89,6 +89,7 @@ from .partition.rewrite_annotated_ops import RewriteAnnotatedOps as RewriteAnnot
 from .partition.run_codegen import RunCodegen as RunCodegen
 from .partition.update_vdevice import UpdateVDevice as UpdateVDevice
 from .raising.raise_ops import RaiseOps as RaiseOps
+from .raising.report import raising_report as raising_report
 from .simplification.canonicalize_bindings import CanonicalizeBindings as CanonicalizeBindings
 from .simplification.canonicalize_cast import CanonicalizeCast as CanonicalizeCast
 from .simplification.dead_code_elimination import DeadCodeElimination as DeadCodeElimination

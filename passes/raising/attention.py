@@ -1,17 +1,23 @@
-"""Causal attention, as einsums and a softmax between them, or by `jax.nn.dot_product_attention`.
+"""Attention, as einsums and a softmax between them, or by `jax.nn` and the libraries on it.
 
-Half of its products are masked, which `relax.nn.attention` leaves out. The axes may lie in any
-order; what the mask hides must be so far below that its weights are 0.
+Its weights are as large as the product of both lengths: an operator of `relax.nn` computes them
+again in the backward program instead of keeping them, and under a causal mask leaves out half of
+the products. The axes may lie in any order, be split and merged, and heads may share their keys.
+What a causal mask hides must be so far below that its weights are 0.
 """
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
-import numpy as np
-
-from relaxjax.ir.expr import Call, Constant, Expr
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import get_op
 from relaxjax.ops.emit import call as relax
 
+from .axes import Named, Names, Sizes, laid, regrouped
+from .masks import bare, sees
 from .reading import (
     Reading,
     View,
@@ -22,193 +28,237 @@ from .reading import (
     of_one_float,
     raises,
 )
-from .writing import in_order, of_shape
 
 _HIDDEN = -1e30  # a score from which no score of use is so far that it has any weight
-_COUNTING = ("int32", "uint32", "int64", "uint64")  # they count any sequence without coming round
-
-
-@dataclass(frozen=True)
-class _Product:
-    """A product of two tensors in stacks: for each, which of its axes play which part."""
-
-    args: tuple[Expr, Expr]
-    stacks: tuple[tuple[int, ...], tuple[int, ...]]
-    summed: tuple[int, int]
-    left: tuple[tuple[int, ...], tuple[int, ...]]  # those that are neither
 
 
 @dataclass(frozen=True)
 class _Scores:
-    """Scaled products of queries and keys, each axis named by where the product had it."""
+    """Scaled products of two tensors in stacks, perhaps under a mask.
 
-    product: _Product
-    scale: float
-    axes: tuple[int, ...]
+    Names are those of the axes of both, by what they are in the product: `s0` and so on of the
+    stacks, `d` of what is summed over, and the others.
+    """
+
+    factors: tuple[Named, Named]
+    sizes: Sizes
+    axes: tuple[Names, ...]
+    scale: float = 1.0
+    mask: View | None = None
+    hidden: float = -math.inf
+    masked: tuple[Names, ...] = ()  # the axes of the scores under the mask
+
+    @property
+    def stacks(self) -> Names:
+        return tuple(name for name in self.factors[0].names if name.startswith("s"))
+
+    def own(self, side: int) -> Names:
+        """The axes that only one of the factors has."""
+        names = self.factors[side].names
+        return tuple(name for name in names if name not in ("d", *self.stacks))
+
+
+@dataclass(frozen=True)
+class _Attention:
+    """The parts of attention, and the groups of axes that its operators have as one."""
+
+    scores: _Scores
+    sizes: Sizes
+    query: Named
+    key: Named
+    value: Named
+    batch: Names
+    rows: Names
+    columns: Names
+    heads: Names
+    shared: Names  # which heads of the query have one of the keys in common
+    width: Names
+
+    @property
+    def query_heads(self) -> Names:
+        return self.heads + self.shared
 
 
 @raises("lax.dot_general")
-def causal_attention(call: Call, reading: Reading) -> Expr | None:
-    """softmax of products under a mask of what comes later, times the values."""
-    means = _product(call)
-    if means is None:
+def attention(call: Call, reading: Reading) -> Expr | None:
+    """softmax of scaled products, perhaps under a mask, times the values."""
+    if not _is_plain(call):
         return None
     for side in (0, 1):
-        weights = means.args[side]
-        softmax = reading.known.call(weights, "relax.nn.softmax")
-        if softmax is None or not reading.known.used_once(weights):
-            continue
-        along = softmax.attrs["axis"] % ndim_of(weights)
-        scores = _causal_scores(softmax.args[0], reading)
-        if scores is not None and means.summed[side] == along == _place(scores, 1):
-            return _attention(scores, means, side, call)
+        weights = _weights(call.args[side], reading)
+        parts = None if weights is None else _parts(call, side, weights)
+        out = None if parts is None else _attended(parts, reading)
+        if weights is not None and parts is not None and out is not None:
+            return _as_product(out, parts, weights, side, call)
     return None
 
 
-def _product(call: Call) -> _Product | None:
+def _is_plain(call: Call) -> bool:
     if call.op is not get_op("lax.dot_general") or asks_for_precision(call):
-        return None
-    if not of_one_float(call) or dtype_of(call) not in ("float32", "float64"):
-        return None
-    (left, right), stacks = call.attrs["dimension_numbers"]
-    if len(left) != 1 or len(stacks[0]) != 2:
-        return None
-    x, y = call.args
-    others = [
-        tuple(axis for axis in range(ndim_of(arg)) if axis not in (*summed, *stack))
-        for arg, summed, stack in zip((x, y), (left, right), stacks, strict=True)
-    ]
-    return _Product((x, y), stacks, (left[0], right[0]), (others[0], others[1]))
+        return False
+    summed = call.attrs["dimension_numbers"][0][0]
+    return of_one_float(call) and dtype_of(call) in ("float32", "float64") and len(summed) == 1
 
 
-def _causal_scores(expr: Expr, reading: Reading) -> _Scores | None:
-    """Scores under a causal mask whose rows are queries, and whose columns are keys."""
-    masked = reading.operands(expr, "select_n")
-    if masked is None or len(masked) != 3:
+def _weights(expr: Expr, reading: Reading) -> _Scores | None:
+    """The scores of whose softmax, which has no other use, `expr` has the elements."""
+    if not reading.known.used_once(expr):
         return None
-    mask, hidden, shown = masked
+    softmax = reading.known.call(expr, "relax.nn.softmax")
+    if softmax is None:
+        return _moved(expr, reading, _weights)
+    scores = _under_mask(softmax.args[0], reading)
+    if scores is None:
+        return None
+    along = scores.axes[softmax.attrs["axis"] % ndim_of(expr)]
+    if len(along) != 1 or along not in (scores.own(0), scores.own(1)):
+        return None
+    return replace(scores, factors=scores.factors[::-1]) if along == scores.own(0) else scores
+
+
+def _under_mask(expr: Expr, reading: Reading) -> _Scores | None:
+    """Scores, or a choice between them and a number that hides them."""
+    chosen = reading.operands(expr, "select_n")
+    if chosen is None or len(chosen) != 3:
+        return _scores(expr, reading)
+    mask, hidden, shown = chosen
     filling, scores = reading.number(hidden), _scores(shown.expr, reading)
     if scores is None or filling is None or not filling <= _HIDDEN:
         return None
-    rows, columns = (_place(scores, side) for side in (0, 1))
-    if rows is None or columns is None:
-        return None
-    return scores if sees(mask, rows, columns, reading) == "causal" else None
+    return replace(scores, mask=mask, hidden=filling, masked=scores.axes)
 
 
 def _scores(expr: Expr, reading: Reading) -> _Scores | None:
     base, scale = reading.multiple(View.whole(expr))
     if base != View.whole(base.expr):
         return None
-    moved = reading.call(base.expr, "relax.permute_dims")
-    if moved is not None and moved.attrs["axes"] is not None:
-        inner = _scores(moved.args[0], reading)
-        if inner is None:
-            return None
-        axes = tuple(inner.axes[axis] for axis in moved.attrs["axes"])
-        return replace(inner, axes=axes, scale=inner.scale * scale)
     call = reading.call(base.expr, "dot_general")
-    product = None if call is None else _product(call)
-    return None if product is None else _Scores(product, scale, tuple(range(ndim_of(expr))))
+    if call is None:
+        found = _moved(base.expr, reading, _scores)
+    else:
+        found = _product(call) if _is_plain(call) else None
+    return None if found is None else replace(found, scale=found.scale * scale)
 
 
-def _place(scores: _Scores, side: int) -> int | None:
-    """Which axis of the scores counts the queries, or the keys."""
-    made = _made(scores.product, side)
-    return None if made is None else scores.axes.index(made)
-
-
-def _made(product: _Product, side: int) -> int | None:
-    """Which axis of a product comes from the sequence of one side."""
-    sequence = _sequence(product, side)
-    if sequence is None:
+def _moved(
+    expr: Expr, reading: Reading, inner: Callable[[Expr, Reading], _Scores | None]
+) -> _Scores | None:
+    """What is read of a tensor whose axes are in another order, split or merged."""
+    call = reading.call(expr, "relax.permute_dims", "reshape")
+    found = None if call is None else inner(call.args[0], reading)
+    if call is None or found is None:
         return None
-    before = len(product.stacks[0]) + (len(product.left[0]) if side else 0)
-    return before + product.left[side].index(sequence)
+    if call.op is get_op("lax.reshape"):
+        turned = call.attrs.get("dimensions") is not None
+        axes = None if turned else regrouped(found.axes, found.sizes, dims_of(call))
+        return None if axes is None else replace(found, axes=axes)
+    order = call.attrs["axes"]
+    return None if order is None else replace(found, axes=tuple(found.axes[a] for a in order))
 
 
-def _sequence(product: _Product, side: int) -> int | None:
-    """The only axis of one side that is left and longer than one."""
-    dims = dims_of(product.args[side])
-    longer = [axis for axis in product.left[side] if dims is not None and dims[axis] != 1]
-    return longer[0] if len(longer) == 1 else None
+def _product(call: Call) -> _Scores | None:
+    """A product by itself, its axes named."""
+    summed, stacks = call.attrs["dimension_numbers"]
+    factors: list[Named] = []
+    sizes: dict[str, Dim] = {}
+    left: list[str] = []
+    for side, arg in enumerate(call.args):
+        dims = dims_of(arg)
+        if dims is None:
+            return None
+        names = {axis: f"s{place}" for place, axis in enumerate(stacks[side])}
+        names[summed[side][0]] = "d"
+        left += [f"{'xy'[side]}{axis}" for axis in range(len(dims)) if axis not in names]
+        names |= {axis: f"{'xy'[side]}{axis}" for axis in range(len(dims)) if axis not in names}
+        sizes |= {names[axis]: dim for axis, dim in enumerate(dims) if dim != 1}
+        axes = tuple((names[axis],) if dim != 1 else () for axis, dim in enumerate(dims))
+        factors.append(Named(arg, axes))
+    order = [*(f"s{place}" for place in range(len(stacks[0]))), *left]
+    axes = tuple((name,) if name in sizes else () for name in order)
+    return _Scores((factors[0], factors[1]), sizes, axes)
 
 
-def sees(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
-    """What a mask lets be seen: "all", or "causal", where no row sees a later column."""
-    mask = reading.peeled(mask)
-    if reading.number(mask) == 1:
+def _parts(call: Call, side: int, weights: _Scores) -> _Attention | None:
+    """What is what, where a product of weights, one of its sides, with values is attention."""
+    summed, stacks = call.attrs["dimension_numbers"]
+    values, dims = call.args[1 - side], dims_of(call.args[1 - side])
+    along = weights.own(1)
+    together = [name for axis in stacks[side] for name in weights.axes[axis]]
+    if dims is None or weights.axes[summed[side][0]] != along:
+        return None
+    if sorted(together) != sorted(weights.stacks):
+        return None
+    names = dict(zip(stacks[1 - side], (weights.axes[axis] for axis in stacks[side]), strict=True))
+    names[summed[1 - side][0]] = along
+    width = {axis: f"v{axis}" for axis, dim in enumerate(dims) if axis not in names and dim != 1}
+    sizes = {**weights.sizes, **{name: dims[axis] for axis, name in width.items()}}
+    axes = tuple(names.get(a, (width[a],) if a in width else ()) for a in range(len(dims)))
+    rows = [name for name in weights.own(0) if sizes[name] == sizes[along[0]]]
+    first = (rows or list(weights.own(0)))[:1]
+    return _Attention(
+        scores=weights,
+        sizes=sizes,
+        query=weights.factors[0],
+        key=weights.factors[1],
+        value=Named(values, axes),
+        batch=weights.stacks[:-1],
+        rows=tuple(first),
+        columns=along,
+        heads=weights.stacks[-1:],
+        shared=tuple(name for name in weights.own(0) if name not in first),
+        width=tuple(width.values()),
+    )
+
+
+def _attended(parts: _Attention, reading: Reading) -> Named | None:
+    """The call of the operator, and the axes of its result."""
+    d = tuple(name for name in parts.key.names if name == "d")
+    of_query = (parts.batch, parts.rows, parts.query_heads, d)
+    of_key = (parts.batch, parts.columns, parts.heads, d)
+    of_value = (*of_key[:3], parts.width)
+    query = laid(parts.query, of_query, parts.sizes)
+    key = laid(parts.key, of_key, parts.sizes)
+    value = laid(parts.value, of_value, parts.sizes)
+    mask = _mask(parts, reading)
+    if query is None or key is None or value is None or mask is None:
+        return None
+    axes = (parts.batch, parts.rows, parts.query_heads, parts.width)
+    options: dict[str, Any] = {"scale": parts.scores.scale}
+    if isinstance(mask, Expr):
+        options["hidden"] = parts.scores.hidden
+        return Named(relax("nn.masked_attention", query, key, value, mask, **options), axes)
+    options["causal_mask"] = "TopLeft" if mask == "causal" else None
+    return Named(relax("nn.attention", query, key, value, **options), axes)
+
+
+def _mask(parts: _Attention, reading: Reading) -> Expr | str | None:
+    """What queries see: "all", "causal", or what a tensor says; None where that has no operator."""
+    scores = parts.scores
+    if scores.mask is None:
         return "all"
-    if isinstance(mask.expr, Constant):
-        lower = np.tril(np.ones(mask.expr.data.shape, bool))
-        return "causal" if mask.axes == (rows, columns) and _same(mask.expr, lower) else None
-    both = reading.args(mask, "and_")
-    if both is not None:
-        found = {sees(one, rows, columns, reading) for one in both}
-        return None if None in found else "causal" if "causal" in found else "all"
-    chosen = reading.args(mask, "select_n")
-    if chosen is not None and len(chosen) == 3:
-        if reading.number(chosen[1]) == 0 and reading.number(chosen[2]) == 1:
-            return sees(chosen[0], rows, columns, reading)
+    axes = scores.masked
+    if parts.rows in axes and parts.columns in axes:
+        found = sees(scores.mask, axes.index(parts.rows), axes.index(parts.columns), reading)
+        if found is not None:
+            return found
+    mask = bare(scores.mask, reading)
+    if not math.isfinite(scores.hidden) or dtype_of(mask.expr) != "bool":
         return None
-    return _compared(mask, rows, columns, reading)
+    named = Named(mask.expr, tuple(() if axis is None else axes[axis] for axis in mask.axes))
+    groups = (parts.batch, parts.query_heads, parts.rows, parts.columns)
+    return laid(named, groups, parts.sizes)
 
 
-def _compared(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
-    """Whether a mask says that rows count from the same place as columns, and are not before."""
-    earlier, later = reading.args(mask, "le"), reading.args(mask, "ge")
-    pair = earlier[::-1] if earlier is not None else later
-    if pair is None:
-        return None
-    row, column = (_counted(view, reading) for view in pair)
-    if row is None or column is None or row[1] != column[1]:
-        return None
-    return "causal" if (row[0], column[0]) == (rows, columns) else None
-
-
-def _same(constant: Constant, array: np.ndarray) -> bool:
-    return constant.data.ndim == 2 and bool(np.array_equal(constant.data, array))
-
-
-def _counted(view: View, reading: Reading) -> tuple[int, float] | None:
-    """The axis along which numbers count up, and from where."""
-    moved = reading.with_number(view, "add")
-    view, start = (view, 0.0) if moved is None else moved
-    view = reading.peeled(view)
-    count = reading.call(view.expr, "iota")
-    if count is None or dtype_of(count) not in _COUNTING:
-        return None
-    return view.axes[count.attrs["dimension"]], start
-
-
-def _attention(scores: _Scores, means: _Product, side: int, call: Call) -> Expr | None:
-    """Attention in the place of the product `means` that `call` is, whose `side` are weights."""
-    stacks = tuple(scores.axes[axis] for axis in means.stacks[side])
-    query, key = (_by_heads(scores.product, part) for part in (0, 1))
-    dims, rows = dims_of(call), _made(scores.product, 0)
-    of_values = means.left[1 - side]
-    if query is None or key is None or dims is None or rows is None:
-        return None
-    if sorted(stacks) != [0, 1] or len(of_values) != 1:
-        return None
-    first, second = (means.stacks[1 - side][stacks.index(stack)] for stack in (0, 1))
-    order = (first, means.summed[1 - side], second, of_values[0])
-    value = in_order(means.args[1 - side], order)
-    out = relax("nn.attention", query, key, value, scale=scores.scale, causal_mask="TopLeft")
-    # The result is of the stacks, then of what is left of the one side, then of the other.
-    kept = [("weights", scores.axes[axis]) for axis in means.left[side]]
-    parts = [kept, [("values", 0)]] if side == 0 else [[("values", 0)], kept]
-    wanted = [*(("stack", stack) for stack in stacks), *parts[0], *parts[1]]
-    found = [("stack", 0), ("weights", rows), ("stack", 1), ("values", 0)]
-    return of_shape(in_order(out, [found.index(name) for name in wanted if name in found]), dims)
-
-
-def _by_heads(product: _Product, side: int) -> Expr | None:
-    """Queries or keys as (stack, sequence, stack, size), without axes of one."""
-    arg, (first, second) = product.args[side], product.stacks[side]
-    dims, sequence = dims_of(arg), _sequence(product, side)
-    if sequence is None or dims is None:
-        return None
-    order = (first, sequence, second, product.summed[side])
-    ones = [axis for axis in product.left[side] if axis != sequence]
-    return of_shape(in_order(arg, [*order, *ones]), [dims[axis] for axis in order])
+def _as_product(
+    out: Named, parts: _Attention, weights: _Scores, side: int, call: Call
+) -> Expr | None:
+    """The result with its axes as the product `call` has them: the stacks, then each side's own."""
+    summed, stacks = call.attrs["dimension_numbers"]
+    own = [
+        [a for a in range(ndim_of(arg)) if a not in (*summed[s], *stacks[s])]
+        for s, arg in enumerate(call.args)
+    ]
+    by_side = [[parts.value.axes[axis] for axis in own[1 - side]]]
+    by_side.insert(side, [weights.axes[axis] for axis in own[side]])
+    shared = [weights.axes[axis] for axis in stacks[side]]
+    return laid(out, [*shared, *by_side[0], *by_side[1]], parts.sizes)

@@ -182,14 +182,17 @@ class Reading:
         return mean
 
     def variance(self, view: View) -> Reduced | None:
-        """What `view` is the variance of, of centred values or as E[x^2] - E[x]^2."""
+        """What `view` is the variance of, of centred values or as E[x^2] - E[x]^2.
+
+        Either may be kept from falling below 0.
+        """
         view = self.certain(view)
+        floored = self.with_number(view, "max")
+        view = self.certain(floored[0]) if floored is not None and floored[1] == 0 else view
         spread = self.mean_square(view)
         if spread is not None:
             inner = self.centred(spread.data)
             return inner if inner is not None and inner.axes == spread.axes else None
-        floored = self.with_number(view, "max")
-        view = floored[0] if floored is not None and floored[1] == 0 else view
         args = self.args(view, "sub")
         return None if args is None else self._difference_of_means(*args)
 

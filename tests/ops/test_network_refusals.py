@@ -1,5 +1,6 @@
 """What the operators of neural networks refuse, what gradients refuse, and how they say it."""
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -229,6 +230,23 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
         (
             lambda: nn("attention_bias", *[t(1, 3, 2, 2)] * 3, t(1, 2, 3, 4)),
             "`bias` must broadcast to (1, 2, 3, 3), which are the batch, the heads, the",
+        ),
+        (
+            lambda: nn("masked_attention", *[t(1, 3, 2, 2)] * 3, t(1, 2, 3, 3)),
+            "relax.nn.masked_attention: `mask` must be of dtype bool, found float32",
+        ),
+        (
+            lambda: nn("masked_attention", *[t(1, 3, 2, 2)] * 3, t(3, 3, dtype="bool")),
+            "relax.nn.masked_attention: `mask` must have 4 dimensions, found 2",
+        ),
+        (
+            lambda: nn(
+                "masked_attention",
+                *[t(1, 3, 2, 2)] * 3,
+                t(1, 2, 3, 3, dtype="bool"),
+                hidden=-math.inf,
+            ),
+            "relax.nn.masked_attention: `hidden` must be finite, found -inf",
         ),
         (
             lambda: nn("attention_var_len", *[t(1, 3, 2, 2)] * 3, i(2, 1), i(1)),

@@ -159,6 +159,7 @@ SHIFTS: dict[str, set[str]] = {
     "relax.grad.avg_pool1d_backward": {"max"},
     "relax.grad.avg_pool2d_backward": {"max"},
     "relax.grad.avg_pool3d_backward": {"max"},
+    "relax.grad.masked_attention_backward": {"max", "reduce_max"},
     "relax.grad.softmax_nll_loss_backward": {"eq", "ne", "reduce_max"},
     "relax.image.affine_grid": {"max"},
     "relax.nn.attention": {"eq", "is_finite", "max", "reduce_max"},
@@ -167,6 +168,7 @@ SHIFTS: dict[str, set[str]] = {
     "relax.nn.avg_pool1d": {"max"},
     "relax.nn.avg_pool2d": {"max"},
     "relax.nn.avg_pool3d": {"max"},
+    "relax.nn.masked_attention": {"max", "reduce_max"},
     "relax.nn.softmax_nll_loss": {"eq", "reduce_max"},
     "relax.random.uniform": {"max"},
 }

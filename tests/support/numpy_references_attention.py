@@ -45,6 +45,27 @@ def attention(
     return out
 
 
+def masked_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array,
+    scale: float | None = None,
+    hidden: float = -1e30,
+) -> Array:
+    """What is hidden has a score of its own: where that is all there is, all weights are equal."""
+    out = np.zeros((*q.shape[:3], v.shape[3]))
+    factor = 1 / math.sqrt(q.shape[3]) if scale is None else scale
+    seen = np.broadcast_to(mask, (q.shape[0], q.shape[2], q.shape[1], k.shape[1]))
+    for b, i, h in np.ndindex(*q.shape[:3]):
+        head = h // (q.shape[2] // k.shape[2])
+        scores = np.where(seen[b, h, i], k[b, :, head] @ q[b, i, h] * factor, hidden)
+        if scores.size:
+            powers = np.exp(scores - scores.max())
+            out[b, i, h] = powers / powers.sum() @ v[b, :, head]
+    return out
+
+
 def attention_var_len(
     q: Array,
     k: Array,
@@ -67,5 +88,6 @@ def attention_var_len(
 ATTENTION: dict[str, Callable[..., Any]] = {
     "relax.nn.attention": attention,
     "relax.nn.attention_bias": attention,
+    "relax.nn.masked_attention": masked_attention,
     "relax.nn.attention_var_len": attention_var_len,
 }

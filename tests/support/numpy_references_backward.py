@@ -50,6 +50,9 @@ BACKWARD: dict[str, Callable[..., Any]] = {
         ATTENTION["relax.nn.attention_var_len"], 0, 1, 2
     ),
     "relax.grad.grid_sample_backward": adjoints(IMAGE["relax.image.grid_sample"], 0, 1),
+    "relax.grad.masked_attention_backward": adjoints(
+        ATTENTION["relax.nn.masked_attention"], 0, 1, 2
+    ),
     "relax.grad.nll_loss_backward": adjoints(NETWORK["relax.nn.nll_loss"], 0),
     "relax.grad.resize2d_backward": adjoints(IMAGE["relax.image.resize2d"], 0),
     "relax.grad.resize3d_backward": adjoints(IMAGE["relax.image.resize3d"], 0),

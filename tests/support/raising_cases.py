@@ -58,6 +58,7 @@ SPREAD = [
     "scaled = L.mul(value, scale)",
 ]
 SHIFT = "shift = L.broadcast_in_dim(b, shape=[1, 5], broadcast_dimensions=[1])"
+NOTHINGS = 'L.broadcast_in_dim(R.const(0.0, "float32"), shape=%s, broadcast_dimensions=[])'
 NOTHING = (
     'L.broadcast_in_dim(R.const(float("-inf"), "float32"), shape=[2, 3, 4, 4], '
     "broadcast_dimensions=[])"
@@ -113,6 +114,43 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         TEXTS,
         [f"y = {PRODUCT}"],
         ["y = R.matmul(x, w)"],
+    ),
+    "product, with several axes left": (
+        'x: R.Tensor((2, 4, 3), "float32"), w: R.Tensor((3, 5, 2), "float32")',
+        [f"y = {PRODUCT}"],
+        [
+            "m = R.reshape(w, (3, 10))",
+            "p = R.matmul(x, m)",
+            "y = R.reshape(p, (2, 4, 5, 2))",
+        ],
+    ),
+    "product, summed over two axes": (
+        'x: R.Tensor((5, 2, 3), "float32"), w: R.Tensor((4, 2, 3), "float32")',
+        ["y = L.dot_general(x, w, dimension_numbers=[[[1, 2], [1, 2]], [[], []]])"],
+        [
+            "r = R.reshape(x, (5, 6))",
+            "m = R.reshape(w, (4, 6))",
+            "t = R.permute_dims(m, axes=[1, 0])",
+            "y = R.matmul(r, t)",
+        ],
+    ),
+    "product, the matrix first": (
+        'w: R.Tensor((5, 3), "float32"), x: R.Tensor((2, 4, 3), "float32")',
+        ["y = L.dot_general(w, x, dimension_numbers=[[[1], [2]], [[], []]])"],
+        [
+            "t = R.permute_dims(w, axes=[1, 0])",
+            "m = R.matmul(x, t)",
+            "y = R.permute_dims(m, axes=[2, 0, 1])",
+        ],
+    ),
+    "nothing_less": (
+        ROWS,
+        [
+            f"z = {NOTHINGS % '[3, 1]'}",
+            "d = L.sub(x, z)",
+            "y = L.exp(d)",
+        ],
+        ["y = L.exp(x)"],
     ),
     "transpose": (
         TEXTS,
@@ -189,7 +227,21 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
             "y = L.neg(n)",
         ],
     ),
-    "causal_attention": (
+    "attention, under a mask": (
+        f'{HEADS}, m: R.Tensor((2, 4, 4), "bool")',
+        [
+            *CAUSAL[:2],
+            "mask = L.broadcast_in_dim(m, shape=[2, 3, 4, 4], broadcast_dimensions=[0, 2, 3])",
+            CAUSAL[6].replace('float("-inf")', "-1.2676506002282294e+30"),
+            *CAUSAL[7:],
+        ],
+        [
+            "s = R.reshape(m, (2, 1, 4, 4))",
+            "a = R.nn.masked_attention(q, k, v, s, scale=0.5, hidden=-1.2676506002282294e+30)",
+            "y = R.permute_dims(a, axes=[0, 2, 1, 3])",
+        ],
+    ),
+    "attention": (
         HEADS,
         CAUSAL,
         [

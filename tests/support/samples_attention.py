@@ -35,6 +35,28 @@ SAMPLES["relax.grad.attention_bias_backward"] = [
     ),
     sample(*[floats(1, 5, 1, 2)] * 4, floats(1, 1, 1, 1), causal_mask="TopLeft", smooth=False),
 ]
+SAMPLES["relax.grad.masked_attention_backward"] = [
+    sample(
+        floats(2, 2, 1, 2),
+        *[floats(2, 2, 1, 3)] * 2,
+        floats(2, 2, 1, 2),
+        exactly([[[[True, False]]], [[[True, True]]]], "bool"),
+        second_order=False,
+    ),
+    sample(
+        *[floats(1, 3, 2, 2)] * 2,
+        *[floats(1, 2, 1, 2)] * 2,
+        exactly([[[[True, False], [False, False], [True, True]]]], "bool"),
+        scale=0.3,
+        hidden=-1e9,
+        smooth=False,
+    ),
+    sample(
+        *[floats(1, 2, 2, 2)] * 4,
+        exactly([[[[True, False]], [[True, True]]]], "bool"),
+        second_order=False,
+    ),
+]
 SAMPLES["relax.grad.attention_var_len_backward"] = [
     sample(
         *[floats(1, 5, 1, 2)] * 4,

@@ -127,6 +127,9 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.nn.attention_bias": [
         sample(*[floats(0, 3, 1, 2)] * 3, floats(1, 1, 3, 3), smooth=False)
     ],
+    "relax.nn.masked_attention": [
+        sample(*[floats(0, 3, 1, 2)] * 3, exactly(np.ones((1, 1, 3, 3)), "bool"), smooth=False)
+    ],
     "relax.nn.attention_var_len": [
         sample(
             floats(1, 3, 1, 2),
@@ -141,6 +144,9 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.grad.attention_backward": [sample(*[floats(0, 3, 1, 2)] * 4, smooth=False)],
     "relax.grad.attention_bias_backward": [
         sample(*[floats(0, 3, 1, 2)] * 4, floats(1, 1, 3, 3), smooth=False)
+    ],
+    "relax.grad.masked_attention_backward": [
+        sample(*[floats(0, 3, 1, 2)] * 4, exactly(np.ones((1, 1, 3, 3)), "bool"), smooth=False)
     ],
     "relax.grad.attention_var_len_backward": [
         sample(

@@ -68,8 +68,14 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.nn.adaptive_avg_pool1d": _rough(_bf16(1, 2, 5), 3),
     "relax.nn.adaptive_avg_pool3d": _rough(_f16(1, 2, 3, 2, 2), (2, 1, 2)),
     "relax.nn.attention_bias": _rough(*[_f16(1, 3, 2, 2)] * 3, _f16(1, 2, 3, 3)),
+    "relax.nn.masked_attention": _rough(
+        *[_f16(1, 3, 2, 2)] * 3, exactly([[[[True, False, True]]]], "bool")
+    ),
     "relax.nn.attention_var_len": _rough(*[_bf16(1, 3, 2, 2)] * 3, *_SEQUENCES),
     "relax.grad.attention_bias_backward": _rough(*[_f16(1, 3, 1, 2)] * 4, _f16(1, 1, 1, 3)),
+    "relax.grad.masked_attention_backward": _rough(
+        *[_f16(1, 3, 1, 2)] * 4, exactly([[[[True, False, True]]]], "bool")
+    ),
     "relax.grad.attention_var_len_backward": _rough(*[_bf16(1, 3, 1, 2)] * 4, *_SEQUENCES),
     "relax.nn.batch_flatten": _rough(integers(2, 3, 2)),
     "relax.nn.batch_norm": _rough(

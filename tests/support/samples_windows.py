@@ -236,6 +236,28 @@ SAMPLES["relax.nn.attention_bias"] = [
         *[floats(1, 5, 1, 2)] * 3, floats(1, 1, 1, 5), causal_mask="TopLeft", second_order=False
     ),
 ]
+SAMPLES["relax.nn.masked_attention"] = [
+    sample(
+        floats(2, 3, 2, 3),
+        floats(2, 4, 2, 3),
+        floats(2, 4, 2, 4),
+        exactly([[[[True, False, True, True]]], [[[False, True, True, False]]]], "bool"),
+        second_order=False,
+    ),
+    sample(
+        floats(1, 3, 4, 2),
+        *[floats(1, 3, 2, 2)] * 2,
+        exactly([[[[True, False, False], [False, False, False], [True, True, True]]]], "bool"),
+        scale=0.3,
+        hidden=-1e9,
+        second_order=False,
+    ),
+    sample(
+        *[floats(1, 2, 2, 2)] * 3,
+        exactly([[[[True, False]], [[True, True]]]], "bool"),
+        second_order=False,
+    ),
+]
 SAMPLES["relax.nn.attention_var_len"] = [
     sample(
         *[floats(1, 6, 2, 3)] * 3,

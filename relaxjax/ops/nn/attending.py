@@ -134,11 +134,18 @@ def _for_groups(table: Any, groups: Any) -> Any:
 
 
 def _weights(
-    rows: Any, keys: Any, bias: Any, seen: Any, factor: float, certain: bool = False
+    rows: Any,
+    keys: Any,
+    bias: Any,
+    seen: Any,
+    factor: float,
+    certain: bool = False,
+    hidden: float = -math.inf,
 ) -> Any:
     """The softmax of the scaled products of rows and keys, in float32 at least.
 
-    Unless it is `certain` that every row sees something: one that does not has weights of 0.
+    What is not `seen` has the score `hidden`. Unless it is `certain` that every row sees something,
+    or that has a score of its own: one that does not has weights of 0.
     """
     wide = _wide(rows.dtype)
     scores = jnp.einsum("bhrd,bhkd->bhrk", rows, keys, preferred_element_type=wide)
@@ -146,7 +153,7 @@ def _weights(
     if bias is not None:
         scores = scores + bias.astype(wide)
     if seen is not None:
-        scores = jnp.where(seen, scores, jnp.asarray(-jnp.inf, wide))
+        scores = jnp.where(seen, scores, jnp.asarray(hidden, wide))
     if certain and scores.shape[-1] != 0:
         return jax.nn.softmax(scores)
     top = lax.stop_gradient(lax.expand_dims(lax.reduce_max(scores, (3,)), (3,)))
@@ -249,9 +256,7 @@ def attention_backward(
         rows, h = (_flat(lax.slice_in_dim(x, chunk.start, chunk.stop, axis=3)) for x in (q, g))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
         weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
-        to_weights = jnp.einsum("bhrd,bhkd->bhrk", h, values, preferred_element_type=wide)
-        drift = jnp.sum(to_weights * weights, -1, keepdims=True)
-        to_scores = (to_weights - drift) * weights
+        to_scores = _to_scores(weights, h, values)
         if to_bias is not None:
             to_bias = _with_bias_part(to_bias, _apart(to_scores, groups), chunk)
         to_products = to_scores * jnp.asarray(factor, wide)
@@ -262,6 +267,60 @@ def attention_backward(
     given: tuple[Any, ...] = (query, key, value, bias)
     pairs = zip(adjoints, given, strict=True)
     return tuple(adjoint.astype(x.dtype) for adjoint, x in pairs if adjoint is not None)
+
+
+def _to_scores(weights: Any, to_means: Any, values: Any) -> Any:
+    """The adjoint of the scores from those of the means of the values."""
+    wide = weights.dtype
+    to_weights = jnp.einsum("bhrd,bhkd->bhrk", to_means, values, preferred_element_type=wide)
+    drift = jnp.sum(to_weights * weights, -1, keepdims=True)
+    return (to_weights - drift) * weights
+
+
+def masked_attention(
+    query: Any, key: Any, value: Any, mask: Any, scale: float | None, hidden: float
+) -> Any:
+    """softmax(where(mask, scale * query @ key^T, hidden)) @ value, for each batch and head."""
+    q = _rows(query, key.shape[2])
+    weights, _ = _masked_weights(q, query, key, mask, scale, hidden)
+    means = _apart(_means(weights, _by_heads(value)), q.shape[2])
+    return _together([means], query).astype(query.dtype)
+
+
+def _masked_weights(
+    q: Any, query: Any, key: Any, mask: Any, scale: float | None, hidden: float
+) -> tuple[Any, Any]:
+    """The weights of all keys, and which of them each row sees."""
+    whole = Chunk(0, query.shape[1], 0, key.shape[1])
+    seen = _bias_part(mask, whole, key.shape[2], q.shape[2])
+    factor = scale_of(query, scale)
+    return _weights(_flat(q), _by_heads(key), None, seen, factor, True, hidden), seen
+
+
+def masked_attention_backward(
+    output_grad: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    scale: float | None,
+    hidden: float,
+) -> tuple[Any, ...]:
+    """The adjoints of query, key and value. Nothing goes back through what is hidden."""
+    heads, wide = key.shape[2], _wide(query.dtype)
+    q, h = _rows(query, heads), _flat(_rows(output_grad, heads))
+    weights, seen = _masked_weights(q, query, key, mask, scale, hidden)
+    to_scores = _to_scores(weights, h, _by_heads(value))
+    to_scores = jnp.where(seen, to_scores, jnp.zeros_like(to_scores))
+    to_products = to_scores * jnp.asarray(scale_of(query, scale), wide)
+    to_query = _apart(_means(to_products, _by_heads(key)), q.shape[2])
+    adjoints = (
+        _together([to_query], query),
+        _by_heads(_sums(to_products, _flat(q), wide)),
+        _by_heads(_sums(weights, h, wide)),
+    )
+    given = (query, key, value)
+    return tuple(adjoint.astype(x.dtype) for adjoint, x in zip(adjoints, given, strict=True))
 
 
 def _added(total: Any, part: Any, chunk: Chunk) -> Any:

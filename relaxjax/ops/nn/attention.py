@@ -1,5 +1,6 @@
 """Scaled dot-product attention on tensors of shape (batch, sequence, heads, head dimension)."""
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -23,6 +24,8 @@ from relaxjax.ops.sugar import sugar
 from .attending import attention as attend
 from .attending import attention_backward as attend_backward
 from .attending import attention_where as attend_where
+from .attending import masked_attention as attend_under_mask
+from .attending import masked_attention_backward as attend_under_mask_backward
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
@@ -73,17 +76,17 @@ def _require_same(name: str, what: str, wanted: Dim, found: Dim) -> None:
         raise OpError(f"`{name}` must have a {what} of {wanted}, found {found}")
 
 
-def _require_bias(query: TensorType, key: TensorType, bias: TensorType) -> None:
-    if bias.ndim not in (-1, 4):
-        raise OpError(f"`bias` must have 4 dimensions, found {bias.ndim}")
-    if query.dims is None or key.dims is None or bias.dims is None:
+def _require_table(name: str, query: TensorType, key: TensorType, table: TensorType) -> None:
+    if table.ndim not in (-1, 4):
+        raise OpError(f"`{name}` must have 4 dimensions, found {table.ndim}")
+    if query.dims is None or key.dims is None or table.dims is None:
         return
     wanted = (query.dims[0], query.dims[2], query.dims[1], key.dims[1])
-    for dim, found in zip(wanted, bias.dims, strict=True):
+    for dim, found in zip(wanted, table.dims, strict=True):
         if never_repeated(found, dim):
             raise OpError(
-                f"`bias` must broadcast to {dims_text(wanted)}, which are the batch, the heads, "
-                f"the queries and the keys, found {dims_text(bias.dims)}"
+                f"`{name}` must broadcast to {dims_text(wanted)}, which are the batch, the heads, "
+                f"the queries and the keys, found {dims_text(table.dims)}"
             )
 
 
@@ -143,7 +146,35 @@ def biased_attention(
 ) -> TensorType:
     """As attention, with a bias that is added to the scaled products before the softmax."""
     _require_mask(causal_mask, window_size)
-    _require_bias(query, key, bias)
+    _require_table("bias", query, key, bias)
+    return _attention_type(query, key, value)
+
+
+@op(
+    "relax.nn.masked_attention",
+    layout=OPAQUE,
+    lower=attend_under_mask,
+    gradient=backward_rule("relax.nn.masked_attention", "query", "key", "value"),
+    **_RULES,
+    cost=counting(_attended),
+)
+def masked_attention(
+    query: TensorType,
+    key: TensorType,
+    value: TensorType,
+    mask: TensorType,
+    scale: float | None = None,
+    hidden: float = -1e30,
+) -> TensorType:
+    """Attention to the keys where the mask is true: the score of the others is `hidden`.
+
+    Where all are hidden, a query sees all of them alike. No gradient goes through hidden scores.
+    """
+    if mask.dtype not in (None, "bool"):
+        raise OpError(f"`mask` must be of dtype bool, found {mask.dtype}")
+    if not math.isfinite(hidden):
+        raise OpError(f"`hidden` must be finite, found {hidden}")
+    _require_table("mask", query, key, mask)
     return _attention_type(query, key, value)
 
 
@@ -163,6 +194,13 @@ attention_bias_backward = backward_of(
     "value",
     "bias",
     lower=_on_each_platform(attend_backward),
+)
+masked_attention_backward = backward_of(
+    masked_attention,
+    "query",
+    "key",
+    "value",
+    lower=attend_under_mask_backward,
 )
 
 

@@ -8,6 +8,7 @@ from raising_cases import (
     HEADS,
     IMAGES,
     NORM,
+    NOTHINGS,
     PRECISE,
     PRODUCT,
     ROWS,
@@ -44,6 +45,21 @@ OTHERS: dict[str, tuple[str, list[str]]] = {
     "another axis": (
         'x: R.Tensor((2, 3, 4), "float32"), w: R.Tensor((3, 5), "float32")',
         ["y = L.dot_general(x, w, dimension_numbers=[[[1], [0]], [[], []]])"],
+    ),
+    "axes in another order": (
+        'x: R.Tensor((5, 2, 3), "float32"), w: R.Tensor((3, 2, 4), "float32")',
+        ["y = L.dot_general(x, w, dimension_numbers=[[[2, 1], [0, 1]], [[], []]])"],
+    ),
+    "all axes of both": (
+        'x: R.Tensor((2, 3), "float32"), w: R.Tensor((2, 3), "float32")',
+        ["y = L.dot_general(x, w, dimension_numbers=[[[0, 1], [0, 1]], [[], []]])"],
+    ),
+    "a difference that repeats": (
+        'x: R.Tensor((1, 5), "float32")',
+        [
+            f"z = {NOTHINGS % '[3, 5]'}",
+            "y = L.sub(x, z)",
+        ],
     ),
     "powers over another number": (
         ROWS,

@@ -76,6 +76,24 @@ def rms_norm(x: Any, gamma: Any) -> Any:
     return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-3) * gamma
 
 
+def guarded_norm(x: Any, gamma: Any, beta: Any) -> Any:
+    """As equinox has it, one vector at a time: the variance is kept from falling below 0."""
+
+    def one(x: Any) -> Any:
+        mean = jnp.mean(x, keepdims=True)
+        variance = jnp.maximum(0.0, jnp.var(x, keepdims=True))
+        return (x - mean) * lax.rsqrt(variance + 1e-3) * gamma + beta
+
+    return jax.vmap(one)(x)
+
+
+def rms_norm_about_nothing(x: Any, gamma: Any) -> Any:
+    """As flax has it: a mean of 0 is taken off, and the scale multiplied to the deviation."""
+    mean, var = jnp.zeros(3), jnp.mean(lax.square(x), -1)
+    apart = x - jnp.expand_dims(mean, -1)
+    return apart * (lax.rsqrt(jnp.expand_dims(var, -1) + 1e-3) * gamma.reshape(1, -1))
+
+
 def old_gelu(x: Any) -> Any:
     return x * (lax.erf(x / np.float32(np.sqrt(2))) + 1) / 2
 
@@ -109,6 +127,53 @@ def attended_by_heads(q: Any, k: Any, v: Any) -> Any:
     place = jnp.arange(q.shape[2])
     hidden = jnp.where(place[None, :] <= place[:, None], scores * 2, -1e38)
     return jnp.einsum("hbqk,bkhd->qbhd", jax.nn.softmax(hidden), v)
+
+
+def attended_to_all(q: Any, k: Any, v: Any) -> Any:
+    weights = jax.nn.softmax(jnp.einsum("bqhd,bkhd->bhqk", q / 2, k))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+SHOWN = np.random.default_rng(7).random((2, 1, 6, 6)) > 0.4
+SHOWN[0, 0, 2] = False  # a query to which all is hidden
+
+
+def attended_under_mask(q: Any, k: Any, v: Any) -> Any:
+    """As flax and haiku have it, with a mask from outside."""
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k)
+    weights = jax.nn.softmax(jnp.where(SHOWN, scores, np.finfo("float32").min))
+    return jnp.einsum("bhqk,bkhd->bqhd", weights, v)
+
+
+def attended_in_groups(q: Any, k: Any, v: Any) -> Any:
+    """As Gemma has it: heads in groups that share keys, the mask over all heads at once."""
+    batch, length, heads, width = q.shape
+    apart = q.reshape(batch, length, k.shape[2], -1, width)
+    logits = jnp.einsum("btkgh,bskh->btkgs", apart, k).reshape(batch, length, heads, -1)
+    seen = jnp.asarray(SHOWN)[:, 0, :, None]
+    weights = jax.nn.softmax(jnp.where(seen, logits, -2.3e38))
+    weights = weights.reshape(batch, length, k.shape[2], -1, length)
+    return jnp.einsum("btkgs,bskh->btkgh", weights, v).reshape(q.shape)
+
+
+def attended_by_jax_under_mask(q: Any, k: Any, v: Any) -> Any:
+    return jax.nn.dot_product_attention(q, k, v, mask=jnp.asarray(SHOWN))
+
+
+def attended_by_jax_under_numbers(q: Any, k: Any, v: Any) -> Any:
+    """nnx hands over numbers of a triangle as a mask."""
+    mask = jnp.tril(jnp.ones((6, 6)))[None, None].astype(bool)
+    return jax.nn.dot_product_attention(q, k, v, mask=mask)
+
+
+def attended_one_by_one(q: Any, k: Any, v: Any) -> Any:
+    """As equinox has it: one text and one head at a time."""
+
+    def one(q: Any, k: Any, v: Any) -> Any:
+        weights = jax.nn.softmax(jnp.einsum("sd,Sd->sS", q / 2, k))
+        return jnp.einsum("sS,Sd->sd", weights, v)
+
+    return jax.vmap(jax.vmap(one, in_axes=1, out_axes=1))(q, k, v)
 
 
 def attended_by_jax(q: Any, k: Any, v: Any) -> Any:
@@ -162,6 +227,21 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     ),
     "matmul": (lambda x, w: x @ w, (SEQUENCE, drawn(4, 3)), ["matmul"]),
     "transposed matrix": (lambda x, w: x @ w.T, (ROWS, drawn(4, 5)), ["matmul", "permute_dims"]),
+    "product with heads": (
+        lambda x, w: jnp.einsum("btc,chd->bthd", x, w),
+        (drawn(2, 3, 4), drawn(4, 5, 2)),
+        ["matmul"],
+    ),
+    "product over heads": (
+        lambda x, w: jnp.einsum("bthd,hdc->btc", x, w),
+        (drawn(2, 3, 4, 2), drawn(4, 2, 5)),
+        ["matmul"],
+    ),
+    "product of vectors, one by one": (
+        lambda w, x: jax.vmap(jax.vmap(lambda x: w @ x))(x),
+        (drawn(3, 4), SEQUENCE[0]),
+        ["matmul"],
+    ),
     "softmax": (lambda x: jax.nn.softmax(x, 0), (ROWS,), ["nn.softmax"]),
     "log_softmax": (jax.nn.log_softmax, (SEQUENCE,), ["nn.log_softmax"]),
     "cross entropy": (by_integers, (ROWS,), ["nn.softmax_nll_loss"]),
@@ -177,7 +257,9 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     "folded layer norm": (folded_norm, (ROWS, GAMMA, BETA), ["nn.layer_norm"]),
     "instance norm": (instance_norm, (IMAGE, GAMMA[:4], BETA[:4]), ["nn.instance_norm"]),
     "group norm": (group_norm, (IMAGE,), ["nn.layer_norm"]),
+    "guarded layer norm": (guarded_norm, (ROWS, GAMMA, BETA), ["nn.layer_norm"]),
     "rms norm": (rms_norm, (ROWS, GAMMA), ["nn.rms_norm"]),
+    "rms norm about 0": (rms_norm_about_nothing, (ROWS, GAMMA), ["nn.rms_norm"]),
     "attention": (attended, (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2), ["nn.attention"]),
     "attention by heads": (
         attended_by_heads,
@@ -186,6 +268,36 @@ RAISED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     ),
     "attention of jax.nn": (
         attended_by_jax,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.attention"],
+    ),
+    "attention to all": (
+        attended_to_all,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.attention"],
+    ),
+    "attention, one by one": (
+        attended_one_by_one,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.attention"],
+    ),
+    "attention under a mask": (
+        attended_under_mask,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.masked_attention"],
+    ),
+    "attention in groups": (
+        attended_in_groups,
+        (drawn(2, 6, 4, 3), drawn(2, 6, 2, 3) + 1, drawn(2, 6, 2, 3)),
+        ["nn.masked_attention"],
+    ),
+    "attention of jax.nn under a mask": (
+        attended_by_jax_under_mask,
+        (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
+        ["nn.masked_attention"],
+    ),
+    "attention of jax.nn under numbers": (
+        attended_by_jax_under_numbers,
         (SEQUENCE, SEQUENCE + 1, SEQUENCE * 2),
         ["nn.attention"],
     ),
@@ -384,7 +496,8 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
     ),
     "seeing ahead": (seeing(LOWER.T), (SEQUENCE,), ["nn.attention"]),
     "counting in 8 bits": (seeing_in_8_bits, (drawn(2, 130, 1, 2),), ["nn.attention"]),
-    "barely hidden": (seeing(LOWER, -3.0), (SEQUENCE,), ["nn.attention"]),
+    "barely hidden": (seeing(LOWER, -3.0), (SEQUENCE,), ["nn.attention", "nn.masked_attention"]),
+    "hidden so that nothing is left": (seeing(LOWER.T), (SEQUENCE,), ["nn.masked_attention"]),
 }
 
 

@@ -1,0 +1,88 @@
+"""Masks of attention: which keys (columns) queries (rows) see."""
+
+import numpy as np
+
+from relaxjax.ir.expr import Constant
+
+from .reading import Reading, View, dtype_of
+
+_COUNTING = ("int32", "uint32", "int64", "uint64")  # they count any sequence without coming round
+
+
+def bare(mask: View, reading: Reading) -> View:
+    """A mask without what lays it along further axes, or takes it together with all."""
+    while True:
+        mask = reading.peeled(mask)
+        turned = reading.call(mask.expr, "relax.permute_dims")
+        both = reading.args(mask, "and_")
+        if turned is not None and turned.attrs["axes"] is not None:
+            places = turned.attrs["axes"]
+            axes = (mask.axes[places.index(axis)] for axis in range(len(places)))
+            mask = View(turned.args[0], tuple(axes))
+            continue
+        shown = [one for one in both or () if reading.number(one) != 1]
+        if both is None or len(shown) != 1:
+            return mask
+        mask = shown[0]
+
+
+def sees(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
+    """What a mask lets be seen: "all", or "causal", where no row sees a later column."""
+    mask = bare(mask, reading)
+    if reading.number(mask) == 1:
+        return "all"
+    if isinstance(mask.expr, Constant):
+        lower = np.tril(np.ones(mask.expr.data.shape, bool))
+        return "causal" if mask.axes == (rows, columns) and _same(mask.expr, lower) else None
+    both = reading.args(mask, "and_")
+    if both is not None:
+        found = {sees(one, rows, columns, reading) for one in both}
+        return None if None in found else "causal" if "causal" in found else "all"
+    whole = _whole(mask, reading)
+    if whole is not None:
+        return sees(whole, rows, columns, reading)
+    chosen = reading.args(mask, "select_n")
+    if chosen is not None and len(chosen) == 3:
+        if reading.number(chosen[1]) == 0 and reading.number(chosen[2]) == 1:
+            return sees(chosen[0], rows, columns, reading)
+        return None
+    return _compared(mask, rows, columns, reading)
+
+
+def _whole(mask: View, reading: Reading) -> View | None:
+    """Numbers of which a mask shows where they are not 0."""
+    if dtype_of(mask.expr) != "bool":
+        return None
+    different = reading.with_number(mask, "ne")
+    if different is not None:
+        return different[0] if different[1] == 0 else None
+    converted = reading.args(mask, "convert_element_type")
+    return None if converted is None else converted[0]
+
+
+def _compared(mask: View, rows: int, columns: int, reading: Reading) -> str | None:
+    """Whether a mask says that rows count from the same place as columns, and are not before."""
+    earlier, later = reading.args(mask, "le"), reading.args(mask, "ge")
+    pair = earlier[::-1] if earlier is not None else later
+    if pair is None:
+        return None
+    row, column = (_counted(view, reading) for view in pair)
+    if row is None or column is None or row[1] != column[1]:
+        return None
+    return "causal" if (row[0], column[0]) == (rows, columns) else None
+
+
+def _same(constant: Constant, array: np.ndarray) -> bool:
+    return constant.data.ndim == 2 and bool(np.array_equal(constant.data, array))
+
+
+def _counted(view: View, reading: Reading) -> tuple[int, float] | None:
+    """The axis along which numbers count up, and from where."""
+    moved = reading.with_number(view, "add")
+    view, start = (view, 0.0) if moved is None else moved
+    view = reading.peeled(view)
+    count = reading.call(view.expr, "iota")
+    if count is None or dtype_of(count) not in _COUNTING:
+        return None
+    axis = view.axes[count.attrs["dimension"]]
+    return None if axis is None else (axis, start)
