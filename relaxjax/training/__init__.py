@@ -20,5 +20,7 @@ from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
 from .soundness import DivergedError as DivergedError
+from .summary import LayerSummary as LayerSummary
+from .summary import ModelSummary as ModelSummary
 from .trainer import Trainer as Trainer
 from .trainer import load_trainer as load_trainer

@@ -8,6 +8,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.tables import html_lines
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import agree, placement, platform_of
@@ -21,6 +22,7 @@ from .export import export
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
 from .progress import EpochReport, Reporter
+from .summary import ModelSummary, summary_of
 from .trained_model import TrainedModel
 
 # What TVM's trainer, optimizers and other libraries call what is here.
@@ -84,6 +86,13 @@ class Trainer(TrainedModel):
             f"{sum(elements(var.ty) for var in params):,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )
+
+    def summary(self) -> ModelSummary:
+        """The layers of the model with their shapes, parameters, FLOPs and bytes, and the sums."""
+        return summary_of(self.mod, self.layout)
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html_lines([repr(self)])}{self.summary()._repr_html_()}</div>"
 
     def __getattr__(self, name: str) -> Any:
         """What other trainers have under another name; only asked for what is not there."""
