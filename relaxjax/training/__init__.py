@@ -4,8 +4,12 @@ from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import JsonLines as JsonLines
 from .callbacks import TensorBoard as TensorBoard
+from .chart import Chart as Chart
+from .chart import Panel as Panel
 from .checkpoint import CheckpointError as CheckpointError
 from .checkpoints import Checkpoints as Checkpoints
+from .epoch_report import EpochReport as EpochReport
+from .history import History as History
 from .loop import FitOptions as FitOptions
 from .loop import fit as fit
 from .metrics import Metric as Metric
@@ -13,10 +17,10 @@ from .metrics import accuracy as accuracy
 from .metrics import evaluate as evaluate
 from .metrics import evaluate_with_loss as evaluate_with_loss
 from .metrics import top_k as top_k
+from .notebook import LiveCurve as LiveCurve
 from .numerics import NumericsError as NumericsError
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
 from .process_settings import keep_freed_memory as keep_freed_memory
-from .progress import EpochReport as EpochReport
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
 from .soundness import DivergedError as DivergedError

@@ -12,7 +12,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import aligned, html_lines, html_table, shown_bytes, shown_flops
-from relaxjax.ir.types import TensorType, Type
+from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import free_vars, type_symbols
 from relaxjax.ops.cost import cost_of, function_cost
 from relaxjax.ops.cost_rules import Cost, byte_count, elements
@@ -193,6 +193,8 @@ def _at_one(count: Dim) -> int:
 
 
 def _shape(ty: Type | None) -> str:
+    if isinstance(ty, TupleType):
+        return f"({', '.join(map(_shape, ty.fields))})"
     if not isinstance(ty, TensorType) or ty.dims is None:
         return "-" if ty is None else str(ty)
     return f"{ty.dtype}[{', '.join(map(str, ty.dims))}]"

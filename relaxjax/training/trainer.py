@@ -19,9 +19,10 @@ from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
 from .checkpoint import module
 from .data import Data
 from .export import export
+from .history import History
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
-from .progress import EpochReport, Reporter
+from .progress import Reporter
 from .summary import ModelSummary, summary_of
 from .trained_model import TrainedModel
 
@@ -61,7 +62,7 @@ class Trainer(TrainedModel):
         eval_data: Data | None = None,
         reporter: Reporter | None = None,
         **options: Unpack[FitOptions],
-    ) -> list[EpochReport]:
+    ) -> History:
         """Train until `epochs` epochs are made.
 
         `relaxjax.training.fit` explains the arguments, `relaxjax.training.FitOptions` the options.

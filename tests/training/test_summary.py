@@ -121,6 +121,28 @@ class Model:
     assert "second, a, b, c and 1 more" in str(summary)
 
 
+def test_a_layer_may_give_a_tuple() -> None:
+    model = from_source("""
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 2, "state_num": 0})
+    @R.function
+    def backbone(
+        x: R.Tensor((4, 8), "float32"),
+        first: R.Tensor((8, 8), "float32"), second: R.Tensor((8, 4), "float32"),
+    ):
+        with R.dataflow():
+            thinned = R.nn.dropout(R.matmul(x, first), rate=0.5)
+            out = R.matmul(thinned[0], second)
+            R.output(out)
+        return out
+""")
+    types = [TensorType((4, 4), "float32")] * 2
+    mod = SetupTrainer(MSELoss(), SGD(0.1), types)(model)
+    first, second = Trainer(mod, VirtualMachine(build(mod))).summary().layers
+    assert (first.gives, second.gives) == ("(float32[4, 8], float32[4, 8])", "float32[4, 4]")
+
+
 def test_a_cost_that_is_not_known_is_a_question_mark() -> None:
     summary = classifier().summary()
     unknown = LayerSummary("y", "float32[2]", (), 0, 0, None, None)
