@@ -8,6 +8,7 @@ python3 dev.py wheel   build the wheel and test it away from here; takes the opt
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
 python3 dev.py docs    build the documentation site in build/docs; --help tells its options
+python3 dev.py pictures draw the pictures of the pages anew, from what the suite has recorded
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -55,6 +56,7 @@ def main(arguments: list[str]) -> int:
         "fuzz": fuzz,
         "mutants": mutants,
         "docs": docs,
+        "pictures": pictures,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -109,6 +111,17 @@ def mutants(options: list[str]) -> int:
 def docs(options: list[str]) -> int:
     groups = ["docs", "browser"] if "--browser" in options else ["docs"]
     return call([environment(*groups), "docs/site/build_site.py", *options])
+
+
+def pictures(options: list[str]) -> int:
+    """Those that are made of something: the other figures are drawings, and their own sources."""
+    if options:
+        print(f"dev.py pictures takes no options, but was given {' '.join(options)}")
+        return 2
+    python = environment()
+    for program in ("benchmarks/suite_report.py", "docs/site/demo_picture.py"):
+        checked_call([python, program])
+    return 0
 
 
 def lint(options: list[str]) -> int:

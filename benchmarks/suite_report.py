@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from models import MODELS
+from suite_plot import Results, plot
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
@@ -26,17 +26,6 @@ SHOWN = {
 }
 COLUMNS = tuple(SHOWN.values())
 HEAD = ("model", "variant", "step", "quartiles", "ms", *COLUMNS[1:])
-BARS = (
-    ("ours", "step", "relaxjax: time of a step", "#2a6fb0"),
-    ("balanced", "temp", "relaxjax, balanced: temporary memory", "#d98c2b"),
-    ("torch", "step", "PyTorch: time of a step", "#8a5fb8"),
-    ("torch, compiled", "step", "PyTorch, compiled: time of a step", "#b79ad6"),
-)
-BAR, LABEL, UNIT, MOST = 9, 150, 300, 1.5  # pixels; MOST is the largest ratio that is drawn
-LEGEND = 74  # pixels above the bars: a title, two lines of names, and the numbers of the axis
-MARKS = (0.0, 0.5, 1.0, 1.5)
-
-Results = dict[str, Any]
 
 
 def recorded() -> list[Results]:
@@ -149,45 +138,6 @@ def rows(results: Results) -> Iterator[tuple[str, ...]]:
 def as_table(head: tuple[str, ...], lines: Iterator[tuple[str, ...]]) -> str:
     rule = ("---", *("---:" for _ in head[1:]))
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, rule, *lines))
-
-
-def plot(results: Results) -> str:
-    """Bars for each model, over an axis whose 1 is plain JAX."""
-    models = results["models"].items()
-    bars = [bar for bar in BARS if any(bar[0] in found for _, found in models)]
-    shapes, top = [], LEGEND
-    for model, found in models:
-        label = f'<text x="{LABEL - 6}" y="{top + 12}" text-anchor="end" fill="#777">{model}</text>'
-        shapes.append(label)
-        for name, key, _, colour in bars:
-            if name in found:
-                width = UNIT * min(found[name][key], MOST)
-                bar = f'x="{LABEL}" y="{top}" width="{width:.0f}" height="{BAR - 1}"'
-                shapes.append(f'<rect {bar} fill="{colour}"/>')
-            top += BAR
-        top += BAR // 2
-    lines = "\n".join([*legend(bars), *axis(top), *shapes])
-    size = f'width="{LABEL + UNIT * MOST + 30:.0f}" height="{top + 4}"'
-    style = 'font-family="sans-serif" font-size="11"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style}>\n{lines}\n</svg>\n'
-
-
-def legend(bars: Sequence[tuple[str, str, str, str]]) -> Iterator[str]:
-    """The title, and what each colour stands for, two names a line."""
-    title = "relative to plain JAX and optax, lower is better"
-    yield f'<text x="{LABEL}" y="14" fill="#777">{title}</text>'
-    for place, (_, _, words, colour) in enumerate(bars):
-        x, y = LABEL + 215 * (place % 2), 31 + 16 * (place // 2)
-        yield f'<rect x="{x}" y="{y - 9}" width="10" height="10" fill="{colour}"/>'
-        yield f'<text x="{x + 15}" y="{y}" fill="#777">{words}</text>'
-
-
-def axis(bottom: int) -> Iterator[str]:
-    """Numbers above the bars, with a line down from each."""
-    for mark in MARKS:
-        x, colour = f"{LABEL + UNIT * mark:.0f}", "#777" if mark == 1 else "#bbb"
-        yield f'<text x="{x}" y="{LEGEND - 8}" text-anchor="middle" fill="#777">{mark:g}</text>'
-        yield f'<line x1="{x}" y1="{LEGEND - 4}" x2="{x}" y2="{bottom}" stroke="{colour}"/>'
 
 
 def page_with(text: str, results: Results, earlier: Sequence[Results] = ()) -> str:

@@ -11,6 +11,7 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.highlight import Style, painted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
+from relaxjax.ir.tables import shown_bytes, shown_flops
 
 from .budget import Budget
 from .caller import Caller
@@ -19,7 +20,7 @@ from .plan import Plan
 from .planning import Planner
 from .program import Program
 from .rematerialize import Decided, bytes_by_xla, decided, temporary_bytes_of
-from .report_tables import as_html, as_text, counted, shown_bytes, shown_flops
+from .report_tables import as_html, as_text, counted
 from .schedule import Value
 from .step import Step
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from itertools import pairwise
 
+from relaxjax.ir.tables import Rows, aligned, html_lines, html_table, shown_bytes
+
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72  # characters of a plot
 _BARS = 160  # of a plot in HTML
 
-Rows = Sequence[Sequence[str]]  # the titles first
 Lives = Mapping[str, Sequence[int]]  # bytes that are live, step by step, by what the plot is called
 
 
@@ -20,52 +21,22 @@ def as_text(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
         f"{name:<{width}}  {_plot(live, most)}  at most {shown_bytes(max(live, default=0))}"
         for name, live in lives.items()
     ]
-    return "\n".join([*head, "", *_aligned(rows), "", *foot, "", *plots])
+    return "\n".join([*head, "", *aligned(rows), "", *foot, "", *plots])
 
 
 def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) -> str:
     """The same for a notebook, in the colours of its page."""
-    titles, *others = rows
-    cells = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others
-    )
     most = max((max(live, default=0) for live in lives.values()), default=0)
     plots = "".join(
         f"<figure style='margin:0 0 0.5em'><figcaption>{escape(name)}, at most "
         f"{shown_bytes(max(live, default=0))}</figcaption>{_bars(live, most)}</figure>"
         for name, live in lives.items()
     )
-    lines = ["".join(f"<div>{escape(line)}</div>" for line in part) for part in (head, foot)]
-    return (
-        f"<div>{lines[0]}<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
-        f"{lines[1]}{plots}</div>"
-    )
+    return f"<div>{html_lines(head)}{html_table(rows)}{html_lines(foot)}{plots}</div>"
 
 
 def counted(values: int) -> str:
     return f"{values} value{'' if values == 1 else 's'}"
-
-
-def shown_bytes(count: int) -> str:
-    """Bytes as a person reads them."""
-    for unit, scale in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"
-
-
-def shown_flops(count: int) -> str:
-    for unit, scale in (("Gflop", 10**9), ("Mflop", 10**6), ("kflop", 10**3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} flop"
-
-
-def _aligned(rows: Rows) -> list[str]:
-    """Columns of one width, but for the last."""
-    *widths, _ = (max(map(len, column)) for column in zip(*rows, strict=True))
-    return ["  ".join([*map(str.ljust, row, widths), row[-1]]).rstrip() for row in rows]
 
 
 def _plot(sizes: Sequence[int], most: int) -> str:

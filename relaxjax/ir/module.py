@@ -1,5 +1,6 @@
 """The module: functions by name, attributes, and global infos."""
 
+import html
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -42,6 +43,17 @@ class IRModule(Node):
         object.__setattr__(self, "attrs", as_attrs(attrs))
         object.__setattr__(self, "global_infos", MappingProxyType(infos))
         object.__setattr__(self, "span", span)
+
+    def _repr_html_(self) -> str:
+        """The functions for a notebook, each folded where there are several."""
+        if len(self) < 2:
+            return Node._repr_html_(self)
+        parts = (
+            f"<details><summary><code>{html.escape(_signature(var.name, function))}</code>"
+            f"</summary>{IRModule({var: function})._repr_html_()}</details>"
+            for var, function in self.functions.items()
+        )
+        return f"<div><div>IRModule of {len(self)} functions</div>{''.join(parts)}</div>"
 
     def __copy__(self) -> "IRModule":
         return self.clone()
@@ -128,6 +140,15 @@ class IRModule(Node):
     def clone(self) -> "IRModule":
         """A module of its own, for callers who go on to assign into it."""
         return IRModule(self.functions, self.attrs, self.global_infos, span=self.span)
+
+
+def _signature(name: str, function: BaseFunc) -> str:
+    """A line on a function: what it takes and gives, and how long it is."""
+    if isinstance(function, ExternFunc):
+        return f"{name}, from outside"
+    count = len(list(function.body.bindings()))
+    params = ", ".join(param.name for param in function.params)
+    return f"{name}({params}) -> {function.ret_ty}, {count} binding{'' if count == 1 else 's'}"
 
 
 def check_module(given: object, taker: str, mend: str = "") -> IRModule:

@@ -8,6 +8,7 @@ import jax
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
+from relaxjax.ir.tables import html_lines, html_table
 
 from .compiled import CompiledFunction
 from .donation import donated_params
@@ -92,6 +93,17 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"Executable({', '.join(self)}; target={self.target!r})"
+
+    def _repr_html_(self) -> str:
+        functions = self.mod.relax_functions().items()
+        rows = [
+            (name, ", ".join(f"{p.name}: {p.ty}" for p in each.params), str(each.ret_ty))
+            for name, each in functions
+        ]
+        head = f"Executable for {self.target}"
+        return (
+            f"<div>{html_lines([head])}{html_table([('function', 'takes', 'gives'), *rows])}</div>"
+        )
 
 
 def _with_x64(function: Callable[..., Any], *args: Any) -> Any:

@@ -57,6 +57,12 @@ class VirtualMachine:
         self.device = executable.target if first is None else first
         self._functions: dict[str, CompiledFunction] = {}
 
+    def __repr__(self) -> str:
+        return f"VirtualMachine({', '.join(self.executable)}; device={self.device!r})"
+
+    def _repr_html_(self) -> str:
+        return self.executable._repr_html_()
+
     def __getitem__(self, name: str) -> CompiledFunction:
         return self.compiled(name)
 

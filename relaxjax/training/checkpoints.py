@@ -13,8 +13,8 @@ from relaxjax.ir.whole_file import remove_abandoned
 
 from .callbacks import Direction, Monitor
 from .checkpoint import CheckpointError, notes
+from .epoch_report import EpochReport
 from .number_checks import is_count
-from .progress import EpochReport
 from .resume_check import check_begun
 from .trained_model import TrainedModel
 

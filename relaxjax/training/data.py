@@ -5,8 +5,8 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, TypeAlias
 
+from .epoch_report import EpochReport
 from .feeding import Batch
-from .progress import EpochReport
 
 Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
 Data: TypeAlias = Given | Callable[[int], Given]

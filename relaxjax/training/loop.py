@@ -16,7 +16,9 @@ from relaxjax.trainable.names import LOSS_SCALE
 from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
 from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
+from .epoch_report import EpochReport
 from .feeding import Batch, Call, Stage, ahead, calls, kept
+from .history import History
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
@@ -27,7 +29,7 @@ from .metrics import (
     metrics_of,
 )
 from .number_checks import is_count
-from .progress import EpochReport, Reporter, reporter_for_output
+from .progress import Reporter, reporter_for_output
 from .soundness import Guard, check_losses, check_params, warn_of_zeros
 from .state_cell import Interrupts
 from .targets import check_taken
@@ -80,7 +82,7 @@ def fit(
     eval_data: Data | None = None,
     reporter: Reporter | None = None,
     **options: Unpack[FitOptions],
-) -> list[EpochReport]:
+) -> History:
     """Train until `epochs` epochs are made; the reports give each epoch's mean loss and metrics.
 
     Args:
@@ -90,7 +92,7 @@ def fit(
             batches.
         epochs: how many epochs there are to be in all.
         eval_data: the same for the data to measure the loss and the metrics on, after each epoch.
-        reporter: shows how it goes: bars on a terminal, else a line an epoch.
+        reporter: shows how it goes: a curve in a notebook, bars on a terminal, else lines.
         options: what `FitOptions` explains.
     """
     _check_options(options)
@@ -99,7 +101,7 @@ def fit(
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
-    reports = list(position.reports)
+    reports = History(position.reports)
     if reports and len(reports) < epochs:
         check_goes_on(data, reports)
     check_lasts("data", data, epochs - len(reports))

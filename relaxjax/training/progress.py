@@ -2,37 +2,11 @@
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, ClassVar, Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class EpochReport:
-    """What one epoch came to; epochs count from 1. `metrics` are those of the evaluation data."""
-
-    epoch: int
-    epochs: int
-    loss: float
-    metrics: Mapping[str, float] = field(hash=False)
-    steps: int
-    seconds: float
-
-    @property
-    def accuracy(self) -> float | None:
-        """The accuracy on the evaluation data; None where it was not measured."""
-        return self.metrics.get("accuracy")
-
-    def __str__(self) -> str:
-        metrics = "".join(f"  {name} {_shown(name, x)}" for name, x in self.metrics.items())
-        epoch = f"epoch {self.epoch:{len(str(self.epochs))}}/{self.epochs}"
-        speed = f"{self.steps / max(self.seconds, 1e-9):,.0f} steps/s"
-        return f"{epoch}  loss {self.loss:.4f}{metrics}  {self.steps} steps, {speed}"
-
-
-def _shown(name: str, value: float) -> str:
-    is_share = name == "accuracy" or name.startswith("top ")
-    return f"{value:7.2%}" if is_share else f"{value:.4f}"
+from .epoch_report import EpochReport, shown_metric
+from .notebook import LiveCurve, in_notebook
 
 
 class Reporter(Protocol):
@@ -89,13 +63,15 @@ class Bars:
             self.bar.set_postfix({"loss": f"{float(loss):.4f}", **self.metrics})
 
     def end(self, report: EpochReport) -> None:
-        self.metrics = {name: _shown(name, x).strip() for name, x in report.metrics.items()}
+        self.metrics = {name: shown_metric(name, x).strip() for name, x in report.metrics.items()}
         self.bar.close()
         self.bar.write(str(report))
 
 
 def reporter_for_output() -> Reporter:
-    """Bars on a terminal where tqdm is installed, else plain lines."""
+    """A curve in a notebook, bars on a terminal where tqdm is installed, else plain lines."""
+    if in_notebook():
+        return LiveCurve()
     if sys.stdout.isatty() and importlib.util.find_spec("tqdm") is not None:
         return Bars()
     return Lines()

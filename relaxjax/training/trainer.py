@@ -10,6 +10,7 @@ from relaxjax.autodiff.frames import in_the_users_frames
 from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.tables import html_lines
 from relaxjax.ir.types import TupleType
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.lowering.target import Target, agree, placement, platform_of
@@ -25,9 +26,11 @@ from .checkpoint import module
 from .data import Data
 from .export import export
 from .from_jax import arguments_of, training_of
+from .history import History
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
-from .progress import EpochReport, Reporter
+from .progress import Reporter
+from .summary import ModelSummary, summary_of
 from .trained_model import TrainedModel
 
 # What TVM's trainer, optimizers and other libraries call what is here.
@@ -142,7 +145,7 @@ class Trainer(TrainedModel):
         eval_data: Data | None = None,
         reporter: Reporter | None = None,
         **options: Unpack[FitOptions],
-    ) -> list[EpochReport]:
+    ) -> History:
         """Train until `epochs` epochs are made.
 
         `relaxjax.training.fit` explains the arguments, `relaxjax.training.FitOptions` the options.
@@ -168,6 +171,13 @@ class Trainer(TrainedModel):
             f"{sum(elements(var.ty) for var in params):,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )
+
+    def summary(self) -> ModelSummary:
+        """The layers of the model with their shapes, parameters, FLOPs and bytes, and the sums."""
+        return summary_of(self.mod, self.layout)
+
+    def _repr_html_(self) -> str:
+        return f"<div>{html_lines([repr(self)])}{self.summary()._repr_html_()}</div>"
 
     def __getattr__(self, name: str) -> Any:
         """What other trainers have under another name; only asked for what is not there."""

@@ -5,6 +5,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import jax
 import numpy as np
@@ -20,15 +21,17 @@ from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # fo
 from jax_losses import LOSSES, Draws  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast, large_resnet  # noqa: E402  # found by the path above
+from suite_plot import TICKS, plot  # noqa: E402  # found by the path above
 from suite_report import (  # noqa: E402  # found by the path above
     PAGE,
     PLOT,
     against_torch,
     page_with,
-    plot,
     recorded,
     section,
 )
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 # Little work to compile, because each program runs once.
 OPTIONS = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -140,6 +143,40 @@ def test_the_page_and_its_plot_show_the_newest_results() -> None:
     text, (results, *earlier) = PAGE.read_text(), recorded()
     assert page_with(text, results, earlier) == text
     assert plot(results) == PLOT.read_text()
+
+
+def drawn_inside(root: ElementTree.Element) -> bool:
+    """Whether every text, as wide as letters may be, and every mark is inside of the picture."""
+    width, height = float(root.attrib["width"]), float(root.attrib["height"])
+    before = {"start": 0.0, "middle": 0.5, "end": 1.0}
+    for each in root.iter(f"{SVG}text"):
+        wide = 7.2 * len(each.text or "")
+        begin = float(each.attrib["x"]) - before[each.attrib["text-anchor"]] * wide
+        if not (begin >= 0 and begin + wide <= width and 12 <= float(each.attrib["y"]) <= height):
+            return False
+    circles = [(float(c.attrib["cx"]), float(c.attrib["cy"])) for c in root.iter(f"{SVG}circle")]
+    return bool(circles) and all(5 <= x <= width - 5 and 5 <= y <= height - 5 for x, y in circles)
+
+
+def test_nothing_of_the_plot_is_cut_off() -> None:
+    root = ElementTree.fromstring(plot(recorded()[0]))
+    assert drawn_inside(root)
+    shown = [each.text for each in root.iter(f"{SVG}text")]
+    assert set(recorded()[0]["models"]) <= set(shown)
+    far = {"near": steps(ours=0.011, torch=1), "far": steps(ours=99.0, torch=1)}
+    root = ElementTree.fromstring(plot({**recorded()[0], "models": far}))
+    assert drawn_inside(root)
+    shown = [each.text for each in root.iter(f"{SVG}text")]
+    assert {f"{tick:g}" for tick in TICKS} <= set(shown)
+
+
+def test_the_plot_has_colours_for_light_pages_and_for_dark_ones() -> None:
+    text = plot(recorded()[0])
+    assert "@media (prefers-color-scheme: dark)" in text
+    root = ElementTree.fromstring(text)
+    coloured = [each for each in root.iter() if each.attrib.get("fill", "").startswith("#")]
+    assert coloured == []  # all colours are those of the style
+    assert root.attrib["fill"] == "currentColor"
 
 
 def steps(**ratios: float) -> dict[str, Any]:

@@ -187,6 +187,17 @@ def test_lint_takes_no_options(dev: ModuleType, capsys: pytest.CaptureFixture[st
     assert "lint takes no options, but was given passes" in capsys.readouterr().out
 
 
+def test_all_pictures_are_drawn_by_one_command(
+    dev: ModuleType, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert dev.main(["pictures"]) == 0
+    drawn = [words[1:] for words in dev.commands[-2:]]
+    assert drawn == [["benchmarks/suite_report.py"], ["docs/site/demo_picture.py"]]
+    assert all((Path(__file__).parents[2] / program).exists() for (program,) in drawn)
+    assert dev.main(["pictures", "now"]) == 2
+    assert "pictures takes no options, but was given now" in capsys.readouterr().out
+
+
 def test_a_command_that_fails_is_shown(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

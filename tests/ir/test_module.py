@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.span import Span
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType
+from relaxjax.script import from_source
 
 TY = TensorType((2,), "float32")
 
@@ -151,3 +153,34 @@ def test_any_other_identifier_names_a_function(name: str) -> None:
 def test_an_unknown_argument_is_an_error() -> None:
     with pytest.raises(TypeError, match="unexpected keyword argument 'functionz'"):
         IRModule(functionz={})  # type: ignore[call-arg]  # what is tested
+
+
+def test_a_notebook_folds_the_functions_of_a_module() -> None:
+    text = """
+@I.ir_module
+class Module:
+    far = R.ExternFunc("far")
+
+    @R.function
+    def main(x: R.Tensor((2,), "float32"), y: R.Tensor((2,), "float32")):
+        s = R.add(x, y)
+        return s
+
+    @R.function(private=True)
+    def helper(x: R.Tensor((2,), "float32")):
+        return x
+"""
+    module = from_source(text)
+    assert isinstance(module, IRModule)
+    page = module._repr_html_()
+    assert page.startswith("<div><div>IRModule of 3 functions</div><details>")
+    heads = re.findall("<summary><code>(.*?)</code></summary>", page)
+    kind = "R.Tensor((2,), dtype=&quot;float32&quot;)"
+    assert sorted(heads) == [
+        "far, from outside",
+        f"helper(x) -&gt; {kind}, 0 bindings",
+        f"main(x, y) -&gt; {kind}, 1 binding",
+    ]
+    assert "def helper(" in re.sub("<[^>]*>", "", page)
+    alone = module.without_functions("far", "helper")
+    assert alone._repr_html_() == alone.script(show_meta=False).html()

@@ -357,3 +357,15 @@ def test_the_sizes_of_a_call_decide_on_the_forms_of_operators(name: str) -> None
         inside = 2 * height * np.asarray([4, 5, 5, 5, 4], "float32")  # of the image, along a row
         expected = np.broadcast_to(inside, (1, 3, height, 5))
         chex.assert_trees_all_equal(executable[name](x, w), expected)
+
+
+def test_an_executable_and_its_machine_show_what_they_run() -> None:
+    executable = build(MODULE)
+    machine = VirtualMachine(executable)
+    assert repr(machine).startswith("VirtualMachine(")
+    assert "scale" in repr(machine)
+    page = executable._repr_html_()
+    assert "<th>function</th><th>takes</th><th>gives</th>" in page
+    assert "<td>scale</td>" in page
+    assert "dtype=&quot;float32&quot;" in page
+    assert machine._repr_html_() == page

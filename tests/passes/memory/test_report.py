@@ -118,6 +118,19 @@ def test_a_notebook_shows_a_table(adjoint: IRModule) -> None:
     assert html.count("<svg") == 2
 
 
+def test_a_terminal_gets_colours(
+    adjoint: IRModule, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = relaxjax.memory(adjoint, ADJOINT, policy="minimal")
+    report.show("program")
+    assert capsys.readouterr().out == f"{report.text('program')}\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    report.show("program")
+    lines = capsys.readouterr().out.splitlines()
+    again = {line.removeprefix("\x1b[33m").split()[0] for line in lines if "\x1b[33m" in line}
+    assert again == {row.name for row in report.recomputed} != set()
+
+
 def test_a_report_of_relax_has_no_derivative_by_jax(adjoint: IRModule) -> None:
     with pytest.raises(ValueError, match=r"ask `relaxjax.value_and_grad\(loss\).memory"):
         relaxjax.memory(adjoint, ADJOINT).compared_with_jax()
