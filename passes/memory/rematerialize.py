@@ -20,6 +20,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
 from .choice import Chooser
+from .estimate import LARGE, is_worth_a_plan
 from .in_place import with_reads_first
 from .loops import with_lean_loops
 from .plan import Plan
@@ -31,9 +32,11 @@ from .step import MemoryPlanError, Step
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
 # save less is not worth the operations, and may be an error of the prediction.
 _WORTH = 0.85
-# The same for a plan that is there for speed, which the suite's GPTs of 4 and 8 layers lose: their
-# loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
+# The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
+# lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
+# The policy of those who ask for none: "free", where that takes a step no longer.
+AUTO = "auto"
 
 
 class Decided(NamedTuple):
@@ -60,16 +63,32 @@ def Rematerialize(
     least is: a number of bytes, "8GiB", or a share of what keeping everything takes, 0.5 or "50%".
     Else `policy` says what is computed again: "free" (the default) what costs about as much as
     reading it, "balanced" up to an eighth of the program, "minimal" whatever saves memory, "none"
-    nothing; where the peak is not predicted to fall by 15 %, all is kept. Variables in `must_keep`
-    and `must_recompute` are decided by their names.
+    nothing; where the peak is not predicted to fall by 15 %, all is kept. "auto", which is what
+    training steps and `value_and_grad` take unless told otherwise, is "free" where that takes no
+    longer: on CPUs, where the peak is predicted to be 32 MiB or more, because a step gets such
+    memory anew, page by page. Variables in `must_keep` and `must_recompute` are decided by their
+    names.
 
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    if policy == AUTO and not (must_keep or must_recompute):
+        return planned_by_itself(mod, name)
     found = decided(mod, name, budget_bytes, policy, must_keep, must_recompute)
     return planned(mod, name, found.plan, budget_bytes)
+
+
+def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
+    """The module with an adjoint planned by "auto", if it may be worth it and is of one size."""
+    if chosen_platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
+        return mod
+    try:
+        plan = decided(mod, name, policy=AUTO, caller=caller).plan
+    except MemoryPlanError:
+        return mod
+    return planned(mod, name, plan)
 
 
 def decided(
@@ -80,19 +99,17 @@ def decided(
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
     caller: Caller | None = None,
-    everything: Planner | None = None,
 ) -> Decided:
     """What Rematerialize decides with these options.
 
-    With a `caller`, its memory is what counts, not that of the adjoint alone. `everything` is the
-    planner of the function as it stands, if somebody has it.
+    With a `caller`, its memory is what counts, not that of the adjoint alone.
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
     if caller is not None:
         mod = with_open_caller(mod, name, caller)  # once, for all programs
 
-    first = everything or planner_of(mod, name, caller)
+    first = planner_of(mod, name, caller)
 
     def chooser(whole: IRModule) -> Chooser:
         planner = first if whole is mod else planner_of(whole, name, caller, first.program)
@@ -111,6 +128,8 @@ def decided(
 
     asked = {*must_keep, *must_recompute}
     lean = partial(_lean, name=name, total=first.total, decided=asked)
+    if policy == AUTO:
+        return _by_itself(mod, tied, lean, chooser)
     if budget_bytes is None:
         return _by_policy(mod, tied, lean, _known(policy or "free"), chooser)
     return _within(mod, tied, lean, name, budget_bytes, chooser)
@@ -136,19 +155,6 @@ def _check_sizes(function: Function, name: str) -> None:
                 f"of type {param.ty}: give symbolic dimensions their values in the module before, "
                 f"as by BindSymbolicVars({{{values}}})"
             )
-
-
-def decided_for_speed(
-    mod: IRModule, name: str, caller: Caller, everything: Planner | None = None
-) -> Decided:
-    """What keeps everything but what loops would stack in vain, where that is faster."""
-    mod = with_open_caller(mod, name, caller)
-    everything = everything or planner_of(mod, name, caller)
-    for _, lean in _lean(mod, name, everything.total, to="free"):
-        one = planner_of(lean, name, caller, everything.program)
-        if one.none.peak <= _FASTER * everything.none.peak:
-            return Decided(one, one.none)
-    return Decided(everything, everything.none)
 
 
 def planned(mod: IRModule, name: str, plan: Plan, budget: Budget | None = None) -> IRModule:
@@ -178,6 +184,32 @@ def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -
     if caller is None:
         return temporary_bytes(mod, name)
     return temporary_bytes(mod, caller.name, donate=caller.donate)
+
+
+def _by_itself(
+    mod: IRModule,
+    tied: Callable[[], IRModule],
+    lean: Callable[..., Iterator[tuple[str, IRModule]]],
+    chooser: Callable[[IRModule], Chooser],
+) -> Decided:
+    """The plan of "free" where that takes no longer, else one that keeps all.
+
+    Also then, loops that would stack much in vain do not, and large gradients of few numbers come
+    one after the other.
+    """
+    planner = chooser(mod).planner
+    found = Decided(planner, planner.none)
+    if chosen_platform() != "cpu":
+        return found
+    for _, other in lean(mod, to="free"):
+        lean_planner = chooser(other).planner
+        if lean_planner.none.peak <= _FASTER * planner.none.peak:
+            found = Decided(lean_planner, lean_planner.none)
+            break
+    if found.plan.peak < LARGE:
+        return found
+    free = _by_policy(mod, tied, lean, "free", chooser)
+    return free if free.plan.peak <= _WORTH * found.plan.peak else found
 
 
 def _by_policy(
@@ -272,8 +304,8 @@ def _is_any(step: Step) -> bool:
 def _known(policy: str) -> str:
     if policy not in POLICIES:
         raise ValueError(
-            f"Rematerialize: there is no policy `{policy}`: the policies are {', '.join(POLICIES)}"
-            f"{did_you_mean(policy, list(POLICIES))}"
+            f"Rematerialize: there is no policy `{policy}`: the policies are "
+            f"{', '.join((AUTO, *POLICIES))}{did_you_mean(policy, [AUTO, *POLICIES])}"
         )
     return policy
 

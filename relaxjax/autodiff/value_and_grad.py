@@ -74,7 +74,7 @@ class ValueAndGrad:
         self.allow_int = allow_int
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
-        self._memory = Memory(memory_budget, memory_policy)
+        self._memory = Memory.of(memory_budget, memory_policy)
         self.__name__: str = getattr(function, "__name__", LOSS)
         # Its name and docstring, but none of its attributes, which may be called as those here.
         functools.update_wrapper(self, function, updated=())
@@ -114,9 +114,8 @@ class ValueAndGrad:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         program, _ = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
-        mod = written(program.module, wanted, Memory(None, None))
-        policy = "none" if self.memory_budget is None is self.memory_policy else self.memory_policy
-        found = decided(mod, ADJOINT, self.memory_budget, policy)
+        mod = written(program.module, wanted, Memory(None, "none"))
+        found = decided(mod, ADJOINT, self._memory.budget, self._memory.policy)
         jax_bytes = partial(self._jax_bytes, arguments, x64_enabled())
         return report_of(mod, ADJOINT, found, jax_bytes=jax_bytes)
 

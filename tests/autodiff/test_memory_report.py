@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
 import pytest
@@ -30,6 +31,25 @@ def test_all_is_kept_unless_asked() -> None:
     report = relaxjax.value_and_grad(loss).memory(PARAMS, BATCH, scale=2.0)
     assert report.recomputed == ()
     assert {row.span.file for row in report.rows if row.span} == {__file__}
+
+
+def test_large_programs_are_planned_unless_told_otherwise() -> None:
+    """From 32 MiB on, by the plan of "free", and the gradients stay as they were."""
+    params = [jnp.full((64, 64), 0.1) for _ in range(6)]
+    small, large = jnp.ones((2**12, 64)), jnp.ones((2**14, 64))
+
+    def compiled(batch: Any, policy: str | None) -> Any:
+        step = relaxjax.value_and_grad(loss, memory_policy=policy)
+        return jax.jit(step).lower(params, batch).compile()
+
+    def taken(batch: Any, policy: str | None) -> int:
+        return int(compiled(batch, policy).memory_analysis().temp_size_in_bytes)
+
+    assert taken(small, None) == taken(small, "none") > taken(small, "free")
+    assert taken(large, None) == taken(large, "free") <= 0.6 * taken(large, "none")
+    found, kept = (compiled(large, policy)(params, large) for policy in (None, "none"))
+    chex.assert_trees_all_close(found, kept, rtol=1e-5)
+    assert relaxjax.value_and_grad(loss).memory(params, large).recomputed
 
 
 @pytest.mark.parametrize("options", [{"memory_policy": "free"}, {"memory_budget": "70%"}])
