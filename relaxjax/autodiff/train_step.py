@@ -31,6 +31,7 @@ from .step_trees import (
     check_alike,
     check_alive,
     check_distinct,
+    check_numbers,
     check_trainable,
 )
 from .value_and_grad import check_result
@@ -67,7 +68,8 @@ class TrainStep:
     """A step of a loss and an optimizer: `state, value = step(state, batch)`.
 
     The state that goes in is used up: its memory becomes that of the state that comes out.
-    `module(state, batch)` shows the program, and `memory(state, batch)` where its bytes go.
+    `module(state, batch)` shows the program, and `memory(state, batch)` where its bytes go. Both
+    take shapes alone, too: `step.memory(jax.eval_shape(init, params), batch)`.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class TrainStep:
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The state after a step on a batch, and the loss before it, with what is beside it."""
         check_alive(state)
+        check_numbers(state=state, batch=batch)
         given = _Given.of(state, batch)
         step = self._step(given)
         check_distinct(

@@ -44,7 +44,7 @@ class ValueAndGrad:
     """A function of a loss's arguments: its value, and its gradients by some of them.
 
     `module(*args)` shows the backward program for such arguments, as it is run, and `memory(*args)`
-    where its bytes go.
+    where its bytes go. Both take a `jax.ShapeDtypeStruct` instead of an array, too.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class ValueAndGrad:
     @in_the_users_frames
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
+        arguments.check_numbers()
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
         program, auxiliary = self._program(arguments)
