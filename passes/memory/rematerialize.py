@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,16 +12,17 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
-from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
-from .choice import Chooser
+from .choice import Chooser, Figure
 from .estimate import LARGE, is_worth_a_plan
 from .in_place import with_reads_first
+from .kept_counts import KeptCounts
 from .loops import with_lean_loops
 from .plan import Plan
 from .planning import BALANCED, FREE, POLICIES, Planner
@@ -110,6 +111,8 @@ def decided(
         mod = with_open_caller(mod, name, caller)  # once, for all programs
 
     first = planner_of(mod, name, caller)
+    counted: dict[Plan, int] = {}
+    figure = _figure(mod, name, caller)
 
     def chooser(whole: IRModule) -> Chooser:
         planner = first if whole is mod else planner_of(whole, name, caller, first.program)
@@ -119,7 +122,7 @@ def decided(
             _check_parted(keep, again)
             _check_pure(program, again)
             planner = Planner(program, keep, again)
-        return Chooser(planner, partial(bytes_by_xla, mod, name, caller=caller))
+        return Chooser(planner, figure, counted)
 
     def tied() -> IRModule:
         if caller is None:
@@ -172,6 +175,19 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
     if plan.changes:
         function = recomputed(plan.program, plan.tasks)
     return mod if function is mod[name] else mod.with_function(name, function)
+
+
+def _figure(mod: IRModule, name: str, caller: Caller | None) -> Figure:
+    """What plans take by XLA's count, which is kept on disk, because to ask it is to compile."""
+    counted = name if caller is None else caller.name
+    donate = () if caller is None else caller.donate
+    kept = cache(lambda: KeptCounts(lambda: lowered_text(mod, counted, donate)))
+
+    def figure(plan: Plan) -> int:
+        whole = rematerialized(mod, name, plan)
+        return kept().of(function_of(whole, name), lambda: temporary_bytes_of(whole, name, caller))
+
+    return figure
 
 
 def bytes_by_xla(mod: IRModule, name: str, plan: Plan, caller: Caller | None = None) -> int:
@@ -259,8 +275,7 @@ def _within(
     found = chooser(mod)
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
-    least = found.bytes_of(none)
-    if least <= limit:
+    if found.bytes_of(none) <= limit:
         return Decided(found.planner, none, limit)
     whole = tied()
     for other in chain([whole], (leaner for _, leaner in lean(whole))):
@@ -268,10 +283,10 @@ def _within(
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
-        least = min(least, one.least)
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-        f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
+        f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
+        "batch"
     )
 
 
