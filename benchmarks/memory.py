@@ -39,7 +39,7 @@ from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.rematerialize import decided, decided_for_speed, rematerialized
+from relaxjax.passes.memory.rematerialize import AUTO, decided, rematerialized
 from relaxjax.script import relax as R
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
@@ -49,7 +49,6 @@ from whole_residual_models import resnet18
 from whole_sequence_models import transformer
 
 SHARES = (0.8, 0.6, 0.4, 0.3)
-NO_POLICY = "no policy"
 
 
 def chain(layers: int, rows: int, width: int) -> IRModule:
@@ -115,22 +114,15 @@ def budgets(names: list[str]) -> None:
 
 
 def prediction(names: list[str]) -> None:
-    """Of the steps that SetupTrainer makes by each policy, and where nobody asks for one.
-
-    Those that are large are then planned by "free", which is among the policies.
-    """
+    """Of the steps that SetupTrainer makes by each policy, and where nobody asks for one."""
     rows, near, count = [], 0, 0
     for name in names or MODELS:
         model = stored(MODELS[name]())
         mod, caller = stepped(prepared(model), ADJOINT, len(model.params))
         found: dict[int, list[str]] = {}
         sizes: dict[int, tuple[int, int]] = {}
-        for policy in (NO_POLICY, *POLICIES):
-            plan = (
-                decided_for_speed(mod, ADJOINT, caller)
-                if policy == NO_POLICY
-                else decided(mod, ADJOINT, policy=policy, caller=caller)
-            ).plan
+        for policy in (AUTO, *POLICIES):
+            plan = decided(mod, ADJOINT, policy=policy, caller=caller).plan
             whole = rematerialized(mod, ADJOINT, plan)
             program = structural_hash(whole)
             if program not in found:

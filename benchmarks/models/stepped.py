@@ -8,8 +8,8 @@ from relaxjax.ir.types import TupleType
 from relaxjax.passes import LegalizeOps
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.rematerialize import decided, rematerialized
-from relaxjax.passes.training.plan_step_memory import is_worth_a_plan, planned_for_speed
+from relaxjax.passes.memory.estimate import is_worth_a_plan
+from relaxjax.passes.memory.rematerialize import AUTO, decided, planned_by_itself, rematerialized
 
 from .adam import UPDATE, adam_update
 
@@ -23,12 +23,12 @@ def planned(mod: IRModule, adjoint: str, params: int, policy: str) -> IRModule:
     """
     function = mod[adjoint]
     assert isinstance(function, Function)
-    if policy == "auto" and not is_worth_a_plan(function):
+    if policy == AUTO and not is_worth_a_plan(function):
         return mod
     whole, caller = stepped(mod, adjoint, params)
     with collector_paused():  # as in a pass
-        if policy == "auto":
-            smaller = planned_for_speed(whole, adjoint, caller)
+        if policy == AUTO:
+            smaller = planned_by_itself(whole, adjoint, caller)
         else:
             found = decided(whole, adjoint, policy=policy, caller=caller)
             smaller = rematerialized(whole, adjoint, found.plan)

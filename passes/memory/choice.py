@@ -8,8 +8,9 @@ from .planning import Planner
 
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
-# A plan is not tried for a budget that its predicted peak exceeds by this factor.
-_FAR_BEYOND = 1.25
+# A plan is not tried for a budget that its predicted peak exceeds by this factor, where XLA counts
+# as many times the predicted bytes as of the plan before.
+_FAR_BEYOND = 1.1
 
 # The temporary bytes of a program that follows a plan, by XLA's own count.
 Figure = Callable[[Plan], int]
@@ -17,7 +18,10 @@ Figure = Callable[[Plan], int]
 
 @dataclass
 class Chooser:
-    """Chooses among a planner's plans. Each is compiled at most once."""
+    """Chooses among a planner's plans. Each is compiled at most once.
+
+    Choosers for the same program with other loops share what is `known`.
+    """
 
     planner: Planner
     figure: Figure
@@ -26,7 +30,7 @@ class Chooser:
     def within(self, limit: int) -> Plan | None:
         """The first plan on the way from keeping everything to keeping little that fits.
 
-        The way is the same for all limits, so a smaller one never takes more memory.
+        To tell how little suffices where none does, that of the smallest peak is tried in any case.
         """
         return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
 
@@ -44,15 +48,22 @@ class Chooser:
     def _way(self, limit: int) -> Iterator[Plan]:
         """Plans for ever lower peaks, but for those that are far from the limit."""
         planner = self.planner
+        for first in (planner.none, planner.waiting, planner.free):
+            if self._may_fit(first.peak, limit):
+                yield first
         none, least = planner.none.peak, planner.smallest[0].peak
-        yield planner.none
-        yield planner.waiting
-        yield planner.free
-        scale = self.bytes_of(planner.none) / max(none, 1)
         for rung in range(1, _RUNGS):
             target = int(none * (least / max(none, 1)) ** (rung / _RUNGS))
-            if target * scale <= limit * _FAR_BEYOND:
-                plan = planner.within(target)
-                if plan is not None:
-                    yield plan
-        yield from planner.smallest
+            plan = planner.within(target) if self._may_fit(target, limit) else None
+            if plan is not None:
+                yield plan
+        first, *others = planner.smallest
+        yield first
+        yield from (plan for plan in others if self._may_fit(plan.peak, limit))
+
+    def _may_fit(self, peak: int, limit: int) -> bool:
+        """Whether XLA's count may be within a limit, by that of the last plan that was tried."""
+        if not self.known:
+            return True
+        plan, taken = list(self.known.items())[-1]
+        return peak * taken <= max(plan.peak, 1) * limit * _FAR_BEYOND

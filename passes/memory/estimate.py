@@ -6,7 +6,21 @@ from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.walk import used_vars
 
+from .loop_pairs import has_loops
+from .moments import has_large_writes
 from .step import size_of
+
+# Bytes that are worth a plan that nobody asked for: the C library gets blocks of 32 MiB or more
+# from the system at each step, and keeps smaller ones. By "free", losses of `benchmarks/drop_in.py`
+# that take more than that take 0.94 of the CPU time, from 0.8 to 1.1, and smaller ones 1.05.
+LARGE = 32 * 2**20
+
+
+def is_worth_a_plan(adjoint: Function) -> bool:
+    """Whether it has loops, gradients that had better come one after the other, or large values."""
+    if has_loops(adjoint) or has_large_writes(adjoint):
+        return True
+    return most_at_a_time(adjoint) >= LARGE
 
 
 def most_at_a_time(function: Function) -> int:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -12,15 +12,17 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
-from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
-from .choice import Chooser
+from .choice import Chooser, Figure
+from .estimate import LARGE, is_worth_a_plan
 from .in_place import with_reads_first
+from .kept_counts import KeptCounts
 from .loops import with_lean_loops
 from .plan import Plan
 from .planning import BALANCED, FREE, POLICIES, Planner
@@ -31,9 +33,11 @@ from .step import MemoryPlanError, Step
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
 # save less is not worth the operations, and may be an error of the prediction.
 _WORTH = 0.85
-# The same for a plan that is there for speed, which the suite's GPTs of 4 and 8 layers lose: their
-# loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
+# The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
+# lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
+# The policy of those who ask for none: "free", where that takes a step no longer.
+AUTO = "auto"
 
 
 class Decided(NamedTuple):
@@ -65,13 +69,30 @@ def Rematerialize(
     "none" nothing. All is kept where the peak is not predicted to fall by 15 %. `must_keep` and
     `must_recompute` decide for variables by their names.
 
+    "auto" is what training steps and `value_and_grad` take unless told otherwise: "free" where that
+    takes no longer. That is on CPUs, where the peak is predicted to be 32 MiB or more, because a
+    step gets such memory anew, page by page.
+
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
+    if policy == AUTO and not (must_keep or must_recompute):
+        return planned_by_itself(mod, name)
     found = decided(mod, name, budget_bytes, policy, must_keep, must_recompute)
     return planned(mod, name, found.plan, budget_bytes)
+
+
+def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
+    """The module with an adjoint planned by "auto", if it may be worth it and is of one size."""
+    if chosen_platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
+        return mod
+    try:
+        plan = decided(mod, name, policy=AUTO, caller=caller).plan
+    except MemoryPlanError:
+        return mod
+    return planned(mod, name, plan)
 
 
 def decided(
@@ -82,19 +103,19 @@ def decided(
     must_keep: Sequence[str] = (),
     must_recompute: Sequence[str] = (),
     caller: Caller | None = None,
-    everything: Planner | None = None,
 ) -> Decided:
     """What Rematerialize decides with these options.
 
-    With a `caller`, its memory is what counts, not that of the adjoint alone. `everything` is the
-    planner of the function as it stands, if somebody has it.
+    With a `caller`, its memory is what counts, not that of the adjoint alone.
     """
     if budget_bytes is not None and policy is not None:
         raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
     if caller is not None:
         mod = with_open_caller(mod, name, caller)  # once, for all programs
 
-    first = everything or planner_of(mod, name, caller)
+    first = planner_of(mod, name, caller)
+    counted: dict[Plan, int] = {}
+    figure = _figure(mod, name, caller)
 
     def chooser(whole: IRModule) -> Chooser:
         planner = first if whole is mod else planner_of(whole, name, caller, first.program)
@@ -104,7 +125,7 @@ def decided(
             _check_parted(keep, again)
             _check_pure(program, again)
             planner = Planner(program, keep, again)
-        return Chooser(planner, partial(bytes_by_xla, mod, name, caller=caller))
+        return Chooser(planner, figure, counted)
 
     def tied() -> IRModule:
         if caller is None:
@@ -113,6 +134,8 @@ def decided(
 
     asked = {*must_keep, *must_recompute}
     lean = partial(_lean, name=name, total=first.total, decided=asked)
+    if policy == AUTO:
+        return _by_itself(mod, tied, lean, chooser)
     if budget_bytes is None:
         return _by_policy(mod, tied, lean, _known(policy or "free"), chooser)
     return _within(mod, tied, lean, name, budget_bytes, chooser)
@@ -140,19 +163,6 @@ def _check_sizes(function: Function, name: str) -> None:
             )
 
 
-def decided_for_speed(
-    mod: IRModule, name: str, caller: Caller, everything: Planner | None = None
-) -> Decided:
-    """What keeps everything but what loops would stack in vain, where that is faster."""
-    mod = with_open_caller(mod, name, caller)
-    everything = everything or planner_of(mod, name, caller)
-    for _, lean in _lean(mod, name, everything.total, to="free"):
-        one = planner_of(lean, name, caller, everything.program)
-        if one.none.peak <= _FASTER * everything.none.peak:
-            return Decided(one, one.none)
-    return Decided(everything, everything.none)
-
-
 def planned(mod: IRModule, name: str, plan: Plan, budget: Budget | None = None) -> IRModule:
     """`rematerialized`, as a program for the platform whose forms it was planned by.
 
@@ -170,6 +180,19 @@ def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
     return mod if function is mod[name] else mod.with_function(name, function)
 
 
+def _figure(mod: IRModule, name: str, caller: Caller | None) -> Figure:
+    """What plans take by XLA's count, which is kept on disk, because to ask it is to compile."""
+    counted = name if caller is None else caller.name
+    donate = () if caller is None else caller.donate
+    kept = cache(lambda: KeptCounts(lambda: lowered_text(mod, counted, donate)))
+
+    def figure(plan: Plan) -> int:
+        whole = rematerialized(mod, name, plan)
+        return kept().of(function_of(whole, name), lambda: temporary_bytes_of(whole, name, caller))
+
+    return figure
+
+
 def bytes_by_xla(mod: IRModule, name: str, plan: Plan, caller: Caller | None = None) -> int:
     """The temporary bytes of a function that follows a plan, or of its caller, by XLA's count."""
     return temporary_bytes_of(rematerialized(mod, name, plan), name, caller)
@@ -180,6 +203,32 @@ def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -
     if caller is None:
         return temporary_bytes(mod, name)
     return temporary_bytes(mod, caller.name, donate=caller.donate)
+
+
+def _by_itself(
+    mod: IRModule,
+    tied: Callable[[], IRModule],
+    lean: Callable[..., Iterator[tuple[str, IRModule]]],
+    chooser: Callable[[IRModule], Chooser],
+) -> Decided:
+    """The plan of "free" where that takes no longer, else one that keeps all.
+
+    Also then, loops that would stack much in vain do not, and large gradients of few numbers come
+    one after the other.
+    """
+    planner = chooser(mod).planner
+    found = Decided(planner, planner.none)
+    if chosen_platform() != "cpu":
+        return found
+    for _, other in lean(mod, to="free"):
+        lean_planner = chooser(other).planner
+        if lean_planner.none.peak <= _FASTER * planner.none.peak:
+            found = Decided(lean_planner, lean_planner.none)
+            break
+    if found.plan.peak < LARGE:
+        return found
+    free = _by_policy(mod, tied, lean, "free", chooser)
+    return free if free.plan.peak <= _WORTH * found.plan.peak else found
 
 
 def _by_policy(
@@ -229,8 +278,7 @@ def _within(
     found = chooser(mod)
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
-    least = found.bytes_of(none)
-    if least <= limit:
+    if found.bytes_of(none) <= limit:
         return Decided(found.planner, none, limit)
     whole = tied()
     for other in chain([whole], (leaner for _, leaner in lean(whole))):
@@ -238,10 +286,10 @@ def _within(
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
-        least = min(least, one.least)
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
-        f"{least:,} bytes beside arguments and results; give at least that, or a smaller batch"
+        f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
+        "batch"
     )
 
 
@@ -274,8 +322,8 @@ def _is_any(step: Step) -> bool:
 def _known(policy: str) -> str:
     if policy not in POLICIES:
         raise ValueError(
-            f"Rematerialize: there is no policy `{policy}`: the policies are {', '.join(POLICIES)}"
-            f"{did_you_mean(policy, list(POLICIES))}"
+            f"Rematerialize: there is no policy `{policy}`: the policies are "
+            f"{', '.join((AUTO, *POLICIES))}{did_you_mean(policy, [AUTO, *POLICIES])}"
         )
     return policy
 

@@ -33,8 +33,15 @@ class Arguments:
         return [
             index
             for index, leaf in enumerate(self.leaves)
-            if index in self.wanted or isinstance(leaf, jax.Array | np.ndarray)
+            if index in self.wanted
+            or isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
         ]
+
+    def check_numbers(self) -> None:
+        """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run."""
+        for leaf, name in zip(self.leaves, self.names, strict=True):
+            if isinstance(leaf, jax.ShapeDtypeStruct):
+                raise TypeError(without_numbers(f"`{name}`"))
 
     @property
     def untraced(self) -> list[Any]:
@@ -113,6 +120,14 @@ def _chosen(argnums: int | Sequence[int], count: int) -> list[int]:
     if len(set(chosen)) != len(chosen) or not chosen:
         raise ValueError(f"`argnums` must name one argument or several different ones: {argnums}")
     return chosen
+
+
+def without_numbers(what: str) -> str:
+    """What is wrong with an argument of which only shape and dtype are given."""
+    return (
+        f"{what} is a jax.ShapeDtypeStruct, which has no numbers to compute with: give an array, "
+        "or ask `.memory(...)` and `.module(...)`, which need no more than shapes and dtypes"
+    )
 
 
 def _is_whole(leaf: Any) -> bool:

@@ -29,6 +29,7 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.rematerialize import AUTO
 
 LOSS, ADJOINT = "loss", "loss_adjoint"
 
@@ -41,6 +42,11 @@ class Memory:
 
     budget: Budget | None
     policy: str | None
+
+    @staticmethod
+    def of(budget: Budget | None, policy: str | None) -> "Memory":
+        """As people say it, who may say nothing."""
+        return Memory(budget, AUTO if budget is None is policy else policy)
 
 
 def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
@@ -67,8 +73,6 @@ def written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRModule:
         CanonicalizeBindings(),
     ):
         mod = one(mod)
-    if memory.budget is None and memory.policy is None:
-        return mod
     return Rematerialize(ADJOINT, memory.budget, memory.policy)(mod)
 
 

@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
-from relaxjax.passes.memory.rematerialize import decided
+from relaxjax.passes.memory.rematerialize import AUTO, decided
 from relaxjax.passes.memory.report import MemoryReport, report_of
 from relaxjax.passes.training.plan_step_memory import caller_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
@@ -49,13 +49,13 @@ def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRMo
 
 
 def memory_of_step(program: JaxProgram, counts: Counts, options: StepOptions) -> MemoryReport:
-    """Where the bytes of a step go by the options for memory, or where all is kept."""
+    """Where the bytes of a step go by the options for memory."""
     kept = replace(options, memory_budget=None, memory_policy="none")
     mod = with_step(program, counts, kept)
     caller = caller_of_step(mod)
     policy = options.memory_policy
     if policy is None and options.memory_budget is None:
-        policy = "none"
+        policy = AUTO
     found = decided(mod, ADJOINT, options.memory_budget, policy, caller=caller)
     return report_of(mod, ADJOINT, found, caller=caller)
 

@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
+from .arguments import without_numbers
+
 Arrays = tuple[Any, ...]
 
 
@@ -104,6 +106,13 @@ def check_alive(state: Any) -> None:
             )
 
 
+def check_numbers(**given: Any) -> None:
+    """Raise where a leaf has a shape and a dtype alone, which is enough to plan, not to run."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(given):
+        if isinstance(leaf, jax.ShapeDtypeStruct):
+            raise TypeError(without_numbers(f"{path[0].key}{_path(path[1:])}"))
+
+
 def check_distinct(state: Any, others: dict[str, Any]) -> None:
     """Raise where an array of a state, whose memory a step takes, is given to it twice."""
     taken = [id(leaf) for leaf in jax.tree.leaves(state) if _has_memory(leaf)]
@@ -153,7 +162,8 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
 
 
 def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray | np.generic | int | float | complex)
+    kinds = jax.Array | np.ndarray | np.generic | int | float | complex | jax.ShapeDtypeStruct
+    return isinstance(leaf, kinds)
 
 
 def _has_memory(leaf: Any) -> bool:

@@ -25,7 +25,7 @@ from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
-from .step_trees import apart, check_alive, check_distinct, check_trainable, copied
+from .step_trees import apart, check_alive, check_distinct, check_numbers, check_trainable, copied
 
 
 @jax.tree_util.register_dataclass
@@ -59,7 +59,8 @@ class TrainStep:
     """A step of a loss and an optimizer: `state, value = step(state, batch)`.
 
     The state that goes in is used up: its memory becomes that of the state that comes out.
-    `module(state, batch)` shows the program, and `memory(state, batch)` where its bytes go.
+    `module(state, batch)` shows the program, and `memory(state, batch)` where its bytes go. Both
+    take shapes alone, too: `step.memory(jax.eval_shape(init, params), batch)`.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class TrainStep:
     def __call__(self, state: TrainState, batch: Any) -> tuple[TrainState, Any]:
         """The state after a step on a batch, and the loss before it, with what is beside it."""
         check_alive(state)
+        check_numbers(state=state, batch=batch)
         given = _given(state, batch)
         step = self._step(given)
         check_distinct(

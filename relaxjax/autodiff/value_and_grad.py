@@ -44,7 +44,7 @@ class ValueAndGrad:
     """A function of a loss's arguments: its value, and its gradients by some of them.
 
     `module(*args)` shows the backward program for such arguments, as it is run, and `memory(*args)`
-    where its bytes go.
+    where its bytes go. Both take a `jax.ShapeDtypeStruct` instead of an array, too.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class ValueAndGrad:
         self.allow_int = allow_int
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
-        self._memory = Memory(memory_budget, memory_policy)
+        self._memory = Memory.of(memory_budget, memory_policy)
         self.__name__: str = getattr(function, "__name__", LOSS)
         # Its name and docstring, but none of its attributes, which may be called as those here.
         functools.update_wrapper(self, function, updated=())
@@ -87,6 +87,7 @@ class ValueAndGrad:
     @in_the_users_frames
     def __call__(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
+        arguments.check_numbers()
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
         program, auxiliary = self._program(arguments)
@@ -114,9 +115,8 @@ class ValueAndGrad:
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
         program, _ = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
-        mod = written(program.module, wanted, Memory(None, None))
-        policy = "none" if self.memory_budget is None is self.memory_policy else self.memory_policy
-        found = decided(mod, ADJOINT, self.memory_budget, policy)
+        mod = written(program.module, wanted, Memory(None, "none"))
+        found = decided(mod, ADJOINT, self._memory.budget, self._memory.policy)
         jax_bytes = partial(self._jax_bytes, arguments, x64_enabled())
         return report_of(mod, ADJOINT, found, jax_bytes=jax_bytes)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import relaxjax
 from relaxjax.ir.highlight import painted
-from relaxjax.training.process_settings import cache_folder, is_usable
+from relaxjax.lowering.cache_folder import cache_folder, is_usable
 
 from .requirements import Requirement, extras_of, needed_by
 

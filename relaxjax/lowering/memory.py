@@ -1,6 +1,8 @@
 """How much memory a compiled program takes, as XLA tells it."""
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -38,18 +40,35 @@ def temporary_bytes(mod: IRModule, name: str, donate: Sequence[str | int] = ()) 
     `donate` names parameters, or gives their positions, whose memory the results may take. Raises
     a LoweringError where a parameter has no fixed shape.
     """
-    function = mod[name]
-    assert isinstance(function, Function)
+    with _counting(mod, name) as platform:
+        return compiled_bytes(_lowered(mod, name, donate), name, platform)
+
+
+def lowered_text(mod: IRModule, name: str, donate: Sequence[str | int] = ()) -> str:
+    """The function as `temporary_bytes` has it compiled, for which platform, and by which flags."""
+    with _counting(mod, name) as platform:
+        flags = os.environ.get("XLA_FLAGS", "")
+        return f"{platform} {flags} {_lowered(mod, name, donate).as_text()}"
+
+
+@contextmanager
+def _counting(mod: IRModule, name: str) -> Iterator[str]:
+    """The context in which what a module needs is counted, and the platform."""
     platform = mod.attrs.get(PLATFORM) or chosen_platform()
     with (
         jax.enable_x64(needs_x64(mod, name)),
         jax.default_device(_counting_device(platform)),
         lowering_for(platform),
     ):
-        args = [_abstract(param.ty, name, param.name) for param in function.params]
-        donated = donated_params(function, name, donate)
-        lowered = jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
-        return compiled_bytes(lowered, name, platform)
+        yield platform
+
+
+def _lowered(mod: IRModule, name: str, donate: Sequence[str | int]) -> jax.stages.Lowered:
+    function = mod[name]
+    assert isinstance(function, Function)
+    args = [_abstract(param.ty, name, param.name) for param in function.params]
+    donated = donated_params(function, name, donate)
+    return jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
 
 
 def compiled_bytes(lowered: jax.stages.Lowered, name: str, platform: str | None = None) -> int:

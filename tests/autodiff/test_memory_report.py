@@ -2,8 +2,10 @@
 
 from typing import Any
 
+import chex
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 import relaxjax
@@ -30,6 +32,25 @@ def test_all_is_kept_unless_asked() -> None:
     report = relaxjax.value_and_grad(loss).memory(PARAMS, BATCH, scale=2.0)
     assert report.recomputed == ()
     assert {row.span.file for row in report.rows if row.span} == {__file__}
+
+
+def test_large_programs_are_planned_unless_told_otherwise() -> None:
+    """From 32 MiB on, by the plan of "free", and the gradients stay as they were."""
+    params = [jnp.full((64, 64), 0.1) for _ in range(6)]
+    small, large = jnp.ones((2**12, 64)), jnp.ones((2**14, 64))
+
+    def compiled(batch: Any, policy: str | None) -> Any:
+        step = relaxjax.value_and_grad(loss, memory_policy=policy)
+        return jax.jit(step).lower(params, batch).compile()
+
+    def taken(batch: Any, policy: str | None) -> int:
+        return int(compiled(batch, policy).memory_analysis().temp_size_in_bytes)
+
+    assert taken(small, None) == taken(small, "none") > taken(small, "free")
+    assert taken(large, None) == taken(large, "free") <= 0.6 * taken(large, "none")
+    found, kept = (compiled(large, policy)(params, large) for policy in (None, "none"))
+    chex.assert_trees_all_close(found, kept, rtol=1e-5)
+    assert relaxjax.value_and_grad(loss).memory(params, large).recomputed
 
 
 @pytest.mark.parametrize("options", [{"memory_policy": "free"}, {"memory_budget": "70%"}])
@@ -65,3 +86,26 @@ def test_beside_jax_in_the_precision_of_the_call() -> None:
         report = relaxjax.value_and_grad(loss).memory(params, BATCH.astype("float64"))
     wanted = 2 * temporary(jax.value_and_grad(loss))
     assert report.compared_with_jax().bytes_of_jax == pytest.approx(wanted, rel=0.05)
+
+
+def test_shapes_alone_are_enough_to_plan_and_not_to_run() -> None:
+    params, batch = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), (PARAMS, BATCH))
+    gradients = relaxjax.value_and_grad(loss, memory_policy="free")
+    wanted = gradients.memory(PARAMS, BATCH)
+    assert gradients.memory(params, batch).to_json() == wanted.to_json()
+    assert gradients.module(params, batch).script() == gradients.module(PARAMS, BATCH).script()
+    message = r"`params_0` is a jax.ShapeDtypeStruct, which has no numbers .* `\.memory\(\.\.\.\)`"
+    with pytest.raises(TypeError, match=message):
+        gradients(params, BATCH)
+    with pytest.raises(TypeError, match=r"`batch` is a jax\.ShapeDtypeStruct"):
+        gradients(PARAMS, batch)
+
+
+def test_shapes_of_a_state_are_enough_to_plan_a_step() -> None:
+    init, step = relaxjax.train_step(loss, optax.sgd(0.1), memory_policy="free")
+    state, batch = jax.eval_shape(init, PARAMS), jax.ShapeDtypeStruct(BATCH.shape, BATCH.dtype)
+    assert step.memory(state, batch).to_json() == step.memory(init(PARAMS), BATCH).to_json()
+    with pytest.raises(TypeError, match=r"batch is a jax\.ShapeDtypeStruct, which has"):
+        step(init(PARAMS), batch)
+    with pytest.raises(TypeError, match=r"state\.params\[0\] is a jax\.ShapeDtypeStruct"):
+        step(state, BATCH)

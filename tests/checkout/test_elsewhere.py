@@ -121,14 +121,14 @@ def test_another_user_than_root_may_run_it(installed: Path) -> None:
 
 
 def test_a_user_without_a_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    from relaxjax.training import process_settings
+    from relaxjax.lowering import cache_folder
 
     def nowhere() -> Path:
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setenv("XDG_CACHE_HOME", "")
     monkeypatch.setattr(Path, "home", nowhere)
-    assert process_settings._default_folder() is None
+    assert cache_folder._default_folder() is None
 
 
 TEXT = {"read_text", "write_text"}

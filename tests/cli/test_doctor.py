@@ -9,7 +9,7 @@ import pytest
 import relaxjax
 from relaxjax.cli import doctor, main, requirements
 from relaxjax.cli.requirements import Requirement
-from relaxjax.training.process_settings import VARIABLE
+from relaxjax.lowering.cache_folder import VARIABLE
 
 
 @pytest.fixture

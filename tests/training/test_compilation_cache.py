@@ -10,7 +10,8 @@ import jax
 import pytest
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 
-from relaxjax.training.process_settings import VARIABLE, use_compilation_cache
+from relaxjax.lowering.cache_folder import VARIABLE
+from relaxjax.training.process_settings import use_compilation_cache
 
 TRAIN = """
 import sys

@@ -17,8 +17,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.ops.platform import lowering_for
 from relaxjax.optim import MomentumSGD
 from relaxjax.passes import SetupTrainer
+from relaxjax.passes.memory.estimate import is_worth_a_plan
 from relaxjax.passes.memory.step import MemoryPlanError
-from relaxjax.passes.training.plan_step_memory import is_worth_a_plan
 from relaxjax.script import from_source
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer
@@ -112,11 +112,10 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     """And nothing is compiled for it. This model's step is large once little counts as much."""
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.temporary_bytes", None)
     assert "_again" not in trainable().script()
-    monkeypatch.setattr("relaxjax.passes.training.plan_step_memory._LARGE", 1024)
-    monkeypatch.setattr("relaxjax.passes.training.plan_step_memory._LESS", 0.3)
-    assert "_again" not in trainable().script()
-    monkeypatch.setattr("relaxjax.passes.training.plan_step_memory._LESS", 0.9)
+    monkeypatch.setattr("relaxjax.passes.memory.estimate.LARGE", 1024)
+    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.LARGE", 1024)
     assert_structural_equal(trainable(), trainable(memory_policy="free"))
+    assert_structural_equal(trainable(), trainable(memory_policy="auto"))
     assert "_again" in trainable().script()
     assert "_again" not in trainable(memory_policy="none").script()
     assert "_again" not in trainable(legalize=False).script()
