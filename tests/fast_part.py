@@ -9,6 +9,7 @@ long table two cases in three. The list is made anew from the durations of a who
 
 import sys
 from collections import Counter, defaultdict
+from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
 from zlib import crc32
@@ -40,7 +41,12 @@ def slow_tests() -> set[tuple[str, str]]:
 
 
 def _test_of(item: pytest.Item) -> tuple[str, str]:
-    return item.path.relative_to(TESTS).as_posix(), item.name.partition("[")[0]
+    return _path_of(item.path), item.name.partition("[")[0]
+
+
+@cache
+def _path_of(file: Path) -> str:
+    return file.relative_to(TESTS).as_posix()
 
 
 def listed(durations: Path) -> str:
