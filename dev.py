@@ -8,6 +8,7 @@ python3 dev.py wheel   build the wheel and test it away from here; takes the opt
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
 python3 dev.py docs    build the documentation site in build/docs; --help tells its options
+python3 dev.py setup   install what the other commands need; takes names of dependency groups
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -55,6 +56,7 @@ def main(arguments: list[str]) -> int:
         "fuzz": fuzz,
         "mutants": mutants,
         "docs": docs,
+        "setup": setup,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -107,6 +109,11 @@ def mutants(options: list[str]) -> int:
 def docs(options: list[str]) -> int:
     groups = ["docs", "browser"] if "--browser" in options else ["docs"]
     return call([environment(*groups), "docs/site/build_site.py", *options])
+
+
+def setup(groups: list[str]) -> int:
+    environment(*groups)
+    return 0
 
 
 def lint(options: list[str]) -> int:
