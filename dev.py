@@ -9,6 +9,7 @@ python3 dev.py fuzz    compile random programs in many ways and compare; --help 
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
 python3 dev.py docs    build the documentation site in build/docs; --help tells its options
 python3 dev.py pictures draw the pictures of the pages anew, from what the suite has recorded
+python3 dev.py setup   install what the other commands need; takes names of dependency groups
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
 on the PATH, pip otherwise.
@@ -57,6 +58,7 @@ def main(arguments: list[str]) -> int:
         "mutants": mutants,
         "docs": docs,
         "pictures": pictures,
+        "setup": setup,
     }
     if not arguments or arguments[0] in ("-h", "--help"):
         print(__doc__)
@@ -121,6 +123,11 @@ def pictures(options: list[str]) -> int:
     python = environment()
     for program in ("benchmarks/suite_report.py", "docs/site/demo_picture.py"):
         checked_call([python, program])
+    return 0
+
+
+def setup(groups: list[str]) -> int:
+    environment(*groups)
     return 0
 
 

@@ -5,7 +5,9 @@ import os
 import threading
 from collections.abc import Iterator
 from functools import lru_cache
+from hashlib import sha256
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 # Only a wish: whoever runs the tests on another platform says so in the same variable.
@@ -56,8 +58,34 @@ def _share_contexts(uses: int) -> None:
     mlir.make_ir_context = shared
 
 
+def _share_executables(most: int) -> None:
+    """Compile a program once, however many functions have it; JAX keeps what it has of each alone.
+
+    Where memory is planned, two in three have been compiled for another policy or budget.
+    """
+    from jax._src import compiler
+
+    make = compiler.backend_compile_and_load
+    known: dict[tuple[Any, ...], Any] = {}
+
+    def shared(backend: Any, module: Any, devices: Any, options: Any, callbacks: Any) -> Any:
+        if callbacks:
+            return make(backend, module, devices, options, callbacks)
+        text = module.operation.get_asm(enable_debug_info=False)
+        key = backend, sha256(text.encode()).digest(), devices, options.SerializeAsString()
+        made = known.get(key)
+        if made is None:
+            if len(known) == most:
+                known.clear()
+            made = known[key] = make(backend, module, devices, options, callbacks)
+        return made
+
+    compiler.backend_compile_and_load = shared
+
+
 if version("jaxlib").startswith("0.10."):
     _share_contexts(uses=50)
+    _share_executables(most=500)
 
 # The machines of a CI differ too much in speed for a deadline, and a run there must repeat itself.
 hypothesis.settings.register_profile(
@@ -73,9 +101,17 @@ LONG = 30_000
 _read = lru_cache(maxsize=64)(from_source)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where only `as_users` is asked for, read no file that has none: nearly all have none."""
+    if config.option.markexpr != "as_users" or not collection_path.is_file():
+        return None
+    return b"as_users" not in collection_path.read_bytes() or None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Random programs come first: they take minutes, and else one worker is alone with them."""
-    mark_fast(items)
+    if "fast" in config.option.markexpr:
+        mark_fast(items)
     items.sort(key=lambda item: "random_programs" not in item.name)
     if "xla_cpu_use_fusion_emitters=false" in os.environ.get("XLA_FLAGS", ""):
         skip = pytest.mark.skip(reason="compiles as users do: XLA_FLAGS= python -m pytest")
@@ -91,8 +127,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    young, middle, _ = gc.get_threshold()
-    gc.set_threshold(young, middle, 100)
+    gc.set_threshold(20_000, 10, 100)
 
 
 def pytest_sessionfinish() -> None:

@@ -1,11 +1,7 @@
 """`value_and_grad` on several devices against JAX's own: a process of its own has four."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from several_devices import printed_lines
 
 PROGRAM = """
 import chex
@@ -159,17 +155,4 @@ check(mean, params, x.reshape(4, 2, 12), y.reshape(4, 2))
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients_lie_where_those_of_jax_do(case: str) -> None:
-    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=4"
-    result = subprocess.run(
-        [sys.executable, "-c", PROGRAM + CASES[case]],
-        env={
-            **os.environ,
-            "XLA_FLAGS": flags,
-            "JAX_PLATFORMS": "cpu",
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path]),
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stderr
+    printed_lines(PROGRAM + CASES[case], 4)

@@ -135,6 +135,8 @@ def test_options_go_through(dev: ModuleType) -> None:
     assert dev.main(["docs", "--out", "site"]) == 0
     assert dev.commands[-1][1:] == ["docs/site/build_site.py", "--out", "site"]
     assert not any("playwright" in words for words in dev.commands)
+    assert dev.main(["setup", "docs", "lint"]) == 0
+    assert {"sphinx>=8", "ruff"} <= set(dev.commands[-1])
     assert dev.main(["docs", "--browser"]) == 0
     assert "playwright" in dev.commands[-2]
     assert dev.main(["test", "--browser", "tests/explorer"]) == 0

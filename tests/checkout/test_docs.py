@@ -5,12 +5,11 @@ behind one of them, before the next, is what that block prints.
 """
 
 import re
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from forked_programs import run_program
 from page_links import FENCE
 
 ROOT = Path(__file__).parents[2]
@@ -26,9 +25,7 @@ def printed(blocks: Sequence[str], folder: Path) -> list[str]:
     """What each block prints when all run as one program."""
     program = folder / "page.py"
     program.write_text(f"\nprint({BETWEEN!r}, flush=True)\n".join(blocks))
-    result = subprocess.run(
-        [sys.executable, program], cwd=folder, capture_output=True, text=True, check=False
-    )
+    result = run_program(program, folder=folder)
     assert result.returncode == 0, result.stderr
     return result.stdout.split(f"{BETWEEN}\n")
 

@@ -2,11 +2,10 @@
 
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from forked_programs import run_program
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # Of each: its options, and a pattern of the number that its last lines end with, and its bounds.
@@ -31,9 +30,7 @@ def test_an_example_does_what_it_is_for(name: str) -> None:
     options, (pattern, low, high) = SETTINGS[name]
     path = EXAMPLES / f"{name}.py"
     env = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}  # as for users
-    done = subprocess.run(
-        [sys.executable, path, *options], capture_output=True, text=True, check=False, env=env
-    )
+    done = run_program(path, options, env=env)
     assert done.returncode == 0, done.stderr
     numbers = [float(number) for number in re.findall(pattern, done.stdout, re.MULTILINE)]
     assert numbers, done.stdout

@@ -24,34 +24,42 @@ class Work:
 
     lines: int = 0
     depth: int = 0
-    _open: int = 0
-
-    def hook(self, frame: FrameType, event: str, arg: Any) -> Any:
-        """Follow the frames of relaxjax, and no others."""
-        if not frame.f_globals.get("__name__", "").startswith("relaxjax."):
-            return None
-        self._open += 1
-        self.depth = max(self.depth, self._open)
-        return self._line
-
-    def _line(self, frame: FrameType, event: str, arg: Any) -> Any:
-        if event == "line":
-            self.lines += 1
-        elif event == "return":
-            self._open -= 1
-        return self._line
 
 
 def counted(function: Callable[[], Any]) -> Work:
     """What a call does."""
     work, before = Work(), sys.gettrace()
     with _counting_builtins(work):
-        sys.settrace(work.hook)
+        sys.settrace(_following(work))
         try:
             function()
         finally:
             sys.settrace(before)
     return work
+
+
+def _following(work: Work) -> Any:
+    """What follows the frames of relaxjax, and no others. It runs at each line, so it is short."""
+    opened = 0
+
+    def call(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal opened
+        if not frame.f_globals.get("__name__", "").startswith("relaxjax."):
+            return None
+        opened += 1
+        if opened > work.depth:
+            work.depth = opened
+        return line
+
+    def line(frame: FrameType, event: str, arg: Any) -> Any:
+        nonlocal opened
+        if event == "line":
+            work.lines += 1
+        elif event == "return":
+            opened -= 1
+        return line
+
+    return call
 
 
 @contextmanager
