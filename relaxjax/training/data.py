@@ -5,10 +5,9 @@ from itertools import chain
 from types import FunctionType
 from typing import Any, TypeAlias
 
-from .feeding import Batch
 from .progress import EpochReport
 
-Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
+Given: TypeAlias = Iterable[Any]  # pairs, mappings, or nested as a user of JAX has them
 Data: TypeAlias = Given | Callable[[int], Given]
 
 

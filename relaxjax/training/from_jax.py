@@ -8,10 +8,12 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from relaxjax.autodiff.step_frozen import frozen_of
 from relaxjax.autodiff.step_loss import LossArguments, program_of
 from relaxjax.autodiff.step_module import Counts, with_step
 from relaxjax.autodiff.step_optimizer import optimizer_of
-from relaxjax.autodiff.step_trees import check_trainable, copied
+from relaxjax.autodiff.step_parts import check_divides
+from relaxjax.autodiff.step_trees import copied, copied_params
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
@@ -22,7 +24,7 @@ from relaxjax.passes import BindParams
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
-from .nested import Nested, as_jax_takes_it
+from .nested import Nested, as_jax_takes_it, check_there
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ def training_of(
     given: LossArguments,
     has_aux: bool,
     forward: Callable[..., Any] | None,
+    parts: int,
     options: StepOptions,
     target: Target | None,
 ) -> JaxTraining:
@@ -48,9 +51,9 @@ def training_of(
         raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
     with formulating_for(IRModule(), target):
-        program, aux = program_of(loss, given, has_aux)
+        program, aux = program_of(loss, given, has_aux, parts)
         own = _with_constants(program)
-        module = with_step(own, given.counts, replace(options, optimizer=optimizer))
+        module = with_step(own, given.counts, _stored(options, given, optimizer))
     beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
     nested = Nested(
         nestings=given.nestings,
@@ -64,12 +67,16 @@ def training_of(
 
 
 def arguments_of(
-    example_batch: Any, params: Any, model_state: Any, key: Any, frozen: tuple[int, ...] = ()
+    example_batch: Any, params: Any, model_state: Any, key: Any, trainable: Any, parts: int
 ) -> LossArguments:
     """What a loss takes, of an example of a batch and first values, which are left alone."""
-    check_trainable(params, "params")
+    trees = {"params": params, "model_state": model_state, "key": key, "batch": example_batch}
+    for name, tree in trees.items():
+        check_there(name, tree)
     batch = jax.tree.map(_example, example_batch)
-    own, states = jax.tree.map(copied, (params, model_state))
+    check_divides(batch, parts)
+    own, states = copied_params(params), jax.tree.map(copied, model_state)
+    frozen = frozen_of(own, trainable)
     given = LossArguments.of(batch, own, states, copied(key), frozen)
     if any(isinstance(array, Tracer) for array in given.arrays):
         raise TypeError(
@@ -78,6 +85,17 @@ def arguments_of(
             "relaxjax.train_step, whose state is an argument"
         )
     return given
+
+
+def _stored(options: StepOptions, given: LossArguments, optimizer: Any) -> StepOptions:
+    """The options for the optimizer as a step takes it.
+
+    A loop over layers has their parameters in a stack. Those that are not trained are in none, and
+    would be copied there in each step.
+    """
+    is_auto = options.roll_blocks == "auto"
+    rolls = False if is_auto and given.nestings.frozen else options.roll_blocks
+    return replace(options, optimizer=optimizer, roll_blocks=rolls)
 
 
 def _example(leaf: Any) -> Any:
