@@ -19,6 +19,7 @@ SETTINGS: dict[str, tuple[list[str], tuple[str, float, float]]] = {
     "compare_with_jax_grad": ([], DIFFERENCE),
     "edit_adjoint": (["--epochs", "2"], ACCURACY),
     "jax_style": (["--epochs", "2"], ACCURACY),
+    "jax_trainer": (["--epochs", "2"], ACCURACY),
     "train_mlp": (["--epochs", "2"], ACCURACY),
     "train_mlp_low_level": (["--epochs", "2"], ACCURACY),
     "write_a_pass": ([], DIFFERENCE),
