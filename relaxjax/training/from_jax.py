@@ -22,6 +22,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
 from relaxjax.passes.training.setup_trainer import StepOptions
+from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
 from .nested import Nested, as_jax_takes_it, check_there
@@ -49,6 +50,9 @@ def training_of(
     """The training of a loss for arguments like those that are given."""
     if not callable(loss):
         raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
+    if forward is not None and not callable(forward):
+        raise TypeError(f"`forward` must be a function of parameters and inputs, found {forward!r}")
+    check_roll_option(options.roll_blocks)
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
     with formulating_for(IRModule(), target):
         program, aux = program_of(loss, given, has_aux, parts)

@@ -366,6 +366,26 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         TypeError,
         "the loss must be a function of arrays, found 1.0",
     ),
+    "forward": (
+        lambda: plain(forward=3),
+        TypeError,
+        "`forward` must be a function of parameters and inputs, found 3",
+    ),
+    "how to roll": (
+        lambda: plain(roll_blocks="yes"),
+        ValueError,
+        "`roll_blocks` must be True, False or \"auto\", found 'yes'",
+    ),
+    "how to scale": (
+        lambda: plain(loss_scale=-1),
+        ValueError,
+        '`loss_scale` must be "dynamic", a positive number or None, but it is -1',
+    ),
+    "no flag": (
+        lambda: plain(has_aux="no"),
+        TypeError,
+        "`has_aux` must be True or False, but it is 'no'",
+    ),
     "a leaf of another shape": (
         lambda: plain().update({**BATCH, "y": BATCH["y"][:7]}),
         ValueError,
