@@ -1,5 +1,6 @@
 """A loss written in JAX as a module that can be trained."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
 from .nested import Nested, as_jax_takes_it, check_there
+
+_TO_THE_USER = 5  # frames from a warning to the call of Trainer.from_jax
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,7 @@ def training_of(
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
     with formulating_for(IRModule(), target):
         program, aux = program_of(loss, given, has_aux, parts)
+        _warn_of_prints(program)
         own = _with_constants(program)
         module = with_step(own, given.counts, _stored(options, given, optimizer))
     beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
@@ -107,6 +111,16 @@ def _example(leaf: Any) -> Any:
         return jnp.zeros(leaf.shape, leaf.dtype)
     is_array = isinstance(leaf, int | float | complex) or hasattr(leaf, "__array__")
     return as_jax_takes_it(leaf) if is_array else leaf
+
+
+def _warn_of_prints(program: JaxProgram) -> None:
+    if program.reports:
+        warnings.warn(
+            "the loss prints, by jax.debug.print or the like, which the steps of a trainer leave "
+            "out: give the values beside the loss by has_aux, or take relaxjax.train_step, which "
+            "prints them",
+            stacklevel=_TO_THE_USER,
+        )
 
 
 def _with_constants(program: JaxProgram) -> JaxProgram:

@@ -315,6 +315,18 @@ def test_arrays_are_taken_as_jax_takes_them() -> None:
     chex.assert_trees_all_close(trainer.update(wide), loss(PARAMS, BATCH), rtol=1e-5)
 
 
+def test_who_prints_is_told_that_steps_leave_it_out() -> None:
+    def loud(params: Any, batch: Any) -> Any:
+        value = loss(params, batch)
+        jax.debug.print("the loss is {}", value)
+        return value
+
+    with pytest.warns(UserWarning, match="which the steps of a trainer leave out") as found:
+        trainer = Trainer.from_jax(loud, PARAMS, optax.sgd(0.0), BATCH)
+    assert found[0].filename == __file__
+    chex.assert_trees_all_close(trainer.update(BATCH), loss(PARAMS, BATCH), rtol=1e-5)
+
+
 def plain(**options: Any) -> Trainer:
     return Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, **options)
 
