@@ -11,7 +11,8 @@ from relaxjax.trainable.names import BACKBONE_LOSS
 
 from .auxiliary_output import AuxiliaryOutput
 from .step_module import Counts
-from .step_trees import Arrays, Nesting, apart, check_alike
+from .step_parts import in_parts, new_states
+from .step_trees import Arrays, Nesting, apart
 from .value_and_grad import check_result
 
 
@@ -64,7 +65,7 @@ class LossArguments:
         batch: Any, params: Any, model_state: Any, key: Any, frozen: tuple[int, ...] = ()
     ) -> "LossArguments":
         inputs, of_batch = apart(batch)
-        arrays, of_params = apart(params)
+        arrays, of_params = apart(params, numbers=False)
         states, of_states = apart(model_state)
         has_key = key is not None
         nestings = Nestings(
@@ -107,10 +108,16 @@ class LossArguments:
 
 
 def program_of(
-    loss: Callable[..., Any], given: LossArguments, has_aux: bool
+    loss: Callable[..., Any], given: LossArguments, has_aux: bool, parts: int = 1
 ) -> tuple[JaxProgram, AuxiliaryOutput]:
-    """The program of a loss, which gives what is beside the loss, too, and then the new states."""
+    """The program of a loss, which gives what is beside the loss, too, and then the new states.
+
+    It takes the batch in so many parts.
+    """
     aux, nestings = AuxiliaryOutput(), given.nestings
+    whole = loss
+    if parts > 1:
+        whole = in_parts(loss, parts, nestings.has_states, nestings.has_key, has_aux)
     first, second = len(given.inputs), len(given.inputs) + len(given.params)
 
     def on_arrays(*arrays: Any) -> Any:
@@ -119,7 +126,7 @@ def program_of(
         following, own = (None, None) if key is None else jax.random.split(key)
         args = [params, *([model_state] if nestings.has_states else [])]
         args.append(nestings.batch.nested(arrays[:first]))
-        result = loss(*args, *([] if own is None else [own]))
+        result = whole(*args, *([] if own is None else [own]))
         check_result(result, has_aux or nestings.has_states)
         value, beside = result if has_aux or nestings.has_states else (result, None)
         new = list(states)
@@ -127,21 +134,10 @@ def program_of(
             new[-1] = following
         if nestings.has_states:
             own_states = slice(len(nestings.frozen), len(states) - nestings.has_key)
-            new[own_states], beside = _new_states(beside, nestings.states, states[own_states])
+            new[own_states], beside = new_states(beside, nestings.states, states[own_states])
         return value, aux.flatten(beside, {}) if has_aux else [], new
 
     names = given.names(loss)
     named_as(loss, on_arrays, names)
     moving = range(first, second)
     return traced(on_arrays, given.arrays, names, name=BACKBONE_LOSS, moving=moving), aux
-
-
-def _new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequence[Any], Any]:
-    """The new model states, of what a loss gives beside its value, and what else that is."""
-    if not isinstance(beside, tuple | list) or len(beside) != 2:
-        raise TypeError(
-            "a loss with a model state must return `(value, (model_state, aux))`, with None for "
-            f"no aux, but beside the value it returned {type(beside).__name__}"
-        )
-    new, aux = beside
-    return check_alike(new, nesting, old), aux

@@ -31,8 +31,8 @@ class Nesting:
 
     def without(self, numbers: Container[int]) -> "Nesting":
         """How the arrays are nested without some of them, where None stands."""
-        left = [None if n in numbers else 0 for n in range(len(self.places))]
-        return apart(self.nested(left))[1] if None in left else self
+        left = [None if n in numbers else np.bool(True) for n in range(len(self.places))]
+        return apart(self.nested(left), numbers=False)[1] if None in left else self
 
     @property
     def of_arrays(self) -> Any:
@@ -44,11 +44,12 @@ class Nesting:
         )
 
 
-def apart(nested: Any) -> tuple[Arrays, Nesting]:
-    """The arrays and numbers of a pytree, and how they are nested."""
+def apart(nested: Any, *, numbers: bool = True) -> tuple[Arrays, Nesting]:
+    """The arrays of a pytree, `numbers` of Python among them, and how they are nested."""
     leaves, tree = jax.tree.flatten(nested)
-    places = tuple(place for place, leaf in enumerate(leaves) if _is_array(leaf))
-    others = tuple(leaf for leaf in leaves if not _is_array(leaf))
+    is_one = _is_array if numbers else _has_dtype
+    places = tuple(place for place, leaf in enumerate(leaves) if is_one(leaf))
+    others = tuple(leaf for leaf in leaves if not is_one(leaf))
     if not all(map(_is_hashable, others)):
         _refuse_unhashable(nested)
     return tuple(leaves[place] for place in places), Nesting(tree, places, others)
@@ -56,10 +57,23 @@ def apart(nested: Any) -> tuple[Arrays, Nesting]:
 
 def copied(leaf: Any) -> Any:
     """A copy of an array or a number, which a step may use up; any other leaf as it is."""
-    is_number = isinstance(leaf, int | float | complex)
-    if is_number or hasattr(leaf, "dtype"):
-        return jnp.array(leaf, copy=True)
-    return leaf
+    return jnp.array(leaf, copy=True) if _is_array(leaf) else leaf
+
+
+def copied_params(params: Any) -> Any:
+    """Copies of parameters, of which a step uses up the memory.
+
+    A number of Python is a parameter in a dictionary or a list, as for `jax.grad`. As an attribute
+    of a module, such as the rate of a dropout, it is an option of that, and stays as it is.
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: leaf if _is_option(path, leaf) else copied(leaf), params
+    )
+
+
+def _is_option(path: Any, leaf: Any) -> bool:
+    is_attribute = bool(path) and isinstance(path[-1], jax.tree_util.GetAttrKey)
+    return is_attribute and isinstance(leaf, int | float | complex)
 
 
 def _refuse_unhashable(nested: Any) -> None:
@@ -76,7 +90,7 @@ def check_trainable(params: Any, name: str) -> None:
     """Raise where a parameter is an integer or the like, which no optimizer moves."""
     found = False
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
-        if not _is_array(leaf):
+        if not _has_dtype(leaf):
             continue
         found = True
         dtype = jnp.result_type(leaf)
@@ -96,14 +110,20 @@ def check_trainable(params: Any, name: str) -> None:
 
 def check_alive(state: Any) -> None:
     """Raise where a state has been given to a step before, which took its memory."""
-    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(state) if _has_memory(leaf)):
-        return
-    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
-        if _has_memory(leaf) and leaf.is_deleted():
-            raise RuntimeError(
-                f"the state was given to a step before, which used it up: state{_path(path)} is "
-                "gone; use the state that the step returned, or copy what is needed beforehand"
-            )
+    gone = path_of_deleted(state)
+    if gone is not None:
+        raise RuntimeError(
+            f"the state was given to a step before, which used it up: state{gone} is gone; use the "
+            "state that the step returned, or copy what is needed beforehand"
+        )
+
+
+def path_of_deleted(tree: Any) -> str | None:
+    """The path of the first array whose memory was given away; None where all are there."""
+    if not any(leaf.is_deleted() for leaf in jax.tree.leaves(tree) if _has_memory(leaf)):
+        return None
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    return next(_path(path) for path, leaf in leaves if _has_memory(leaf) and leaf.is_deleted())
 
 
 def check_numbers(**given: Any) -> None:
@@ -162,8 +182,13 @@ def check_alike(new: Any, nesting: Nesting, old: Sequence[Any]) -> list[Any]:
 
 
 def _is_array(leaf: Any) -> bool:
-    kinds = jax.Array | np.ndarray | np.generic | int | float | complex | jax.ShapeDtypeStruct
-    return isinstance(leaf, kinds)
+    """Whether a step takes it as an array; True and False of Python are options of a model."""
+    is_number = isinstance(leaf, int | float | complex) and not isinstance(leaf, bool)
+    return is_number or _has_dtype(leaf)
+
+
+def _has_dtype(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct)
 
 
 def _has_memory(leaf: Any) -> bool:

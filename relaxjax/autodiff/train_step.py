@@ -25,7 +25,15 @@ from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import memory_of_step, results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
-from .step_trees import apart, check_alive, check_distinct, check_numbers, check_trainable, copied
+from .step_trees import (
+    apart,
+    check_alive,
+    check_distinct,
+    check_numbers,
+    check_trainable,
+    copied,
+    copied_params,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -197,9 +205,9 @@ def train_step(
     @in_the_users_frames
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
         """The state before the first step; arrays are copied, because steps use them up."""
-        check_trainable(params, "params")
-        own, states = jax.tree.map(copied, (params, model_state))
-        arrays, nesting = apart(own)
+        own, states = copied_params(params), jax.tree.map(copied, model_state)
+        check_trainable(own, "params")
+        arrays, nesting = apart(own, numbers=False)
         opt_state = jax.tree.map(copied, used.start(arrays, nesting))
         return TrainState(own, states, opt_state, copied(key), jnp.int32(0))
 

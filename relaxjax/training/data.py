@@ -6,9 +6,8 @@ from types import FunctionType
 from typing import Any, TypeAlias
 
 from .epoch_report import EpochReport
-from .feeding import Batch
 
-Given: TypeAlias = Iterable[Batch] | Iterable[Mapping[str, Any]]
+Given: TypeAlias = Iterable[Any]  # pairs, mappings, or nested as a user of JAX has them
 Data: TypeAlias = Given | Callable[[int], Given]
 
 

@@ -36,6 +36,7 @@ def export(
     artifacts = {
         name: bytes(exported_function(mod, function, platforms).serialize())
         for name, function in ARTIFACTS.items()
+        if function in mod
     }
     target.mkdir(parents=True, exist_ok=True)
     for name, content in artifacts.items():
@@ -62,7 +63,7 @@ def _facts(mod: IRModule, layout: Layout) -> dict[str, object]:
         "targets": [var.name for var in layout.targets],
         "ids": _ids(mod, layout),
         "keys": keys,
-        "needs_x64": needs_x64(mod, TRAIN_STEP) or needs_x64(mod, BACKBONE),
+        "needs_x64": any(needs_x64(mod, name) for name in ARTIFACTS.values() if name in mod),
     }
 
 

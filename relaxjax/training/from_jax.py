@@ -1,5 +1,6 @@
 """A loss written in JAX as a module that can be trained."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -8,10 +9,12 @@ import jax
 import jax.numpy as jnp
 from jax.core import Tracer
 
+from relaxjax.autodiff.step_frozen import frozen_of
 from relaxjax.autodiff.step_loss import LossArguments, program_of
 from relaxjax.autodiff.step_module import Counts, with_step
 from relaxjax.autodiff.step_optimizer import optimizer_of
-from relaxjax.autodiff.step_trees import check_trainable, copied
+from relaxjax.autodiff.step_parts import check_divides
+from relaxjax.autodiff.step_trees import copied, copied_params
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
@@ -20,9 +23,12 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
 from relaxjax.passes.training.setup_trainer import StepOptions
+from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
-from .nested import Nested, as_jax_takes_it
+from .nested import Nested, as_jax_takes_it, check_there
+
+_TO_THE_USER = 5  # frames from a warning to the call of Trainer.from_jax
 
 
 @dataclass(frozen=True)
@@ -40,17 +46,22 @@ def training_of(
     given: LossArguments,
     has_aux: bool,
     forward: Callable[..., Any] | None,
+    parts: int,
     options: StepOptions,
     target: Target | None,
 ) -> JaxTraining:
     """The training of a loss for arguments like those that are given."""
     if not callable(loss):
         raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
+    if forward is not None and not callable(forward):
+        raise TypeError(f"`forward` must be a function of parameters and inputs, found {forward!r}")
+    check_roll_option(options.roll_blocks)
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
     with formulating_for(IRModule(), target):
-        program, aux = program_of(loss, given, has_aux)
+        program, aux = program_of(loss, given, has_aux, parts)
+        _warn_of_prints(program)
         own = _with_constants(program)
-        module = with_step(own, given.counts, replace(options, optimizer=optimizer))
+        module = with_step(own, given.counts, _stored(options, given, optimizer))
     beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
     nested = Nested(
         nestings=given.nestings,
@@ -64,12 +75,16 @@ def training_of(
 
 
 def arguments_of(
-    example_batch: Any, params: Any, model_state: Any, key: Any, frozen: tuple[int, ...] = ()
+    example_batch: Any, params: Any, model_state: Any, key: Any, trainable: Any, parts: int
 ) -> LossArguments:
     """What a loss takes, of an example of a batch and first values, which are left alone."""
-    check_trainable(params, "params")
+    trees = {"params": params, "model_state": model_state, "key": key, "batch": example_batch}
+    for name, tree in trees.items():
+        check_there(name, tree)
     batch = jax.tree.map(_example, example_batch)
-    own, states = jax.tree.map(copied, (params, model_state))
+    check_divides(batch, parts)
+    own, states = copied_params(params), jax.tree.map(copied, model_state)
+    frozen = frozen_of(own, trainable)
     given = LossArguments.of(batch, own, states, copied(key), frozen)
     if any(isinstance(array, Tracer) for array in given.arrays):
         raise TypeError(
@@ -80,11 +95,32 @@ def arguments_of(
     return given
 
 
+def _stored(options: StepOptions, given: LossArguments, optimizer: Any) -> StepOptions:
+    """The options for the optimizer as a step takes it.
+
+    A loop over layers has their parameters in a stack. Those that are not trained are in none, and
+    would be copied there in each step.
+    """
+    is_auto = options.roll_blocks == "auto"
+    rolls = False if is_auto and given.nestings.frozen else options.roll_blocks
+    return replace(options, optimizer=optimizer, roll_blocks=rolls)
+
+
 def _example(leaf: Any) -> Any:
     if isinstance(leaf, jax.ShapeDtypeStruct):
         return jnp.zeros(leaf.shape, leaf.dtype)
     is_array = isinstance(leaf, int | float | complex) or hasattr(leaf, "__array__")
     return as_jax_takes_it(leaf) if is_array else leaf
+
+
+def _warn_of_prints(program: JaxProgram) -> None:
+    if program.reports:
+        warnings.warn(
+            "the loss prints, by jax.debug.print or the like, which the steps of a trainer leave "
+            "out: give the values beside the loss by has_aux, or take relaxjax.train_step, which "
+            "prints them",
+            stacklevel=_TO_THE_USER,
+        )
 
 
 def _with_constants(program: JaxProgram) -> JaxProgram:

@@ -16,7 +16,6 @@ from .targets import check_taken, counted_classes
 from .trained_model import TrainedModel
 
 Array: TypeAlias = np.ndarray[Any, Any]
-Batch: TypeAlias = tuple[Any, Any]
 
 EVAL_LOSS = "eval_loss"
 _NO_BATCHES = "there is nothing to measure on: `eval_data` has no batches"
@@ -246,7 +245,7 @@ def _numbers_of(each: Metric, given: tuple[Any, Any]) -> Array:
     return values
 
 
-def accuracy(trainer: TrainedModel, batches: Iterable[Batch]) -> float:
+def accuracy(trainer: TrainedModel, batches: Iterable[Any]) -> float:
     """The share of samples whose highest score is that of their class.
 
     Targets are class ids, or one-hot.

@@ -10,6 +10,7 @@ from jax.tree_util import keystr, tree_leaves_with_path
 
 from relaxjax.autodiff.auxiliary_output import AuxiliaryOutput
 from relaxjax.autodiff.step_loss import Nestings
+from relaxjax.autodiff.step_trees import path_of_deleted
 from relaxjax.ir.module import IRModule
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.trainable.storage import Storage
@@ -38,6 +39,7 @@ class Nested:
 
     def leaves(self, batch: Any, is_stacked: bool = False) -> list[Any]:
         """The arrays of a batch, or of several that are stacked along a new first dimension."""
+        check_there("batch", batch)
         nesting = self.nestings.batch
         found, tree = jax.tree.flatten(batch)
         if tree != nesting.tree:
@@ -90,6 +92,16 @@ class Nested:
             return forward(whole, *([model_state] if nestings.has_states else []), *inputs)
 
         return predicted
+
+
+def check_there(name: str, tree: Any) -> None:
+    """Raise where an array of a tree is gone, because a program took its memory."""
+    gone = path_of_deleted(tree)
+    if gone is not None:
+        raise RuntimeError(
+            f"{name}{gone} was given to a program that used it up, by donation, and is gone: give "
+            "what that program returned, or a copy from before"
+        )
 
 
 def check_predicts(mod: IRModule) -> None:

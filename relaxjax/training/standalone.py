@@ -37,14 +37,17 @@ class Model:
             )
             self.params = self._stored("params", self.params)
             self.optimizer = self._stored("optimizer", self.optimizer)
-        predict, train_step = self._artifact("predict"), self._artifact("train_step")
-        self._predict = jax.jit(predict.call)
+        train_step = self._artifact("train_step")
+        has_model = (self.folder / "predict.jax_export").exists()
+        self._predict = jax.jit(self._artifact("predict").call) if has_model else None
         self._train_step = jax.jit(train_step.call, donate_argnums=(0, 1, 2))
         names = [*self.facts["inputs"], *self.facts["targets"]]
         self._types = dict(zip(names, train_step.in_avals[-len(names) :], strict=True))
 
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the model."""
+        if self._predict is None:
+            raise ValueError("only a loss was exported, which does not tell what a model predicts")
         with self._dtypes():
             given = self._given("inputs", inputs)
             result = self._predict(*given, *self.params, *self.states)

@@ -74,6 +74,8 @@ class Trainer(TrainedModel):
         key: Any = None,
         has_aux: bool = False,
         forward: Callable[..., Any] | None = None,
+        trainable: Any = None,
+        accumulate: int = 1,
         loss_scale: LossScale | None = None,
         master_weights: bool = True,
         memory_budget: Budget | None = None,
@@ -99,6 +101,11 @@ class Trainer(TrainedModel):
         nested, or one of `relaxjax.optim`. `forward(params, *inputs)`, with a model state
         `forward(params, model_state, *inputs)`, is what `predict` runs.
 
+        `trainable` says which parameters are trained: a pytree of True and False, or a list of
+        patterns for names such as `layers/0/w`. The others have no gradient and no state of the
+        optimizer. `accumulate` takes a batch in so many equal parts, one after the other, so that
+        what is kept for the gradients is that of one part; the loss is the mean over the parts.
+
         `evaluate` computes the loss as it is written, and gives what is beside it, too. Single
         numbers there that have names are measured on the evaluation data of `fit`. What a loss
         prints in training is left out. The other options are those of `SetupTrainer`.
@@ -113,8 +120,8 @@ class Trainer(TrainedModel):
             roll_blocks=roll_blocks,
             channels_last=channels_last,
         )
-        given = arguments_of(example_batch, params, model_state, key)
-        training = training_of(loss, given, has_aux, forward, options, device)
+        given = arguments_of(example_batch, params, model_state, key, trainable, accumulate)
+        training = training_of(loss, given, has_aux, forward, accumulate, options, device)
         vm = VirtualMachine(build(training.module, device))
         trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
         trainer.load_params(training.params)
@@ -157,7 +164,8 @@ class Trainer(TrainedModel):
 
         The folder holds `predict.jax_export`, `train_step.jax_export`, the state of the trainer in
         `state.safetensors`, which `load` reads too, and `model.py`, which runs them by JAX alone.
-        They run on the `platforms`: where the module is made for one, there alone.
+        They run on the `platforms`: where the module is made for one, there alone. Of a trainer
+        from JAX there is no `predict.jax_export`: `jax.export` writes its forward function.
         """
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import chex
@@ -161,6 +161,29 @@ def test_leaves_that_are_no_arrays_stay() -> None:
     state, _ = step(init(layers), BATCH)
     assert state.params[0]["activation"] is jnp.tanh
     assert not np.allclose(state.params[0]["w"], np.eye(8))
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Dropout:
+    rate: float
+    is_on: bool
+    scale: Any
+
+
+def test_options_of_a_module_stay_and_numbers_in_dictionaries_move() -> None:
+    def of_module(params: Any, batch: Any) -> Any:
+        module = params["module"]
+        assert module.is_on
+        assert isinstance(module.rate, float)
+        return jnp.mean((batch[0] * module.rate * module.scale + params["shift"]) ** 2)
+
+    given = {"module": Dropout(rate=0.5, is_on=True, scale=jnp.ones(())), "shift": 1.0}
+    init, step = relaxjax.train_step(of_module, optax.sgd(0.1))
+    state, _ = step(init(given), BATCH)
+    assert (state.params["module"].rate, state.params["module"].is_on) == (0.5, True)
+    chex.assert_trees_all_close(state.params["shift"], 0.8, atol=0.05)
+    assert float(state.params["module"].scale) < 1
 
 
 def test_the_users_arrays_are_left_alone() -> None:

@@ -19,6 +19,7 @@ SETTINGS: dict[str, tuple[list[str], tuple[str, float, float]]] = {
     "edit_adjoint": (["--epochs", "2"], ACCURACY),
     "explore_attention": (["--out", os.devnull], (r"takes (\d+) KiB$", 60.0, 400.0)),
     "jax_style": (["--epochs", "2"], ACCURACY),
+    "jax_trainer": (["--epochs", "2"], ACCURACY),
     "train_mlp": (["--epochs", "2"], ACCURACY),
     "train_mlp_low_level": (["--epochs", "2"], ACCURACY),
     "write_a_pass": ([], DIFFERENCE),

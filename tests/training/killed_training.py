@@ -1,5 +1,7 @@
 """A training that its parent kills again and again: run by test_kill.py, with a folder to work in.
 
+Its model is one of Relax, or a loss in JAX with a model state and dropout by a random key.
+
 The parent imports everything once and never touches a device. Each child is a fork that goes on
 with the training from its last checkpoint, until the parent kills it at a random moment; the last
 child is left alone. So a child starts in a moment, and dies as if its machine had lost power.
@@ -16,22 +18,49 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 from small_models import BATCH, CLASSES, FEATURES, classifier
 
 from relaxjax.optim import MomentumSGD
-from relaxjax.training import Checkpoints, Lines
+from relaxjax.training import Checkpoints, Lines, Trainer
 
 EPOCHS, STEPS = 12, 25
 
 
-def train(folder: Path, resume: bool) -> None:
+def in_relax() -> Trainer:
+    trainer = classifier(MomentumSGD(0.1, 0.9))
+    trainer.xavier_uniform_init_params(seed=1)
+    return trainer
+
+
+def in_jax() -> Trainer:
+    def loss(params: Any, mean: Any, batch: Any, key: Any) -> Any:
+        inputs, labels = batch
+        hidden = jnp.tanh(inputs @ params["w0"])
+        kept = jnp.where(jax.random.bernoulli(key, 0.7, hidden.shape), hidden, 0.0)
+        value = optax.softmax_cross_entropy_with_integer_labels(kept @ params["w1"], labels).mean()
+        return value, (0.9 * mean + 0.1 * value, None)
+
+    keys = jax.random.split(jax.random.key(0))
+    shapes = {"w0": (FEATURES, 7), "w1": (7, CLASSES)}
+    pairs = zip(keys, shapes.items(), strict=True)
+    params = {name: jax.random.normal(key, shape) for key, (name, shape) in pairs}
+    batch = np.zeros((BATCH, FEATURES), "float32"), np.zeros(BATCH, "int32")
+    given: dict[str, Any] = {"model_state": jnp.float32(0), "key": jax.random.key(1)}
+    return Trainer.from_jax(loss, params, optax.adamw(1e-2), batch, **given)
+
+
+MODELS = {"relax": in_relax, "jax": in_jax}
+
+
+def train(folder: Path, model: str, resume: bool) -> None:
     """Train to the end, with a checkpoint every other step, and leave the parameters there."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
     labels = rng.integers(0, CLASSES, (STEPS, BATCH)).astype("int32")
-    trainer = classifier(MomentumSGD(0.1, 0.9))
-    trainer.xavier_uniform_init_params(seed=1)
+    trainer = MODELS[model]()
     trainer.fit(
         lambda epoch: zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True),
         EPOCHS,
@@ -70,23 +99,23 @@ def kill_after_progress(folder: Path, child: int, moment: random.Random) -> int:
     return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
 
 
-def main(folder: Path, kills: int) -> None:
+def main(folder: Path, kills: int, model: str) -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder / "cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     (folder / "run").mkdir()
     (folder / "whole").mkdir()
-    whole = forked(lambda: train(folder / "whole", resume=False))
+    whole = forked(lambda: train(folder / "whole", model, resume=False))
     assert os.waitpid(whole, 0)[1] == 0
     moment = random.Random(0)
     for count in range(kills):
-        child = forked(lambda: train(folder, resume=True))
+        child = forked(lambda: train(folder, model, resume=True))
         found = kill_after_progress(folder, child, moment)
         assert found == signal.SIGKILL, f"child {count} was done before it was killed"
-    last = forked(lambda: train(folder, resume=True))
+    last = forked(lambda: train(folder, model, resume=True))
     assert os.waitpid(last, 0)[1] == 0
 
 
 if __name__ == "__main__":
     # JAX warns of forks because a device's threads do not survive them; the parent has no device.
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])

@@ -96,7 +96,7 @@ def test_a_loader_of_a_stream_has_no_length_to_tell() -> None:
 def test_arrays_by_name_are_no_batches() -> None:
     match = "data is batches, but a mapping of `x`, `targets` was given: relaxjax.datasets.batches"
     with pytest.raises(TypeError, match=match):
-        classifier().fit({"x": DATA[0][0], "targets": DATA[0][1]}, reporter=Told())  # type: ignore[arg-type]
+        classifier().fit({"x": DATA[0][0], "targets": DATA[0][1]}, reporter=Told())
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,16 @@ KILLS = 20 if FULL else 4
 @pytest.mark.skipif(
     sys.platform != "linux", reason="children are forks, which not all platforms bear"
 )
-def test_kills_leave_no_trace_in_the_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("model", "first"), [("relax", "w0"), ("jax", "params_w0")])
+def test_kills_leave_no_trace_in_the_weights(tmp_path: Path, model: str, first: str) -> None:
     given = filter(None, [os.environ.get("PYTHONPATH")])
     paths = [str(HERE.parent / "support"), *given, str(HERE.parents[1])]
-    command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path), str(KILLS)]
+    command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path), str(KILLS), model]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found, expected = (dict(np.load(path / "done.npz")) for path in (tmp_path, tmp_path / "whole"))
     chex.assert_trees_all_equal(found, expected)
-    assert np.any(found["w0"])
+    assert np.any(found[first])
     left = sorted(os.listdir(tmp_path / "run"))
     assert left == [f"step-{steps:09}.safetensors" for steps in (296, 298, 300)]

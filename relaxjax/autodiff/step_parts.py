@@ -1,0 +1,100 @@
+"""A loss of a batch as the mean over its parts, of which one at a time is held."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .auxiliary_output import AuxiliaryOutput
+from .step_trees import Nesting, apart, check_alike
+from .value_and_grad import check_result
+
+
+def in_parts(
+    loss: Callable[..., Any], parts: int, has_states: bool, has_key: bool, has_aux: bool
+) -> Callable[..., Any]:
+    """A loss of the same arguments, which it takes in a loop over so many parts of the batch.
+
+    It is the mean over the parts. What is kept for the gradients of a part is computed again when
+    these are, so that there is that of one part at a time. The model state goes from one part to
+    the next. Of what the loss gives beside itself, single numbers are means, too, and arrays of
+    the parts are joined along their first axis.
+    """
+
+    def run(params: Any, *rest: Any) -> Any:
+        given = list(rest)
+        state = given.pop(0) if has_states else None
+        arrays, nesting = apart(given.pop(0))
+        old, of_states = apart(state)
+        aux = AuxiliaryOutput()
+
+        def part(states: Any, own: tuple[Sequence[Any], Sequence[Any]]) -> Any:
+            pieces, keys = iter(own[0]), own[1]
+            batch = nesting.nested([next(pieces) if jnp.ndim(a) else a for a in arrays])
+            before = [of_states.nested(states)] if has_states else []
+            result = loss(params, *before, batch, *keys)
+            check_result(result, has_aux or has_states)
+            value, beside = result if has_aux or has_states else (result, None)
+            if has_states:
+                new, beside = new_states(beside, of_states, states)
+                states = tuple(new)
+            return states, (value, aux.flatten(beside, {}) if has_aux else [])
+
+        split = [_split(array, parts) for array in arrays if jnp.ndim(array)]
+        keys = [jax.random.split(key, parts) for key in given]
+        again = jax.checkpoint(part, prevent_cse=False)
+        states, (values, others) = jax.lax.scan(again, tuple(old), (split, keys))
+        value = jnp.mean(values)
+        beside = aux.unflatten([_joined(array) for array in others]) if has_aux else None
+        if has_states:
+            return value, (of_states.nested(states), beside)
+        return (value, beside) if has_aux else value
+
+    return run
+
+
+def new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequence[Any], Any]:
+    """The new model states, of what a loss gives beside its value, and what else that is."""
+    if not isinstance(beside, tuple | list) or len(beside) != 2:
+        raise TypeError(
+            "a loss with a model state must return `(value, (model_state, aux))`, with None for "
+            f"no aux, but beside the value it returned {type(beside).__name__}"
+        )
+    new, aux = beside
+    return check_alike(new, nesting, old), aux
+
+
+def check_divides(batch: Any, parts: Any) -> None:
+    """Raise where the arrays of a batch cannot be taken apart into so many equal parts."""
+    if isinstance(parts, bool) or not isinstance(parts, int) or parts < 1:
+        raise ValueError(f"`accumulate` must be an integer of at least 1, but it is {parts!r}")
+    first: tuple[str, int] | None = None
+    for path, leaf in jax.tree_util.tree_leaves_with_path(batch):
+        if parts == 1 or not jnp.ndim(leaf):
+            continue
+        name, size = f"batch{jax.tree_util.keystr(path)}", jnp.shape(leaf)[0]
+        if size % parts:
+            raise ValueError(
+                f"accumulate={parts} takes a batch in {parts} equal parts, but the first "
+                f"dimension of {name} is {size}: give a batch size that {parts} divides"
+            )
+        first = first or (name, size)
+        if size != first[1]:
+            raise ValueError(
+                f"accumulate={parts} splits all arrays of a batch along their first dimension, "
+                f"but that of {first[0]} is {first[1]} and that of {name} is {size}: what is no "
+                "sample of the batch belongs in the model state"
+            )
+
+
+def _split(array: Any, parts: int) -> Any:
+    shape = jnp.shape(array)
+    return jnp.reshape(array, (parts, shape[0] // parts, *shape[1:]))
+
+
+def _joined(parts: Any) -> Any:
+    """One array of those of the parts, the mean where they are single numbers."""
+    if parts.ndim == 1:
+        return jnp.mean(parts)
+    return jnp.reshape(parts, (-1, *parts.shape[2:]))

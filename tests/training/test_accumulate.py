@@ -1,0 +1,95 @@
+"""A batch that is taken in parts: the same step, with what one part keeps."""
+
+import re
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from relaxjax import Trainer
+
+KEYS = jax.random.split(jax.random.key(0), 6)
+PARAMS = [jax.random.normal(key, (32, 32)) / 5 for key in KEYS[:4]]
+BATCH: dict[str, Any] = {
+    "x": np.asarray(jax.random.normal(KEYS[4], (2048, 32))),
+    "y": np.asarray(jax.random.normal(KEYS[5], (2048, 32))),
+    "scale": np.float32(2.0),
+    "mode": "tanh",
+}
+
+
+def loss(params: Any, batch: Any) -> Any:
+    hidden = batch["x"]
+    for weight in params:
+        hidden = getattr(jnp, batch["mode"])(hidden @ weight)
+    errors = (hidden - batch["y"]) ** 2 * batch["scale"]
+    return jnp.mean(errors), {"mean": jnp.mean(errors), "each": jnp.mean(errors, -1)}
+
+
+def trainer_in(parts: int) -> Trainer:
+    return Trainer.from_jax(loss, PARAMS, optax.adam(1e-2), BATCH, has_aux=True, accumulate=parts)
+
+
+def test_parts_are_equal_to_the_whole_and_need_less() -> None:
+    whole, parts = trainer_in(1), trainer_in(8)
+    for _ in range(20):
+        chex.assert_trees_all_close(parts.update(BATCH), whole.update(BATCH), rtol=1e-5)
+    chex.assert_trees_all_close(parts.params, whole.params, rtol=1e-2, atol=1e-4)
+    most, least = whole.temporary_bytes(BATCH), parts.temporary_bytes(BATCH)
+    assert most is not None
+    assert least is not None
+    assert least < 0.3 * most
+    chex.assert_trees_all_close(parts.evaluate(BATCH), whole.evaluate(BATCH), rtol=1e-2)
+    assert parts.evaluate(BATCH)[1]["each"].shape == (2048,)
+
+
+def test_states_and_keys_go_from_part_to_part() -> None:
+    def noisy(params: Any, state: Any, batch: Any, key: Any) -> Any:
+        noise = jax.random.normal(key, batch.shape)
+        new = {"calls": state["calls"] + 1, "last": batch[-1], "name": state["name"]}
+        return jnp.mean((batch @ params + noise) ** 2), (new, None)
+
+    state, key = {"calls": jnp.int32(0), "last": jnp.zeros(32), "name": "a"}, jax.random.key(5)
+    given: dict[str, Any] = {"model_state": state, "key": key, "accumulate": 4}
+    trainer = Trainer.from_jax(noisy, PARAMS[0], optax.sgd(0.0), BATCH["x"], **given)
+    _, own = jax.random.split(key)
+    pieces = zip(np.split(BATCH["x"], 4), jax.random.split(own, 4), strict=True)
+    wanted = np.mean([noisy(PARAMS[0], state, piece, key)[0] for piece, key in pieces])
+    chex.assert_trees_all_close(trainer.update(BATCH["x"]), wanted, rtol=1e-5)
+    assert int(trainer.model_state["calls"]) == 4
+    assert trainer.model_state["name"] == "a"
+    chex.assert_trees_all_equal(trainer.model_state["last"], BATCH["x"][-1])
+
+
+@pytest.mark.parametrize(
+    ("parts", "change", "message"),
+    [
+        (
+            3,
+            {},
+            (
+                "accumulate=3 takes a batch in 3 equal parts, but the first dimension of "
+                "batch['x'] is 2048: give a batch size that 3 divides"
+            ),
+        ),
+        (
+            4,
+            {"y": np.ones((8, 32), "float32")},
+            (
+                "accumulate=4 splits all arrays of a batch along their first dimension, but that "
+                "of batch['x'] is 2048 and that of batch['y'] is 8"
+            ),
+        ),
+        (0, {}, "`accumulate` must be an integer of at least 1, but it is 0"),
+        (True, {}, "`accumulate` must be an integer of at least 1, but it is True"),
+    ],
+)
+def test_what_cannot_be_taken_apart_is_an_error(parts: Any, change: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        Trainer.from_jax(
+            loss, PARAMS, optax.sgd(0.1), {**BATCH, **change}, has_aux=True, accumulate=parts
+        )

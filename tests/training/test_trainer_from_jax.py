@@ -1,0 +1,484 @@
+"""A trainer of a loss in JAX: the loop by hand in JAX and optax, with all that `fit` gives."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from relaxjax import Trainer
+from relaxjax.optim import Adam
+from relaxjax.training import (
+    Checkpoints,
+    JsonLines,
+    Lines,
+    NumericsError,
+    accuracy,
+    evaluate,
+    load_trainer,
+)
+
+pytestmark = pytest.mark.usefixtures("quickly_compiled")
+
+KEYS = jax.random.split(jax.random.key(0), 4)
+PARAMS = {
+    "w0": jax.random.normal(KEYS[0], (8, 16)),
+    "b0": jnp.zeros((1, 16)),
+    "w1": jax.random.normal(KEYS[1], (16, 3)),
+}
+BATCH: dict[str, Any] = {
+    "x": np.asarray(jax.random.normal(KEYS[2], (32, 8))),
+    "y": np.asarray(jax.random.normal(KEYS[3], (32, 3))),
+}
+STATE = {"mean": jnp.zeros(16), "calls": jnp.int32(0)}
+QUIET = Lines(lambda line: None)
+
+
+def model(params: Any, x: Any) -> Any:
+    return jnp.tanh(x @ params["w0"] + params["b0"]) @ params["w1"]
+
+
+def loss(params: Any, batch: Any) -> Any:
+    return jnp.mean((model(params, batch["x"]) - batch["y"]) ** 2)
+
+
+def whole_loss(params: Any, state: Any, batch: Any, key: Any) -> Any:
+    """With running means, dropout by a key, and more beside the loss."""
+    hidden = jnp.tanh(batch["x"] @ params["w0"] + params["b0"])
+    new = {"mean": 0.9 * state["mean"] + 0.1 * hidden.mean(0), "calls": state["calls"] + 1}
+    kept = jnp.where(jax.random.bernoulli(key, 0.8, hidden.shape), hidden / 0.8, 0.0)
+    value = jnp.mean((kept @ params["w1"] - batch["y"]) ** 2)
+    return value, (new, {"rmse": jnp.sqrt(value), "hidden": hidden, "loss": value})
+
+
+def trainer_of_all(optimizer: Any, **options: Any) -> Trainer:
+    given: dict[str, Any] = {
+        "model_state": STATE,
+        "key": jax.random.key(3),
+        "has_aux": True,
+        **options,
+    }
+    return Trainer.from_jax(whole_loss, PARAMS, optimizer, BATCH, **given)
+
+
+def batches(count: int) -> list[Any]:
+    return [jax.tree.map(lambda array, i=i: array * (1 + i / 10), BATCH) for i in range(count)]
+
+
+def test_twenty_steps_are_those_of_optax() -> None:
+    tx = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-2))
+
+    @jax.jit
+    def step(params: Any, opt: Any, state: Any, key: Any) -> Any:
+        key, own = jax.random.split(key)
+        both = jax.value_and_grad(whole_loss, has_aux=True)
+        (value, (state, _)), gradients = both(params, state, BATCH, own)
+        updates, opt = tx.update(gradients, opt, params)
+        return optax.apply_updates(params, updates), opt, state, key, value
+
+    trainer = trainer_of_all(tx)
+    params, state, key = PARAMS, STATE, jax.random.key(3)
+    with jax.numpy_dtype_promotion("standard"), jax.numpy_rank_promotion("allow"):
+        opt = tx.init(params)
+        for _ in range(20):
+            params, opt, state, key, value = step(params, opt, state, key)
+            chex.assert_trees_all_close(trainer.update(BATCH), value, rtol=1e-6)
+    chex.assert_trees_all_close(trainer.params, params, rtol=1e-6, atol=1e-7)
+    chex.assert_trees_all_close(trainer.model_state, state, rtol=1e-6, atol=1e-7)
+    chex.assert_trees_all_equal_structs(trainer.params, PARAMS)
+    assert int(trainer.model_state["calls"]) == 20
+
+
+@chex.dataclass
+class Layer:
+    w: Any
+    activation: Any
+    rate: float
+    is_on: bool
+
+
+@jax.tree_util.register_dataclass
+@dataclass
+class Model:
+    layers: Any
+    scale: Any
+
+
+def test_params_are_any_pytree_and_its_options_stay() -> None:
+    def of_model(model: Model, batch: Any) -> Any:
+        hidden = batch
+        for layer in model.layers:
+            assert layer.is_on
+            hidden = layer.activation(hidden @ layer.w) * layer.rate
+        return jnp.mean(hidden**2) * model.scale["all"]
+
+    make: Any = Layer
+    layers = [make(w=jnp.eye(8), activation=f, rate=0.5, is_on=True) for f in (jnp.tanh, jnp.sin)]
+    params = Model(layers=layers, scale={"all": 2.0})
+    trainer = Trainer.from_jax(of_model, params, optax.sgd(0.1), BATCH["x"])
+    before = trainer.params
+    trainer.update(BATCH["x"])
+    after = trainer.params
+    chex.assert_trees_all_equal_structs(after, params)
+    assert after.layers[1].activation is jnp.sin
+    assert (after.layers[0].rate, after.layers[0].is_on) == (0.5, True)
+    assert float(before.scale["all"]) == 2.0 > float(after.scale["all"])
+    assert not np.allclose(after.layers[0].w, before.layers[0].w)
+    chex.assert_trees_all_close(before.layers[0].w, jnp.eye(8))
+
+
+def test_fit_measures_what_is_beside_the_loss(tmp_path: Path) -> None:
+    trainer = trainer_of_all(Adam(1e-2))
+    log = tmp_path / "log.jsonl"
+    reports = trainer.fit(
+        batches(3), 2, eval_data=batches(2), reporter=QUIET, callbacks=[JsonLines(log)]
+    )
+    assert reports[1].loss < reports[0].loss
+    assert list(reports[1].metrics) == ["eval_loss", "rmse"]
+    assert len([json.loads(line) for line in log.read_text().splitlines()]) >= 2
+
+    def most(aux: Any, batch: Any) -> Any:
+        assert aux["hidden"].shape == (32, 16)
+        return np.abs(batch["y"]).max(-1)
+
+    assert int(trainer.model_state["calls"]) == 6
+    found = evaluate(trainer, batches(2), [most])
+    wanted = np.mean([np.abs(batch["y"]).max(-1) for batch in batches(2)])
+    chex.assert_trees_all_close(found, {"most": float(wanted)}, rtol=1e-5)
+    value, aux = trainer.evaluate(BATCH)
+    assert value == aux["loss"]
+    assert int(trainer.model_state["calls"]) == 6
+
+
+def test_data_may_come_in_any_way_and_many_steps_a_call() -> None:
+    one, many = (Trainer.from_jax(loss, PARAMS, Adam(1e-2), BATCH) for _ in range(2))
+
+    def loader(epoch: int) -> Iterator[Any]:
+        yield from batches(5)
+
+    one.fit(batches(5), 2, reporter=QUIET, steps_per_call=1)
+    many.fit(loader, 2, reporter=QUIET, steps_per_call=4, prefetch=1)
+    chex.assert_trees_all_equal(one.params, many.params)
+    stacked = jax.tree.map(lambda *each: np.stack(each), *batches(3))
+    losses = many.update_many(stacked)
+    chex.assert_trees_all_equal(losses, jnp.stack([one.update(batch) for batch in batches(3)]))
+
+
+@pytest.mark.parametrize("optimizer", [Adam(1e-2), optax.adamw(1e-2)], ids=["ours", "optax"])
+def test_a_training_goes_on_bit_for_bit(tmp_path: Path, optimizer: Any) -> None:
+    class BrokenOffError(Exception):
+        pass
+
+    def broken(epoch: int) -> Iterator[Any]:
+        for place, batch in enumerate(batches(5)):
+            if (epoch, place) == (1, 3):
+                raise BrokenOffError
+            yield batch
+
+    def trained(folder: str, data: Any, resume: bool = False) -> Trainer:
+        trainer = trainer_of_all(optimizer)
+        checkpoints = Checkpoints(tmp_path / folder, every=2)
+        trainer.fit(data, 3, reporter=QUIET, checkpoints=checkpoints, resume=resume)
+        return trainer
+
+    whole = trained("whole", batches(5))
+    with pytest.raises(BrokenOffError):
+        trained("parts", broken)
+    parts = trained("parts", batches(5), resume=True)
+    chex.assert_trees_all_equal(parts.params, whole.params)
+    chex.assert_trees_all_equal(parts.model_state, whole.model_state)
+    path = tmp_path / "saved.safetensors"
+    whole.save(path)
+    again = trainer_of_all(optimizer)
+    again.load(path)
+    assert again.update(BATCH) == whole.update(BATCH)
+    alone = load_trainer(path)
+    assert alone.update([BATCH["x"], BATCH["y"]], []) == parts.update(BATCH)
+    with pytest.raises(ValueError, match=r"only a loss from JAX: make its trainer again by"):
+        alone.predict(BATCH["x"])
+    with pytest.raises(AttributeError, match=r"no attribute `params`: write trainer.export_params"):
+        alone.params  # noqa: B018  # asking is what is tested
+
+
+def test_the_forward_function_predicts_for_any_inputs() -> None:
+    def forward(params: Any, state: Any, inputs: Any, shift: Any) -> Any:
+        return {"scores": model(params, inputs["x"]) + state["mean"].sum() + shift}
+
+    trainer = trainer_of_all(optax.adam(1e-2), forward=forward)
+    trainer.update(BATCH)
+    trainer.update(BATCH)
+    found = trainer.predict({"x": BATCH["x"][:5]}, 1.0)
+    wanted = model(trainer.params, BATCH["x"][:5]) + trainer.model_state["mean"].sum() + 1.0
+    chex.assert_trees_all_close(found, {"scores": wanted}, rtol=1e-5, atol=1e-6)
+
+
+def test_a_loss_that_is_not_finite_names_its_line() -> None:
+    def bad(params: Any, batch: Any) -> Any:
+        logarithm = jnp.log(batch["x"] @ params["w0"] - 1e6)
+        return jnp.mean(logarithm)
+
+    trainer = Trainer.from_jax(bad, PARAMS, optax.sgd(0.1), BATCH)
+    with pytest.raises(NumericsError, match=r"step 1: the loss is nan(.|\n)*logarithm = jnp.log"):
+        trainer.fit([BATCH], check_numerics=True, reporter=QUIET)
+    with pytest.raises(NumericsError, match=r"logarithm = jnp.log"):
+        trainer.check_numerics(BATCH)
+    chex.assert_trees_all_equal(trainer.params, PARAMS)
+
+
+def images_loss(params: Any, batch: Any) -> Any:
+    """In the layout NCHW, with four equal layers behind the convolutions."""
+    hidden = batch
+    for kernel in params["kernels"]:
+        hidden = jax.nn.relu(jax.lax.conv_general_dilated(hidden, kernel, (1, 1), "SAME"))
+    hidden = jnp.mean(hidden, (2, 3))
+    for layer in params["layers"]:
+        hidden = hidden + jax.nn.gelu(hidden @ layer["w"] + layer["b"][None])
+    return jnp.mean(hidden**2)
+
+
+def test_parameters_are_stored_as_the_step_reads_them() -> None:
+    keys = jax.random.split(jax.random.key(1), 6)
+    layers = [{"w": jax.random.normal(k, (16, 16)) / 4, "b": jnp.zeros(16)} for k in keys[:4]]
+    kernels = [jax.random.normal(keys[4], (16, n, 3, 3)) / 8 for n in (3, 16)]
+    params = {"kernels": kernels, "layers": layers}
+    batch = jax.random.normal(keys[5], (2, 3, 16, 16))
+    stored = Trainer.from_jax(images_loss, params, Adam(1e-2), batch, roll_blocks=True)
+    plain = Trainer.from_jax(
+        images_loss, params, Adam(1e-2), batch, roll_blocks=False, channels_last=False
+    )
+    storage = stored.layout.storage["params"]
+    assert [len(stack) for stack in storage.stacks] == [4, 4]
+    assert [place.order for place in storage.places if place.order] == [(2, 3, 1, 0)] * 2
+    assert plain.layout.storage["params"].is_apart
+    for _ in range(3):
+        chex.assert_trees_all_close(stored.update(batch), plain.update(batch), rtol=1e-5)
+    chex.assert_trees_all_close(stored.params, plain.params, rtol=1e-3, atol=1e-5)
+    assert "params_layers_2_w" in stored.export_params()
+
+
+def test_memory_is_planned_for_the_whole_step() -> None:
+    def deep(params: Any, batch: Any) -> Any:
+        hidden = batch
+        for weight in params:
+            hidden = jax.nn.gelu(hidden @ weight)
+        return jnp.mean(hidden**2)
+
+    weights, rows = [jnp.ones((64, 64)) / 64] * 3, np.ones((512, 64), "float32")
+    tx = optax.adam(1e-3)
+    kept = Trainer.from_jax(deep, weights, tx, rows, memory_policy="none")
+    planned = Trainer.from_jax(deep, weights, tx, rows, memory_budget="80%")
+    most = kept.temporary_bytes(rows)
+    least = planned.temporary_bytes(rows)
+    assert most is not None
+    assert least is not None
+    assert least <= 0.8 * most
+    chex.assert_trees_all_close(planned.update(rows), kept.update(rows), rtol=1e-5)
+
+
+def test_half_precision_with_masters_and_a_scaled_loss() -> None:
+    half, batch = (
+        jax.tree.map(lambda array: jnp.asarray(array, "bfloat16"), x) for x in (PARAMS, BATCH)
+    )
+    trainer = Trainer.from_jax(loss, half, optax.sgd(1e-4), batch, loss_scale="dynamic")
+    first = [float(trainer.update(batch)) for _ in range(40)]
+    assert first[-1] < first[0]
+    assert trainer.loss_scale is not None
+    assert trainer.params["w0"].dtype == "bfloat16"
+    states = {str(var.ty) for var in trainer.layout.optimizer.vars}
+    assert 'R.Tensor((8, 16), dtype="float32")' in states
+
+
+def test_an_export_trains_without_this_package(tmp_path: Path) -> None:
+    trainer = trainer_of_all(optax.adam(1e-2))
+    trainer.export(tmp_path)
+    names: dict[str, Any] = {"__name__": "model", "__file__": str(tmp_path / "model.py")}
+    exec((tmp_path / "model.py").read_text(), names)
+    alone = names["Model"](tmp_path)
+    found = [alone.train_step([BATCH["x"], BATCH["y"]], []) for _ in range(3)]
+    chex.assert_trees_all_close(found, [trainer.update(BATCH) for _ in range(3)], rtol=1e-6)
+    with pytest.raises(ValueError, match="only a loss was exported"):
+        alone.predict(BATCH["x"])
+
+
+def test_arrays_are_taken_as_jax_takes_them() -> None:
+    example = {name: jax.ShapeDtypeStruct(x.shape, x.dtype) for name, x in BATCH.items()}
+    trainer = Trainer.from_jax(loss, PARAMS, optax.sgd(0.0), example)
+    wide = jax.tree.map(lambda array: array.astype("float64"), BATCH)
+    chex.assert_trees_all_close(trainer.update(wide), loss(PARAMS, BATCH), rtol=1e-5)
+
+
+def test_who_prints_is_told_that_steps_leave_it_out() -> None:
+    def loud(params: Any, batch: Any) -> Any:
+        value = loss(params, batch)
+        jax.debug.print("the loss is {}", value)
+        return value
+
+    with pytest.warns(UserWarning, match="which the steps of a trainer leave out") as found:
+        trainer = Trainer.from_jax(loud, PARAMS, optax.sgd(0.0), BATCH)
+    assert found[0].filename == __file__
+    chex.assert_trees_all_close(trainer.update(BATCH), loss(PARAMS, BATCH), rtol=1e-5)
+
+
+def plain(**options: Any) -> Trainer:
+    return Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH, **options)
+
+
+def of_donated() -> Trainer:
+    given = jax.tree.map(jnp.copy, PARAMS)
+    jax.block_until_ready(jax.jit(lambda p: p, donate_argnums=0, keep_unused=True)(given))
+    for array in jax.tree.leaves(given):
+        array.delete()
+    return Trainer.from_jax(loss, given, optax.sgd(0.1), BATCH)
+
+
+def with_a_leak() -> Trainer:
+    leaked: list[Any] = []
+    jax.jit(leaked.append)(1.0)
+    return Trainer.from_jax(
+        lambda params, batch: loss(params, batch) * leaked[0], PARAMS, optax.sgd(0.1), BATCH
+    )
+
+
+WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
+    "not scalar": (
+        lambda: Trainer.from_jax(lambda p, b: b["x"] @ p["w0"], PARAMS, optax.sgd(0.1), BATCH),
+        TypeError,
+        (
+            "a loss must be one scalar of floating-point dtype, but the function returned float32 "
+            "of shape (32, 16)"
+        ),
+    ),
+    "integers": (
+        lambda: Trainer.from_jax(loss, {**PARAMS, "n": jnp.arange(3)}, optax.sgd(0.1), BATCH),
+        TypeError,
+        "params['n'] is of dtype int32, which has no gradient",
+    ),
+    "optimizer": (
+        lambda: Trainer.from_jax(loss, PARAMS, 0.1, BATCH),
+        TypeError,
+        "the optimizer must be a gradient transformation such as optax.adamw(1e-3)",
+    ),
+    "an optimizer of another tree": (
+        lambda: Trainer.from_jax(
+            loss, PARAMS, optax.masked(optax.sgd(0.1), {"w0": True, "other": False}), BATCH
+        ),
+        ValueError,
+        "the optimizer optax cannot begin with the parameters",
+    ),
+    "loss": (
+        lambda: Trainer.from_jax(1.0, PARAMS, optax.sgd(0.1), BATCH),  # type: ignore[arg-type]
+        TypeError,
+        "the loss must be a function of arrays, found 1.0",
+    ),
+    "forward": (
+        lambda: plain(forward=3),
+        TypeError,
+        "`forward` must be a function of parameters and inputs, found 3",
+    ),
+    "how to roll": (
+        lambda: plain(roll_blocks="yes"),
+        ValueError,
+        "`roll_blocks` must be True, False or \"auto\", found 'yes'",
+    ),
+    "how to scale": (
+        lambda: plain(loss_scale=-1),
+        ValueError,
+        '`loss_scale` must be "dynamic", a positive number or None, but it is -1',
+    ),
+    "no flag": (
+        lambda: plain(has_aux="no"),
+        TypeError,
+        "`has_aux` must be True or False, but it is 'no'",
+    ),
+    "a leaf of another shape": (
+        lambda: plain().update({**BATCH, "y": BATCH["y"][:7]}),
+        ValueError,
+        (
+            "batch['y'] is of shape (7, 3), but that of the example is of shape (32, 3): a trainer "
+            "has one program, for batches like its example; leave out a smaller last one"
+        ),
+    ),
+    "stacked batches of another shape": (
+        lambda: plain().update_many(jax.tree.map(lambda array: array[None, :5], BATCH)),
+        ValueError,
+        "batch['x'] of several batches is of shape (1, 5, 8), but that of the example is of shape",
+    ),
+    "a leaf that is missing": (
+        lambda: plain().update({"x": BATCH["x"]}),
+        ValueError,
+        (
+            "a batch is nested as the example was that the trainer was made with, PyTreeDef({'x': "
+            "*, 'y': *}), but batch['y'] is missing"
+        ),
+    ),
+    "a leaf more": (
+        lambda: plain().fit([{**BATCH, "z": 1.0}], reporter=QUIET),
+        ValueError,
+        "but batch['z'] is none of its leaves",
+    ),
+    "a tuple for a list": (
+        lambda: Trainer.from_jax(
+            lambda p, b: loss(p, {"x": b[0], "y": b[1]}),
+            PARAMS,
+            optax.sgd(0.1),
+            list(BATCH.values()),
+        ).update(tuple(BATCH.values())),
+        ValueError,
+        "PyTreeDef([*, *]), but it is PyTreeDef((*, *))",
+    ),
+    "another option": (
+        lambda: Trainer.from_jax(
+            lambda p, b: loss(p, b), PARAMS, optax.sgd(0.1), {**BATCH, "mode": "a"}
+        ).update({**BATCH, "mode": "b"}),
+        ValueError,
+        "batch['mode'] is 'b', but the example had 'a' there",
+    ),
+    "two arguments": (
+        lambda: plain().update(BATCH["x"], BATCH["y"]),
+        TypeError,
+        "a trainer from JAX takes a batch as one argument, nested as the example",
+    ),
+    "no forward function": (
+        lambda: plain().predict(BATCH["x"]),
+        TypeError,
+        "a loss does not tell what its model predicts: give Trainer.from_jax the model by forward=",
+    ),
+    "accuracy": (
+        lambda: accuracy(plain(), [BATCH]),
+        TypeError,
+        "the metric `accuracy` compares scores with classes, and of a loss from JAX nobody knows",
+    ),
+    "no batches": (
+        lambda: evaluate(plain(), [], []),
+        ValueError,
+        "there is nothing to measure on",
+    ),
+    "donated arrays": (of_donated, RuntimeError, "params['b0'] was given to a program that used"),
+    "inside of jit": (
+        lambda: jax.jit(
+            lambda params: Trainer.from_jax(loss, params, optax.sgd(0.1), BATCH).update(BATCH)
+        )(PARAMS),
+        TypeError,
+        "Trainer.from_jax cannot be called inside of what JAX traces, such as jax.jit",
+    ),
+    "an array that is traced": (
+        with_a_leak,
+        TypeError,
+        "the loss uses an array from around it that JAX is tracing",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_errors_say_what_is_wrong(name: str) -> None:
+    make, kind, message = WRONG[name]
+    with pytest.raises(kind, match=re.escape(message)):
+        make()
