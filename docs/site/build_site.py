@@ -57,7 +57,7 @@ def write_pages(folder: Path) -> None:
     for path, text in all_pages():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
     for picture in DOCS.rglob("*.svg"):
         copy = folder / picture.relative_to(DOCS)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def all_pages() -> Iterator[tuple[str, str]]:
     """Every page of the site: its path and its text."""
     for page in sorted(DOCS.rglob("*.md")):
         path = page.relative_to(DOCS).as_posix()
-        text = page.read_text()
+        text = page.read_text(encoding="utf-8")
         text = for_site(text, page)
         if path == "index.md":
             text = with_contents(text)
@@ -121,10 +121,10 @@ def examples() -> str:
         return f"#{path.stem}" if own else page_links.absolute(target, "examples", address)
 
     sources = [
-        f"## {path.stem}\n\n```python\n{path.read_text()}```\n"
+        f"## {path.stem}\n\n```python\n{path.read_text(encoding='utf-8')}```\n"
         for path in sorted(folder.glob("*.py"))
     ]
-    readme = page_links.rewritten((folder / "README.md").read_text(), resolve)
+    readme = page_links.rewritten((folder / "README.md").read_text(encoding="utf-8"), resolve)
     return "\n".join([readme, *sources])
 
 
