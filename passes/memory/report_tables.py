@@ -7,6 +7,7 @@ from itertools import pairwise
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72  # characters of a plot
 _BARS = 160  # of a plot in HTML
+_UNFOLDED = 12  # rows of a table in HTML
 
 Rows = Sequence[Sequence[str]]  # the titles first
 Lives = Mapping[str, Sequence[int]]  # bytes that are live, step by step, by what the plot is called
@@ -24,12 +25,12 @@ def as_text(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
 
 
 def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) -> str:
-    """The same for a notebook, in the colours of its page."""
+    """The same for a notebook, in the colours of its page; many rows are folded but for a few."""
     titles, *others = rows
-    cells = "".join(f"<th>{escape(title)}</th>" for title in titles)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others
-    )
+    few, more = others[:_UNFOLDED], others[_UNFOLDED:]
+    table = _table(titles, few)
+    if more:
+        table += f"<details><summary>{len(more)} more</summary>{_table(titles, more)}</details>"
     most = max((max(live, default=0) for live in lives.values()), default=0)
     plots = "".join(
         f"<figure style='margin:0 0 0.5em'><figcaption>{escape(name)}, at most "
@@ -37,10 +38,19 @@ def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
         for name, live in lives.items()
     )
     lines = ["".join(f"<div>{escape(line)}</div>" for line in part) for part in (head, foot)]
-    return (
-        f"<div>{lines[0]}<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
-        f"{lines[1]}{plots}</div>"
+    return f"<div>{lines[0]}<div style='overflow-x:auto'>{table}</div>{lines[1]}{plots}</div>"
+
+
+def _table(titles: Sequence[str], rows: Rows) -> str:
+    """In HTML: only the last column breaks its lines."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='white-space:nowrap'>{escape(cell)}</td>" for cell in row[:-1])
+        + f"<td>{escape(row[-1])}</td></tr>"
+        for row in rows
     )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def counted(values: int) -> str:

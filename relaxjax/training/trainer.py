@@ -21,6 +21,7 @@ from .export import export
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
 from .progress import EpochReport, Reporter
+from .summary import summary
 from .trained_model import TrainedModel
 
 # What TVM's trainer, optimizers and other libraries call what is here.
@@ -75,6 +76,10 @@ class Trainer(TrainedModel):
         """
         self._check_initialised("exporting")
         export(self.mod, self.layout, folder, self.save, platforms)
+
+    def summary(self) -> str:
+        """A table of the parameters, with the bytes of these, the states and the optimizer."""
+        return summary(self.layout)
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
