@@ -43,11 +43,12 @@ def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
 
 def _table(titles: Sequence[str], rows: Rows) -> str:
     """In HTML: only the last column breaks its lines."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+    left, apart = "text-align:left", "white-space:nowrap;padding-right:1em"
+    head = "".join(f"<th style='{left}'>{escape(title)}</th>" for title in titles)
     body = "".join(
         "<tr>"
-        + "".join(f"<td style='white-space:nowrap'>{escape(cell)}</td>" for cell in row[:-1])
-        + f"<td>{escape(row[-1])}</td></tr>"
+        + "".join(f"<td style='{left};{apart}'>{escape(cell)}</td>" for cell in row[:-1])
+        + f"<td style='{left}'>{escape(row[-1])}</td></tr>"
         for row in rows
     )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
