@@ -18,11 +18,15 @@ import html_check
 import page_links
 import public_names
 
+import relaxjax
+
 ROOT = page_links.ROOT
 DOCS = ROOT / "docs"
 OUT = ROOT / "build" / "docs"
 SECTION = re.compile(r"^## (.+)\n((?:(?!^## ).*\n?)*)", re.MULTILINE)
-WRITTEN = {"Reference": ["api", "examples"]}  # pages that are made here, by section of the index
+WRITTEN = {
+    "Reference": ["api", "examples", "versions"]
+}  # pages that are made here, by section of the index
 
 
 def main() -> int:
@@ -35,7 +39,9 @@ def main() -> int:
     html = out / "html"
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--nitpicky"]
     command += ["--quiet", "--fresh-env", "--jobs", "auto", "-c", str(ROOT / "docs" / "site")]
-    env = {"JAX_PLATFORMS": "cpu", **os.environ}
+    jupyter = str(out / "jupyter")  # what the notebooks' kernels write, else in the home
+    places = {"IPYTHONDIR": jupyter, "JUPYTER_RUNTIME_DIR": jupyter}
+    env = {"JAX_PLATFORMS": "cpu", **places, **os.environ}
     status = subprocess.run([*command, out / "pages", html], check=False, env=env).returncode
     if status:
         return status
@@ -57,7 +63,7 @@ def write_pages(folder: Path) -> None:
     for path, text in all_pages():
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
+        file.write_text(text, encoding="utf-8")
     for picture in DOCS.rglob("*.svg"):
         copy = folder / picture.relative_to(DOCS)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +74,7 @@ def all_pages() -> Iterator[tuple[str, str]]:
     """Every page of the site: its path and its text."""
     for page in sorted(DOCS.rglob("*.md")):
         path = page.relative_to(DOCS).as_posix()
-        text = page.read_text()
+        text = page.read_text(encoding="utf-8")
         text = for_site(text, page)
         if path == "index.md":
             text = with_contents(text)
@@ -78,6 +84,7 @@ def all_pages() -> Iterator[tuple[str, str]]:
             text = public_names.as_markdown(text)
         yield path, text
     yield "examples.md", examples()
+    yield "versions.md", versions()
     yield from public_names.pages()
 
 
@@ -121,11 +128,28 @@ def examples() -> str:
         return f"#{path.stem}" if own else page_links.absolute(target, "examples", address)
 
     sources = [
-        f"## {path.stem}\n\n```python\n{path.read_text()}```\n"
+        f"## {path.stem}\n\n```python\n{path.read_text(encoding='utf-8')}```\n"
         for path in sorted(folder.glob("*.py"))
     ]
-    readme = page_links.rewritten((folder / "README.md").read_text(), resolve)
+    readme = page_links.rewritten((folder / "README.md").read_text(encoding="utf-8"), resolve)
     return "\n".join([readme, *sources])
+
+
+def versions() -> str:
+    """Which version the site is for, how to get that of another, and what changed."""
+    address = page_links.repository()
+
+    def resolve(target: str) -> str | None:
+        page = target.removeprefix("docs/")
+        return page if page != target else page_links.absolute(target, ".", address)
+
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]
+    return (
+        f"# Versions\n\nThese pages are for relaxjax {relaxjax.__version__}; `relaxjax --version` "
+        "prints yours. `python3 dev.py docs` in a checkout of another version builds its site. "
+        "[Compatibility](compatibility.md) says what a new version keeps.\n\n"
+        f"## {page_links.rewritten(changes, resolve)}"
+    )
 
 
 def with_contents(index: str) -> str:

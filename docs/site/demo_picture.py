@@ -77,4 +77,4 @@ PICTURES = {"demo_light.svg": LIGHT, "demo_dark.svg": DARK}
 
 if __name__ == "__main__":
     for name, palette in PICTURES.items():
-        (FIGURES / name).write_text(picture(palette))
+        (FIGURES / name).write_text(picture(palette), encoding="utf-8")

@@ -30,7 +30,7 @@ class Page(HTMLParser):
         self.anchors: set[str] = set()
         self.links: list[str] = []
         self.fetched: list[str] = []
-        self.feed(path.read_text())
+        self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
@@ -79,7 +79,7 @@ def faults(folder: Path) -> list[str]:
             if urlsplit(target).netloc
         ]
     for sheet in [*site.folder.rglob("*.css"), *site.pages]:
-        requests = STYLE_REQUEST.findall(sheet.read_text())
+        requests = STYLE_REQUEST.findall(sheet.read_text(encoding="utf-8"))
         found += [
             f"{sheet.relative_to(site.folder)}: a request to the outside: {target}"
             for target in requests

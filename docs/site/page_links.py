@@ -23,7 +23,7 @@ Resolve = Callable[[str], str | None]
 
 def repository() -> str | None:
     """The address of the project's repository; None while it has none."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     found: str | None = project.get("urls", {}).get("Repository")
     return found and found.rstrip("/")
 
@@ -64,7 +64,7 @@ def long_description() -> str:
 
 def readme(address: str | None) -> str:
     """The README with its links and pictures at an address; without one they are left out."""
-    text = (ROOT / "README.md").read_text()
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     if address is None:
         text = PICTURE.sub("", text)
     text = SOURCE.sub(lambda found: f'{found[1]}="{absolute(found[2], "", address)}"', text)

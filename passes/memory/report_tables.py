@@ -9,6 +9,7 @@ from relaxjax.ir.tables import Rows, aligned, html_lines, html_table, shown_byte
 _LEVELS = " ▁▂▃▄▅▆▇█"
 _WIDTH = 72  # characters of a plot
 _BARS = 160  # of a plot in HTML
+_UNFOLDED = 12  # rows of a table in HTML
 
 Lives = Mapping[str, Sequence[int]]  # bytes that are live, step by step, by what the plot is called
 
@@ -25,14 +26,21 @@ def as_text(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) 
 
 
 def as_html(head: Sequence[str], rows: Rows, foot: Sequence[str], lives: Lives) -> str:
-    """The same for a notebook, in the colours of its page."""
+    """The same for a notebook, in the colours of its page; many rows are folded but for a few."""
+    titles, *others = rows
+    few, more = others[:_UNFOLDED], others[_UNFOLDED:]
+    table = html_table([titles, *few])
+    if more:
+        rest = html_table([titles, *more])
+        table += f"<details><summary>{len(more)} more</summary>{rest}</details>"
     most = max((max(live, default=0) for live in lives.values()), default=0)
     plots = "".join(
         f"<figure style='margin:0 0 0.5em'><figcaption>{escape(name)}, at most "
         f"{shown_bytes(max(live, default=0))}</figcaption>{_bars(live, most)}</figure>"
         for name, live in lives.items()
     )
-    return f"<div>{html_lines(head)}{html_table(rows)}{html_lines(foot)}{plots}</div>"
+    wide = f"<div style='overflow-x:auto'>{table}</div>"
+    return f"<div>{html_lines(head)}{wide}{html_lines(foot)}{plots}</div>"
 
 
 def counted(values: int) -> str:

@@ -39,7 +39,7 @@ def ToMixedPrecision(
     fp16_input_names: Sequence[str] | None = None,
     dtype: str = "float16",
 ) -> Function:
-    """Compute in half precision what gains by it, and the rest in float32 as before.
+    """Mixed precision: matrix products and convolutions in 16 bits, the rest in float32.
 
     Operators declare their policy. Those that are `always` computed in half precision, such as
     matmul and conv2d, accumulate in `out_dtype`. Those that `follow` are computed in half precision

@@ -13,6 +13,9 @@ _AGAIN = {
     "relax.sigmoid": ("relax.nn.softplus", "take BCELoss"),
 }
 
+# By file, what Python has warned of there, so that it says the same once.
+_WARNED: dict[str, dict[str | tuple[str, type[Warning], int], int]] = {}
+
 
 def warn_of_normalizing_twice(backbone: Function, output: Expr, loss: Function) -> None:
     """Warn where probabilities go into a loss that takes scores: it learns, but little."""
@@ -33,7 +36,8 @@ def warn_of_normalizing_twice(backbone: Function, output: Expr, loss: Function) 
     if span is None:
         warnings.warn(message, stacklevel=2)
     else:
-        warnings.warn_explicit(message, UserWarning, span.file, span.line)
+        warned = _WARNED.setdefault(span.file, {})
+        warnings.warn_explicit(message, UserWarning, span.file, span.line, registry=warned)
 
 
 def _applied(loss: Function) -> Iterator[str]:

@@ -198,8 +198,8 @@ def value_and_grad(
     the arguments are traced whether they are differentiated by or not; everything else stays as it
     is. With `allow_int`, integers and random keys among the arguments of `argnums` are passed over:
     their gradients have no numbers. With `memory_budget` or `memory_policy`, values are computed
-    again rather than kept, as `Rematerialize` explains; the program is then compiled some times to
-    know what it takes.
+    again rather than kept, as `Rematerialize` explains. Meeting a budget compiles the program
+    several times.
 
     The program is made for the platform that JAX lowers it for, a budget kept on that one.
     """

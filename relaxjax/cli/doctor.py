@@ -9,6 +9,7 @@ is installed.
 """
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Callable, Iterator
@@ -111,7 +112,9 @@ def _caches() -> Iterator[Line]:
         yield Line("programs", "what is compiled is not kept")
         return
     if not folder.is_dir():
-        yield Line("programs", f"{folder}  nothing yet")
+        above = next(parent for parent in folder.parents if parent.exists())
+        kept = "nothing yet" if os.access(above, os.W_OK) else f"not kept: {above} is read-only"
+        yield Line("programs", f"{folder}  {kept}")
         return
     if not is_usable(folder):
         yield Line("programs", f"{folder}  not used: it must be yours, and yours alone to write")

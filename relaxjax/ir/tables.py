@@ -14,13 +14,14 @@ def aligned(rows: Rows) -> list[str]:
 
 
 def html_table(rows: Rows) -> str:
-    """The table for a notebook, in the colours of its page."""
+    """The table for a notebook, in the colours of its page, its columns apart."""
     titles, *others = rows
     cells = "".join(f"<th>{escape(title)}</th>" for title in titles)
     body = "".join(
         f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in others
     )
-    return f"<table><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
+    apart = "border-collapse:separate;border-spacing:1em 0.1em;white-space:nowrap"
+    return f"<table style='{apart}'><thead><tr>{cells}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_lines(lines: Sequence[str]) -> str:

@@ -154,6 +154,8 @@ def _is_of_a_file(node: ast.Call) -> bool:
 
 
 def test_text_is_read_and_written_as_utf_8() -> None:
-    folders = ("relaxjax", "passes", "losses", "optim")
-    files = [ROOT / "dev.py", *(path for name in folders for path in (ROOT / name).rglob("*.py"))]
+    """What builds the package, too: the README is read for it, and has letters beyond ASCII."""
+    folders = ("relaxjax", "passes", "losses", "optim", "docs/site")
+    files = [path for name in folders for path in (ROOT / name).rglob("*.py")]
+    files += [ROOT / "dev.py", ROOT / "setup.py"]
     assert not [where for path in files for where in text_files_of_unsaid_encoding(path)]

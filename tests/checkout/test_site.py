@@ -91,6 +91,13 @@ def test_the_contents_have_all_kinds_of_pages(pages: dict[str, str]) -> None:
     assert "\napi\n" in pages["index.md"]
 
 
+def test_the_site_says_which_version_it_is_for(pages: dict[str, str]) -> None:
+    page = pages["versions.md"]
+    assert f"These pages are for relaxjax {relaxjax.__version__};" in page
+    assert f"\n## {relaxjax.__version__}" in page
+    assert "\nversions\n" in pages["index.md"]
+
+
 def test_a_picture_follows_the_theme_of_the_site(pages: dict[str, str]) -> None:
     assert "figures/demo_light.svg\n:alt: A model" in pages["index.md"]
     assert ":class: only-dark" in pages["index.md"]

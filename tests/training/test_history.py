@@ -87,7 +87,7 @@ def test_numbers_of_one_scale_share_a_panel(without_matplotlib: None) -> None:
 
 def test_a_notebook_shows_curves_above_a_table() -> None:
     page = HISTORY._repr_html_()
-    assert page.index("<svg") < page.index("<table>")
+    assert page.index("<svg") < page.index("<table ")
     assert "<th>perplexity</th>" in page
     assert "<tr><td>1</td><td>2.0000</td><td>2.5000</td><td>50.00%</td><td>-</td><td>0.2" in page
     named = EpochReport(1, 1, 1.0, {"<b>": 1.0}, 1, 1.0)

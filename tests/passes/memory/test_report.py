@@ -10,6 +10,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering.memory import temporary_bytes
 from relaxjax.passes import EliminateCommonSubexpr, Gradient, LegalizeOps, Rematerialize
+from relaxjax.passes.memory.report_tables import as_html
 from relaxjax.passes.memory.step import MemoryPlanError
 
 SCRIPT = """
@@ -152,3 +153,11 @@ def test_what_is_no_adjoint() -> None:
     assert isinstance(module, IRModule)
     with pytest.raises(MemoryPlanError, match="give the name of a function that Gradient has"):
         relaxjax.memory(module, "main")
+
+
+def test_a_notebook_folds_the_smallest_of_many_values() -> None:
+    rows = [("value", "bytes"), *((f"v{index}", str(20 - index)) for index in range(15))]
+    shown, folded = as_html([], rows, [], {}).split("<details><summary>3 more</summary>")
+    assert ">v11<" in shown
+    assert ">v12<" in folded
+    assert "<details>" not in as_html([], rows[:13], [], {})

@@ -86,3 +86,12 @@ def test_what_is_right_is_not_warned_of(ending: str, loss: Any, types: list[Tens
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         AppendLoss("backbone", loss(*types))(model(ending))
+
+
+def test_a_line_is_warned_of_once() -> None:
+    """As Python does for its own warnings: the command `train` sets a model up twice."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("default")
+        for _ in range(2):
+            AppendLoss("backbone", CrossEntropyLoss()(SCORES, IDS))(model("R.nn.softmax(scores)"))
+    assert len(found) == 1
