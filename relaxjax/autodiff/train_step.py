@@ -205,6 +205,7 @@ def train_step(
     @in_the_users_frames
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
         """The state before the first step; arrays are copied, because steps use them up."""
+        check_numbers(params=params, model_state=model_state, key=key)
         own, states = copied_params(params), jax.tree.map(copied, model_state)
         check_trainable(own, "params")
         arrays, nesting = apart(own, numbers=False)

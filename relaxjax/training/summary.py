@@ -17,7 +17,7 @@ from relaxjax.ir.walk import free_vars, type_symbols
 from relaxjax.ops.cost import cost_of, function_cost
 from relaxjax.ops.cost_rules import Cost, byte_count, elements
 from relaxjax.trainable.arguments import Arguments
-from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
+from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, TRAIN_STEP
 
 from .layout import Layout
 
@@ -89,18 +89,24 @@ class ModelSummary:
 def summary_of(mod: IRModule, layout: Layout) -> ModelSummary:
     """The summary of a module that `SetupTrainer` made."""
     params = [var.ty for var in layout.params.vars]
+    forward = forward_function(mod)
     return ModelSummary(
         layers=tuple(_layers(mod)),
         param_numbers=sum(_at_one(elements(ty)) for ty in params),
         param_bytes=_bytes(params),
         state_bytes=_bytes([var.ty for var in layout.states.vars]),
         optimizer_bytes=_bytes([var.ty for var in layout.optimizer.vars]),
-        forward_flops=_flops_of(mod, BACKBONE),
+        forward_flops=_flops_of(mod, forward),
         step_flops=_flops_of(mod, TRAIN_STEP),
         symbols=tuple(
-            dict.fromkeys(s.name for var in mod[BACKBONE].params for s in type_symbols(var.ty))
+            dict.fromkeys(s.name for var in mod[forward].params for s in type_symbols(var.ty))
         ),
     )
+
+
+def forward_function(mod: IRModule) -> str:
+    """The function that computes forward: the model, or a loss from JAX that holds its own."""
+    return BACKBONE if BACKBONE in mod else BACKBONE_LOSS
 
 
 @dataclass(slots=True)
@@ -131,15 +137,15 @@ class _Open:
 
 def _layers(mod: IRModule) -> Iterator[LayerSummary]:
     """The layers of the model, in the order of its bindings."""
-    backbone = mod[BACKBONE]
+    name = forward_function(mod)
     # What is computed of parameters alone: of which ones, and what it costs.
     prepared: dict[Var, tuple[tuple[Var, ...], Cost | None]] = {
-        var: ((var,), Cost()) for var in Arguments.of(mod, BACKBONE).params
+        var: ((var,), Cost()) for var in Arguments.of(mod, name).params
     }
     closures: dict[Var, Function] = {}
     seen: set[Var] = set()
     layer = _Open()
-    for binding in _bindings(backbone):
+    for binding in _bindings(mod[name]):
         value: Expr = binding.value
         if isinstance(value, Function):  # the body of a loop, whose cost is that of the loop
             closures[binding.var] = value

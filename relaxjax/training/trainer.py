@@ -20,7 +20,7 @@ from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.training.loss_scale import LossScale
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import RollOption
-from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, OPTIM_STATE, OPTIMIZER
+from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
 
 from .checkpoint import module
 from .data import Data
@@ -30,7 +30,7 @@ from .history import History
 from .inputs import static_shape, tensor_type
 from .loop import FitOptions, fit
 from .progress import Reporter
-from .summary import ModelSummary, summary_of
+from .summary import ModelSummary, forward_function, summary_of
 from .trained_model import TrainedModel
 
 # What TVM's trainer, optimizers and other libraries call what is here.
@@ -173,9 +173,8 @@ class Trainer(TrainedModel):
     def __repr__(self) -> str:
         inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
         params = self.layout.params.vars
-        function = BACKBONE if BACKBONE in self.mod else BACKBONE_LOSS
         return (
-            f"<Trainer of {function}({inputs}): {_counted(len(params), 'parameter')} of "
+            f"<Trainer of {forward_function(self.mod)}({inputs}): {_counted(len(params), 'parameter')} of "
             f"{sum(elements(var.ty) for var in params):,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )

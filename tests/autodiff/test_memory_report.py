@@ -109,3 +109,5 @@ def test_shapes_of_a_state_are_enough_to_plan_a_step() -> None:
         step(init(PARAMS), batch)
     with pytest.raises(TypeError, match=r"state\.params\[0\] is a jax\.ShapeDtypeStruct"):
         step(state, BATCH)
+    with pytest.raises(TypeError, match=r"params\[0\] is a jax\.ShapeDtypeStruct"):
+        init(state.params)

@@ -220,6 +220,15 @@ def test_the_forward_function_predicts_for_any_inputs() -> None:
     chex.assert_trees_all_close(found, {"scores": wanted}, rtol=1e-5, atol=1e-6)
 
 
+def test_a_summary_is_that_of_the_loss() -> None:
+    summary = plain().summary()
+    assert [layer.params for layer in summary.layers] == [
+        ("params_w0", "params_b0"),
+        ("params_w1",),
+    ]
+    assert summary.param_numbers == sum(array.size for array in PARAMS.values())
+
+
 def test_a_loss_that_is_not_finite_names_its_line() -> None:
     def bad(params: Any, batch: Any) -> Any:
         logarithm = jnp.log(batch["x"] @ params["w0"] - 1e6)
@@ -462,6 +471,13 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         "there is nothing to measure on",
     ),
     "donated arrays": (of_donated, RuntimeError, "params['b0'] was given to a program that used"),
+    "shapes alone": (
+        lambda: Trainer.from_jax(
+            loss, jax.eval_shape(lambda: PARAMS), optax.sgd(0.1), jax.eval_shape(lambda: BATCH)
+        ),
+        TypeError,
+        "params['b0'] is a jax.ShapeDtypeStruct, which has no numbers to compute with",
+    ),
     "inside of jit": (
         lambda: jax.jit(
             lambda params: Trainer.from_jax(loss, params, optax.sgd(0.1), BATCH).update(BATCH)
