@@ -23,8 +23,9 @@ from .inputs import as_array
 class Nested:
     """How what a trainer holds as arrays is nested outside, as the user's loss takes it.
 
-    A batch is `example`'s nesting of arrays of the types `batch`: the trainer has its leaves as
-    inputs, and no targets. `aux` nests what the loss gives beside itself, of the types `beside`.
+    A batch is nested as the example was, with arrays of the types `batch`: to the trainer they are
+    inputs, and there are no targets. `aux` nests what the loss gives beside itself, of the types
+    `beside`.
     """
 
     nestings: Nestings
