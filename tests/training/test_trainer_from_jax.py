@@ -223,9 +223,8 @@ def test_the_forward_function_predicts_for_any_inputs() -> None:
 def test_a_summary_is_that_of_the_loss() -> None:
     summary = plain().summary()
     assert [layer.params for layer in summary.layers] == [
-        ("params_w0", "params_b0"),
-        ("params_w1",),
-    ]
+        ("params_w0",), ("params_b0",), ("params_w1",),
+    ]  # fmt: skip
     assert summary.param_numbers == sum(array.size for array in PARAMS.values())
 
 
