@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -188,10 +187,10 @@ class MemoryReport:
     def show(self, sort: str = "bytes") -> None:
         """Print the table, in colour on a terminal: what is computed again stands out."""
         head, rows = self._head, self._sorted(sort)
-        styles: list[Style | None] = ["bold", *[None] * len(head), "faint"]
-        styles += ["yellow" if not row.kept else None for row in rows]
-        for line, style in zip_longest(self.text(sort).splitlines(), styles):
-            print(line if style is None else painted(line, style))
+        styles: dict[int, Style] = {0: "bold", len(head) + 1: "faint"}
+        styles |= {len(head) + 2 + i: "yellow" for i, row in enumerate(rows) if not row.kept}
+        for place, line in enumerate(self.text(sort).splitlines()):
+            print(painted(line, styles[place]) if place in styles else line)
 
     def __str__(self) -> str:
         return self.text()

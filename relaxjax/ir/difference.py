@@ -25,7 +25,7 @@ Sign: TypeAlias = Literal["-", "+", " "]
 _CONTEXT = 2  # lines around those that differ
 _LEFT_OUT = "…"
 _ATTRIBUTES = "attributes of the module"
-_STYLES: dict[str, Style] = {"-": "red", "+": "green", _LEFT_OUT: "faint"}
+_STYLES: dict[str, Style] = {"-": "red", "+": "green", "#": "bold", _LEFT_OUT: "faint"}
 _BACKGROUNDS = {"-": "rgba(220,40,40,.18)", "+": "rgba(40,160,60,.18)"}
 
 _WORD = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -117,7 +117,7 @@ class ModuleDiff:
     def show(self) -> None:
         """Print it, in colour on a terminal: what is gone in red, what is new in green."""
         for sign, text in self._lines():
-            style = _STYLES.get(sign, "bold" if sign == "#" else None)
+            style = _STYLES.get(sign)
             line = f"{sign} {text}".rstrip()
             print(line if style is None else painted(line, style, sys.stdout))
 

@@ -41,9 +41,9 @@ class ScriptText(str):
         The variable NO_COLOR in the environment, if it is not empty, keeps it plain, and
         FORCE_COLOR colours what goes into a file or to another program, too.
         """
-        stream = stream or sys.stdout
-        coloured = self.ansi(style) if wants_colours(stream) else None
-        print(self if coloured is None else coloured, file=stream)
+        output = stream or sys.stdout
+        coloured = self.ansi(style) if wants_colours(output) else None
+        print(self if coloured is None else coloured, file=output)
 
     def ansi(self, style: str = "ansi") -> str | None:
         """The text with terminal colours, or None where pygments is not installed.
