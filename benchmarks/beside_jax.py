@@ -14,7 +14,7 @@ from timing import in_turns
 Gradient = Callable[..., Any]  # takes a loss, and `has_aux`
 
 # A turn is as many steps as take about so many seconds.
-_TURN = 0.03
+TURN = 0.03
 
 
 class Ratios(NamedTuple):
@@ -67,7 +67,7 @@ def compared(case: Case, ways: Mapping[str, Gradient], rounds: int) -> Compariso
         check(ours(*args), wanted)
     start = time.perf_counter()
     jax.block_until_ready(theirs(*args))
-    steps = max(1, int(_TURN / (time.perf_counter() - start)))
+    steps = max(1, int(TURN / (time.perf_counter() - start)))
 
     def turn(program: Any) -> Callable[[], object]:
         return lambda: [jax.block_until_ready(program(*args)) for _ in range(steps)]

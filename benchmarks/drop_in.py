@@ -26,15 +26,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from beside_jax import Ratios, check, compared, compiled
+from beside_jax import TURN, Ratios, check, compared, compiled
 from jax_losses import LOSSES, Case, Draws
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
 import relaxjax
-
-# A turn of whole steps is as many of them as take about so many seconds.
-_TURN = 0.03
 
 
 def ratios(case: Case, rounds: int) -> Ratios:
@@ -80,7 +77,7 @@ def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> Ratios:
     steps = 1
     start = time.perf_counter()
     their_turn()
-    steps = max(1, int(_TURN / (time.perf_counter() - start)))
+    steps = max(1, int(TURN / (time.perf_counter() - start)))
     times = in_turns({"ours": our_turn, "theirs": their_turn}, rounds)
     return Ratios(
         times["ours"].ratio(times["theirs"]),
