@@ -26,52 +26,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from beside_jax import TURN, Ratios, check, compared, compiled
 from jax_losses import LOSSES, Case, Draws
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
 import relaxjax
 
-# A turn is as many steps as take about so many seconds.
-_TURN = 0.03
 
-
-def compiled(gradient: Callable[..., Any], case: Case) -> tuple[Any, float]:
-    """The executable of a loss and its gradients, and the CPU seconds that it took to make."""
-    start = time.process_time()
-    program = jax.jit(gradient(case.loss)).lower(case.params, *case.inputs).compile()
-    return program, time.process_time() - start
-
-
-def check(found: Any, wanted: Any) -> None:
-    """The gradients of both, as far as the least of their dtypes can tell."""
-    for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(mine, other, rtol=0, atol=2e-2 * float(abs(other).max()))
-
-
-def ratios(case: Case, rounds: int) -> list[float]:
+def ratios(case: Case, rounds: int) -> Ratios:
     """Those of the clock, the CPU time, the memory and the compile time."""
-    ours, our_seconds = compiled(relaxjax.value_and_grad, case)
-    theirs, their_seconds = compiled(jax.value_and_grad, case)
-    args = (case.params, *case.inputs)
-    check(ours(*args), theirs(*args))
-    start = time.perf_counter()
-    jax.block_until_ready(theirs(*args))
-    steps = max(1, int(_TURN / (time.perf_counter() - start)))
-
-    def turn(program: Any) -> Callable[[], object]:
-        return lambda: [jax.block_until_ready(program(*args)) for _ in range(steps)]
-
-    times = in_turns({"ours": turn(ours), "theirs": turn(theirs)}, rounds)
-    return [
-        times["ours"].ratio(times["theirs"]),
-        times["ours"].ratio(times["theirs"], "cpu"),
-        temp_bytes(ours) / max(temp_bytes(theirs), 1),
-        our_seconds / their_seconds,
-    ]
+    return compared(case, {"ours": relaxjax.value_and_grad}, rounds).ratios["ours"]
 
 
-def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> list[float]:
+def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> Ratios:
     """The same of whole steps."""
 
     def loss(params: Any, batch: Any) -> Any:
@@ -109,14 +77,14 @@ def whole_step_ratios(case: Case, rounds: int, policy: str | None) -> list[float
     steps = 1
     start = time.perf_counter()
     their_turn()
-    steps = max(1, int(_TURN / (time.perf_counter() - start)))
+    steps = max(1, int(TURN / (time.perf_counter() - start)))
     times = in_turns({"ours": our_turn, "theirs": their_turn}, rounds)
-    return [
+    return Ratios(
         times["ours"].ratio(times["theirs"]),
         times["ours"].ratio(times["theirs"], "cpu"),
         taken[0] / max(taken[1], 1),
         our_seconds / their_seconds,
-    ]
+    )
 
 
 def jax_step(loss: Callable[..., Any], optimizer: Any) -> Any:

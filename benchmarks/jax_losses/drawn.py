@@ -11,11 +11,15 @@ from jax import lax, nn
 
 @dataclass(frozen=True)
 class Case:
-    """A loss `loss(params, *inputs)` as its author would write it, with what it takes."""
+    """A loss `loss(params, *inputs)` as its author would write it, with what it takes.
+
+    With `has_aux` it returns something else beside its value.
+    """
 
     loss: Callable[..., Any]
     params: Any
     inputs: tuple[Any, ...]
+    has_aux: bool = False
 
 
 class Draws:

@@ -15,7 +15,9 @@ from whole_model import WholeModel
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
+import beside_jax  # noqa: E402  # found by the path above
 import drop_in  # noqa: E402  # found by the path above
+import libraries  # noqa: E402  # found by the path above
 import suite  # noqa: E402  # found by the path above
 from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # found by the path above
 from jax_losses import LOSSES, Draws  # noqa: E402  # found by the path above
@@ -82,6 +84,45 @@ def test_losses_in_jax_are_measured_by_gradients_of_which_both_say_the_same(name
     found = drop_in.ratios(LOSSES[name](Draws()), rounds=1)
     assert len(found) == 4
     assert all(np.isfinite(ratio) and ratio > 0 for ratio in found)
+
+
+def test_a_loss_of_a_library_is_measured_by_gradients_of_which_all_say_the_same() -> None:
+    for library in ("flax", "equinox", "haiku", "jraph", "diffrax", "distrax", "numpyro"):
+        pytest.importorskip(library)
+    case = import_module("library_losses").LOSSES["numpyro: cover types"](Draws())
+    found = beside_jax.compared(case, libraries.WAYS, rounds=1)
+    assert list(found.ratios) == ["kept", "free"]
+
+
+def test_gradients_that_differ_are_an_error() -> None:
+    with pytest.raises(AssertionError, match="Not equal"):
+        beside_jax.check({"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.zeros(2)})
+    beside_jax.check(np.array([1, 1e-9]), np.array([1.0, 0]))
+
+
+def test_the_page_shows_the_losses_of_libraries_as_recorded() -> None:
+    """Else: python benchmarks/libraries.py --page."""
+    text, results = PAGE.read_text(), libraries.recorded(libraries.RECORDED)
+    assert len(results["all"]) >= 20
+    assert set(results["losses"]) <= set(results["all"])
+    assert libraries.page_with(text, results) == text
+
+
+def test_the_page_names_what_was_not_measured() -> None:
+    results = libraries.recorded(libraries.RECORDED)
+    (first, found), *_ = results["losses"].items()
+    part = {**results, "losses": {first: found}, "all": [first, "one", "two"]}
+    assert "Not measured yet: one; two." in libraries.section(part)
+    assert "Not measured" not in libraries.section({**part, "all": [first]})
+
+
+def test_the_page_says_where_the_machine_was_busy() -> None:
+    results = libraries.recorded(libraries.RECORDED)
+    name, found = next(iter(results["losses"].items()))
+    quiet = {**results, "losses": {name: {**found, "load": 0.5}}}
+    busy = {**results, "losses": {name: {**found, "load": 9.0}}}
+    assert "busy" not in libraries.section(quiet)
+    assert "a load of 9 on 2 cores" in libraries.section({**busy, "cores": 2})
 
 
 @pytest.mark.parametrize("name", ["U-Net", "GPT of 8 layers"])
