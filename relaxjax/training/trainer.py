@@ -174,8 +174,8 @@ class Trainer(TrainedModel):
         inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
         params = self.layout.params.vars
         return (
-            f"<Trainer of {forward_function(self.mod)}({inputs}): {_counted(len(params), 'parameter')} of "
-            f"{sum(elements(var.ty) for var in params):,} numbers, "
+            f"<Trainer of {forward_function(self.mod)}({inputs}): "
+            f"{_counted(len(params), 'parameter')} of {sum(elements(var.ty) for var in params):,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )
 
