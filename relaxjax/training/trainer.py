@@ -173,9 +173,10 @@ class Trainer(TrainedModel):
     def __repr__(self) -> str:
         inputs = ", ".join(f"{var.name}: {var.ty}" for var in self.layout.inputs)
         params = self.layout.params.vars
+        numbers = sum(elements(var.ty) for var in params)
         return (
             f"<Trainer of {forward_function(self.mod)}({inputs}): "
-            f"{_counted(len(params), 'parameter')} of {sum(elements(var.ty) for var in params):,} numbers, "
+            f"{_counted(len(params), 'parameter')} of {numbers:,} numbers, "
             f"{_counted(len(self.layout.states.vars), 'state')}, on {self.device}>"
         )
 
