@@ -33,7 +33,7 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Rest:
+class CallersPart:
     """What a caller computes of an adjoint's results, in terms of the adjoint's variables."""
 
     bindings: tuple[Binding, ...]
@@ -44,7 +44,7 @@ class Rest:
     in_place: Mapping[Var, Var | None]  # the results that take it, and which if anybody reads that
 
 
-def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
+def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
     """What `caller` computes of the results of the adjoint `name`."""
     function, adjoint = with_open_caller(mod, name, caller)[caller.name], mod[name]
     assert isinstance(function, Function)
@@ -65,7 +65,7 @@ def rest_of(mod: IRModule, name: str, caller: Caller) -> Rest:
         for place, ty in tensors_in(function.params[at].ty, (at,)):
             free[ty].append(place)
     in_place = {var: first.get(place) for var, place in _placed(results, free)}
-    return Rest(tuple(flat.bindings()), frozenset(results), names, in_place)
+    return CallersPart(tuple(flat.bindings()), frozenset(results), names, in_place)
 
 
 def with_open_caller(mod: IRModule, name: str, caller: Caller) -> IRModule:

@@ -57,9 +57,9 @@ def _reached(edges: dict[tuple[int, int], int], source: int, sink: int) -> Colle
     starts, ends = np.array(list(edges)).T
     size = sink + 1
     capacity = csr_array((np.array(list(edges.values()), np.int32), (starts, ends)), (size, size))
-    rest = capacity - maximum_flow(capacity, source, sink).flow
-    rest.eliminate_zeros()
-    return frozenset(breadth_first_order(rest, source, return_predecessors=False).tolist())
+    residual = capacity - maximum_flow(capacity, source, sink).flow
+    residual.eliminate_zeros()
+    return frozenset(breadth_first_order(residual, source, return_predecessors=False).tolist())
 
 
 class Boundaries:

@@ -57,8 +57,8 @@ def kernels(program: Program, tasks: Sequence[Task], inside: Mapping[Var, int]) 
     results from the start, and besides, while it runs, the bytes that a step takes `inside`.
     """
     tasks = needed(program, tasks)
-    unstored, summed = _unstored(program, tasks)
-    finder = _Finder(unstored, summed, frozenset(program.in_place), inside)
+    unstored, in_sums = _unstored(program, tasks)
+    finder = _Finder(unstored, in_sums, frozenset(program.in_place), inside)
     finder.roots.update(((var, False), (_given(to),)) for var, to in program.given.items())
     for task in tasks:
         finder.add(task)
@@ -91,7 +91,7 @@ class _Finder:
     """Finds what each task reads and stores."""
 
     unstored: frozenset[Value]
-    summed: frozenset[Value]  # what is computed inside of sums
+    in_sums: frozenset[Value]  # what is computed inside of sums
     in_place: frozenset[Var]
     inside: Mapping[Var, int]  # what a step of each loop takes
     found: list[Kernel] = field(default_factory=list)
@@ -214,11 +214,11 @@ class _Finder:
 
     def is_summed_apart(self, task: Task, value: Value) -> bool:
         """Whether a sum reads a value from bytes of its own, as many as those of what it sums."""
-        if value in self.summed:
+        if value in self.in_sums:
             return False
-        if task.value in self.summed and task.step.size > size_of(value[0]):
+        if task.value in self.in_sums and task.step.size > size_of(value[0]):
             return elements(value[0].ty) != 1
-        return value in self.computed and (task.step.is_sum or task.value in self.summed)
+        return value in self.computed and (task.step.is_sum or task.value in self.in_sums)
 
     def fuses(self, task: Task) -> bool:
         """Whether what is late is so inside what the task computes."""
@@ -246,17 +246,17 @@ class _Finder:
 class _Use:
     """How the consumers of a value consume it."""
 
-    fusibly: bool = True  # all compute it inside them if they can
-    by_products: bool = True  # all are products of matrices
-    by_sum: bool = False  # some is a sum
+    all_fuse: bool = True  # all compute it inside them if they can
+    all_products: bool = True  # all are products of matrices
+    some_sum: bool = False  # some is a sum
     count: int = 0
     parts: int = 0  # how many of them are parts of it
     kernels: frozenset[Hashable] = frozenset()  # that read it; of many, some
 
     def add(self, other: "_Use") -> None:
-        self.fusibly &= other.fusibly
-        self.by_products &= other.by_products
-        self.by_sum |= other.by_sum
+        self.all_fuse &= other.all_fuse
+        self.all_products &= other.all_products
+        self.some_sum |= other.some_sum
         self.count += other.count
         self.parts += other.parts
         if len(self.kernels) < 2:  # whether it is one is all that is asked
@@ -270,7 +270,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
     """
     uses: defaultdict[Value, _Use] = defaultdict(_Use)
     unstored: set[Value] = set()
-    summed: set[Value] = set()
+    in_sums: set[Value] = set()
     for task in reversed(tasks):
         step, use = task.step, uses[task.value]
         is_result = step.var in program.results
@@ -278,14 +278,14 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
         is_inside = not is_view and not is_result and _is_inside(step, use)
         if is_inside or (is_view and (_is_name(step) or not is_result)):
             unstored.add(task.value)
-        if is_inside and step.is_arithmetic and use.by_sum and use.count == 1:
-            summed.add(task.value)
+        if is_inside and step.is_arithmetic and use.some_sum and use.count == 1:
+            in_sums.add(task.value)
         if is_view and not is_result:
-            own = replace(use, by_products=False)
+            own = replace(use, all_products=False)
         else:
-            by_sum = step.is_sum or task.value in summed
+            some_sum = step.is_sum or task.value in in_sums
             parts = int(step.is_moved)
-            own = _Use(step.fusible, step.is_product, by_sum, 1, parts, use.kernels)
+            own = _Use(step.fusible, step.is_product, some_sum, 1, parts, use.kernels)
         if task.value not in unstored:
             own.kernels = frozenset({task.value})
         for value in dict.fromkeys(task.inputs):
@@ -294,12 +294,12 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
             # What is held back is copied, by a kernel that computes it too.
             copy = _Use(True, False, count=1, kernels=frozenset({(value, wait)})) if held else own
             uses[value].add(copy)
-    return frozenset(unstored), frozenset(summed)
+    return frozenset(unstored), frozenset(in_sums)
 
 
 def _is_view(step: Step, use: _Use) -> bool:
     """Whether a value needs no bytes; a product reads a matrix across without copying it."""
-    return _is_name(step) or (step.is_transpose and use.by_products and use.count > 0)
+    return _is_name(step) or (step.is_transpose and use.all_products and use.count > 0)
 
 
 def _is_name(step: Step) -> bool:
@@ -309,8 +309,8 @@ def _is_name(step: Step) -> bool:
 
 def _is_inside(step: Step, use: _Use) -> bool:
     """Whether a value is computed inside all that consumes it, but for sums, which copy it."""
-    if not (step.pointwise and use.fusibly and use.count) or use.parts >= _MANY_PARTS:
+    if not (step.pointwise and use.all_fuse and use.count) or use.parts >= _MANY_PARTS:
         return False
     if len(use.kernels) == 1:
         return True
-    return not step.expensive and (step.is_unary or not use.by_sum)
+    return not step.expensive and (step.is_unary or not use.some_sum)

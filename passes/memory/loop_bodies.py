@@ -8,7 +8,7 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.uses import values_of
 
-from .caller import Place, Rest, note_place
+from .caller import CallersPart, Place, note_place
 from .writes import is_write
 
 
@@ -24,7 +24,7 @@ def loop_bodies(
                 yield binding.var, closures[step]
 
 
-def rest_of_body(step: Function) -> Rest:
+def loops_part(step: Function) -> CallersPart:
     """What a loop computes of a step's results: a part of the carry in the memory of that.
 
     Rows of stacks are written into what is there for them.
@@ -45,7 +45,7 @@ def rest_of_body(step: Function) -> Rest:
             result = row
         in_place[result] = first.get(way) if way[0] == 0 else None
     given = {var: first[place] for var, place in places.items() if place[0] == 0}
-    return Rest(tuple(written), frozenset(in_place), given, in_place)
+    return CallersPart(tuple(written), frozenset(in_place), given, in_place)
 
 
 def _leaves(value: Expr, bound: Mapping[Var, Expr], way: Place = ()) -> Iterator[tuple[Place, Var]]:

@@ -61,7 +61,7 @@ class LoopPair:
 class _Uses:
     """How often each variable of a function is used, and the parts that are taken of it."""
 
-    counts: dict[Var, int]
+    times_used: dict[Var, int]
     parts: dict[Var, list[Part]]
 
     @staticmethod
@@ -75,7 +75,7 @@ class _Uses:
 
     def beside_parts(self, var: Var) -> int:
         """How often it is used otherwise."""
-        return self.counts.get(var, 0) - len(self.parts.get(var, ()))
+        return self.times_used.get(var, 0) - len(self.parts.get(var, ()))
 
     def second_is_taken_once(self, var: Var) -> bool:
         """Whether only the parts of a pair are used, and the second by one alone."""
@@ -109,7 +109,7 @@ def loop_pairs(function: Function) -> Iterator[LoopPair]:
                 continue
             alone = used.beside_parts(way[2].var) == 1
             pair = _paired(way, back, place, bound, used) if alone else None
-            if pair is None or any(used.counts[binding.var] != 1 for binding in pair.steps):
+            if pair is None or any(used.times_used[binding.var] != 1 for binding in pair.steps):
                 continue  # other loops have the same steps
             if pair.saved and all(isinstance(v, Var) for v in pair.saved):
                 yield pair
@@ -166,7 +166,7 @@ def function_in(binding: Binding) -> Function:
     return binding.value
 
 
-def halves(pair: Expr) -> tuple[Expr, Expr]:
+def first_and_second(pair: Expr) -> tuple[Expr, Expr]:
     """The two parts of a pair."""
     if isinstance(pair, Tuple):
         return pair.fields[0], pair.fields[1]

@@ -27,7 +27,7 @@ from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBin
 
 from .carried import Carried, carries_that_follow, emit_carried
 from .cuts import cheapest_cut
-from .loop_pairs import LoopPair, Path, function_in, goes, halves, loop_pairs
+from .loop_pairs import LoopPair, Path, first_and_second, function_in, goes, loop_pairs
 from .overwriting import Overwriting, replaced
 from .program import Program
 from .step import Step, read_step, size_of
@@ -179,8 +179,8 @@ class _Lean:
     def step(self) -> Function:
         """The step that saves what is kept."""
         step = self.pair.step
-        carry, rest = halves(step.body.body)
-        y, _ = halves(rest)
+        carry, rest = first_and_second(step.body.body)
+        y, _ = first_and_second(rest)
         builder = BlockBuilder()
         with builder.scope(taken=[param.name for param in step.params]):
             for binding in step.body.bindings():

@@ -20,7 +20,7 @@ from relaxjax.ops.loop_types import each, stacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from .carried import row_of
-from .loop_pairs import Path, halves
+from .loop_pairs import Path, first_and_second
 from .moments import has_number
 
 
@@ -32,7 +32,7 @@ def replaced(
     It has to be in what is `read` of the loop's result: XLA drops the rest of that.
     """
     left, found = dict(free), dict[Path, int]()
-    for path, y in _leaves(halves(step.body.body)[1]):
+    for path, y in _leaves(first_and_second(step.body.body)[1]):
         is_read = any((1, *path)[: len(way)] == way for way in read)
         place = next((place for place, ty in left.items() if ty == y.ty), None)
         if place is not None and is_read and isinstance(y, Var):
@@ -67,7 +67,9 @@ class Overwriting:
         last = builder.emit(TupleGetItem(looped, 0))
         full = builder.emit(TupleGetItem(last, 1), "written")
         some = {path: TupleGetItem(full, place) for place, path in enumerate(self.over)}
-        ys = _filled(halves(self.step.body.body)[1], some, lambda path, _: _at(looped, (1, *path)))
+        ys = _filled(
+            first_and_second(self.step.body.body)[1], some, lambda path, _: _at(looped, (1, *path))
+        )
         return Tuple((TupleGetItem(last, 0), ys))
 
     @property
@@ -89,7 +91,7 @@ class Overwriting:
             rest = in_terms_of(self.step.body, dict(zip(self.step.params, old, strict=True)))
             for binding in rest.bindings():
                 builder.emit_binding(binding)
-            last, ys = halves(rest.body)
+            last, ys = first_and_second(rest.body)
             found = dict(_leaves(ys))
             full = []
             for path, i in self.over.items():

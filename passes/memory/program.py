@@ -12,8 +12,8 @@ from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.decisions import decisions
 
-from .caller import Caller, Rest, rest_of
-from .loop_bodies import loop_bodies, rest_of_body
+from .caller import Caller, CallersPart, callers_part
+from .loop_bodies import loop_bodies, loops_part
 from .step import MemoryPlanError, Step, read_step
 
 
@@ -21,13 +21,13 @@ from .step import MemoryPlanError, Step, read_step
 class Program:
     """The steps of an adjoint function, of which the first `split` are the forward program.
 
-    After its own there may be those of a function that calls it, the `rest`.
+    After its own there may be those of a function that calls it.
     """
 
     function: Function
     steps: tuple[Step, ...]
     split: int
-    rest: Rest | None = None
+    callers_part: CallersPart | None = None
     loops: Mapping[Var, "Program"] = field(default_factory=dict)  # what each computes a step
     is_whole: bool = False  # no loop's body: its arguments are stored
 
@@ -66,9 +66,9 @@ class Program:
         loops = dict(Program._loops(closures, bindings, mod, name))
         if caller is None:
             return Program(function, steps, last + 1, None, loops, True)
-        rest = rest_of(mod.with_function(name, function), name, caller)
-        after = tuple(read(binding, caller.name) for binding in rest.bindings)
-        return Program(function, (*steps, *after), last + 1, rest, loops, True)
+        part = callers_part(mod.with_function(name, function), name, caller)
+        after = tuple(read(binding, caller.name) for binding in part.bindings)
+        return Program(function, (*steps, *after), last + 1, part, loops, True)
 
     @staticmethod
     def _loops(
@@ -78,11 +78,11 @@ class Program:
         for var, function in loop_bodies(closures, bindings):
             body = list(function.body.bindings())
             own = values_of_kind(body, Function)
-            rest = rest_of_body(function)
+            part = loops_part(function)
             with suppress(MemoryPlanError):  # its shapes may be known to the loop only
-                steps = tuple(read_step(b, mod, name, own) for b in (*body, *rest.bindings))
+                steps = tuple(read_step(b, mod, name, own) for b in (*body, *part.bindings))
                 loops = dict(Program._loops(own, body, mod, name))
-                yield var, Program(function, steps, len(steps), rest, loops)
+                yield var, Program(function, steps, len(steps), part, loops)
 
     @property
     def forward(self) -> tuple[Step, ...]:
@@ -111,25 +111,27 @@ class Program:
     @cached_property
     def results(self) -> frozenset[Var]:
         """The variables that are returned: their bytes are the caller's."""
-        if self.rest is not None:
-            return self.rest.results
+        if self.callers_part is not None:
+            return self.callers_part.results
         return frozenset(used_vars(self.function.body.body))
 
     @property
     def given(self) -> Mapping[Var, Var]:
         """What stands for parameters whose memory results take, and the first name of each."""
-        return {} if self.rest is None else self.rest.given
+        return {} if self.callers_part is None else self.callers_part.given
 
     @property
     def in_place(self) -> Mapping[Var, Var | None]:
         """The results that take the memory of parameters, and which."""
-        return {} if self.rest is None else self.rest.in_place
+        return {} if self.callers_part is None else self.callers_part.in_place
 
     @cached_property
     def foreign(self) -> frozenset[Var]:
         """The variables that are not of the adjoint, but of what calls it."""
         return (
-            frozenset(b.var for b in self.rest.bindings) if self.rest is not None else frozenset()
+            frozenset(b.var for b in self.callers_part.bindings)
+            if self.callers_part is not None
+            else frozenset()
         )
 
     @cached_property
