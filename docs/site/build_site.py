@@ -64,7 +64,7 @@ def write_pages(folder: Path) -> None:
         file = folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
-    for picture in DOCS.rglob("*.svg"):
+    for picture in (*DOCS.rglob("*.svg"), *DOCS.rglob("*.png")):
         copy = folder / picture.relative_to(DOCS)
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(picture, copy)

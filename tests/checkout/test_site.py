@@ -99,6 +99,7 @@ def test_the_site_says_which_version_it_is_for(pages: dict[str, str]) -> None:
 
 
 def test_a_picture_follows_the_theme_of_the_site(pages: dict[str, str]) -> None:
+    assert "figures/explorer_program_dark.png" in pages["explorer.md"]
     assert "figures/demo_light.svg\n:alt: A model" in pages["index.md"]
     assert ":class: only-dark" in pages["index.md"]
     assert "<picture" not in "".join(pages.values())

@@ -103,7 +103,7 @@ class Rows {
 
   row(row) {
     const { children, className = "" } = this.draw(this.items[row], row);
-    return h(
+    const element = h(
       "div",
       {
         id: this.rowId(row),
@@ -116,6 +116,8 @@ class Rows {
       },
       children,
     );
+    if (!element.textContent.trim()) element.setAttribute("aria-label", "an empty line");
+    return element;
   }
 
   rowId(row) {
