@@ -28,7 +28,10 @@ Arrays = Mapping[str, np.ndarray[Any, Any]]
 
 def make(folder: Path, names: list[str], dtypes: list[str]) -> None:
     """Export models, and write what torch computes of them beside."""
-    import torch_zoo as zoo  # what it imports is not there where models are compared
+    import torch_overloads
+    import torch_zoo as zoo  # what these import is not there where models are compared
+
+    assert torch_overloads.Cases  # its families are among the models by now
 
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or list(zoo.MODELS):
@@ -90,7 +93,27 @@ def compared(path: Path, arrays: Arrays, tolerance: float) -> dict[str, Any]:
     }
     bindings = sum(1 for _ in model.mod["backbone"].body.bindings())
     off = max(rows.values())
-    return {**rows, "equal": off <= tolerance, "bindings": bindings, "import_s": round(seconds, 2)}
+    row = {**rows, "equal": off <= tolerance, "bindings": bindings, "import_s": round(seconds, 2)}
+    if off > tolerance:
+        row["off"] = _off(arrays, wanted, gradients, outputs, states, first, tolerance, total / 1000)
+    return row
+
+
+def _off(
+    arrays: Arrays,
+    wanted: Arrays,
+    gradients: Arrays,
+    outputs: list[Any],
+    states: Arrays,
+    first: Mapping[str, str],
+    tolerance: float,
+    floor: float,
+) -> list[str]:
+    """The names of what is not equal."""
+    pairs = {f"output {i}": (arrays[f"output {i}"], one, 0.0) for i, one in enumerate(outputs)}
+    pairs |= {f"state {k}": (arrays[f"state {first[k]}"], v, 0.0) for k, v in states.items() if k in first}
+    pairs |= {f"gradient {k}": (v, gradients[k], floor) for k, v in wanted.items()}
+    return [name for name, (x, y, least) in pairs.items() if worst([x], [y], least) > tolerance]
 
 
 def worst(wanted: list[Any], found: list[Any], floor: float) -> float:

@@ -45,13 +45,13 @@ def record(name: str, dtype: str, path: Path) -> dict[str, Array]:
     for place, output in enumerate(outputs):
         arrays[f"output {place}"] = output.detach().numpy()
         if output.is_floating_point():
-            cotangent = torch.randn(output.shape).to(floating)
+            cotangent = torch.randn(output.shape).to(output.dtype)
             arrays[f"cotangent {place}"] = cotangent.numpy()
             total = total + (output * cotangent).sum()
     total.backward()
     for key, value in net.named_parameters(remove_duplicate=False):
         gradient = torch.zeros_like(value) if value.grad is None else value.grad
-        arrays[f"gradient {key}"] = gradient.numpy()
+        arrays[f"gradient {key}"] = gradient.numpy(force=True)
         arrays[f"state {key}"] = value.detach().numpy()
     for key, value in net.named_buffers():
         arrays[f"state {key}"] = value.numpy()

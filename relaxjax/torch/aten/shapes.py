@@ -185,7 +185,7 @@ def broadcast_sizes(*tensors: Expr) -> list[Dim]:
     ]
 
 
-@view("broadcast_tensors.default")
+@aten("broadcast_tensors.default")
 def broadcast_tensors(tensors: Sequence[Expr]) -> list[Expr]:
     sizes = broadcast_sizes(*tensors)
     return [expand(one, sizes) for one in tensors]
