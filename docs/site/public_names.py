@@ -30,6 +30,7 @@ PACKAGES = {
     "relaxjax.backends": "Backends",
     "relaxjax.testing": "Checks",
     "relaxjax.datasets": "Data",
+    "relaxjax.torch": "Models of PyTorch",
 }
 HEADINGS = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}
 UNINFORMATIVE = ("object", "Generic", "ABC", "Protocol")

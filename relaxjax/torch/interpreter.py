@@ -115,10 +115,11 @@ class Interpreter:
         within.run(inner.graph)
         for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
             value = within.value(result)
+            if name is None:
+                continue
             if not with_gradients and isinstance(value, Tensor):
                 value = Tensor(self._emit(call("grad.no_grad", value.read()), name))
-            if name is not None:
-                self._values[name] = value
+            self._values[name] = value
 
     def _compute(self, node: Node) -> None:
         entry = TABLE[node.target]
@@ -180,11 +181,11 @@ class Interpreter:
 
     def _write(self, node: Node) -> None:
         """An operator that writes its result to its first argument."""
-        first = next(iter(node.arguments))
+        first, *others = node.arguments
         target = self.value(node.arguments[first])
         old = target.read()
-        given = {name: self.read(one) for name, one in node.arguments.items()}
-        new = TABLE[functional(node.target)].rule(**given)
+        given = {name: self.read(node.arguments[name]) for name in others}
+        new = TABLE[functional(node.target)].rule(old, **given)
         if new.ty.dtype != old.ty.dtype:
             new = call("astype", new, old.ty.dtype)
         name = _only(node)
@@ -244,8 +245,8 @@ def check_known(name: str, graph: Graph) -> None:
     listed = "\n".join(rows)
     raise TorchImportError(
         f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"
-        "Say it in other operators, or export again after `program.run_decompositions()`, which "
-        "spells many of them out"
+        "Say it in other operators, or give `program.run_decompositions()`, which spells many of "
+        "them out, but forgets `detach` and `no_grad`"
     )
 
 

@@ -33,6 +33,10 @@ class Cases(nn.Module):  # type: ignore[misc]  # torch has no types here
         return found, x * 2
 
 
+def words(text: str) -> list[str]:
+    return text.split()
+
+
 def t(*shape: int) -> Any:
     return torch.randn(*shape)
 
@@ -67,19 +71,22 @@ def family(maker: Callable[[], dict[str, Case]]) -> None:
 
 @family
 def unary() -> dict[str, Case]:
-    of_any = (
+    of_any = words(
         "abs ceil floor neg round sign square trunc exp exp2 expm1 sin cos tan atan sinh cosh tanh "
         "asinh sigmoid erf erfc relu frac sgn sinc isnan isinf isfinite logical_not positive"
-    ).split()
+    )
     cases: dict[str, Case] = {name: (getattr(torch, name), [t(3, 4)]) for name in of_any}
-    for name in "log log2 log10 log1p sqrt rsqrt reciprocal lgamma digamma".split():
+    for name in words("log log2 log10 log1p sqrt rsqrt reciprocal lgamma digamma"):
         cases[name] = (getattr(torch, name), [positive(3, 4)])
-    for name in "asin acos atanh erfinv".split():
+    for name in words("asin acos atanh erfinv"):
         cases[name] = (getattr(torch, name), [inside(3, 4)])
     cases["acosh"] = (torch.acosh, [positive(3, 4) + 1])
     for name in ("exp", "sqrt", "sigmoid", "sin", "reciprocal", "isnan"):
         cases[f"{name}_of_ints"] = (getattr(torch, name), [whole(5, 3, low=1)])
-    cases["nan_to_num"] = (lambda x: torch.nan_to_num(x / torch.zeros(3)), [torch.tensor([1.0, -1.0, 0.5])])
+    cases["nan_to_num"] = (
+        lambda x: torch.nan_to_num(x / torch.zeros(3)),
+        [torch.tensor([1.0, -1.0, 0.5])],
+    )
     cases["nan_to_num2"] = (lambda x: torch.nan_to_num(x, 1.0, 2.0, -2.0), [t(3)])
     cases["bitwise_not"] = (torch.bitwise_not, [whole(9, 4)])
     cases["bool_not"] = (torch.bitwise_not, [truth(4)])
@@ -95,10 +102,10 @@ def activations() -> dict[str, Case]:
     f = functional
     functions: dict[str, Callable[..., Any]] = {
         name: getattr(f, name)
-        for name in (
+        for name in words(
             "silu gelu mish selu elu celu leaky_relu softplus logsigmoid hardtanh relu6 "
             "hardswish hardshrink softshrink tanhshrink softsign"
-        ).split()
+        )
     }
     functions |= {
         "gelu_tanh": lambda x: f.gelu(x, approximate="tanh"),
@@ -135,11 +142,14 @@ def rough() -> dict[str, Case]:
 @family
 def binary() -> dict[str, Case]:
     cases: dict[str, Case] = {}
-    for name in "add sub mul div maximum minimum atan2 eq ne lt le gt ge logaddexp".split():
+    for name in words("add sub mul div maximum minimum atan2 eq ne lt le gt ge logaddexp"):
         cases[name] = (getattr(torch, name), [t(3, 4), t(4)])
-    for name in "remainder fmod floor_divide".split():
+    for name in words("remainder fmod floor_divide"):
         function = getattr(torch, name)
-        cases[name] = (lambda x, y, f=function: f(x.detach(), y.detach()), [t(3, 4) * 5, positive(4)])
+        cases[name] = (
+            lambda x, y, f=function: f(x.detach(), y.detach()),
+            [t(3, 4) * 5, positive(4)],
+        )
         cases[f"{name}_ints"] = (getattr(torch, name), [whole(9, 6, low=-9), whole(5, 6, low=1)])
         cases[f"{name}_number"] = (lambda x, f=function: f(x.detach(), -2), [t(3, 4) * 5])
     cases["fmod_slope"] = (lambda x: torch.fmod(x, 2) + torch.remainder(x, 1.5), [t(3, 4) * 5])
@@ -164,8 +174,14 @@ def binary() -> dict[str, Case]:
         "bool_and_int": (lambda x: x + 1, [truth(4)]),
         "bool_and_float": (lambda x: x * 0.5, [truth(4)]),
         "bool_mul": (lambda x, y: x * y, [truth(4), truth(4)]),
-        "int_widths": (lambda x, y: x.to(torch.int32) + y.to(torch.uint8), [whole(5, 3), whole(5, 3)]),
-        "uint8_int8": (lambda x, y: x.to(torch.int8) + y.to(torch.uint8), [whole(5, 3), whole(5, 3)]),
+        "int_widths": (
+            lambda x, y: x.to(torch.int32) + y.to(torch.uint8),
+            [whole(5, 3), whole(5, 3)],
+        ),
+        "uint8_int8": (
+            lambda x, y: x.to(torch.int8) + y.to(torch.uint8),
+            [whole(5, 3), whole(5, 3)],
+        ),
         "half": (lambda x: (x.half() + x.bfloat16()).float(), [whole(5, 3)]),
         "pow": (torch.pow, [positive(3), t(3)]),
         "pow2": (lambda x: x**2, [t(3)]),
@@ -198,11 +214,11 @@ def binary() -> dict[str, Case]:
 @family
 def reductions() -> dict[str, Case]:
     cases: dict[str, Case] = {}
-    for name in "sum mean amax amin logsumexp std var prod argmax argmin".split():
+    for name in words("sum mean amax amin logsumexp std var prod argmax argmin"):
         function = getattr(torch, name)
         cases[f"{name}_dim"] = (lambda x, f=function: f(x, 1), [t(3, 4)])
         cases[f"{name}_keep"] = (lambda x, f=function: f(x, dim=-1, keepdim=True), [t(3, 4)])
-    for name in "sum mean amax amin std var prod argmax argmin max min any all".split():
+    for name in words("sum mean amax amin std var prod argmax argmin max min any all"):
         cases[f"{name}_all"] = (getattr(torch, name), [t(3, 4)])
     cases |= {
         "sum_ints": (torch.sum, [whole(5, 3)]),
@@ -344,13 +360,19 @@ def indexing() -> dict[str, Case]:
         "index": (lambda x, i: x[i], [t(5, 4), whole(5, 2, 3, low=-5)]),
         "index_axis": (lambda x, i: x[:, i], [t(3, 4), whole(4, 2)]),
         "index_two": (lambda x, i, j: x[i, j], [t(3, 4, 2), whole(3, 5), whole(4, 5)]),
-        "index_broadcast": (lambda x, i, j: x[i[:, None], j], [t(3, 4, 2), whole(3, 5), whole(4, 2)]),
+        "index_broadcast": (
+            lambda x, i, j: x[i[:, None], j],
+            [t(3, 4, 2), whole(3, 5), whole(4, 2)],
+        ),
         "index_inner": (lambda x, i, j: x[:, i, j], [t(2, 3, 4), whole(3, 5), whole(4, 5)]),
         "index_apart": (lambda x, i, j: x[i, :, j], [t(2, 3, 4), whole(2, 5), whole(4, 5)]),
         "gather": (lambda x, i: x.gather(1, i), [t(3, 4), whole(4, 3, 2)]),
         "gather_short": (lambda x, i: x.gather(1, i), [t(3, 4), whole(4, 2, 5)]),
         "take_along": (lambda x, i: torch.take_along_dim(x, i, 1), [t(3, 4), whole(4, 1, 2)]),
-        "scatter": (lambda x, i, s: x.scatter(1, i, s), [t(3, 4), torch.tensor([[0, 2], [1, 3]]), t(2, 2)]),
+        "scatter": (
+            lambda x, i, s: x.scatter(1, i, s),
+            [t(3, 4), torch.tensor([[0, 2], [1, 3]]), t(2, 2)],
+        ),
         "scatter_value": (lambda x, i: x.scatter(1, i, 0.5), [t(3, 4), whole(4, 3, 2)]),
         "scatter_add": (lambda x, i, s: x.scatter_add(1, i, s), [t(3, 4), whole(4, 3, 5), t(3, 5)]),
         "scatter_max": (
@@ -362,7 +384,10 @@ def indexing() -> dict[str, Case]:
             lambda x, i, s: x.index_add(1, i, s, alpha=0.5),
             [t(3, 4), whole(4, 6), t(3, 6)],
         ),
-        "index_copy": (lambda x, i, s: x.index_copy(0, i, s), [t(4, 2), torch.tensor([2, 0]), t(2, 2)]),
+        "index_copy": (
+            lambda x, i, s: x.index_copy(0, i, s),
+            [t(4, 2), torch.tensor([2, 0]), t(2, 2)],
+        ),
         "index_fill": (lambda x, i: x.index_fill(1, i, 0.5), [t(3, 4), torch.tensor([2, 0])]),
         "index_put": (
             lambda x, i, v: torch.index_put(x, (i,), v),
@@ -372,7 +397,10 @@ def indexing() -> dict[str, Case]:
             lambda x, i, j, v: torch.index_put(x, (i, j), v, accumulate=True),
             [t(4, 3), whole(4, 6), whole(3, 6), t(6)],
         ),
-        "index_put_mask": (lambda x, m: torch.index_put(x, (m,), torch.tensor(2.0)), [t(4), truth(4)]),
+        "index_put_mask": (
+            lambda x, m: torch.index_put(x, (m,), torch.tensor(2.0)),
+            [t(4), truth(4)],
+        ),
         "set_items": (_set_items, [t(4, 3), torch.tensor([2, 0])]),
         "one_hot": (lambda i: functional.one_hot(i, 5), [whole(5, 3)]),
         "slice_scatter": (lambda x, y: torch.slice_scatter(x, y, 1, 1, 3), [t(3, 4), t(3, 2)]),
@@ -386,7 +414,10 @@ def indexing() -> dict[str, Case]:
         "arange_float": (lambda x: torch.arange(0, 1, 0.4) * x, [t(3)]),
         "linspace": (lambda x: torch.linspace(-1, 1, 3) * x, [t(3)]),
         "eye": (lambda x: torch.eye(3) * x, [t(3)]),
-        "einsum": (lambda x, y: torch.einsum("bij,bjk->bk i".replace(" ", ""), x, y), [t(2, 3, 4), t(2, 4, 5)]),
+        "einsum": (
+            lambda x, y: torch.einsum("bij,bjk->bk i".replace(" ", ""), x, y),
+            [t(2, 3, 4), t(2, 4, 5)],
+        ),
         "grid": (lambda x: torch.ones(3, 3).tril() * x, [t(3)]),
     }
 
@@ -410,7 +441,10 @@ def layers() -> dict[str, Case]:
         "mm": (torch.mm, [t(3, 4), t(4, 5)]),
         "mv": (torch.mv, [t(3, 4), t(4)]),
         "outer": (torch.outer, [t(3), t(4)]),
-        "addmm": (lambda x, y, z: torch.addmm(x, y, z, beta=0.5, alpha=2), [t(5), t(3, 4), t(4, 5)]),
+        "addmm": (
+            lambda x, y, z: torch.addmm(x, y, z, beta=0.5, alpha=2),
+            [t(5), t(3, 4), t(4, 5)],
+        ),
         "baddbmm": (torch.baddbmm, [t(2, 3, 5), t(2, 3, 4), t(2, 4, 5)]),
         "bilinear": (f.bilinear, [t(2, 3), t(2, 4), t(5, 3, 4), t(5)]),
         "conv1d": (lambda *a: f.conv1d(*a, stride=2, padding=1), [t(*signal), t(3, 4, 3), t(3)]),
@@ -455,14 +489,23 @@ def layers() -> dict[str, Case]:
             lambda x, m, v: f.batch_norm(x, m.detach(), v.detach(), None, None, False),
             [t(*image), t(4), positive(4)],
         ),
-        "layer_norm": (lambda x, w, b: f.layer_norm(x, (3, 4), w, b), [t(2, 3, 4), t(3, 4), t(3, 4)]),
+        "layer_norm": (
+            lambda x, w, b: f.layer_norm(x, (3, 4), w, b),
+            [t(2, 3, 4), t(3, 4), t(3, 4)],
+        ),
         "layer_norm_plain": (lambda x: f.layer_norm(x, (4,)), [t(2, 3, 4)]),
         "group_norm": (lambda x, w, b: f.group_norm(x, 2, w, b), [t(*image), t(4), t(4)]),
-        "instance_norm": (lambda x, w, b: f.instance_norm(x, None, None, w, b), [t(*image), t(4), t(4)]),
+        "instance_norm": (
+            lambda x, w, b: f.instance_norm(x, None, None, w, b),
+            [t(*image), t(4), t(4)],
+        ),
         "rms_norm": (lambda x, w: f.rms_norm(x, (4,), w), [t(2, 3, 4), t(4)]),
         "dropout_eval": (lambda x: f.dropout(x, 0.5, False), [t(3)]),
         "dropout_all": (lambda x: f.dropout(x, 1.0, True), [t(3)]),
-        "attention": (f.scaled_dot_product_attention, [t(2, 3, 5, 4), t(2, 3, 6, 4), t(2, 3, 6, 4)]),
+        "attention": (
+            f.scaled_dot_product_attention,
+            [t(2, 3, 5, 4), t(2, 3, 6, 4), t(2, 3, 6, 4)],
+        ),
         "attention_causal": (
             lambda q, k, v: f.scaled_dot_product_attention(q, k, v, is_causal=True, scale=0.3),
             [t(2, 3, 5, 4), t(2, 3, 6, 4), t(2, 3, 6, 4)],
@@ -503,12 +546,18 @@ def losses() -> dict[str, Case]:
             lambda x, y: f.cross_entropy(x, y, label_smoothing=0.1),
             [t(4, 5), torch.tensor([1, -100, 2, 0])],
         ),
-        "cross_entropy_sum": (lambda x, y: f.cross_entropy(x, y, reduction="sum"), [t(4, 5), whole(5, 4)]),
+        "cross_entropy_sum": (
+            lambda x, y: f.cross_entropy(x, y, reduction="sum"),
+            [t(4, 5), whole(5, 4)],
+        ),
         "cross_entropy_ignored": (
             lambda x, y: f.cross_entropy(x, y, ignore_index=1),
             [t(2, 3, 4), whole(3, 2, 4)],
         ),
-        "cross_entropy_weights": (lambda x, y, w: f.cross_entropy(x, y, w.detach()), [t(4, 5), whole(5, 4), positive(5)]),
+        "cross_entropy_weights": (
+            lambda x, y, w: f.cross_entropy(x, y, w.detach()),
+            [t(4, 5), whole(5, 4), positive(5)],
+        ),
         "cross_entropy_shares": (lambda x, y: f.cross_entropy(x, y.softmax(1)), [t(4, 5), t(4, 5)]),
         "nll": (lambda x, y: f.nll_loss(x.log_softmax(1), y), [t(4, 5), whole(5, 4)]),
         "mse": (f.mse_loss, [t(4), t(4)]),

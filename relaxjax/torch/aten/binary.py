@@ -186,7 +186,7 @@ def masked_fill(self: Expr, mask: Expr, value: Any) -> Expr:
 
 
 @aten("clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor")
-def clamp(self: Expr, min: Any = None, max: Any = None) -> Expr:  # noqa: A002  # torch's names
+def clamp(self: Expr, min: Any = None, max: Any = None) -> Expr:  # torch's names
     """Bounded. At a bound that is a number nothing moves, at one that is a tensor both by half."""
     dtype = result_dtype(self, *(bound for bound in (min, max) if bound is not None))
     x = cast(self, dtype)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from jax import numpy as jnp
 
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import Expr, const, np_dtype
@@ -95,5 +95,5 @@ def floating(x: Expr) -> Expr:
 def lowest(dtype: str) -> Any:
     """The least finite number of a dtype."""
     if kind_of(dtype) == 2:
-        return float(ml_dtypes.finfo(np_dtype(dtype)).min)
+        return float(jnp.finfo(np_dtype(dtype)).min)
     return 0 if dtype == "bool" else int(np.iinfo(np_dtype(dtype)).min)
