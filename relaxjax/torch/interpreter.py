@@ -110,8 +110,8 @@ class Interpreter:
     ) -> None:
         """A graph as part of this one; without gradients, its results are constants to Gradient."""
         within = Interpreter(self._builder, self._sizes)
-        for name, argument in zip(inner.graph.inputs, given, strict=True):
-            within._values[name.name] = self.value(argument)
+        for parameter, argument in zip(inner.graph.inputs, given, strict=True):
+            within._values[parameter.name] = self.value(argument)
         within.run(inner.graph)
         for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
             value = within.value(result)

@@ -107,7 +107,7 @@ def test_what_was_exported_by_eval_stays_as_it_is() -> None:
 def test_lines_of_the_program_are_those_that_torch_recorded() -> None:
     bindings = list(read("cnn").mod["backbone"].body.bindings())
     spans = [binding.span for binding in bindings if binding.span is not None]
-    assert {Path(span.file).name for span in spans} == {"write.py"}
+    assert {span.file for span in spans} == {"write_torch_files.py"}
 
 
 def test_from_torch_is_a_name_of_the_package() -> None:

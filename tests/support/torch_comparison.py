@@ -29,7 +29,7 @@ def compared(path: Path, arrays: Arrays, tolerance: float) -> dict[str, Any]:
     model = from_torch(path)
     seconds = time.perf_counter() - started
     found = run(model, arrays)
-    torch_names = {var: name for name, var in reversed(model.names.items())}
+    torch_names = {var: name for name, var in list(model.names.items())[::-1]}
     wanted = {
         kind: {var: arrays[f"{kind} {torch_names.get(var, var)}"] for var in values}
         for kind, values in found.items()

@@ -192,3 +192,22 @@ def unfold(self: Expr, dimension: int, size: int, step: int) -> Expr:
     span = (count - 1) * step + 1
     parts = [sliced(self, place, at, at + span, step) for at in range(size)]
     return call("stack", parts, len(sizes))
+
+
+@aten("diff.default")
+def diff(
+    self: Expr,
+    n: int = 1,
+    dim: int = -1,
+    prepend: Expr | None = None,
+    append: Expr | None = None,
+) -> Expr:
+    """The differences of neighbours, `n` times; of truth values, whether they differ."""
+    place = place_of(dim, ndim_of(self))
+    parts = [one for one in (prepend, self, append) if one is not None]
+    x = self if len(parts) == 1 else call("concat", parts, place)
+    operator = "not_equal" if dtype_of(self) == "bool" else "subtract"
+    for _ in range(n):
+        size = dims_of(x)[place]
+        x = call(operator, sliced(x, place, 1, size), sliced(x, place, 0, size - 1))
+    return x

@@ -1,10 +1,10 @@
 """Models of PyTorch, compared with what they become here: outputs, states and every gradient.
 
-    python tests/long/torch_models.py make FOLDER [NAMES]       where torch is
-    python tests/long/torch_models.py compare FOLDER [NAMES]    where relaxjax is
+    python tests/long/torch_imports.py make FOLDER [NAMES]       where torch is
+    python tests/long/torch_imports.py compare FOLDER [NAMES]    where relaxjax is
 
 The first writes for each model a `.pt2` file and what torch computes, the second reads them, and
-adds what it finds to benchmarks/results/torch.json. The two may be different environments.
+adds what it finds to benchmarks/results/torch_imports.json. The two may be different environments.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests" / "support"))
 DTYPES = ["float32", "float64"]
-RESULTS = ROOT / "benchmarks" / "results" / "torch.json"
+RESULTS = ROOT / "benchmarks" / "results" / "torch_imports.json"
 
 
 def make(folder: Path, names: list[str], dtypes: list[str]) -> None:
@@ -66,15 +66,33 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
     return wrong
 
 
+def print_table() -> None:
+    """The table of docs/coming_from_pytorch.md."""
+    print("| model | bindings | outputs | states | gradients |\n|---|---:|---:|---:|---:|")
+    for name, rows in json.loads(RESULTS.read_text()).items():
+        row = rows.get("float64") or {}
+        if name.startswith("operators"):
+            continue
+        row = row if row.get("equal") else rows.get("float32", row)
+        if "refused" in row:
+            print(f"| {name} | refused | | | |")
+            continue
+        figures = " | ".join(f"{row[kind]:.0e}" for kind in ("output", "state", "gradient"))
+        print(f"| {name} | {row['bindings']} | {figures} |")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["make", "compare"])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", choices=["make", "compare", "table"])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtype", action="append", choices=DTYPES)
     parser.add_argument("--trace", action="store_true")
     given = parser.parse_args()
     dtypes = given.dtype or DTYPES
+    if given.what == "table":
+        print_table()
+        return 0
     if given.what == "make":
         make(given.folder, given.names, dtypes)
         return 0
