@@ -69,7 +69,14 @@ class Interpreter:
     def value(self, argument: Argument) -> Any:
         if isinstance(argument, list):
             return [self.value(one) for one in argument]
-        return self._values[argument.name] if isinstance(argument, Ref) else argument
+        if not isinstance(argument, Ref):
+            return argument
+        if argument.name not in self._values:
+            raise TorchImportError(
+                f"`{argument.name}` is used, which is not computed here, such as the places of "
+                "the largest elements beside what a pooling gives"
+            )
+        return self._values[argument.name]
 
     def run(self, graph: Graph) -> None:
         self._metas.update(graph.tensors)
@@ -127,14 +134,14 @@ class Interpreter:
         found = entry.rule(**arguments)
         values = list(found) if isinstance(found, tuple | list) else [found]
         written = values[len(values) - len(entry.writes) :] if entry.writes else []
-        for name, new in zip(entry.writes, written, strict=True):
+        for written_to, new in zip(entry.writes, written, strict=True):
             if new is not None:
-                self.value(node.arguments[name]).write(self._emit(new, f"{name}_new"))
-        names = _flat(node.results)
-        shared = len(names) > 1
-        for place, (name, value) in enumerate(zip(names, values, strict=False)):
+                target = self.value(node.arguments[written_to])
+                target.write(self._emit(new, f"{written_to}_new"))
+        is_one = not isinstance(found, tuple | list)
+        for place, (name, value) in enumerate(zip(_flat(node.results), values, strict=False)):
             if name is not None:
-                self._bind_result(node, entry, name, value, place if shared else None)
+                self._bind_result(node, entry, name, value, None if is_one else place)
 
     def _bind_result(
         self, node: Node, entry: Entry, name: str, value: Any, place: int | None

@@ -196,6 +196,13 @@ def test_unknown_operators_are_listed_with_their_lines_and_counts() -> None:
     assert "write_torch_files.py:" in text
 
 
+def test_a_value_that_is_not_computed() -> None:
+    def rename(data: Any) -> None:
+        nodes(data)[1]["inputs"][0]["arg"] = {"as_tensor": {"name": "places"}}
+
+    assert "`places` is used, which is not computed here" in refusal(with_model(rename))
+
+
 def test_a_result_of_another_type_than_torch_found() -> None:
     def widen(data: Any) -> None:
         name = nodes(data)[0]["outputs"][0]["as_tensor"]["name"]
