@@ -51,11 +51,14 @@ if TYPE_CHECKING:
     from .passes.memory.report import MemoryReport as MemoryReport
     from .passes.memory.report import memory as memory
     from .script import from_source as from_source
+    from .torch import ImportedModel as ImportedModel
+    from .torch import from_torch as from_torch
     from .training import Trainer as Trainer
 
 # What stands above the operators is imported when it is asked for: half of what there is to import.
 _HOMES = {
     "Executable": "lowering",
+    "ImportedModel": "torch",
     "MemoryReport": "passes.memory.report",
     "SetupTrainer": "passes",
     "TrainState": "autodiff",
@@ -66,6 +69,7 @@ _HOMES = {
     "export": "lowering",
     "from_jax": "frontends",
     "from_source": "script",
+    "from_torch": "torch",
     "grad": "autodiff",
     "memory": "passes.memory.report",
     "to_jax": "lowering",
@@ -73,7 +77,17 @@ _HOMES = {
     "train_step": "autodiff",
     "value_and_grad": "autodiff",
 }
-_PACKAGES = ("datasets", "losses", "lowering", "optim", "passes", "script", "testing", "training")
+_PACKAGES = (
+    "datasets",
+    "losses",
+    "lowering",
+    "optim",
+    "passes",
+    "script",
+    "testing",
+    "torch",
+    "training",
+)
 _NOT_OURS = ("Any", "TYPE_CHECKING", "import_module")
 
 

@@ -31,6 +31,7 @@ PACKAGES = {
     "relaxjax.explorer": "The explorer",
     "relaxjax.testing": "Checks",
     "relaxjax.datasets": "Data",
+    "relaxjax.torch": "Models of PyTorch",
 }
 HEADINGS = {"Args": "Arguments", "Returns": "Result", "Raises": "Errors"}
 UNINFORMATIVE = ("object", "Generic", "ABC", "Protocol")

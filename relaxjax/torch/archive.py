@@ -57,8 +57,8 @@ def _check_schema(name: str, program: Any) -> None:
     if not isinstance(version, dict):
         raise TorchArchiveError(f"`{name}` is damaged: it names no version of its schema")
     major, minor = version.get("major"), version.get("minor")
-    least, _ = SCHEMAS.get(major, (math.inf, ""))
-    if not isinstance(minor, int) or minor < least:
+    least = SCHEMAS[major][0] if isinstance(major, int) and major in SCHEMAS else None
+    if least is None or not isinstance(minor, int) or minor < least:
         raise _other_release(name, f"its schema has version {major}.{minor}")
 
 

@@ -69,7 +69,14 @@ class Interpreter:
     def value(self, argument: Argument) -> Any:
         if isinstance(argument, list):
             return [self.value(one) for one in argument]
-        return self._values[argument.name] if isinstance(argument, Ref) else argument
+        if not isinstance(argument, Ref):
+            return argument
+        if argument.name not in self._values:
+            raise TorchImportError(
+                f"`{argument.name}` is used, which is not computed here, such as the places of "
+                "the largest elements beside what a pooling gives"
+            )
+        return self._values[argument.name]
 
     def run(self, graph: Graph) -> None:
         self._metas.update(graph.tensors)
@@ -110,15 +117,16 @@ class Interpreter:
     ) -> None:
         """A graph as part of this one; without gradients, its results are constants to Gradient."""
         within = Interpreter(self._builder, self._sizes)
-        for name, argument in zip(inner.graph.inputs, given, strict=True):
-            within._values[name.name] = self.value(argument)
+        for parameter, argument in zip(inner.graph.inputs, given, strict=True):
+            within._values[parameter.name] = self.value(argument)
         within.run(inner.graph)
         for name, result in zip(_flat(node.results), inner.graph.outputs, strict=True):
             value = within.value(result)
+            if name is None:
+                continue
             if not with_gradients and isinstance(value, Tensor):
                 value = Tensor(self._emit(call("grad.no_grad", value.read()), name))
-            if name is not None:
-                self._values[name] = value
+            self._values[name] = value
 
     def _compute(self, node: Node) -> None:
         entry = TABLE[node.target]
@@ -126,14 +134,14 @@ class Interpreter:
         found = entry.rule(**arguments)
         values = list(found) if isinstance(found, tuple | list) else [found]
         written = values[len(values) - len(entry.writes) :] if entry.writes else []
-        for name, new in zip(entry.writes, written, strict=True):
+        for written_to, new in zip(entry.writes, written, strict=True):
             if new is not None:
-                self.value(node.arguments[name]).write(self._emit(new, f"{name}_new"))
-        names = _flat(node.results)
-        shared = len(names) > 1
-        for place, (name, value) in enumerate(zip(names, values, strict=False)):
+                target = self.value(node.arguments[written_to])
+                target.write(self._emit(new, f"{written_to}_new"))
+        is_one = not isinstance(found, tuple | list)
+        for place, (name, value) in enumerate(zip(_flat(node.results), values, strict=False)):
             if name is not None:
-                self._bind_result(node, entry, name, value, place if shared else None)
+                self._bind_result(node, entry, name, value, None if is_one else place)
 
     def _bind_result(
         self, node: Node, entry: Entry, name: str, value: Any, place: int | None
@@ -180,11 +188,11 @@ class Interpreter:
 
     def _write(self, node: Node) -> None:
         """An operator that writes its result to its first argument."""
-        first = next(iter(node.arguments))
+        first, *others = node.arguments
         target = self.value(node.arguments[first])
         old = target.read()
-        given = {name: self.read(one) for name, one in node.arguments.items()}
-        new = TABLE[functional(node.target)].rule(**given)
+        given = {name: self.read(node.arguments[name]) for name in others}
+        new = TABLE[functional(node.target)].rule(old, **given)
         if new.ty.dtype != old.ty.dtype:
             new = call("astype", new, old.ty.dtype)
         name = _only(node)
@@ -244,8 +252,8 @@ def check_known(name: str, graph: Graph) -> None:
     listed = "\n".join(rows)
     raise TorchImportError(
         f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"
-        "Say it in other operators, or export again after `program.run_decompositions()`, which "
-        "spells many of them out"
+        "Say it in other operators, or give `program.run_decompositions()`, which spells many of "
+        "them out, but forgets `detach` and `no_grad`"
     )
 
 

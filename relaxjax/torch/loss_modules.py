@@ -43,7 +43,7 @@ def _kl_div(module: Any) -> Loss:
             'KLDivLoss: torch\'s reduction "mean" divides by all elements: write "batchmean", '
             "which is the divergence, or a loss of your own"
         )
-    reduction = "mean" if module.reduction == "batchmean" else module.reduction
+    reduction: Any = "mean" if module.reduction == "batchmean" else module.reduction
     return KLDivLoss(reduction=reduction, log_target=module.log_target)
 
 

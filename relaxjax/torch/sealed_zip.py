@@ -45,8 +45,7 @@ class SealedZip:
                 f"`{path}` unpacks from {entry.compress_size} bytes to {entry.file_size}"
             )
         try:
-            with self._zip.open(entry) as file:
-                data = file.read(entry.file_size + 1)
+            data = self._zip.read(entry)
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError) as error:
             raise self.damaged(f"`{path}` cannot be read ({error})") from None
         if len(data) != entry.file_size:

@@ -1,7 +1,6 @@
 """Sizes that torch writes as expressions of SymPy, read as dimensions; nothing is evaluated."""
 
 import ast
-import operator
 from collections.abc import Callable, Mapping
 from functools import reduce
 
@@ -14,7 +13,10 @@ from .errors import TorchImportError
 def _power(base: Dim, exponent: Dim) -> Dim:
     if not isinstance(exponent, int) or exponent < 0:
         raise TorchImportError(f"a size is {base} to the power of {exponent}")
-    return reduce(operator.mul, [base] * exponent, 1)
+    total: Dim = 1
+    for _ in range(exponent):
+        total = total * base
+    return total
 
 
 _FUNCTIONS: Mapping[str, Callable[[Dim, Dim], Dim]] = {

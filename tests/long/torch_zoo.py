@@ -39,19 +39,25 @@ def record(name: str, dtype: str, path: Path) -> dict[str, Array]:
     with torch.random.fork_rng():
         exported = torch.export.export(copy.deepcopy(net), first)
     torch.export.save(exported, path)
+    return results(net, inputs)
+
+
+def results(net: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:
+    """What a model gives for inputs, its gradients for random cotangents, and its new states."""
+    given = _leaves(inputs)
     outputs = [one for one in _leaves(net(*inputs)) if isinstance(one, torch.Tensor)]
-    arrays = {f"input {place}": one.numpy() for place, one in enumerate(inputs)}
-    total = torch.zeros((), dtype=floating)
+    arrays = {f"input {place}": one.numpy() for place, one in enumerate(given)}
+    total: Any = 0.0
     for place, output in enumerate(outputs):
         arrays[f"output {place}"] = output.detach().numpy()
         if output.is_floating_point():
-            cotangent = torch.randn(output.shape).to(floating)
+            cotangent = torch.randn(output.shape).to(output.dtype)
             arrays[f"cotangent {place}"] = cotangent.numpy()
             total = total + (output * cotangent).sum()
     total.backward()
     for key, value in net.named_parameters(remove_duplicate=False):
         gradient = torch.zeros_like(value) if value.grad is None else value.grad
-        arrays[f"gradient {key}"] = gradient.numpy()
+        arrays[f"gradient {key}"] = gradient.numpy(force=True)
         arrays[f"state {key}"] = value.detach().numpy()
     for key, value in net.named_buffers():
         arrays[f"state {key}"] = value.numpy()
@@ -66,24 +72,6 @@ def _leaves(value: Any) -> list[Any]:
 def mlp() -> Made:
     net = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 16), nn.GELU(), nn.Linear(16, 4))
     return net, (torch.randn(5, 8),)
-
-
-class SmallCnn(nn.Module):  # type: ignore[misc]  # torch has no types here
-    """Convolutions with batch norm and dropout, an operator in place, and two inputs by names."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first = nn.Conv2d(3, 8, 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(8)
-        self.second = nn.Conv2d(8, 12, 3, stride=2, padding=1, groups=4)
-        self.dropout = nn.Dropout(0.3)
-        self.last = nn.Linear(12, 10)
-
-    def forward(self, images: Any, more: dict[str, Any]) -> dict[str, Any]:
-        x = functional.relu(self.norm(self.first(images)), inplace=True)
-        x = functional.max_pool2d(self.second(x), 2)
-        scores = self.last(self.dropout(x.mean((2, 3))))
-        return {"scores": scores + more["bias"], "features": x}
 
 
 @model
@@ -176,3 +164,88 @@ class _ByPosition(nn.Module):  # type: ignore[misc]
 
 def tokens(high: int, *shape: int) -> Callable[[], Any]:
     return lambda: torch.randint(0, high, shape)
+
+
+def _tiny(kind: str, config: str, **options: Any) -> Callable[[Any], Any]:
+    def maker(transformers: Any) -> Any:
+        return getattr(transformers, kind)(getattr(transformers, config)(**options))
+
+    return maker
+
+
+_WIDTHS = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+_ENCODER = {**_WIDTHS, "intermediate_size": 32, "vocab_size": 50}
+MODELS |= {
+    "bert": _configured(_tiny("BertForMaskedLM", "BertConfig", **_ENCODER), tokens(50, 2, 6)),
+    "roberta": _configured(
+        _tiny("RobertaForSequenceClassification", "RobertaConfig", **_ENCODER), tokens(50, 2, 6)
+    ),
+    "gpt2": _configured(
+        _tiny("GPT2LMHeadModel", "GPT2Config", n_embd=16, n_layer=2, n_head=2, vocab_size=50),
+        tokens(50, 2, 6),
+    ),
+    "llama": _configured(
+        _tiny("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=1, **_ENCODER),
+        tokens(50, 2, 6),
+    ),
+    "mistral": _configured(
+        _tiny("MistralForCausalLM", "MistralConfig", num_key_value_heads=1, **_ENCODER),
+        tokens(50, 2, 6),
+    ),
+    "vit": _configured(
+        _tiny(
+            "ViTForImageClassification",
+            "ViTConfig",
+            **_WIDTHS,
+            intermediate_size=32,
+            image_size=16,
+            patch_size=4,
+        ),
+        lambda: torch.randn(2, 3, 16, 16),
+    ),
+    "t5": _configured(
+        _tiny(
+            "T5ForConditionalGeneration",
+            "T5Config",
+            d_model=16,
+            d_kv=8,
+            d_ff=32,
+            num_layers=2,
+            num_heads=2,
+            vocab_size=50,
+            decoder_start_token_id=0,
+        ),
+        tokens(50, 2, 6),
+        lambda: torch.ones(2, 6, dtype=torch.long),
+        tokens(50, 2, 5),
+    ),
+    "mamba": _configured(
+        _tiny(
+            "MambaForCausalLM",
+            "MambaConfig",
+            hidden_size=16,
+            num_hidden_layers=2,
+            state_size=4,
+            vocab_size=50,
+        ),
+        tokens(50, 2, 6),
+    ),
+}
+
+
+def _timm(name: str, size: int, **options: Any) -> Callable[[], Made]:
+    def maker() -> Made:
+        timm: Any = importlib.import_module("timm")
+        net = timm.create_model(name, num_classes=10, **options)
+        return net, (torch.randn(2, 3, size, size),)
+
+    return maker
+
+
+MODELS |= {
+    "timm_mixer": _timm("mixer_s32_224", 64, img_size=64),
+    "timm_resmlp": _timm("resmlp_12_224", 32, img_size=32),
+    "timm_gcresnet": _timm("gcresnet33ts", 64),
+    "timm_ghostnet": _timm("ghostnet_050", 64),
+    "timm_poolformer": _timm("poolformer_s12", 64),
+}

@@ -6,10 +6,12 @@ from . import creation as creation
 from . import indexing as indexing
 from . import losses as losses
 from . import norms as norms
+from . import padding as padding
 from . import pointwise as pointwise
 from . import pooling as pooling
 from . import products as products
 from . import recurrent as recurrent
 from . import reductions as reductions
 from . import shapes as shapes
+from . import slicing as slicing
 from .table import TABLE as TABLE

@@ -32,7 +32,7 @@ def attention(
             times = dims_of(query)[-3] // dims_of(key)[-3]
             key, value = (repeat_interleave(one, times, -3) for one in (key, value))
         weights = _weights(query, key, bias, is_causal, scale)
-        found = call("matmul", dropped(weights, dropout_p, True), value)
+        found: Expr = call("matmul", dropped(weights, dropout_p, True), value)
     else:
         heads_last = [transpose(one, 1, 2) for one in (query, key, value)]
         causal = "TopLeft" if is_causal else None
@@ -66,7 +66,7 @@ def _weights(
         raise ValueError("attention over heads of a symbolic width needs a `scale`")
     factor = 1 / math.sqrt(width) if scale is None and isinstance(width, int) else scale
     assert factor is not None
-    scores = call("matmul", query * scalar(factor, query), transpose(key, -2, -1))
+    scores: Expr = call("matmul", query * scalar(factor, query), transpose(key, -2, -1))
     if bias is not None:
         scores = scores + bias
     if is_causal:

@@ -55,13 +55,28 @@ def _declare() -> None:
             aten(f"__{name[8:]}__.{overload}")(_bits(name))
     for name in ("logical_and", "logical_or", "logical_xor"):
         aten(f"{name}.default")(_logical(name))
-    for name in ("maximum", "minimum"):
-        aten(f"{name}.default")(_in_one_dtype(name))
-    for name, operator in (("max", "maximum"), ("min", "minimum")):
-        aten(f"{name}.other")(_in_one_dtype(operator))
 
 
 _declare()
+
+
+@aten("maximum.default", "max.other")
+def maximum(self: Any, other: Any) -> Expr:
+    """The larger of two; of equal ones each has half of the adjoint."""
+    return _chosen("maximum", "greater", *promoted(self, other))
+
+
+@aten("minimum.default", "min.other")
+def minimum(self: Any, other: Any) -> Expr:
+    """The smaller of two; of equal ones each has half of the adjoint."""
+    return _chosen("minimum", "less", *promoted(self, other))
+
+
+def _chosen(operator: str, beats: str, x: Expr, y: Expr) -> Expr:
+    if not is_floating(dtype_of(x)):
+        return call(operator, x, y)
+    half = scalar(0.5, x)
+    return where(call(beats, x, y), x, where(call(beats, y, x), y, half * x + half * y))
 
 
 @aten("add.Tensor", "add.Scalar")
@@ -172,16 +187,15 @@ def masked_fill(self: Expr, mask: Expr, value: Any) -> Expr:
 
 @aten("clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor")
 def clamp(self: Expr, min: Any = None, max: Any = None) -> Expr:  # torch's names
-    """Bounded; what lies at a bound moves with the argument, as in torch."""
-    bounds = [bound for bound in (min, max) if bound is not None]
-    dtype = result_dtype(self, *bounds)
+    """Bounded. At a bound that is a number nothing moves, at one that is a tensor both by half."""
+    dtype = result_dtype(self, *(bound for bound in (min, max) if bound is not None))
     x = cast(self, dtype)
     if min is not None:
         low = cast(min, dtype)
-        x = where(x < low, low, x)
+        x = maximum(x, low) if isinstance(min, Expr) else where(x > low, x, low)
     if max is not None:
         high = cast(max, dtype)
-        x = where(x > high, high, x)
+        x = minimum(x, high) if isinstance(max, Expr) else where(x < high, x, high)
     return x
 
 
@@ -231,5 +245,5 @@ def right_shift(self: Any, other: Any) -> Expr:
 def xlogy(self: Expr, other: Expr) -> Expr:
     x, y = map(floating, promoted(self, other))
     zero = scalar(0, x)
-    at_zero = call("equal", x, zero)
-    return where(at_zero, zero, x * call("log", where(at_zero, scalar(1, y), y)))
+    nothing = call("logical_and", call("equal", x, zero), y <= zero)
+    return where(nothing, zero, x * call("log", where(nothing, scalar(1, y), y)))

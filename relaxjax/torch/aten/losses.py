@@ -57,7 +57,7 @@ def cross_entropy_loss(
     picked = nll_loss(log_p, target, weight, 0 if label_smoothing else reduction, ignore_index)
     if not label_smoothing:
         return picked
-    counted = call("not_equal", target, scalar(ignore_index, target))
+    counted = call("not_equal", target, cast(ignore_index, dtype_of(target)))
     spread = where(counted, -call("mean", log_p, [axis]), scalar(0, log_p))
     share = scalar(label_smoothing, log_p)
     losses = (scalar(1, log_p) - share) * picked + share * spread

@@ -36,10 +36,8 @@ def _moved(
         whole = number(count, x)
         unbiased = batch[1] * (whole / (whole - scalar(1, x)))
     keep, take = scalar(1 - momentum, mean), scalar(momentum, mean)
-    return tuple(
-        keep * old + take * cast(new, dtype_of(old))
-        for old, new in ((mean, batch[0]), (var, unbiased))
-    )
+    new = [cast(statistic, dtype_of(mean)) for statistic in (batch[0], unbiased)]
+    return keep * mean + take * new[0], keep * var + take * new[1]
 
 
 def _of_batch(

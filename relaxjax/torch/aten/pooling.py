@@ -7,6 +7,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, ndim_of
 
+from .padding import padded
 from .reductions import mean
 from .table import aten
 
@@ -63,14 +64,13 @@ def _avg_pool(count: int) -> Callable[..., Expr]:
             raise ValueError("average pooling with a divisor of its own is not there here")
         size, room = _spread(kernel_size, count), _spread(padding, count)
         steps = _spread(stride or kernel_size, count)
-        name, gaps = f"nn.avg_pool{count}d", [1] * count
-        return batched(
-            self,
-            count,
-            lambda x: call(
-                name, x, size, steps, [*room, *room], gaps, ceil_mode, count_include_pad
-            ),
-        )
+        if ceil_mode and count_include_pad:  # a window counts what is padded, and none behind it
+            self = padded(
+                self, [width for one in room[::-1] for width in (one, one)], "constant", 0
+            )
+            room, count_include_pad = [0] * count, False
+        window = (size, steps, [*room, *room], [1] * count, ceil_mode, count_include_pad)
+        return batched(self, count, lambda x: call(f"nn.avg_pool{count}d", x, *window))
 
     return rule
 
@@ -114,7 +114,7 @@ def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) 
     if size is not None:
         return list(size)
     spatial = dims_of(x)[2:]
-    wanted = []
+    wanted: list[Dim] = []
     for length, scale in zip(spatial, scales or (), strict=True):
         if isinstance(length, int):
             wanted.append(int(length * scale))

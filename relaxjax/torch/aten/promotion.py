@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from relaxjax.ir.dims import SymbolicExpr
@@ -12,6 +11,12 @@ from relaxjax.ir.expr import Expr, const, np_dtype
 from relaxjax.ops.emit import call, dtype_of, ndim_of, number
 
 DEFAULT = "float32"
+_LARGEST = {
+    "float16": 65504.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+    "float64": 1.7976931348623157e308,
+}
 
 
 def kind_of(dtype: str) -> int:
@@ -95,5 +100,5 @@ def floating(x: Expr) -> Expr:
 def lowest(dtype: str) -> Any:
     """The least finite number of a dtype."""
     if kind_of(dtype) == 2:
-        return float(ml_dtypes.finfo(np_dtype(dtype)).min)
+        return -_LARGEST[dtype]
     return 0 if dtype == "bool" else int(np.iinfo(np_dtype(dtype)).min)

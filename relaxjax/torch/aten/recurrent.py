@@ -49,7 +49,7 @@ def _run(cell: Cell, reverse: bool, count: int) -> Callable[..., Any]:
 
     def layer(x: Any, *rest: Any) -> Any:
         state, (inner, outer, *biases) = rest[:count], rest[count:]
-        before, within = biases or (0, 0)
+        before, within = (biases[0][None, None], biases[1][None]) if biases else (0, 0)
         products = x @ inner.T + before
 
         def step(carry: tuple[Any, ...], products_now: Any) -> tuple[tuple[Any, ...], Any]:

@@ -7,7 +7,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
-from .promotion import cast, floating, kind_of
+from .promotion import cast, floating, kind_of, promoted
 from .shapes import place_of
 from .table import aten
 
@@ -203,6 +203,16 @@ def _euclidean(squares: Expr) -> Expr:
     zero, one = scalar(0, squares), scalar(1, squares)
     is_zero = call("equal", squares, zero)
     return where(is_zero, zero, call("sqrt", where(is_zero, one, squares)))
+
+
+@aten("cosine_similarity.default")
+def cosine_similarity(x1: Expr, x2: Expr, dim: int = 1, eps: float = 1e-08) -> Expr:
+    units = []
+    for x in promoted(x1, x2):
+        length = vector_norm(x, 2, dim, True)
+        least = scalar(eps, x)
+        units.append(x / where(length < least, least, length))
+    return reduced("sum", units[0] * units[1], dim, False)
 
 
 @aten("norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from relaxjax.ir.dims import Dim, dim_max, dim_min, dim_sum
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of
 
@@ -20,7 +20,7 @@ def shaped(x: Expr, sizes: Sequence[Dim]) -> Expr:
     return call("reshape", x, ShapeExpr(tuple(sizes)))
 
 
-def _product(sizes: Sequence[Dim]) -> Dim:
+def product(sizes: Sequence[Dim]) -> Dim:
     total: Dim = 1
     for size in sizes:
         total = total * size
@@ -32,7 +32,7 @@ def _full(x: Expr, sizes: Sequence[Dim]) -> list[Dim]:
     known = [size for size in sizes if not (isinstance(size, int) and size == -1)]
     if len(known) == len(sizes):
         return list(sizes)
-    rest = _product(dims_of(x)) // _product(known) if _product(known) != 0 else 0
+    rest = product(dims_of(x)) // product(known) if product(known) != 0 else 0
     return [rest if isinstance(size, int) and size == -1 else size for size in sizes]
 
 
@@ -64,14 +64,14 @@ def reshape_as(self: Expr, other: Expr) -> Expr:
 def flatten(self: Expr, start_dim: int = 0, end_dim: int = -1) -> Expr:
     sizes, ndim = dims_of(self), ndim_of(self)
     first, last = place_of(start_dim, ndim), place_of(end_dim, ndim)
-    return shaped(self, [*sizes[:first], _product(sizes[first : last + 1]), *sizes[last + 1 :]])
+    return shaped(self, [*sizes[:first], product(sizes[first : last + 1]), *sizes[last + 1 :]])
 
 
 @view("unflatten.int", put=_put_reshaped)
 def unflatten(self: Expr, dim: int, sizes: Sequence[Dim]) -> Expr:
     whole = dims_of(self)
     place = place_of(dim, len(whole))
-    known = _product([size for size in sizes if size != -1])
+    known = product([size for size in sizes if size != -1])
     inner = [whole[place] // known if size == -1 else size for size in sizes]
     return shaped(self, [*whole[:place], *inner, *whole[place + 1 :]])
 
@@ -178,14 +178,14 @@ def expand_as(self: Expr, other: Expr) -> Expr:
 def broadcast_sizes(*tensors: Expr) -> list[Dim]:
     """The sizes that tensors broadcast to; a symbolic one is not 1, as torch takes it."""
     ndim = max(map(ndim_of, tensors))
-    padded = [[1] * (ndim - ndim_of(one)) + list(dims_of(one)) for one in tensors]
+    padded: list[list[Dim]] = [[*[1] * (ndim - ndim_of(one)), *dims_of(one)] for one in tensors]
     return [
         next((size for size in sizes if not (isinstance(size, int) and size == 1)), 1)
         for sizes in zip(*padded, strict=True)
     ]
 
 
-@view("broadcast_tensors.default")
+@aten("broadcast_tensors.default")
 def broadcast_tensors(tensors: Sequence[Expr]) -> list[Expr]:
     sizes = broadcast_sizes(*tensors)
     return [expand(one, sizes) for one in tensors]
@@ -197,8 +197,8 @@ def repeat(
 ) -> Expr:
     counts = list(repeats or dims or ())
     sizes = dims_of(self)
-    whole = [1] * (len(counts) - len(sizes)) + list(sizes)
-    counts = [1] * (len(whole) - len(counts)) + counts
+    whole: list[Dim] = [*[1] * (len(counts) - len(sizes)), *sizes]
+    counts = [*[1] * (len(whole) - len(counts)), *counts]
     apart = [size for one in whole for size in (1, one)]
     spread = [size for pair in zip(counts, whole, strict=True) for size in pair]
     repeated = call("broadcast_to", shaped(self, apart), ShapeExpr(tuple(spread)))
@@ -210,7 +210,7 @@ def repeat_interleave(
     self: Expr, repeats: Dim, dim: int | None = None, output_size: Dim | None = None
 ) -> Expr:
     if dim is None:
-        self, dim = shaped(self, [_product(dims_of(self))]), 0
+        self, dim = shaped(self, [product(dims_of(self))]), 0
     sizes = list(dims_of(self))
     place = place_of(dim, len(sizes))
     apart = call("expand_dims", self, place + 1)
@@ -238,177 +238,6 @@ def flip(self: Expr, dims: Sequence[int]) -> Expr:
     for dim in dims:
         self = call("flip", self, place_of(dim, ndim_of(self)))
     return self
-
-
-@aten("roll.default")
-def roll(self: Expr, shifts: Sequence[int], dims: Sequence[int] = ()) -> Expr:
-    if not dims:
-        flat = shaped(self, [_product(dims_of(self))])
-        return shaped(roll(flat, shifts, [0]), dims_of(self))
-    for shift, dim in zip(shifts, dims, strict=True):
-        place = place_of(dim, ndim_of(self))
-        size = dims_of(self)[place]
-        cut = (size - shift) % size
-        if not (isinstance(cut, int) and cut == 0):
-            parts = [sliced(self, place, cut, size), sliced(self, place, 0, cut)]
-            self = call("concat", parts, place)
-    return self
-
-
-def sliced(x: Expr, place: int, start: Dim, end: Dim, step: Dim = 1) -> Expr:
-    """A slice along one axis, between places that exist."""
-    return call("strided_slice", x, [place], [start], [end], [step])
-
-
-def bounds(size: Dim, start: Any, end: Any) -> tuple[Dim, Dim]:
-    """The places of a slice as Python takes them: from behind, and cut off at the ends."""
-    first, last = _place(0 if start is None else start, size), _place(end, size)
-    return first, dim_max(first, last)
-
-
-def _place(place: Any, size: Dim) -> Dim:
-    if place is None or (isinstance(place, int) and place >= 2**62):
-        return size
-    if isinstance(place, int) and place < 0:
-        return dim_max(place + size, 0) if isinstance(size, int) else place + size
-    if isinstance(place, int) and not isinstance(size, int):
-        return 0 if place == 0 else dim_min(place, size)
-    return dim_min(place, size)
-
-
-def _put_slice(
-    base: Expr, new: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Expr:
-    place = place_of(dim, ndim_of(base))
-    first, last = bounds(dims_of(base)[place], start, end)
-    return call("slice_scatter", base, new, first, last, step, axis=place)
-
-
-@view("slice.Tensor", put=_put_slice)
-def slice_tensor(
-    self: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Expr:
-    place = place_of(dim, ndim_of(self))
-    size = dims_of(self)[place]
-    first, last = bounds(size, start, end)
-    if first == 0 and last == size and step == 1:
-        return self
-    return sliced(self, place, first, last, step)
-
-
-@aten("slice_scatter.default")
-def slice_scatter(
-    self: Expr, src: Expr, dim: int = 0, start: Any = None, end: Any = None, step: int = 1
-) -> Expr:
-    return _put_slice(self, cast(src, dtype_of(self)), dim, start, end, step)
-
-
-def _put_narrow(base: Expr, new: Expr, dim: int, start: Any, length: Dim) -> Expr:
-    return _put_slice(base, new, dim, start, start + length)
-
-
-@view("narrow.default", put=_put_narrow)
-def narrow(self: Expr, dim: int, start: Any, length: Dim) -> Expr:
-    place = place_of(dim, ndim_of(self))
-    first = _place(start, dims_of(self)[place])
-    return sliced(self, place, first, first + length)
-
-
-def _put_select(base: Expr, new: Expr, dim: int, index: Dim) -> Expr:
-    place = place_of(dim, ndim_of(base))
-    return _put_slice(base, call("expand_dims", new, place), place, *_one_place(base, place, index))
-
-
-def _one_place(x: Expr, place: int, index: Dim) -> tuple[Dim, Dim]:
-    first = index + dims_of(x)[place] if isinstance(index, int) and index < 0 else index
-    return first, first + 1
-
-
-@view("select.int", put=_put_select)
-def select(self: Expr, dim: int, index: Dim) -> Expr:
-    place = place_of(dim, ndim_of(self))
-    return call("squeeze", sliced(self, place, *_one_place(self, place, index)), [place])
-
-
-@aten("select_scatter.default")
-def select_scatter(self: Expr, src: Expr, dim: int, index: Dim) -> Expr:
-    return _put_select(self, cast(src, dtype_of(self)), dim, index)
-
-
-def _cut(x: Expr, dim: int, sizes: Sequence[Dim]) -> list[Expr]:
-    place = place_of(dim, ndim_of(x))
-    ends = [dim_sum(sizes[: count + 1]) for count in range(len(sizes))]
-    if len(ends) == 1:
-        return [x]
-    pieces = call("split", x, ends[:-1], place)
-    return [pieces[index] for index in range(len(ends))]
-
-
-def _put_piece(base: Expr, new: Expr, place: int, dim: int, sizes: Sequence[Dim]) -> Expr:
-    start = dim_sum(sizes[:place])
-    return _put_slice(base, new, dim, start, start + sizes[place])
-
-
-def _even(size: Dim, length: Dim) -> list[Dim]:
-    if not isinstance(size, int) or not isinstance(length, int):
-        whole = size // length
-        if isinstance(whole, int) and size == length * whole:
-            return [length] * whole
-        raise ValueError(f"an axis of {size} is cut into pieces of {length}: how many is not known")
-    return [min(length, size - start) for start in range(0, size, length)] or [0]
-
-
-def _put_split(base: Expr, new: Expr, place: int, split_size: Dim, dim: int = 0) -> Expr:
-    axis = place_of(dim, ndim_of(base))
-    return _put_piece(base, new, place, axis, _even(dims_of(base)[axis], split_size))
-
-
-@view("split.Tensor", put=_put_split)
-def split(self: Expr, split_size: Dim, dim: int = 0) -> list[Expr]:
-    place = place_of(dim, ndim_of(self))
-    return _cut(self, place, _even(dims_of(self)[place], split_size))
-
-
-def _put_split_sizes(
-    base: Expr, new: Expr, place: int, split_sizes: Sequence[Dim], dim: int = 0
-) -> Expr:
-    return _put_piece(base, new, place, dim, split_sizes)
-
-
-@view("split_with_sizes.default", put=_put_split_sizes)
-def split_with_sizes(self: Expr, split_sizes: Sequence[Dim], dim: int = 0) -> list[Expr]:
-    return _cut(self, dim, split_sizes)
-
-
-@view("split.sizes")
-def split_sizes(self: Expr, split_size: Sequence[Dim], dim: int = 0) -> list[Expr]:
-    return _cut(self, dim, split_size)
-
-
-def _put_chunk(base: Expr, new: Expr, place: int, chunks: int, dim: int = 0) -> Expr:
-    size = dims_of(base)[place_of(dim, ndim_of(base))]
-    return _put_split(base, new, place, -(-size // chunks), dim)
-
-
-@view("chunk.default", put=_put_chunk)
-def chunk(self: Expr, chunks: int, dim: int = 0) -> list[Expr]:
-    size = dims_of(self)[place_of(dim, ndim_of(self))]
-    return split(self, -(-size // chunks), dim)
-
-
-def _put_unbind(base: Expr, new: Expr, place: int, dim: int = 0) -> Expr:
-    return _put_select(base, new, dim, place)
-
-
-@view("unbind.int", put=_put_unbind)
-def unbind(self: Expr, dim: int = 0) -> list[Expr]:
-    place = place_of(dim, ndim_of(self))
-    count = dims_of(self)[place]
-    if not isinstance(count, int):
-        raise ValueError(
-            f"an axis of {count} is taken apart: how many tensors that gives is not known"
-        )
-    return [call("squeeze", one, [place]) for one in _cut(self, place, [1] * count)]
 
 
 @aten("tril.default")
@@ -458,17 +287,6 @@ def copy(self: Expr, src: Expr, non_blocking: bool = False) -> Expr:
     return expand(cast(src, dtype_of(self)), dims_of(self))
 
 
-@view("unfold.default")
-def unfold(self: Expr, dimension: int, size: int, step: int) -> Expr:
-    """Windows along an axis, the places in a window as the last axis."""
-    sizes = list(dims_of(self))
-    place = place_of(dimension, len(sizes))
-    count = (sizes[place] - size) // step + 1
-    span = (count - 1) * step + 1
-    parts = [sliced(self, place, at, at + span, step) for at in range(size)]
-    return call("stack", parts, len(sizes))
-
-
 @aten("pixel_shuffle.default")
 def pixel_shuffle(self: Expr, upscale_factor: int) -> Expr:
     return call("nn.pixel_shuffle", self, upscale_factor)
@@ -479,42 +297,6 @@ def channel_shuffle(self: Expr, groups: int) -> Expr:
     batch, channels, *space = dims_of(self)
     apart = shaped(self, [batch, groups, channels // groups, *space])
     return shaped(transpose(apart, 1, 2), dims_of(self))
-
-
-@aten("constant_pad_nd.default")
-def constant_pad(self: Expr, pad: Sequence[Dim], value: Any = 0) -> Expr:
-    return padded(self, pad, "constant", value)
-
-
-@aten("pad.default")
-def pad(self: Expr, pad: Sequence[Dim], mode: str = "constant", value: float | None = None) -> Expr:
-    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
-    if mode not in modes:
-        raise ValueError(f'there is no padding of the mode "{mode}" here')
-    return padded(self, pad, modes[mode], value or 0)
-
-
-@aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
-def reflection_pad(self: Expr, padding: Sequence[Dim]) -> Expr:
-    return padded(self, padding, "reflect", 0)
-
-
-@aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
-def replication_pad(self: Expr, padding: Sequence[Dim]) -> Expr:
-    return padded(self, padding, "edge", 0)
-
-
-def padded(x: Expr, widths: Sequence[Dim], mode: str, value: Any) -> Expr:
-    """Padded by torch's widths, the pairs of the last axis first; negative ones cut off."""
-    pairs = list(zip(widths[::2], widths[1::2], strict=True))
-    for place, (low, high) in enumerate(pairs):
-        axis = ndim_of(x) - 1 - place
-        cut = [-min(one, 0) if isinstance(one, int) else 0 for one in (low, high)]
-        if any(cut):
-            x = sliced(x, axis, cut[0], dims_of(x)[axis] - cut[1])
-    room = [[dim_max(one, 0) for one in pair] for pair in pairs[::-1]]
-    full = [0, 0] * (ndim_of(x) - len(pairs)) + [one for pair in room for one in pair]
-    return call("nn.pad", x, full, mode, float(value)) if any(one != 0 for one in full) else x
 
 
 @aten("meshgrid.default", "meshgrid.indexing")

@@ -1,0 +1,47 @@
+"""Padding, where negative widths cut off."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from relaxjax.ir.dims import Dim, dim_max
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dims_of, ndim_of
+
+from .slicing import sliced
+from .table import aten
+
+
+@aten("constant_pad_nd.default")
+def constant_pad(self: Expr, pad: Sequence[Dim], value: Any = 0) -> Expr:
+    return padded(self, pad, "constant", value)
+
+
+@aten("pad.default")
+def pad(self: Expr, pad: Sequence[Dim], mode: str = "constant", value: float | None = None) -> Expr:
+    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
+    if mode not in modes:
+        raise ValueError(f'there is no padding of the mode "{mode}" here')
+    return padded(self, pad, modes[mode], value or 0)
+
+
+@aten("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+def reflection_pad(self: Expr, padding: Sequence[Dim]) -> Expr:
+    return padded(self, padding, "reflect", 0)
+
+
+@aten("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def replication_pad(self: Expr, padding: Sequence[Dim]) -> Expr:
+    return padded(self, padding, "edge", 0)
+
+
+def padded(x: Expr, widths: Sequence[Dim], mode: str, value: Any) -> Expr:
+    """Padded by torch's widths, the pairs of the last axis first; negative ones cut off."""
+    pairs = list(zip(widths[::2], widths[1::2], strict=True))
+    for place, (low, high) in enumerate(pairs):
+        axis = ndim_of(x) - 1 - place
+        cut = [-min(one, 0) if isinstance(one, int) else 0 for one in (low, high)]
+        if any(cut):
+            x = sliced(x, axis, cut[0], dims_of(x)[axis] - cut[1])
+    room = [[dim_max(one, 0) for one in pair] for pair in pairs[::-1]]
+    full = [0, 0] * (ndim_of(x) - len(pairs)) + [one for pair in room for one in pair]
+    return call("nn.pad", x, full, mode, float(value)) if any(one != 0 for one in full) else x

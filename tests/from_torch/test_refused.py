@@ -1,0 +1,245 @@
+"""Files and programs that are refused, and what is said of them."""
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relaxjax.torch import TorchArchiveError, TorchImportError, from_torch
+from relaxjax.torch.archive import read_archive
+from relaxjax.torch.importer import import_program
+
+FILE = Path(__file__).parent / "files" / "cnn.pt2"
+MODEL = "models/model.json"
+WEIGHTS = "data/weights/model_weights_config.json"
+
+Change = Callable[[dict[str, bytes]], Any]
+
+
+def changed(change: Change, method: int = zipfile.ZIP_STORED) -> io.BytesIO:
+    """The file with other entries; their names are without the folder that they lie in."""
+    with zipfile.ZipFile(FILE) as read:
+        entries = {name.split("/", 1)[1]: read.read(name) for name in read.namelist()}
+    change(entries)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", method) as written:
+        for name, data in entries.items():
+            written.writestr(name if name.startswith("/") else f"model/{name}", data)
+    file.seek(0)
+    return file
+
+
+def refusal(change: Change, method: int = zipfile.ZIP_STORED) -> str:
+    with pytest.raises((TorchArchiveError, TorchImportError)) as caught:
+        import_program(read_archive(changed(change, method), "model.pt2"))
+    return str(caught.value)
+
+
+def edited(entries: dict[str, bytes], name: str, edit: Callable[[Any], Any]) -> None:
+    data = json.loads(entries[name])
+    edit(data)
+    entries[name] = json.dumps(data).encode()
+
+
+def with_model(edit: Callable[[Any], Any]) -> Change:
+    return lambda entries: edited(entries, MODEL, edit)
+
+
+def with_weight(edit: Callable[[Any], Any]) -> Change:
+    return lambda entries: edited(
+        entries, WEIGHTS, lambda data: edit(data["config"]["conv.weight"])
+    )
+
+
+def test_the_file_itself_is_read() -> None:
+    assert import_program(read_archive(changed(lambda entries: None), "model.pt2")).params
+
+
+def test_what_is_no_zip() -> None:
+    with pytest.raises(TorchArchiveError, match="it is no zip file"):
+        read_archive(io.BytesIO(b"numbers"), "model.pt2")
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "data\\evil"])
+def test_a_path_that_leads_out_of_the_file(name: str) -> None:
+    assert f"it holds a file of the name {name!r}"[-8:] in refusal(
+        lambda entries: entries.update({name: b""})
+    )
+
+
+def test_files_in_several_folders() -> None:
+    file = changed(lambda entries: None)
+    with zipfile.ZipFile(file, "a") as written:
+        written.writestr("other/data", b"")
+    file.seek(0)
+    with pytest.raises(TorchArchiveError, match="its files lie in several folders"):
+        read_archive(file, "model.pt2")
+
+
+def test_a_bomb() -> None:
+    text = refusal(lambda entries: entries.update({MODEL: b" " * (1 << 24)}), zipfile.ZIP_DEFLATED)
+    assert f"`{MODEL}` unpacks from" in text
+
+
+def test_too_many_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relaxjax.torch.sealed_zip._MOST_ENTRIES", 3)
+    assert "more than 3" in refusal(lambda entries: None)
+
+
+def test_a_file_of_another_length_than_it_says() -> None:
+    data = changed(lambda entries: entries.update({MODEL: b"{}"})).getvalue()
+    place = data.rindex(b"PK\x01\x02", 0, data.rindex(b"models/model.json"))
+    longer = data[: place + 24] + (9).to_bytes(4, "little") + data[place + 28 :]
+    with pytest.raises(TorchArchiveError, match=r"cannot be read|has not the 9 bytes"):
+        read_archive(io.BytesIO(longer), "model.pt2")
+
+
+def test_json_that_is_nested_too_deep() -> None:
+    assert "nested too deep" in refusal(lambda entries: entries.update({MODEL: b"[" * 200_000}))
+
+
+def test_json_that_is_none() -> None:
+    assert f"`{MODEL}` is no JSON" in refusal(lambda entries: entries.update({MODEL: b"{"}))
+
+
+def test_json_that_torch_does_not_write() -> None:
+    text = refusal(with_model(lambda data: data.pop("graph_module")))
+    assert f"`{MODEL}` is not what torch writes (KeyError: 'graph_module')" in text
+
+
+def test_another_format() -> None:
+    text = refusal(lambda entries: entries.update({"archive_format": b"pt3"}))
+    assert "does not say that its format is pt2" in text
+
+
+def test_another_version_of_the_archive() -> None:
+    text = refusal(lambda entries: entries.update({"archive_version": b"7"}))
+    assert "its archive has version b'7', and read are 8." in text
+
+
+@pytest.mark.parametrize(("major", "minor"), [(7, 20), (8, 1), (9, 0)])
+def test_another_schema_says_with_which_torch_to_export_again(major: int, minor: int) -> None:
+    version = {"major": major, "minor": minor}
+    text = refusal(with_model(lambda data: data.update(schema_version=version)))
+    assert f"its schema has version {major}.{minor}, and read are 8." in text
+    assert "(torch 2.9 and later)" in text
+
+
+def test_a_file_that_names_no_schema() -> None:
+    assert "names no version" in refusal(with_model(lambda data: data.pop("schema_version")))
+
+
+def test_numbers_of_another_machine() -> None:
+    assert "big-endian" in refusal(lambda entries: entries.update(byteorder=b"big"))
+
+
+def test_several_models() -> None:
+    text = refusal(lambda entries: entries.update({"models/other.json": b"{}"}))
+    assert "it must hold one model" in text
+
+
+def test_what_is_pickled() -> None:
+    assert "is stored by pickle" in refusal(
+        with_weight(lambda entry: entry.update(use_pickle=True))
+    )
+
+
+def test_a_tensor_that_is_longer_than_its_file() -> None:
+    sizes = [{"as_int": 400}, {"as_int": 1}, {"as_int": 3}, {"as_int": 3}]
+    text = refusal(with_weight(lambda entry: entry["tensor_meta"].update(sizes=sizes)))
+    assert (
+        "`conv.weight` of shape (400, 1, 3, 3) and dtype float32 reaches over 14400 bytes" in text
+    )
+
+
+def test_a_tensor_of_negative_strides() -> None:
+    strides = [{"as_int": -9}, {"as_int": 9}, {"as_int": 3}, {"as_int": 1}]
+    text = refusal(with_weight(lambda entry: entry["tensor_meta"].update(strides=strides)))
+    assert "`conv.weight` has the size {'as_int': -9}" in text
+
+
+def test_a_tensor_without_all_strides() -> None:
+    text = refusal(with_weight(lambda entry: entry["tensor_meta"].update(strides=[])))
+    assert "`conv.weight` has 4 sizes and 0 strides" in text
+
+
+def test_a_tensor_of_another_shape_than_the_graph_says() -> None:
+    sizes = [{"as_int": 2}, {"as_int": 1}, {"as_int": 3}, {"as_int": 3}]
+    text = refusal(with_weight(lambda entry: entry["tensor_meta"].update(sizes=sizes)))
+    assert "`conv.weight` must be of shape (4, 1, 3, 3) and dtype float32" in text
+
+
+def test_a_tensor_that_is_not_there() -> None:
+    def drop(entries: dict[str, bytes]) -> None:
+        edited(entries, WEIGHTS, lambda data: data["config"].pop("conv.weight"))
+
+    assert "holds no numbers of `conv.weight`" in refusal(drop)
+
+
+def nodes(data: Any) -> list[Any]:
+    found: list[Any] = data["graph_module"]["graph"]["nodes"]
+    return found
+
+
+def test_unknown_operators_are_listed_with_their_lines_and_counts() -> None:
+    def rename(data: Any) -> None:
+        for node, name in zip(nodes(data), ("first", "second", "second"), strict=False):
+            node["target"] = f"torch.ops.mine.{name}.default"
+
+    text = refusal(with_model(rename))
+    assert "mine.second.default, 2 times, at " in text
+    assert "mine.first.default, 1 time, at " in text
+    assert "write_torch_files.py:" in text
+
+
+def test_a_value_that_is_not_computed() -> None:
+    def rename(data: Any) -> None:
+        nodes(data)[1]["inputs"][0]["arg"] = {"as_tensor": {"name": "places"}}
+
+    assert "`places` is used, which is not computed here" in refusal(with_model(rename))
+
+
+def test_a_result_of_another_type_than_torch_found() -> None:
+    def widen(data: Any) -> None:
+        name = nodes(data)[0]["outputs"][0]["as_tensor"]["name"]
+        data["graph_module"]["graph"]["tensor_values"][name]["dtype"] = 8
+
+    assert "please report it" in refusal(with_model(widen))
+
+
+def test_an_argument_of_a_kind_that_is_not_read() -> None:
+    def other(data: Any) -> None:
+        nodes(data)[0]["inputs"][0]["arg"] = {"as_custom_obj": {}}
+
+    assert "an argument of the kind `as_custom_obj` is not read" in refusal(with_model(other))
+
+
+def test_a_dtype_that_is_not_read() -> None:
+    def other(data: Any) -> None:
+        nodes(data)[0]["inputs"][0]["arg"] = {"as_scalar_type": 99}
+
+    assert "the dtype with the number 99" in refusal(with_model(other))
+
+
+def test_a_tensor_of_a_dtype_that_is_not_read() -> None:
+    def other(data: Any) -> None:
+        data["graph_module"]["graph"]["tensor_values"]["images"]["dtype"] = 99
+
+    assert "the tensor `images` has a dtype or a layout" in refusal(with_model(other))
+
+
+@pytest.mark.parametrize("part", ["input", "output"])
+def test_an_input_or_output_that_is_not_read(part: str) -> None:
+    def other(data: Any) -> None:
+        data["graph_module"]["signature"][f"{part}_specs"][0] = {"token": {}}
+
+    assert f"an {part} of the kind `token` is not read" in refusal(with_model(other))
+
+
+def test_a_path_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        from_torch(tmp_path / "missing.pt2")

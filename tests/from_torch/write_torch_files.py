@@ -1,0 +1,124 @@
+"""Write the files that the tests here read; this needs PyTorch, and the tests do not.
+
+python tests/from_torch/write_torch_files.py
+"""
+
+import io
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "long"))
+
+import numpy as np  # noqa: E402
+import torch_zoo as zoo  # noqa: E402
+
+torch: Any = zoo.torch
+nn: Any = torch.nn
+
+
+class Cnn(nn.Module):  # type: ignore[misc]  # torch has no types here
+    """What is in files of no other model: names, ties, writes, frozen weights, constants."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(1, 4, 3, padding=1, bias=False)
+        self.norm = nn.BatchNorm2d(4)
+        self.dropout = nn.Dropout(0.5)
+        self.linear = nn.Linear(16, 6)
+        self.frozen = nn.Parameter(torch.ones(6), requires_grad=False)
+        self.register_buffer("scale", torch.tensor(2.0))
+        self.register_buffer("mask", torch.arange(6.0), persistent=False)
+
+    def forward(self, images: Any, more: dict[str, Any]) -> dict[str, Any]:
+        x = torch.relu_(self.norm(self.conv(images)))
+        x = nn.functional.avg_pool2d(x, 4).flatten(1)
+        scores = self.linear(self.dropout(x)) * self.frozen + more["bias"] * self.mask
+        size = scores.abs().mean().detach()
+        scores[:, 0] = scores[:, 0] * self.scale
+        return {"scores": scores, "size": size, "name": None}
+
+
+class Tied(nn.Module):  # type: ignore[misc]
+    """An embedding that is the last layer too, and a recurrent layer between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(11, 8)
+        self.lstm = nn.LSTM(8, 8, batch_first=True)
+        self.out = nn.Linear(8, 11, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, tokens: Any) -> Any:
+        x = self.lstm(self.embedding(tokens))[0]
+        with torch.no_grad():
+            size = x.abs().mean()
+        return self.out(x / size), size
+
+
+def encoder() -> Any:
+    return nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
+
+
+def block() -> Any:
+    """What is normalised, without `detach`, which `run_decompositions` forgets."""
+    norm, last = nn.BatchNorm2d(3), nn.Linear(12, 4)
+    return nn.Sequential(nn.Conv2d(1, 3, 3), norm, nn.MaxPool2d(3), nn.Flatten(), nn.GELU(), last)
+
+
+def cnn() -> Any:
+    net = Cnn()
+    net.dropout.p = 0.0  # what torch draws is not drawn here
+    return net
+
+
+MODELS: dict[str, Any] = {
+    "cnn": (cnn, lambda: (torch.randn(3, 1, 8, 8), {"bias": torch.randn(3, 6)})),
+    "block": (block, lambda: (torch.randn(3, 1, 8, 8),)),
+    "tied": (Tied, lambda: (torch.randint(0, 11, (3, 5)),)),
+    "encoder": (encoder, lambda: (torch.randn(3, 4, 8),)),
+}
+# Those that are written as the functional programs of `run_decompositions`, too.
+FUNCTIONAL = ("block", "encoder")
+
+
+def main() -> None:
+    batch = torch.export.Dim("batch", min=2, max=64)
+    for name, (maker, inputs) in MODELS.items():
+        torch.manual_seed(0)
+        net, given = maker().train(), inputs()
+        shapes = tuple(
+            {key: {0: batch} for key in one} if isinstance(one, dict) else {0: batch}
+            for one in given
+        )
+        exported = torch.export.export(net, given, dynamic_shapes=shapes)
+        _save(exported, name)
+        if name in FUNCTIONAL:
+            _save(exported.run_decompositions(), f"{name}_functional")
+        arrays = zoo.results(net, given)
+        np.savez_compressed(HERE / "files" / f"{name}.npz", allow_pickle=False, **arrays)
+    with_dropout = Cnn().train()
+    given = MODELS["cnn"][1]()
+    _save(torch.export.export(with_dropout, given), "dropout")
+    _save(torch.export.export(with_dropout.eval(), given), "evaluated")
+
+
+def _save(exported: Any, name: str) -> None:
+    """Write a program without the example inputs, and with what torch leaves as it is deflated."""
+    file = io.BytesIO()
+    torch.export.save(exported, file)
+    with (
+        zipfile.ZipFile(file) as read,
+        zipfile.ZipFile(HERE / "files" / f"{name}.pt2", "w", zipfile.ZIP_DEFLATED) as written,
+    ):
+        for entry in read.infolist():
+            if "/sample_inputs/" not in entry.filename:
+                data = read.read(entry).replace(f"{HERE}/".encode(), b"")  # lines of this file
+                undated = zipfile.ZipInfo(entry.filename)  # so that it is the same each time
+                written.writestr(undated, data, zipfile.ZIP_DEFLATED)
+
+
+if __name__ == "__main__":
+    main()
