@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from html import escape
+from importlib import import_module
 from typing import Any, ClassVar
 
 from .chart import Chart, Panel
@@ -83,7 +84,6 @@ class LiveCurve:
 
 def _displayed(curve: LiveCurve) -> Callable[[], object]:
     """Let IPython show the curve; what it gives shows it anew in its place."""
-    from IPython.display import display  # type: ignore[import-not-found]  # there in a notebook
-
-    handle = display(curve, display_id=True)
+    display: Any = import_module("IPython.display")  # there in a notebook
+    handle = display.display(curve, display_id=True)
     return lambda: handle.update(curve)

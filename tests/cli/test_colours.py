@@ -34,8 +34,9 @@ CASES = {
     "memory": (["{script}", "--recompute", "b"], "\x1b[33mb  "),
     "doctor": ([], "\x1b[32mall that is needed works\x1b[0m\n"),
 }
-# Others colour programs by pygments, or what stands below a training; completion writes a script.
-ELSEWHERE = {"export", "demo", "train", "predict", "completion"}
+# Others colour programs by pygments, or what stands below a training; completion writes a script,
+# and explore a page.
+ELSEWHERE = {"export", "demo", "train", "predict", "completion", "explore"}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from several_devices import printed_lines
 from relaxjax.cli.entry import main
 from relaxjax.cli.parser import COMMANDS
 
-RUN = ("train", "predict", "demo", "memory", "bisect")
+RUN = ("train", "predict", "demo", "memory", "bisect", "explore")
 
 PROGRAM = """
 import sys

@@ -170,7 +170,8 @@ def partials(call: Call, out: Expr, g: Expr) -> list[Expr | None]:
     given = rule(g, out, *args, **attrs)
     found = [given] if isinstance(given, Expr) else list(given)
     assert len(found) == len(args), f"{call.op.name}: {len(found)} partials, {len(args)} arguments"
-    return [None if partial is None else opened(partial) for partial in found]
+    asked = [p if p is None or isinstance(p, Expr) else p() for p in found]
+    return [None if partial is None else opened(partial) for partial in asked]
 
 
 def opened(expr: Expr) -> Expr:
