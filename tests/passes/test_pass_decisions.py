@@ -43,7 +43,6 @@ LOOKED_AT = {
     "lowering/emit/operators.py": "writes the calls that a program has",
     "passes/memory/carried.py": "counts the steps of a loop, in integers",
     "passes/memory/step.py": "knows kernels by what they compute, and emits nothing",
-    "passes/raising/attention.py": "reads masks of positions, which are integers",
     "passes/raising/losses.py": "compares labels, which are integers",
     "passes/raising/masks.py": "reads masks of positions, which are integers",
     "passes/raising/picking.py": "reads places, which are integers",
