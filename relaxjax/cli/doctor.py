@@ -27,6 +27,7 @@ EXTRAS = {
     "pretty": "colours and progress bars",
     "notebook": "colours and progress bars in notebooks",
     "tb": "events for TensorBoard",
+    "torch": "models of PyTorch that are objects; files are read without it",
     "cuda12": "NVIDIA GPUs, by CUDA 12",
     "cuda13": "NVIDIA GPUs, by CUDA 13",
     "tpu": "TPUs",
