@@ -88,6 +88,7 @@ def read_program(
         trained=trained,
         ranges=ranges,
         torch_version=str(data.get("torch_version", "")),
+        decomposed="TRAINING" not in data.get("verifiers", ()),
     )
 
 

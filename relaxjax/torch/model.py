@@ -2,6 +2,7 @@
 
 import importlib
 import io
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from os import PathLike
@@ -115,7 +116,15 @@ def from_torch(program: Any, *example_inputs: Any, **export_options: Any) -> Imp
     was exported by `eval()` stays as it is, without dropout, and with batch norms on their running
     statistics.
     """
-    return imported(_read(program, example_inputs, export_options))
+    found = _read(program, example_inputs, export_options)
+    if found.decomposed:
+        warnings.warn(
+            f"`{found.name}` went through `run_decompositions()`, which forgets `detach` and "
+            "`torch.no_grad`: where the model has one, gradients go through it here. Give what "
+            "`torch.export.export` makes of the model",
+            stacklevel=2,
+        )
+    return imported(found)
 
 
 def imported(program: TorchProgram) -> ImportedModel:

@@ -88,7 +88,10 @@ class Output:
 
 @dataclass(frozen=True)
 class TorchProgram:
-    """A program with its weights. `ranges` are the least and greatest values of its symbols."""
+    """A program with its weights. `ranges` are the least and greatest values of its symbols.
+
+    One that is `decomposed` went through `run_decompositions`, and lacks what that forgets.
+    """
 
     name: str
     graph: Graph
@@ -99,6 +102,7 @@ class TorchProgram:
     trained: frozenset[str] = field(default_factory=frozenset)
     ranges: Mapping[str, tuple[int | None, int | None]] = field(default_factory=dict)
     torch_version: str = ""
+    decomposed: bool = False
 
     def of_kind(self, kind: str) -> Sequence[Input]:
         return [one for one in self.inputs if one.kind == kind]

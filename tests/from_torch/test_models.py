@@ -18,6 +18,7 @@ def read(name: str) -> ImportedModel:
     return from_torch(FILES / f"{name}.pt2")
 
 
+@pytest.mark.filterwarnings("ignore:.* went through `run_decompositions")
 @pytest.mark.parametrize(
     "name", ["block", "block_functional", "cnn", "encoder", "encoder_functional", "tied"]
 )
@@ -25,6 +26,15 @@ def test_outputs_states_and_gradients_are_those_of_torch(name: str) -> None:
     arrays = dict(np.load(FILES / f"{name.removesuffix('_functional')}.npz"))
     row = compared(FILES / f"{name}.pt2", arrays, TOLERANCES["float32"])
     assert row["equal"], row
+
+
+def test_a_decomposed_program_is_warned_of() -> None:
+    message = (
+        r"block_functional\.pt2` went through `run_decompositions\(\)`, which forgets `detach`"
+    )
+    with pytest.warns(UserWarning, match=message) as caught:
+        read("block_functional")
+    assert [Path(one.filename).name for one in caught] == [Path(__file__).name]
 
 
 def test_a_model_has_the_names_of_torch() -> None:
