@@ -21,14 +21,14 @@ from relaxjax.passes import Pass, PassContext, parse_pipeline, pipeline_text, st
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
-from .files import read_module
+from .files import WHAT_IS_READ, read_module
 from .own import add_load, own_passes
 
 Check = Callable[[IRModule], Exception | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument(
         "--check",
         metavar="CHECK",

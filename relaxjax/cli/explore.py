@@ -26,7 +26,7 @@ from relaxjax.trainable.names import BACKBONE
 
 from .device import add_device, where_asked
 from .failure import bad_input
-from .files import read_module, writable
+from .files import WHAT_IS_READ, read_module, writable
 from .jax_loss import add_jax_loss, is_jax_loss, refuse_jax_options, step_and_arguments
 from .sizes import add_sizes, with_sizes
 from .train_setup import LOSSES, Known, with_loss
@@ -35,7 +35,7 @@ from .train_setup import LOSSES, Known, with_loss
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE",
-        help="the script to read, - for the standard input, or FILE.py:LOSS for a loss in JAX",
+        help=f"{WHAT_IS_READ}; or FILE.py:LOSS for a loss in JAX",
     )  # fmt: skip
     parser.add_argument(
         "-o", "--output", metavar="OUT", default="report.html",

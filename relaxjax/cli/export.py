@@ -23,7 +23,7 @@ from relaxjax.lowering.target import platform_of
 from relaxjax.script import save_archive
 
 from .failure import InputError, bad_input
-from .files import read_module, writable, write_text
+from .files import WHAT_IS_READ, read_module, writable, write_text
 from .own import add_load
 
 # The options that each form takes besides the file to write.
@@ -37,7 +37,7 @@ TEXTS = ("python", "mlir")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument("--format", choices=list(FORMS), required=True, help="the form to write")
     parser.add_argument(
         "-o", "--output", metavar="OUT",

@@ -10,16 +10,21 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.script import ArchiveError, from_source, load_archive
+from relaxjax.torch import from_torch
 from relaxjax.training import CheckpointError, checkpoint
 
 from .failure import InputError
+
+WHAT_IS_READ = "the script to read, - for the standard input; or .pt2, a model of PyTorch"
 
 
 def read_module(name: str) -> IRModule:
     """The module that a script holds, `-` for the standard input. The script is not executed.
 
-    A file .safetensors is an archive, or what a trainer saved.
+    A file .safetensors is an archive, or what a trainer saved; a file .pt2 is a model of PyTorch.
     """
+    if is_of_torch(name):
+        return from_torch(name).mod
     if name.endswith(".safetensors"):
         return _archived(Path(name))
     text = _decoded(name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
@@ -27,6 +32,11 @@ def read_module(name: str) -> IRModule:
         raise InputError(f"{_shown(name)} is empty: it should hold a module")
     read = from_source(text, file=_file(name))
     return IRModule.from_expr(read) if isinstance(read, Function) else read
+
+
+def is_of_torch(name: str) -> bool:
+    """Whether a file is a model that PyTorch exported, which holds its weights, too."""
+    return name.endswith(".pt2")
 
 
 def write_text(name: str, text: str) -> None:

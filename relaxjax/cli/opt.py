@@ -25,12 +25,12 @@ from relaxjax.passes import PassContext, PassInfo, parse_pipeline, pass_instrume
 from relaxjax.passes.infrastructure.instruments import PassTimingInstrument, PrintAfterAll
 
 from .failure import bad_input
-from .files import read_module, write_text
+from .files import WHAT_IS_READ, read_module, write_text
 from .own import add_load, own_passes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument(
         "-p", "--passes", metavar="PIPELINE", default="", help="the passes to run (none)"
     )

@@ -25,6 +25,7 @@ from typing import Any
 from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
+from relaxjax.torch import from_torch
 from relaxjax.training import (
     Callback,
     Checkpoints,
@@ -40,7 +41,7 @@ from relaxjax.training.ids import row_arguments
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
-from .files import read_module
+from .files import WHAT_IS_READ, is_of_torch, read_module
 from .numbers import count, positive, share
 from .own import add_load, own_losses
 from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
@@ -66,7 +67,7 @@ _SMALLER = "make --lr smaller, or find where that comes from by --check-numerics
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawTextHelpFormatter
-    parser.add_argument("file", metavar="FILE", help="the script to read, - for the standard input")
+    parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument(
         "--data", metavar="DATA", required=True, help=f"the data to train on:\n{FORMS}"
     )
@@ -180,7 +181,8 @@ def run(args: argparse.Namespace) -> int:
         if args.keep_memory:
             keep_freed_memory()
         _check_out(args)
-        given = read_module(args.file)
+        imported = from_torch(args.file) if is_of_torch(args.file) else None
+        given = read_module(args.file) if imported is None else imported.mod
         mod = with_backbone(given, 1, args.states)
         mod = in_half_precision(mod, args.half)
         (wanted,) = input_types(mod)
@@ -193,6 +195,9 @@ def run(args: argparse.Namespace) -> int:
             check_classes(args.data, examples, scores_type(mod))
         trainer = make_trainer(mod, args, examples.y, steps)
         check_rows(args.data, examples, row_arguments(trainer.facts, trainer.layout.inputs))
+        if imported is not None:
+            imported.load(trainer)
+            trainer.seed(args.seed)
         record = record_of(args, given, examples, size)
         if args.resume:
             check_record(args.out, record)

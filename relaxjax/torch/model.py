@@ -70,9 +70,13 @@ class ImportedModel:
         mod = self.mod if len(outputs) == count else _first_outputs(self.mod, count)
         train_mod = setup(mod)
         trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))
+        self.load(trainer)
+        return trainer
+
+    def load(self, trainer: Trainer) -> None:
+        """Give the weights and the buffers of the model to a trainer of it."""
         trainer.load_params(self.params)
         trainer.load_states(self.states)
-        return trainer
 
     def state_dict(self, trainer: Trainer) -> dict[str, Array]:
         """What a trainer learnt, as arrays under torch's names, tied weights under each of theirs.
