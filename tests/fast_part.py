@@ -1,4 +1,4 @@
-"""The fast part of the tests, `-m fast`: what most faults are caught by, in a minute and a half.
+"""The fast part of the tests, `-m fast`: what most faults are caught by, in less than two minutes.
 
 It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
 long table two cases in three. The list is made anew from the durations of a whole run:
