@@ -6,6 +6,7 @@ from typing import Any
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.shapes import same_dims
 
 from .padding import padded
 from .reductions import mean
@@ -125,10 +126,18 @@ def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) 
     return wanted
 
 
-def resized(x: Expr, size: Sequence[Dim], scales: Any, method: str, transformation: str) -> Expr:
+def resized(
+    x: Expr, size: Sequence[Dim], scales: Sequence[float | None], method: str, transformation: str
+) -> Expr:
     """An image in another size. A scale that is not the quotient of the sizes is not there here."""
-    for length, wanted, scale in zip(dims_of(x)[2:], size, scales or (), strict=False):
-        if isinstance(length, int) and scale and length * scale != wanted:
+    for length, wanted, scale in zip(dims_of(x)[2:], size, scales, strict=True):
+        if scale is None:
+            continue
+        if scale != int(scale):
+            is_exact = isinstance(length, int) and length * scale == wanted
+        else:
+            is_exact = same_dims([length * int(scale)], [wanted])
+        if not is_exact:
             raise ValueError(f"an axis of {length} times {scale} is {wanted}, which is rounded")
     rounding = "floor" if method == "nearest_neighbor" else ""
     return call("image.resize2d", x, list(size), None, "NCHW", method, transformation, rounding)
@@ -146,7 +155,8 @@ def upsample_nearest(
     x = named.get("input", self)
     assert x is not None
     size = _sizes(x, output_size, scale_factors)
-    return resized(x, size, scale_factors, "nearest_neighbor", "asymmetric")
+    scales = scale_factors or (scales_h, scales_w)
+    return resized(x, size, scales, "nearest_neighbor", "asymmetric")
 
 
 @aten("upsample_bilinear2d.vec", "upsample_bilinear2d.default")
@@ -163,4 +173,4 @@ def upsample_bilinear(
     assert x is not None
     size = _sizes(x, output_size, scale_factors)
     transformation = "align_corners" if align_corners else "half_pixel"
-    return resized(x, size, scale_factors, "linear", transformation)
+    return resized(x, size, scale_factors or (scales_h, scales_w), "linear", transformation)
