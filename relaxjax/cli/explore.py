@@ -21,44 +21,24 @@ import json
 from pathlib import Path
 
 from relaxjax.explorer import Explorer, explore
-from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.trainable.names import BACKBONE
 
-from .device import add_device, where_asked
+from .adjoint_options import add_adjoint
+from .device import where_asked
 from .failure import bad_input
-from .files import WHAT_IS_READ, read_module, writable
-from .jax_loss import add_jax_loss, is_jax_loss, refuse_jax_options, step_and_arguments
-from .sizes import add_sizes, with_sizes
-from .train_setup import LOSSES, Known, with_loss
+from .files import read_module, writable
+from .jax_loss import is_jax_loss, refuse_jax_options, step_and_arguments
+from .sizes import with_sizes
+from .train_setup import with_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE",
-        help=f"{WHAT_IS_READ}; or FILE.py:LOSS for a loss in JAX",
-    )  # fmt: skip
+    add_adjoint(parser)
     parser.add_argument(
         "-o", "--output", metavar="OUT", default="report.html",
         help="the file to write the page to (report.html)",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object, and no page")
-    parser.add_argument(
-        "-f", "--function", metavar="NAME",
-        help="the function to differentiate, or an adjoint (main; with --loss, backbone)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--loss", metavar="NAME", type=Known("loss", LOSSES),
-        help="the function is a model: differentiate this loss of it",
-    )  # fmt: skip
-    add_sizes(parser)
-    parser.add_argument("--policy", choices=POLICIES, help="which values to compute again (free)")
-    parser.add_argument(
-        "--budget",
-        metavar="BYTES",
-        help="the bytes that the adjoint may take, such as 64MiB, or 60%%; instead of a policy",
-    )
-    add_jax_loss(parser)
-    add_device(parser)
 
 
 @where_asked

@@ -38,44 +38,21 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
-from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.passes.memory.report import ORDERS, MemoryReport, memory
 from relaxjax.trainable.names import BACKBONE
 
-from .device import add_device, where_asked
+from .adjoint_options import add_adjoint
+from .device import where_asked
 from .failure import InputError, bad_input
-from .files import WHAT_IS_READ, read_module
-from .jax_loss import add_jax_loss, is_jax_loss, refuse_jax_options, report_of_jax_loss
+from .files import read_module
+from .jax_loss import is_jax_loss, refuse_jax_options, report_of_jax_loss
 from .own import add_load
-from .sizes import add_sizes, with_sizes
-from .train_setup import LOSSES, Known, with_loss
+from .sizes import with_sizes
+from .train_setup import with_loss
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "file", metavar="FILE",
-        help=f"{WHAT_IS_READ}; or FILE.py:LOSS for a loss in JAX",
-    )  # fmt: skip
-    parser.add_argument(
-        "-f", "--function", metavar="NAME",
-        help="the function to differentiate (main; with --loss, backbone or the only function)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--loss", metavar="NAME", type=Known("loss", LOSSES),
-        help="the function is a model: differentiate this loss of it",
-    )  # fmt: skip
-    add_sizes(parser)
-    parser.add_argument(
-        "--policy", choices=POLICIES,
-        help="which values to compute again: none; free, those that cost little more than reading "
-        "them; balanced, up to an eighth of the operations; minimal, whatever saves memory (free)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--budget",
-        metavar="BYTES",
-        help="the bytes that the plan may take, such as 64MiB, or 60%% of what keeping every value "
-        "takes; instead of a policy",
-    )
+    add_adjoint(parser)
     for name, doc in (("keep", "keep this value"), ("recompute", "compute this value again")):
         parser.add_argument(
             f"--{name}", metavar="VALUE", action="append", default=[],
@@ -87,11 +64,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object")
     add_load(parser)
-    add_jax_loss(parser)
     parser.add_argument(
         "--jax", action="store_true", help="tell what JAX's own gradients of it take, too"
     )
-    add_device(parser)
 
 
 @where_asked
