@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Collection, Iterable
+from contextvars import Token
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
@@ -11,6 +12,7 @@ from typing import TextIO
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.highlight import painted
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.rewriting import REWRITES, Rewrite
 
 from .hooks import pass_instrument
 from .info import PassInfo
@@ -75,18 +77,32 @@ def _share(part: float, whole: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PassRecord:
-    """One run of a pass: its input, its output, its time, and how deep it was nested."""
+    """One run of a pass: its input, its output, its time, and how deep it was nested.
+
+    `rewrites` are those that its own rules made, and not the passes inside it.
+    """
 
     info: PassInfo
     before: IRModule
     after: IRModule
     milliseconds: float
     depth: int
+    rewrites: tuple[Rewrite, ...] = ()
 
     @property
     def changed(self) -> bool:
         """Whether the pass gave another module than it was given."""
         return self.after is not self.before
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A pass that runs: what it was given, what its rules have rewritten, and since when."""
+
+    mod: IRModule
+    rewrites: list[Rewrite]
+    told: Token[list[Rewrite] | None]
+    start: float
 
 
 @pass_instrument
@@ -98,18 +114,23 @@ class PassHistory:
 
     def enter_pass_ctx(self) -> None:
         self.records: list[PassRecord] = []
-        self._running: list[tuple[IRModule, float]] = []
+        self._running: list[_Started] = []
 
     def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
-        self._running.append((mod, time.perf_counter()))
+        rewrites: list[Rewrite] = []
+        told = REWRITES.set(rewrites)
+        self._running.append(_Started(mod, rewrites, told, time.perf_counter()))
 
     def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
-        before, start = self._running.pop()
-        milliseconds = (time.perf_counter() - start) * 1e3
-        self.records.append(PassRecord(info, before, mod, milliseconds, len(self._running)))
+        run = self._running.pop()
+        milliseconds = (time.perf_counter() - run.start) * 1e3
+        REWRITES.reset(run.told)
+        self.records.append(
+            PassRecord(info, run.mod, mod, milliseconds, len(self._running), tuple(run.rewrites))
+        )
 
     def run_failed_pass(self, mod: IRModule, info: PassInfo, error: BaseException) -> None:
-        self._running.pop()
+        REWRITES.reset(self._running.pop().told)
 
     def render(self) -> str:
         """A line a pass: its time, its name, and whether it changed the module."""

@@ -13,7 +13,7 @@ from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
-from relaxjax.ir.rewriting import Draft, Rules, fixed_point
+from relaxjax.ir.rewriting import Draft, Rules, Written, fixed_point
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
 from relaxjax.ir.uses import Uses, values_of
@@ -94,7 +94,7 @@ class _PatternRules(Rules):
     def concern(self, value: Expr) -> bool:
         return not isinstance(value, If | Function) and bool(self.on(value))
 
-    def written(self, value: Expr, known: Draft) -> Expr | None:
+    def written(self, value: Expr, known: Draft) -> Written | None:
         for pattern, rewriter in self.on(value):
             found = first(pattern.search(value, Matching(_Values(known))))
             if found is None:
@@ -103,11 +103,17 @@ class _PatternRules(Rules):
             _check(changed, value.ty)
             changed = _by_name(changed, value, known.names)  # the same, spelt out, is no change
             if changed != value:
-                return changed
+                return Written(_name(rewriter), changed)
         return None
 
     def wrote(self, origin: Binding) -> None:
         self.counts.add(origin)
+
+
+def _name(rewriter: CallRewriter) -> str:
+    """What a rule is called: as its function is, if that has a name."""
+    name = getattr(rewriter, "__name__", "")
+    return name if name.isidentifier() else "pattern"
 
 
 class _Values(Mapping[Var, Expr]):

@@ -59,11 +59,26 @@ class Hunk:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewritten:
+    """That a rule of a pass rewrote a value: of which function and variable, and what to what.
+
+    function: None where the variable came and went within the pass.
+    """
+
+    rule: str
+    function: str | None
+    var: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """A program at one moment: after a pass, or as it was given.
 
     changed: for each function that is not what it was, how it differs.
     gone: the functions that are no more.
+    rewritten: what rules of the pass did, in their order.
     """
 
     name: str
@@ -76,6 +91,7 @@ class Stage:
     bindings: int
     flops: int
     bytes: int
+    rewritten: tuple[Rewritten, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

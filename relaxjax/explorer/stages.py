@@ -3,26 +3,30 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import chain, groupby
 
+from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.printer import variable_names
+from relaxjax.ir.rewriting import Rewrite
 from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.passes.infrastructure.instruments import PassRecord
 
-from .document import MODULE, Hunk, Line, Stage
-from .printed import Table, ranges
+from .document import MODULE, Hunk, Line, Rewritten, Stage
+from .printed import Table, bindings_of, ranges
 
 _FEW = 4000  # lines that two texts may differ in to be compared line by line
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A program, and the pass that made it."""
+    """A program, the pass that made it, and what rules of that rewrote."""
 
     name: str
     mod: IRModule
     milliseconds: float | None = None
     depth: int = 0
+    rewrites: tuple[Rewrite, ...] = ()
 
 
 def moments_of(given: IRModule, records: Sequence[PassRecord]) -> list[Moment]:
@@ -60,7 +64,9 @@ def _opened(before: IRModule, runs: Sequence[_Run]) -> Iterator[Moment]:
             done = moment.mod
         if not inner or record.after is not done:
             spent = record.milliseconds - sum(one.record.milliseconds for one in inner)
-            yield Moment(record.info.name, record.after, max(spent, 0.0), record.depth)
+            yield Moment(
+                record.info.name, record.after, max(spent, 0.0), record.depth, record.rewrites
+            )
 
 
 def _works_on_all(record: PassRecord, inner: Sequence[_Run]) -> bool:
@@ -73,11 +79,28 @@ def stages_of(moments: Sequence[Moment], table: Table) -> tuple[Stage, ...]:
     """The moments as changes of the one before."""
     stages: list[Stage] = []
     before: dict[str, list[int]] = {}
+    last: IRModule | None = None
     for moment in moments:
         after = table.of(moment.mod)
-        stages.append(_stage(moment, before, after, list(table.numbers)))
-        before = after
+        rewritten = tuple(_rewritten(moment.rewrites, [moment.mod, last or moment.mod]))
+        stages.append(_stage(moment, before, after, list(table.numbers), rewritten))
+        before, last = after, moment.mod
     return tuple(stages)
+
+
+def _rewritten(rewrites: Sequence[Rewrite], mods: Sequence[IRModule]) -> Iterator[Rewritten]:
+    """Rewrites as they are shown: a variable is of the function in which a module has it."""
+    if not rewrites:
+        return
+    functions = chain.from_iterable(mod.relax_functions().items() for mod in mods)
+    homes: dict[Var, tuple[str, str]] = {}
+    for name, function in functions:
+        shown = variable_names(function)
+        for binding in bindings_of(function):
+            homes.setdefault(binding.var, (name, shown.get(binding.var, binding.var.name)))
+    for rule, var, before, after in rewrites:
+        function_name, var_name = homes.get(var, (None, var.name))
+        yield Rewritten(rule, function_name, var_name, str(before), str(after))
 
 
 def _stage(
@@ -85,6 +108,7 @@ def _stage(
     before: Mapping[str, list[int]],
     after: Mapping[str, list[int]],
     lines: Sequence[Line],
+    rewritten: tuple[Rewritten, ...],
 ) -> Stage:
     own = [lines[n] for name, numbers in after.items() if name != MODULE for n in numbers]
     return Stage(
@@ -102,6 +126,7 @@ def _stage(
         sum(line.var is not None for line in own),
         sum(line.flops or 0 for line in own),
         sum(line.bytes or 0 for line in own),
+        rewritten,
     )
 
 

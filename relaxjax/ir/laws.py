@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from .expr import Call, Expr
 from .op import Op
-from .rewriting import Rules
+from .rewriting import Rules, Written
 from .uses import Uses
 
 Write = Callable[[Call, Op, Uses], Expr | None]
@@ -68,12 +68,12 @@ class Laws(Rules):
         """Whether one of the laws looks at a value."""
         return isinstance(value, Call) and isinstance(value.op, Op) and bool(self.on(value.op))
 
-    def written(self, value: Expr, known: Uses) -> Expr | None:
+    def written(self, value: Expr, known: Uses) -> Written | None:
         """What the first law that applies makes of a value, None where none does."""
         if not isinstance(value, Call) or not isinstance(value.op, Op):
             return None
         for one in self.on(value.op):
             changed = one.write(value, value.op, known)
             if changed is not None:
-                return changed
+                return Written(one.name, changed)
         return None

@@ -8,11 +8,13 @@ that the end is the fixed point of all rules, whatever they look at.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from operator import attrgetter
+from typing import NamedTuple
 
 from .builder import BlockBuilder
 from .expr import Call, Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
@@ -24,6 +26,26 @@ from .span import located
 from .types import ShapeType
 from .uses import Uses, direct_uses
 from .walk import all_vars, free_vars, kept, map_children, nested_sequences, post_order
+
+
+class Written(NamedTuple):
+    """What a rule writes instead of a value, and the rule's name."""
+
+    rule: str
+    value: Expr
+
+
+class Rewrite(NamedTuple):
+    """That a rule has rewritten what a variable is bound to."""
+
+    rule: str
+    var: Var
+    before: Expr
+    after: Expr
+
+
+# Where rewrites are to be told, the list of those that were made.
+REWRITES: ContextVar[list[Rewrite] | None] = ContextVar("rewrites", default=None)
 
 
 class Rules(ABC):
@@ -38,7 +60,7 @@ class Rules(ABC):
         """Whether a rule looks at such values."""
 
     @abstractmethod
-    def written(self, value: Expr, known: "Draft") -> Expr | None:
+    def written(self, value: Expr, known: "Draft") -> Written | None:
         """What is to stand instead of a value, None where it stays."""
 
     def wrote(self, origin: Binding) -> None:  # noqa: B027  # most rules come to an end
@@ -244,14 +266,17 @@ class _Rewriting:
         var = binding.var
         self.known.asked = set()
         with located(binding.span):
-            changed = self.rules.written(binding.value, self.known)
+            written = self.rules.written(binding.value, self.known)
         for asked in self.known.asked:
             self.watchers.setdefault(asked, set()).add(var)
         slot = self.slots[var]
-        if changed is None or not all(self.sees(slot, other) for other in free_vars(changed)):
+        if written is None or not all(self.sees(slot, v) for v in free_vars(written.value)):
             return False
         self.rules.wrote(self.origins[slot.path[0]])
-        *made, last = self.normal(replace(binding, value=changed))
+        told = REWRITES.get()
+        if told is not None:
+            told.append(Rewrite(written.rule, var, binding.value, written.value))
+        *made, last = self.normal(replace(binding, value=written.value))
         used = self.known.unbind(var)
         for one in made:
             self.known.bind(one, slot.block, direct_uses(one.value))

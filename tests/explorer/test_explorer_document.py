@@ -86,6 +86,25 @@ def test_stages_say_what_passes_did() -> None:
     assert gradient.flops > 2 * given.flops > 0
 
 
+def test_a_stage_says_which_rules_rewrote_what() -> None:
+    def scaled(w: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.mean((x @ w) * 1.0)
+
+    document = explore(scaled, W, X).document
+    found = {
+        one.rule: one
+        for stage in document.stages
+        for one in stage.rewritten
+        if one.function == "loss_adjoint"
+    }
+    unit = found["unit"]  # what is multiplied by one
+    assert unit.before.startswith("L.mul(")
+    assert "(" not in unit.after
+    stages = [stage for stage in document.stages if unit in stage.rewritten]
+    assert [stage.name for stage in stages] == ["SimplifyExpr"]
+    assert all(not stage.rewritten for stage in document.stages if stage.name == "Gradient")
+
+
 def test_a_pass_that_runs_others_is_shown_by_them() -> None:
     names = [stage.name for stage in of_model().stages]
     assert "SimplifyExpr" in names

@@ -174,6 +174,24 @@ def test_passes_show_what_they_changed(opened: Open) -> None:
     assert page.locator(".passes .column h2").last.inner_text().startswith("1. FoldConstant →")
 
 
+def test_passes_say_which_rules_rewrote_what(opened: Open) -> None:
+    page = opened("view=passes")
+    page.get_by_role("button", name="From first to last").click()
+    rules = page.locator(".rules details")
+    before = rules.count()
+    assert before
+    rule = rules.first
+    assert not rule.locator("p").first.is_visible()
+    rule.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert rule.locator("summary").inner_text() == "product rewrote 12 values"
+    assert rule.locator("p").count() == 12
+    assert rule.locator("del").first.inner_text().startswith("L.dot_general(")
+    assert rule.locator("ins").first.inner_text().startswith("R.matmul(")
+    page.get_by_label("From", exact=True).select_option(label="5. Gradient")
+    assert 0 < rules.count() < before
+
+
 def test_a_changed_line_leads_to_the_program(opened: Open) -> None:
     page = opened("view=passes&stage=5")
     row = column(page, "What changed").locator(".row.new", has_text=" = ").first

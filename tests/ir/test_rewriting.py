@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Law, Laws, law
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.rewriting import fixed_point
+from relaxjax.ir.rewriting import REWRITES, Rewrite, fixed_point
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.uses import Uses, direct_uses
 from relaxjax.ir.walk import all_vars
@@ -50,6 +50,24 @@ def test_without_a_change_it_is_the_very_function() -> None:
             return z
     """)
     assert fixed_point(function, Laws([negated_twice])) is function
+
+
+def test_rewrites_are_told_where_they_are_asked_for() -> None:
+    function = parse_function("""
+        @R.function
+        def main(x: R.Tensor((2,), "float32")):
+            y = R.negative(x)
+            z = R.negative(y)
+            return z
+    """)
+    told: list[Rewrite] = []
+    token = REWRITES.set(told)
+    fixed_point(function, Laws([negated_twice]))
+    REWRITES.reset(token)
+    fixed_point(function, Laws([negated_twice]))
+    (rewrite,) = told
+    assert (rewrite.rule, rewrite.var.name) == ("negated_twice", "z")
+    assert (str(rewrite.before), str(rewrite.after)) == ("R.negative(y)", "x")
 
 
 def test_what_became_another_name_is_not_there_any_more() -> None:

@@ -1,6 +1,7 @@
 // Time travel: every pass with what it did, and the difference between any two moments.
 
 const AROUND = 3; // lines that are shown around a change
+const MOST = 100; // rewrites of one rule that are shown
 
 class Travel {
   constructor(selection) {
@@ -21,6 +22,7 @@ class Travel {
     });
     this.tools = h("div", { class: "tools" });
     this.head = h("header");
+    this.rules = h("div", { class: "rules" });
     this.element = h(
       "div",
       { class: "view passes" },
@@ -29,7 +31,7 @@ class Travel {
         "div",
         { class: "columns two" },
         h("section", { class: "column" }, this.titles(), this.list.element),
-        h("section", { class: "column" }, this.head, this.changes.element),
+        h("section", { class: "column" }, this.head, this.rules, this.changes.element),
       ),
     );
     this.slowest = Math.max(1e-9, ...this.program.data.stages.map((stage) => stage.milliseconds ?? 0));
@@ -80,8 +82,39 @@ class Travel {
       h("span", { class: "fact" }, `${counted(fresh, "line")} came, ${counted(gone, "line")} went`),
       h("p", { class: "about" }, stage - from === 1 ? data.stages[stage].about : ""),
     );
+    this.showRules(from, stage);
     this.changes.show(rows.length ? rows : [{ kind: "gap", text: "no line differs" }]);
     this.changes.element.scrollTop = 0;
+  }
+
+  /** What rules did between two moments, by the rule, the most busy first. */
+  showRules(from, to) {
+    const all = this.program.data.stages.slice(from + 1, to + 1).flatMap((stage) => stage.rewritten);
+    const byRule = new Map();
+    for (const one of all) byRule.set(one.rule, [...(byRule.get(one.rule) ?? []), one]);
+    const rules = [...byRule].sort(([, one], [, other]) => other.length - one.length);
+    fill(
+      this.rules,
+      rules.map(([rule, rewrites]) =>
+        h(
+          "details",
+          {},
+          h("summary", {}, h("code", {}, rule), ` rewrote ${counted(rewrites.length, "value")}`),
+          rewrites.slice(0, MOST).map((one) =>
+            h(
+              "p",
+              { class: "code" },
+              h("span", { class: "name" }, one.var),
+              one.function === null ? " = " : ` of ${one.function} = `,
+              h("del", {}, cut(one.before)),
+              " → ",
+              h("ins", {}, cut(one.after)),
+            ),
+          ),
+          rewrites.length > MOST ? h("p", { class: "about" }, `and ${rewrites.length - MOST} more`) : null,
+        ),
+      ),
+    );
   }
 
   toggle() {

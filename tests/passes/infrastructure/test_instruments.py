@@ -5,15 +5,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Var
+from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.fault import WellFormedError
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.binary import add
+from relaxjax.ops.binary import add, multiply
 from relaxjax.passes.infrastructure.context import PassContext
 from relaxjax.passes.infrastructure.decorators import module_pass
 from relaxjax.passes.infrastructure.instruments import (
@@ -27,6 +28,7 @@ from relaxjax.passes.infrastructure.instruments import (
 )
 from relaxjax.passes.infrastructure.sequential import Sequential
 from relaxjax.passes.simplification.dead_code_elimination import DeadCodeElimination
+from relaxjax.passes.simplification.simplify_expr import SimplifyExpr
 from relaxjax.passes.structure.normalize import Normalize
 
 
@@ -108,6 +110,24 @@ def test_history() -> None:
     times = [record.milliseconds for record in history.records]
     assert all(time >= 0 for time in times)
     assert times[3] >= times[0] + times[2]
+
+
+def test_history_knows_what_rules_rewrote() -> None:
+    builder = BlockBuilder()
+    x = Var("x", TensorType((3,), "float32"))
+    with builder.function("main", [x]):
+        builder.emit_func_output(
+            builder.emit(multiply(x, Constant(np.ones((), "float32"))), "once")
+        )
+    history = PassHistory()
+    with PassContext(instruments=[history]):
+        Sequential([SimplifyExpr()])(builder.get())
+    simplify = next(record for record in history.records if record.info.name == "SimplifyExpr")
+    (rewrite,) = simplify.rewrites
+    assert (rewrite.rule, rewrite.var.name) == ("unit", "once")
+    assert str(rewrite.before) == 'R.multiply(x, R.const(1.0, "float32"))'
+    assert rewrite.after is x
+    assert not history.records[-1].rewrites  # of the passes inside it
 
 
 def test_history_as_text() -> None:
