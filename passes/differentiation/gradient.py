@@ -26,6 +26,7 @@ from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .activity import active_vars, in_full, obstacles
 from .adjoint import GradientError as GradientError
+from .adjoint import lying_as
 from .checkpoints import without_marks
 from .inlining import inline_closures
 from .reverse_mode import ReverseMode
@@ -161,7 +162,9 @@ def _adjoint_body(
             outputs = []
             for var in required:
                 with builder.origin(var.span, var.name):
-                    outputs.append(emit(adjoint.of(var), f"{var.name}_adjoint_out"))
+                    own = adjoint.of(var)
+                    own = lying_as(own, var.ty) if var in function.params else own
+                    outputs.append(emit(own, f"{var.name}_adjoint_out"))
         return builder.sequence((result, Tuple(tuple(outputs))))
 
 

@@ -10,6 +10,7 @@ from . import creation as creation
 from . import cumulative as cumulative
 from . import datatype as datatype
 from . import devices as devices
+from . import distributed as distributed
 from . import einsum as einsum
 from . import factorizations as factorizations
 from . import gathering as gathering

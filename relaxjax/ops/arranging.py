@@ -15,6 +15,7 @@ from .cost_rules import MOVES
 from .declare import Axes, Ints, OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
 from .shape_layouts import PERMUTED
+from .placements import permuted
 from .shapes import element_count, normalize_axes, normalize_axis, require_sizes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}
@@ -32,6 +33,7 @@ def _permute_dims_gradient(g: Expr, y: Expr, x: Expr, axes: Any) -> Expr:
     layout=PERMUTED,
     lower=lambda x, axes: jnp.transpose(x, axes),
     gradient=_permute_dims_gradient,
+    places=permuted,
     **_MOVES,
     cost=MOVES,
 )

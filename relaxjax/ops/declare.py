@@ -45,6 +45,7 @@ from relaxjax.ir.types import (
     dtype_name,
 )
 
+from .placements import with_placement
 from .rearranging import AGNOSTIC
 from .rule_arity import check_rules
 from .scaling import HOMOGENEOUS, LINEAR
@@ -193,7 +194,9 @@ def _inference(
             raise
         except ValueError as error:  # of a type that cannot be, such as one of negative size
             raise OpError(f"{name}: {error}") from None
-        return _stated(call.ty_args) if isinstance(found, ObjectType) and call.ty_args else found
+        if isinstance(found, ObjectType) and call.ty_args:
+            return _stated(call.ty_args)
+        return with_placement(found, call)
 
     return infer
 

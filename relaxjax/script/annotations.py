@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, placement_parts
 from relaxjax.ir.dims import Dim, as_dim
 from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.global_info import VDevice
@@ -72,6 +73,40 @@ def tensor(
     if shape is None or isinstance(shape, Var):
         return TensorType(_shape_var(shape), name, ndim, device)
     return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, device))
+
+
+def device_mesh(shape: Any, device_range: Any, axes: Any = None) -> DeviceMesh:
+    """Devices in rows and columns: `device_mesh((2, 4), I.Range(0, 8), axes=["data", "model"])`.
+
+    The range says which they are in the list of the platform's devices.
+    """
+    return DeviceMesh(shape, device_range, axes)
+
+
+def placed_tensor(
+    shape: Any = None,
+    dtype: Any = None,
+    device_mesh: str | DeviceMesh = "mesh[0]",
+    placement: str = "",
+    ndim: int = -1,
+    *,
+    vdevice: str | VDevice | None = None,
+) -> Any:
+    """A tensor parted over a mesh: `DTensor((128, 128), "float32", "mesh[0]", "S[1]")`.
+
+    The placement has for each axis of the mesh the dimension that it parts, or `R` for none.
+    """
+    if isinstance(shape, str) and dtype is None:
+        shape, dtype = None, shape
+    name, device = _dtype(dtype), None if vdevice is None else as_vdevice(vdevice)
+    place = Placement(as_mesh(device_mesh), placement_parts(placement))
+
+    def build(dims: Any) -> TensorType:
+        return TensorType(dims, name, ndim, device, placement=place)
+
+    if shape is None or isinstance(shape, Var):
+        return build(_shape_var(shape))
+    return _with_dims(shape, build)
 
 
 def shape(values: Any = None, ndim: int = -1) -> Any:
