@@ -77,7 +77,9 @@ class Placement:
             )
         for dim in self.parts:
             if dim is not None and self.parts.count(dim) > 1:
-                size = math.prod(s for s, p in zip(self.mesh.shape, self.parts, strict=True) if p == dim)
+                size = math.prod(
+                    s for s, p in zip(self.mesh.shape, self.parts, strict=True) if p == dim
+                )
                 raise ValueError(
                     f'the placement "{self.text}" parts dimension {dim} twice: part it along one '
                     f"axis, of a mesh with an axis of {size} devices"
@@ -94,7 +96,9 @@ class Placement:
     @property
     def axes(self) -> tuple[str, ...]:
         """The axes of the mesh that part a dimension."""
-        return tuple(a for a, dim in zip(self.mesh.axes, self.parts, strict=True) if dim is not None)
+        return tuple(
+            a for a, dim in zip(self.mesh.axes, self.parts, strict=True) if dim is not None
+        )
 
     def axis_of(self, dim: int) -> str | None:
         """The axis of the mesh that parts a dimension, None where all devices have all of it."""

@@ -258,7 +258,9 @@ _WAYS: dict[type, Callable[[_Layout, Any, Place], None]] = {
     Node: _Layout.node,
     tuple: _Layout.items,
     Attrs: _Layout.mapping,
-    **dict.fromkeys((type(None), int, float, complex, str, VDevice, DeviceMesh, Placement), _Layout.plain),
+    **dict.fromkeys(
+        (type(None), int, float, complex, str, VDevice, DeviceMesh, Placement), _Layout.plain
+    ),
     object: _Layout.whole,
 }
 

@@ -44,7 +44,6 @@ def _placed(arg: Any, ty: Type | None, whole: NamedSharding) -> Any:
     if isinstance(arg, tuple | list) and isinstance(ty, TupleType):
         return type(arg)(_placed(a, t, whole) for a, t in zip(arg, ty.fields, strict=True))
     if isinstance(ty, TensorType) and ty.placement is not None:
-        ty.placement.check(arg.shape, arg.ndim)
         return jax.device_put(arg, sharding_of(ty.placement))
     elsewhere = isinstance(arg, jax.Array) and arg.sharding.device_set != whole.device_set
     return jax.device_put(arg, whole) if elsewhere else arg

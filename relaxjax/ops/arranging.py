@@ -14,8 +14,8 @@ from .axis_layouts import ONE_AXIS, TILED, axis_rule
 from .cost_rules import MOVES
 from .declare import Axes, Ints, OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
-from .shape_layouts import PERMUTED
 from .placements import permuted
+from .shape_layouts import PERMUTED
 from .shapes import element_count, normalize_axes, normalize_axis, require_sizes
 
 _MOVES: dict[str, Any] = {"precision": "follow", "fusion": "injective", "facts": {"moves": True}}

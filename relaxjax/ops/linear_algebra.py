@@ -14,8 +14,8 @@ from .arrays import cast, jax_dtype
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
 from .declare import DType, OpError, op
 from .emit import call, dtype_of, ndim_of
-from .scaling import MATRIX_PRODUCT
 from .placements import of_product
+from .scaling import MATRIX_PRODUCT
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
 from .sugar import sugar
 

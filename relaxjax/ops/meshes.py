@@ -48,6 +48,10 @@ def sharding_of(placement: Placement) -> NamedSharding:
 
 def constrained(value: Any, placement: Placement) -> Any:
     """An array that is to lie as the placement says, wherever a mesh parts values."""
+    try:
+        placement.check(value.shape, value.ndim)
+    except ValueError as error:
+        raise OpError(str(error)) from None
     if not parts_values(placement.mesh):
         return value
     if jax.sharding.get_abstract_mesh().manual_axes:
@@ -55,10 +59,6 @@ def constrained(value: Any, placement: Placement) -> Any:
             f"a value that each device has a part of already is to lie at {placement}: annotate it "
             "outside of the function that is run on each device"
         )
-    try:
-        placement.check(value.shape, value.ndim)
-    except ValueError as error:
-        raise OpError(str(error)) from None
     return lax.with_sharding_constraint(value, sharding_of(placement))
 
 

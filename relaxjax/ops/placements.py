@@ -63,9 +63,20 @@ def of_product(call: Call, ty: TensorType) -> Placement | None:
 
 
 def _as_arguments(call: Call, ty: TensorType) -> Placement | None:
-    """What the placed arguments have in common, along the dimensions of the result."""
+    """The placement of the argument that is parted most, where the others are parted no other way.
+
+    What all devices have, such as a bias, is no hindrance.
+    """
     found = [_spread(arg.ty, ty) for arg in call.args if _is_placed(arg.ty)]
-    return found[0] if found.count(found[0]) == len(found) else None
+    most = max(found, key=lambda placement: len(placement.axes) if placement else 0)
+    return most if most and all(_is_covered(other, most) for other in found) else None
+
+
+def _is_covered(placement: Placement | None, by: Placement) -> bool:
+    """Whether each axis parts what it parts there, or nothing."""
+    if placement is None or placement.mesh != by.mesh:
+        return False
+    return all(own in (None, other) for own, other in zip(placement.parts, by.parts, strict=True))
 
 
 def _spread(arg: Type | None, ty: TensorType) -> Placement | None:

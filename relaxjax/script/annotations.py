@@ -99,7 +99,8 @@ def placed_tensor(
     if isinstance(shape, str) and dtype is None:
         shape, dtype = None, shape
     name, device = _dtype(dtype), None if vdevice is None else as_vdevice(vdevice)
-    place = Placement(as_mesh(device_mesh), placement_parts(placement))
+    parts = placement_parts(placement)
+    place = Placement(as_mesh(device_mesh), parts)
 
     def build(dims: Any) -> TensorType:
         return TensorType(dims, name, ndim, device, placement=place)
@@ -153,7 +154,7 @@ def function(
     )
 
 
-_BARE = (tensor, shape, prim, tuple_of, function, object_type)
+_BARE = (tensor, placed_tensor, shape, prim, tuple_of, function, object_type)
 
 
 def _with_dims(values: Any, build: Callable[[tuple[Dim, ...]], Type]) -> Annotation:
