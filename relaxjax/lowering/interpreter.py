@@ -39,6 +39,7 @@ from relaxjax.ops.lax.tracing import host_number
 from relaxjax.ops.meshes import constrained_as
 from relaxjax.ops.packed import is_traceable, own, packed_function
 from relaxjax.ops.platform import lowering_for, said_platform
+from relaxjax.ops.replication import check_alike
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
 from .host import HostFunction, hosted, is_tracing
@@ -183,6 +184,8 @@ class Interpreter:
         """An operator is run by its own lowering."""
         if op.lower is None:
             raise LoweringError(f"the operator {op.name} has no lowering, so it cannot be run")
+        if "local_view" in op.facts:
+            check_alike(call, self.mod)
         given, attrs = arguments(call)
         # A primitive names itself, and takes constants as they are: JAX runs nothing for them.
         is_primitive = op.name.startswith("lax.")

@@ -6,12 +6,14 @@ from typing import Annotated, Any
 from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, parts_text, placement_parts
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.layout import Order
+from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
 
 from .cost_rules import MOVES
 from .declare import op
 from .emit import call
 from .meshes import constrained
+from .placements import as_stated
 from .rearranging import carrying, moved_axes
 
 _NAME = "dist.annotate_sharding"
@@ -54,7 +56,7 @@ def _rearranged(one: Call, order: Order) -> tuple[Mapping[str, Any], Order]:
     precision="follow",
     fusion="opaque",
     facts={"placement": True},
-    places=lambda one, ty: placement_in(one.attrs),
+    places=as_stated,
     cost=MOVES,
 )
 def annotate_sharding(
@@ -67,5 +69,4 @@ def annotate_sharding(
     The placement has for each axis of the mesh the dimension that it parts, `S[0]`, or `R` where
     all devices along it have the same. XLA moves what has to be moved, and places all other values.
     """
-    Placement(device_mesh, placement_parts(placement)).check(data.dims, data.ndim)
-    return data
+    return replace(data, placement=Placement(device_mesh, placement_parts(placement)))

@@ -23,13 +23,24 @@ def with_placement(ty: Type, call: Call) -> Type:
     rule: PlacementRule | None = call.op.places
     if rule is None and not any(_is_placed(arg.ty) for arg in call.args):
         return ty
-    if isinstance(ty, TupleType):
-        return replace(ty, fields=tuple(map(_without, ty.fields)))
-    if not isinstance(ty, TensorType):
-        return ty
     if rule is None:
         rule = _as_arguments if call.op.facts.get("elementwise") else _unknown
-    return replace(ty, placement=rule(call, ty))
+    return _placed(ty, call, rule)
+
+
+def _placed(ty: Type, call: Call, rule: PlacementRule) -> Type:
+    match ty:
+        case TensorType():
+            return replace(ty, placement=rule(call, ty))
+        case TupleType(fields=fields):
+            return replace(ty, fields=tuple(_placed(field, call, rule) for field in fields))
+        case _:
+            return ty
+
+
+def as_stated(call: Call, ty: TensorType) -> Placement | None:
+    """Of what says in its type where its result lies."""
+    return ty.placement
 
 
 def placement_of(call: Call, index: int) -> Placement | None:
@@ -91,16 +102,6 @@ def _spread(arg: Type | None, ty: TensorType) -> Placement | None:
 
 def _unknown(call: Call, ty: TensorType) -> None:
     return None
-
-
-def _without(ty: Type) -> Type:
-    match ty:
-        case TensorType():
-            return replace(ty, placement=None)
-        case TupleType(fields=fields):
-            return replace(ty, fields=tuple(map(_without, fields)))
-        case _:
-            return ty
 
 
 def _is_placed(ty: Type | None) -> bool:
