@@ -175,8 +175,8 @@ def allreduce(
 @_communication(
     "ccl.allgather",
     alike=True,
-    lower=lambda x, num_workers, in_group, axis, mesh_axes: lax.all_gather(
-        x, _axes(mesh_axes, num_workers), axis=axis % x.ndim, tiled=True
+    lower=lambda x, num_workers, in_group, axis, mesh_axes: _all_gathered(
+        x, axis, _axes(mesh_axes, num_workers)
     ),
     gradient=lambda g, y, x, num_workers, in_group, axis, mesh_axes: call(
         "ccl.reduce_scatter", g, num_workers, axis, mesh_axes
@@ -197,8 +197,8 @@ def allgather(
 @_communication(
     "ccl.reduce_scatter",
     alike=False,
-    lower=lambda x, num_workers, axis, mesh_axes: lax.psum_scatter(
-        x, _axes(mesh_axes, num_workers), scatter_dimension=axis % x.ndim, tiled=True
+    lower=lambda x, num_workers, axis, mesh_axes: _parts_of_sum(
+        x, axis, _axes(mesh_axes, num_workers)
     ),
     gradient=lambda g, y, x, num_workers, axis, mesh_axes: call(
         "ccl.allgather", g, num_workers, axis=axis, mesh_axes=mesh_axes
@@ -231,6 +231,18 @@ def all_to_all(
 ) -> TensorType:
     """Part i along `split_axis` goes to device i, which has all it gets along `concat_axis`."""
     return _scaled(x, {concat_axis: num_workers}, {split_axis: num_workers})
+
+
+def _parts_of_sum(x: Any, axis: int, axes: tuple[str, ...]) -> Any:
+    place = axis % x.ndim
+    if x.shape[place] == 0:  # which XLA does not part
+        return x
+    return lax.psum_scatter(x, axes, scatter_dimension=place, tiled=True)
+
+
+def _all_gathered(x: Any, axis: int, axes: tuple[str, ...]) -> Any:
+    place = axis % x.ndim
+    return x if x.shape[place] == 0 else lax.all_gather(x, axes, axis=place, tiled=True)
 
 
 def _only_first(x: Any, axes: tuple[str, ...]) -> Any:
@@ -269,8 +281,7 @@ def _scattered(x: Any, num_workers: int, axis: int, mesh_axes: Any) -> Any:
     axes = _axes(mesh_axes, num_workers)
     numbers = x.astype(jnp.int8) if x.dtype == jnp.bool_ else x
     first = _only_first(numbers, axes)
-    parts = lax.psum_scatter(first, axes, scatter_dimension=axis % x.ndim, tiled=True)
-    return parts.astype(x.dtype)
+    return _parts_of_sum(first, axis, axes).astype(x.dtype)
 
 
 @_communication(
@@ -290,7 +301,7 @@ def scatter_from_worker0(
 
 def _gathered(x: Any, num_workers: int, axis: int, mesh_axes: Any) -> Any:
     axes = _axes(mesh_axes, num_workers)
-    return _only_first(lax.all_gather(x, axes, axis=axis % x.ndim, tiled=True), axes)
+    return _only_first(_all_gathered(x, axis, axes), axes)
 
 
 @_communication(

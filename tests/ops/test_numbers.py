@@ -11,6 +11,7 @@ import jax
 import numpy as np
 import pytest
 from numpy_references import REFERENCES
+import programs_on_devices  # noqa: F401  # which adds programs
 from numpy_references_functions import PROGRAMS, Program
 from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES
