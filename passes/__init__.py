@@ -76,6 +76,12 @@ from .operators.simplify_fc_transpose import SimplifyFCTranspose as SimplifyFCTr
 from .operators.simplify_fc_transpose import search_fc_transpose as search_fc_transpose
 from .operators.simplify_inference import SimplifyInference as SimplifyInference
 from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
+from .distribution.annotate_sharding import AnnotateSharding as AnnotateSharding
+from .distribution.data_parallel import DataParallel as DataParallel
+from .distribution.data_parallel import FullySharded as FullySharded
+from .distribution.propagate_sharding import PropagateSharding as PropagateSharding
+from .distribution.sequence_parallel import SequenceParallel as SequenceParallel
+from .distribution.tensor_parallel import TensorParallel as TensorParallel
 from .partition.annotate_target import AnnotateTarget as AnnotateTarget
 from .partition.fuse_ops import FuseOps as FuseOps
 from .partition.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from relaxjax.ir.device_mesh import Placement
-from relaxjax.ir.expr import Call
+from relaxjax.ir.expr import Call, Constant
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, TupleType, Type
@@ -76,9 +76,12 @@ def of_product(call: Call, ty: TensorType) -> Placement | None:
 def _as_arguments(call: Call, ty: TensorType) -> Placement | None:
     """The placement of the argument that is parted most, where the others are parted no other way.
 
-    What all devices have, such as a bias, is no hindrance.
+    What all devices have, such as a bias, is no hindrance, nor are numbers.
     """
-    found = [_spread(arg.ty, ty) for arg in call.args if _is_placed(arg.ty)]
+    tensors = [arg.ty for arg in call.args if not isinstance(arg, Constant)]
+    found = [_spread(arg, ty) for arg in tensors if isinstance(arg, TensorType) and arg.ndim]
+    if not found:
+        return None
     most = max(found, key=lambda placement: len(placement.axes) if placement else 0)
     return most if most and all(_is_covered(other, most) for other in found) else None
 
@@ -90,10 +93,8 @@ def _is_covered(placement: Placement | None, by: Placement) -> bool:
     return all(own in (None, other) for own, other in zip(placement.parts, by.parts, strict=True))
 
 
-def _spread(arg: Type | None, ty: TensorType) -> Placement | None:
-    assert isinstance(arg, TensorType)
-    assert arg.placement is not None
-    if -1 in (arg.ndim, ty.ndim):
+def _spread(arg: TensorType, ty: TensorType) -> Placement | None:
+    if arg.placement is None or -1 in (arg.ndim, ty.ndim):
         return None
     first, dims = ty.ndim - arg.ndim, arg.dims or (None,) * arg.ndim
     # A dimension of 1 is repeated where the result has more: what parted it parts that no longer.

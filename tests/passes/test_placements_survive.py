@@ -56,8 +56,8 @@ ARGS = tuple(
     np.linspace(-1, 1, int(np.prod(shape)), dtype="float32").reshape(shape)
     for shape in ((4, 2, 6, 6), (4, 2, 3, 3), (64, 8), (8,))
 )
-# Backends that compile a region by themselves know of no mesh, and sparse weights have other axes.
-OTHER_PROGRAMS = {"DenseToSparse"}
+# What says otherwise where values lie, and sparse weights, which have other dimensions.
+OTHER_PROGRAMS = {"AnnotateSharding", "DenseToSparse"}
 LAYOUTS = ("AlterOpLayout", "ConvertLayout")
 
 
@@ -142,7 +142,8 @@ def test_rolled_layers_keep_where_their_values_lie() -> None:
 def test_what_is_recomputed_lies_where_it_did() -> None:
     mod = Gradient("backbone", cotangent=True)(layers(3))
     less = Rematerialize("backbone_adjoint", policy="minimal")(mod)
-    assert annotations(less)["S[0], R"] > annotations(mod)["S[0], R"]
+    assert less is not mod
+    assert not annotations(mod) - annotations(less)
 
 
 @pytest.mark.parametrize("roll", [False, True])
