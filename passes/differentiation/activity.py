@@ -116,7 +116,11 @@ class _Obstacles:
             case Call(op=Op() as op, args=(GlobalVar() as callee, *_)) as call if op.facts.get(
                 "local_view"
             ):
-                args = call.args[1].fields if isinstance(call.args[1], Tuple) else fields_of(call.args[1])
+                args = (
+                    call.args[1].fields
+                    if isinstance(call.args[1], Tuple)
+                    else fields_of(call.args[1])
+                )
                 self.call(binding, callee, Call(callee, tuple(args)), dependence)
             case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
                 self.report(

@@ -64,7 +64,9 @@ def placement_for(spec: Any, mesh: DeviceMesh) -> Placement:
     return Placement(mesh, tuple(parts))
 
 
-def along(mesh: DeviceMesh, axis: str, dim: int | None, others: Placement | None = None) -> Placement:
+def along(
+    mesh: DeviceMesh, axis: str, dim: int | None, others: Placement | None = None
+) -> Placement:
     """The placement that parts a dimension along an axis; along other axes it is as before."""
     before = (None,) * len(mesh.axes) if others is None or others.mesh != mesh else others.parts
     parts = [dim if name == axis else old for name, old in zip(mesh.axes, before, strict=True)]

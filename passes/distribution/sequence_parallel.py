@@ -1,16 +1,17 @@
 """Sequences in parts: the values between the products of a model of sequences."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from relaxjax.ir.device_mesh import DeviceMesh
-from relaxjax.ir.dims import can_prove_equal
+from relaxjax.ir.device_mesh import Placement, parts_text
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.retype import retyped
 from relaxjax.ir.types import TensorType
+from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .placing import (
@@ -50,33 +51,29 @@ def SequenceParallel(
         for param in inputs_of(mod, name, function)
         if isinstance(param.ty, TensorType) and param.ty.ndim > 1
     }
-    lengths = [ty.dims[1] for ty in inputs.values() if ty.dims is not None]
     places = {p: along(over, along_axis, 1, ty.placement) for p, ty in inputs.items()}
     placed = with_placements(mod, places, [over])
-
-    def is_sequence(ty: TensorType) -> bool:
-        if ty.ndim < 2 or ty.dims is None or not can_be_parted(ty, 1, over.size(along_axis)):
-            return False
-        return any(can_prove_equal(ty.dims[1], length) for length in lengths)
-
-    rule = _annotating(over, along_axis, is_sequence)
-    changed = expand_calls(placed[name], rule)
+    known = [(ty.dims, places[p]) for p, ty in inputs.items() if ty.dims is not None]
+    changed = expand_calls(placed[name], _annotating(known, over.size(along_axis)))
     return placed if changed is placed[name] else placed.with_function(name, retyped(changed))
 
 
 def _annotating(
-    mesh: DeviceMesh, axis: str, is_sequence: Callable[[TensorType], bool]
+    inputs: Sequence[tuple[Sequence[Dim], Placement]], size: int
 ) -> Callable[[Call], Expr | None]:
-    """A rule that puts an annotation behind each normalisation of sequences."""
+    """A rule that has normalised sequences lie as an input with the same batch and length does."""
     annotate = get_op("relax.dist.annotate_sharding")
 
     def rule(call: Call) -> Expr | None:
+        ty = call.ty
         if not isinstance(call.op, Op) or call.op.name not in _NORMS:
             return None
-        if not isinstance(call.ty, TensorType) or not is_sequence(call.ty):
+        if not isinstance(ty, TensorType) or ty.dims is None or not can_be_parted(ty, 1, size):
             return None
-        data = call.args[0].ty
-        before = data.placement if isinstance(data, TensorType) else None
-        return annotate(call, mesh, along(mesh, axis, 1, before).text)
+        like = next((p for dims, p in inputs if same_dims(dims[:2], ty.dims[:2])), None)
+        if like is None:
+            return None
+        parts = [dim if dim in (0, 1) else None for dim in like.parts]
+        return annotate(call, like.mesh, parts_text(parts))
 
     return rule

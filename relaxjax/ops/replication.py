@@ -113,8 +113,7 @@ class _Differing:
     def tells(self, function: Expr) -> bool:
         """Whether devices tell each other something in a function, or in another that it names."""
         return any(
-            isinstance(expr, GlobalVar)
-            or (isinstance(expr, Op) and "communicates" in expr.facts)
+            isinstance(expr, GlobalVar) or (isinstance(expr, Op) and "communicates" in expr.facts)
             for expr in post_order(function)
         )
 
