@@ -10,6 +10,12 @@ from .differentiation.gradient import GradientError as GradientError
 from .differentiation.jvp import HessianVectorProduct as HessianVectorProduct
 from .differentiation.jvp import Jvp as Jvp
 from .differentiation.lazy_gradient_init import LazyGradientInit as LazyGradientInit
+from .distribution.annotate_sharding import AnnotateSharding as AnnotateSharding
+from .distribution.data_parallel import DataParallel as DataParallel
+from .distribution.data_parallel import FullySharded as FullySharded
+from .distribution.propagate_sharding import PropagateSharding as PropagateSharding
+from .distribution.sequence_parallel import SequenceParallel as SequenceParallel
+from .distribution.tensor_parallel import TensorParallel as TensorParallel
 from .infrastructure.base import PassFactory as PassFactory
 from .infrastructure.base import pass_factory as pass_factory
 from .infrastructure.config import register_config as register_config
@@ -76,12 +82,6 @@ from .operators.simplify_fc_transpose import SimplifyFCTranspose as SimplifyFCTr
 from .operators.simplify_fc_transpose import search_fc_transpose as search_fc_transpose
 from .operators.simplify_inference import SimplifyInference as SimplifyInference
 from .operators.to_mixed_precision import ToMixedPrecision as ToMixedPrecision
-from .distribution.annotate_sharding import AnnotateSharding as AnnotateSharding
-from .distribution.data_parallel import DataParallel as DataParallel
-from .distribution.data_parallel import FullySharded as FullySharded
-from .distribution.propagate_sharding import PropagateSharding as PropagateSharding
-from .distribution.sequence_parallel import SequenceParallel as SequenceParallel
-from .distribution.tensor_parallel import TensorParallel as TensorParallel
 from .partition.annotate_target import AnnotateTarget as AnnotateTarget
 from .partition.fuse_ops import FuseOps as FuseOps
 from .partition.fuse_ops_by_pattern import FuseOpsByPattern as FuseOpsByPattern

@@ -166,8 +166,8 @@ class ForwardMode:
             if carries_gradient(param.ty)
             and (CUSTOM_JVP in function.attrs or _tangent(arg, tangents) is not None)
         ]
-        types = [param.ty for param in function.params]
-        types += [ty for ty in inside.op.ty.params[len(types) :]]
+        assert isinstance(inside.op.ty, FuncType)
+        types = inside.op.ty.params or ()
         name = Names([*self.module, self.reserved]).unique(f"{view.function.name}_parts{TANGENTS}")
         self.module = self.module.with_function(name, flat_results(inside.op, types))
         call = view.called(

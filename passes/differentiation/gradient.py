@@ -162,8 +162,9 @@ def _adjoint_body(
             outputs = []
             for var in required:
                 with builder.origin(var.span, var.name):
-                    own = adjoint.of(var)
-                    own = lying_as(own, var.ty) if var in function.params else own
+                    own: Expr = adjoint.of(var)
+                    if var in function.params:
+                        own = lying_as(own, var.ty)
                     outputs.append(emit(own, f"{var.name}_adjoint_out"))
         return builder.sequence((result, Tuple(tuple(outputs))))
 

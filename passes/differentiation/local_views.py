@@ -22,7 +22,7 @@ from relaxjax.ops.local_view import placements_over
 from relaxjax.ops.replication import check_alike
 
 from .adjoint import Adjoint, GradientError, Reverse, item
-from .tuple_paths import add_at
+from .tuple_paths import Path, add_at
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,9 @@ def emit_local_view(
         result = adjoint.builder.emit(
             view.called(back, list(args), ins, outs), f"{binding.var.name}_inputs_adjoint"
         )
-        partials = {(index,): TupleGetItem(result, i) for i, index in enumerate(indices)}
+        partials: dict[Path, Expr] = {
+            (index,): TupleGetItem(result, i) for i, index in enumerate(indices)
+        }
         add_at(adjoint, view.call.args[1], partials)
 
     return reverse

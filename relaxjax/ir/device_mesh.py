@@ -12,7 +12,8 @@ from .dims import Dim
 
 MESHES = "mesh"  # where `I.module_global_infos` lists the meshes of a module
 
-_LISTED: ContextVar[tuple[Any, ...]] = ContextVar("meshes", default=())
+# None where no module is being read.
+_LISTED: ContextVar[tuple[Any, ...] | None] = ContextVar("meshes", default=None)
 _REFERENCE = re.compile(rf"{MESHES}\[(\d+)\]")
 _PART = re.compile(r"R|S\[(\d+)\]")
 
@@ -170,6 +171,11 @@ def meshes_listed(meshes: Sequence[Any]) -> Iterator[None]:
         _LISTED.reset(token)
 
 
+def is_module_read() -> bool:
+    """Whether a module is being read, whose list says what `"mesh[0]"` is."""
+    return _LISTED.get() is not None
+
+
 def as_mesh(value: Any) -> DeviceMesh:
     """A mesh, given as `R.device_mesh(...)`, or by its place in the module's list, `"mesh[0]"`."""
     if isinstance(value, DeviceMesh):
@@ -180,7 +186,7 @@ def as_mesh(value: Any) -> DeviceMesh:
             f'must be a mesh, such as "{MESHES}[0]" of the module or '
             f"R.device_mesh((2,), I.Range(0, 2)), but {value!r} was given"
         )
-    listed = _LISTED.get()
+    listed = _LISTED.get() or ()
     if int(place[1]) >= len(listed) or not isinstance(listed[int(place[1])], DeviceMesh):
         raise ValueError(
             f'"{value}" is none of the {len(listed)} meshes that the module lists: '

@@ -7,6 +7,7 @@ Each device has an adjoint of its own for a value: how much the target moves wit
 device tells several others thus gets the sum of what comes back from them.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -94,7 +95,7 @@ def _axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) -> tu
             "the function by R.dist.call_local_view"
         )
     axes = group_of(mesh_axes, mesh)
-    count: int = lax.axis_size(axes)
+    count = math.prod(map(mesh.size, axes))
     if num_workers not in (None, count):
         raise OpError(f"`num_workers` must be the number of devices, {count}, found {num_workers}")
     return axes
@@ -123,8 +124,13 @@ def _allreduced(x: Any, op_type: str, in_group: bool, mesh_axes: Any) -> Any:
     axes = _axes(mesh_axes)
     if op_type == "prod":
         return jnp.prod(lax.all_gather(x, axes), axis=0, dtype=x.dtype)
-    reduction = {"sum": lax.psum, "avg": lax.pmean, "min": lax.pmin, "max": lax.pmax}[op_type]
-    return reduction(x, axes)
+    reductions: dict[str, Any] = {
+        "sum": lax.psum,
+        "avg": lax.pmean,
+        "min": lax.pmin,
+        "max": lax.pmax,
+    }
+    return reductions[op_type](x, axes)
 
 
 def _allreduce_gradient(
@@ -321,7 +327,7 @@ def gather_to_worker0(
 
 def _permuted(x: Any, pairs: Sequence[tuple[int, int]], mesh_axes: Any) -> Any:
     axes = _axes(mesh_axes)
-    count: int = lax.axis_size(axes)
+    count = math.prod(lax.axis_size(axis) for axis in axes)
     beyond = sorted({number for pair in pairs for number in pair if number >= count})
     if beyond:
         raise OpError(f"`pairs` names the devices {beyond}, but there are {count}, from 0 on")
@@ -348,7 +354,7 @@ def _require_group(in_group: bool) -> None:
 
 
 def _scaled(x: TensorType, times: dict[int, int], parts: dict[int, int]) -> TensorType:
-    """A tensor that is so often as long along some axes, or has so many parts of which one stays."""
+    """A tensor so many times as long along some axes, and one of so many parts along others."""
     for count in (*times.values(), *parts.values()):
         if count < 1:
             raise OpError(f"`num_workers` must be at least 1, found {count}")

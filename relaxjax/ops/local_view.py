@@ -97,7 +97,8 @@ def call_local_view(
         raise OpError(
             f"`in_placements` has {len(given)} placements for {len(args.fields)} arguments"
         )
-    parts = [Var(f"arg{i}", _part(i, ty, p)) for i, (ty, p) in enumerate(zip(args.fields, given))]
+    pairs = enumerate(zip(args.fields, given, strict=True))
+    parts = [Var(f"arg{index}", _part(index, ty, place)) for index, (ty, place) in pairs]
     try:
         local = call_type(Call(func, tuple(parts)))
     except TypeError as error:

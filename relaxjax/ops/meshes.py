@@ -21,8 +21,8 @@ def jax_mesh(mesh: DeviceMesh) -> Mesh:
     if missing:
         raise OpError(
             f"the mesh {mesh} has the devices {missing}, but there are {len(devices)} of the "
-            f"platform {chosen_platform()}, counted from 0: give a mesh of these, or let the CPU be "
-            f'{max(mesh.devices) + 1} devices by jax.config.update("jax_num_cpu_devices", '
+            f"platform {chosen_platform()}, counted from 0: give a mesh of these, or let the CPU "
+            f'be {max(mesh.devices) + 1} devices by jax.config.update("jax_num_cpu_devices", '
             f"{max(mesh.devices) + 1}) before JAX is used"
         )
     chosen = np.empty(mesh.shape, object)

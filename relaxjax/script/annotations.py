@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from relaxjax.ir.device_mesh import DeviceMesh, Placement, as_mesh, placement_parts
+from relaxjax.ir.device_mesh import (
+    DeviceMesh,
+    Placement,
+    as_mesh,
+    is_module_read,
+    placement_parts,
+)
 from relaxjax.ir.dims import Dim, as_dim
 from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.global_info import VDevice
@@ -100,14 +106,22 @@ def placed_tensor(
         shape, dtype = None, shape
     name, device = _dtype(dtype), None if vdevice is None else as_vdevice(vdevice)
     parts = placement_parts(placement)
-    place = Placement(as_mesh(device_mesh), parts)
 
     def build(dims: Any) -> TensorType:
+        place = Placement(as_mesh(device_mesh), parts)
         return TensorType(dims, name, ndim, device, placement=place)
 
     if shape is None or isinstance(shape, Var):
-        return build(_shape_var(shape))
+        found = _shape_var(shape)
+        return Unresolved(lambda read: build(found)) if _is_later(device_mesh) else build(found)
+    if _is_later(device_mesh):
+        return Unresolved(lambda read: resolve(_with_dims(shape, build), read))
     return _with_dims(shape, build)
+
+
+def _is_later(device_mesh: Any) -> bool:
+    """Whether a mesh is named that a module lists, and Python itself runs the module's text."""
+    return isinstance(device_mesh, str) and not is_module_read()
 
 
 def shape(values: Any = None, ndim: int = -1) -> Any:

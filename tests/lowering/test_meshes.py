@@ -85,8 +85,8 @@ np.testing.assert_allclose(eager, value, rtol=1e-4)
 
 GRADIENTS = "P('data',) P(None, 'model')"
 UNEVEN = (
-    "`main_adjoint`: `x` cannot lie as its type says: 2 devices along the axis `data` of the mesh do not divide dimension 0 of size 3 in equal "
-    "parts: 1 or 3 would"
+    "`main_adjoint`: `x` cannot lie as its type says: 2 devices along the axis `data` of the mesh "
+    "do not divide dimension 0 of size 3 in equal parts: 1 or 3 would"
 )
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import chex
 import jax
 import numpy as np
+import programs_on_devices  # noqa: F401  # which adds programs
 import pytest
 from numpy_references import REFERENCES
-import programs_on_devices  # noqa: F401  # which adds programs
 from numpy_references_functions import PROGRAMS, Program
 from operator_evaluation import call_of, evaluate
 from operator_sample_table import SAMPLES

@@ -1,4 +1,4 @@
-"""Every pass of the catalogue keeps what a program says of where values lie, and what it computes."""
+"""Every pass keeps what a program says of where values lie, and what it computes."""
 
 from collections import Counter
 from collections.abc import Iterator

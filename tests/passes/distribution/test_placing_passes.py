@@ -18,8 +18,8 @@ from relaxjax.passes import (
     FullySharded,
     Pass,
     PropagateSharding,
-    Sequential,
     SequenceParallel,
+    Sequential,
     TensorParallel,
 )
 
@@ -141,7 +141,7 @@ def test_what_has_no_equal_parts_stays_whole() -> None:
     mod = TensorParallel({"model": 3})(BLOCK)
     assert placements(mod) == {}
     found = placements(FullySharded({"data": 5})(BLOCK))
-    assert found == {**{name: "R" for name in BATCH}, "x": "S[0]", "head": "S[1]"}
+    assert found == {**dict.fromkeys(BATCH, "R"), "x": "S[0]", "head": "S[1]"}
 
 
 @pytest.mark.parametrize(
@@ -187,8 +187,7 @@ class Model:
         (
             AnnotateSharding({"x": "S[0]"}, {"a": 4}),
             ValueError,
-            "the parameter `x`: 4 devices along the axis `a` of the mesh do not divide dimension 0 "
-            "of size 6 in equal parts: 1, 2, 3 or 6 would",
+            "the parameter `x`: 4 devices along the axis `a` of the mesh do not divide dimension 0",
         ),
         (DataParallel({"a": 2}), ValueError, "neither `backbone` nor `main`: give the name"),
         (
