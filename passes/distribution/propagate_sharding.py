@@ -29,10 +29,11 @@ def PropagateSharding(mod: IRModule, mesh: Any = None, func_name: str | None = N
 
     The function is compiled for the devices of the mesh, with all of its values as results, and the
     types of these say afterwards where they were. They tell, and ask for nothing: other passes may
-    drop them, and XLA is bound by what the program said before, and by no more. Values inside
-    loops, branches and called functions stay as they are, and so do those that XLA parts in a way
-    that a placement cannot say. On one device, and in a module
-    without meshes, nothing is parted, and the module stays as it is.
+    drop them, and XLA is bound by what the program said before, and by no more.
+
+    Values inside loops, branches and called functions stay as they are, and so do those that XLA
+    parts in a way that a placement cannot say. On one device, and in a module without meshes,
+    nothing is parted, and the module stays as it is.
 
     Args:
         mesh: as in AnnotateSharding. Its devices must be there; those of a CPU can be virtual ones.

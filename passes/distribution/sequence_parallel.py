@@ -33,7 +33,7 @@ def SequenceParallel(
 ) -> IRModule:
     """Part the second dimension of inputs, that of sequences, and of what normalisations give.
 
-    Between the products of a transformer each position is computed by itself, so a device needs
+    Between the products of a transformer each position is computed alone, so a device needs
     only its part of the sequence there, and keeps less for the way back. XLA gathers it where
     attention, or a product whose weight is parted, needs all.
 
