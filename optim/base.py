@@ -11,6 +11,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType, TupleType, dtype_name, is_float
 
 _CALL_INIT = "Please call init() for the optimizer before"
@@ -52,7 +53,7 @@ class Optimizer:
         listed = (params,) if isinstance(params, Var) else tuple(params)
         dtype = common_dtype(listed)
         state = _arrays(self.name, self.initial_state(listed, dtype))
-        state_type = TupleType(tuple(_array_type(array) for array in state))
+        state_type = TupleType(_state_types(state, listed))
         return BoundOptimizer(self, listed, dtype, state_type, state)
 
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
@@ -255,5 +256,18 @@ def _type(param: Var) -> TensorType:
     return param.ty
 
 
-def _array_type(array: np.ndarray[Any, Any]) -> TensorType:
-    return TensorType(array.shape, dtype_name(array.dtype))
+def _state_types(states: States, params: Sequence[Var]) -> tuple[TensorType, ...]:
+    """The types of the states. One for each parameter in turn lies where these do."""
+    types = [TensorType(array.shape, dtype_name(array.dtype)) for array in states]
+    first = 0
+    while first < len(types):
+        run = types[first : first + len(params)]
+        if [ty.dims for ty in run] == [_type(param).dims for param in params]:
+            types[first : first + len(params)] = [
+                replace(ty, placement=_type(param).placement)
+                for ty, param in zip(run, params, strict=True)
+            ]
+            first += len(params)
+        else:
+            first += 1
+    return tuple(types)

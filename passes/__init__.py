@@ -10,6 +10,12 @@ from .differentiation.gradient import GradientError as GradientError
 from .differentiation.jvp import HessianVectorProduct as HessianVectorProduct
 from .differentiation.jvp import Jvp as Jvp
 from .differentiation.lazy_gradient_init import LazyGradientInit as LazyGradientInit
+from .distribution.annotate_sharding import AnnotateSharding as AnnotateSharding
+from .distribution.data_parallel import DataParallel as DataParallel
+from .distribution.data_parallel import FullySharded as FullySharded
+from .distribution.propagate_sharding import PropagateSharding as PropagateSharding
+from .distribution.sequence_parallel import SequenceParallel as SequenceParallel
+from .distribution.tensor_parallel import TensorParallel as TensorParallel
 from .infrastructure.base import PassFactory as PassFactory
 from .infrastructure.base import pass_factory as pass_factory
 from .infrastructure.config import register_config as register_config

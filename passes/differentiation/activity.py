@@ -9,10 +9,10 @@ from relaxjax.ir.derivatives import (
     carries_gradient,
     own_derivatives,
 )
-from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
+from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Binding, Function, If
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.op import ZERO_GRADIENT, Op
+from relaxjax.ir.op import ZERO_GRADIENT, Op, fields_of
 from relaxjax.ir.registry import REPLACED
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
@@ -113,6 +113,15 @@ class _Obstacles:
         match binding.value:
             case Call(op=Op() as op) as call if op.facts.get("loop"):
                 self.loop(binding, call, dependence)
+            case Call(op=Op() as op, args=(GlobalVar() as callee, *_)) as call if op.facts.get(
+                "local_view"
+            ):
+                args = (
+                    call.args[1].fields
+                    if isinstance(call.args[1], Tuple)
+                    else fields_of(call.args[1])
+                )
+                self.call(binding, callee, Call(callee, tuple(args)), dependence)
             case Call(op=Op() as op) if op in REPLACED:  # rules look for operators by name
                 self.report(
                     binding,

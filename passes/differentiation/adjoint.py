@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from operator import is_
 from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.derivatives import carries_gradient
+from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expr import Call, Expr, ShapeExpr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding
 from relaxjax.ir.lattice import Fit, fits
@@ -306,3 +308,16 @@ def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
 def item(value: Expr, index: int) -> Expr:
     """A field of a tuple, taken out where the tuple is written out."""
     return value.fields[index] if isinstance(value, Tuple) else TupleGetItem(value, index)
+
+
+def lying_as(value: Expr, ty: Type | None) -> Expr:
+    """A value that is to lie where a type says, tensor by tensor; itself where it says nothing."""
+    match ty:
+        case TensorType(placement=Placement() as placement):
+            return get_op("relax.dist.annotate_sharding")(value, placement.mesh, placement.text)
+        case TupleType(fields=fields):
+            parts = [item(value, index) for index in range(len(fields))]
+            placed = tuple(map(lying_as, parts, fields))
+            return value if all(map(is_, parts, placed)) else Tuple(placed)
+        case _:
+            return value

@@ -23,6 +23,7 @@ from .activity import active_vars, in_full, local_functions, module_functions
 from .adjoint import item, zeros_of
 from .dependence import Dependence
 from .inlining import inline_closures, resolve_casts
+from .local_views import LocalView, flat_results
 from .tuple_paths import Path, at, by_path, dependent_paths, packed, unpacked
 from .vjp import is_flat
 
@@ -105,6 +106,8 @@ class ForwardMode:
                 both = self.choice(builder, choice, tangents)
             case Call(op=Op() as op) as call if is_dependent and op.facts.get("loop"):
                 return self.loop(builder, binding, call, tangents)
+            case Call(op=Op() as op) as call if is_dependent and op.facts.get("local_view"):
+                both = self.local_view(builder, LocalView(call), tangents)
             case Call(op=Op() as op) as call if is_dependent:
                 builder.emit_binding(binding)
                 return None if without_tangent(op) else _of_call(op, call, binding.var, tangents)
@@ -150,6 +153,34 @@ class ForwardMode:
             self.module = self.module.with_function(name, jvp)
         known = [tangent for index in indices if (tangent := given[index]) is not None]
         return Call(self.calls[key], (*call.args, *known))
+
+    def local_view(self, builder: BlockBuilder, view: LocalView, tangents: Tangents) -> Expr:
+        """A call on each device of the derivative of a function: the results, their tangents."""
+        function = self.module[view.function.name]
+        inside = self.call(view.function, view.call_inside(self.module), tangents)
+        assert isinstance(inside, Call)
+        assert isinstance(inside.op, GlobalVar)
+        moving = [
+            placement
+            for placement, arg, param in zip(view.ins, view.args, function.params, strict=True)
+            if carries_gradient(param.ty)
+            and (CUSTOM_JVP in function.attrs or _tangent(arg, tangents) is not None)
+        ]
+        assert isinstance(inside.op.ty, FuncType)
+        types = inside.op.ty.params or ()
+        name = Names([*self.module, self.reserved]).unique(f"{view.function.name}_parts{TANGENTS}")
+        self.module = self.module.with_function(name, flat_results(inside.op, types))
+        call = view.called(
+            self.module.get_global_var(name),
+            [builder.normalize_leaf(arg) for arg in inside.args],
+            [*view.ins, *moving],
+            [*view.outs, *view.outs],
+        )
+        found, count = builder.emit(call, f"{view.function.name}_moving"), len(view.outs)
+        fields = [TupleGetItem(found, index) for index in range(2 * count)]
+        if not isinstance(view.call.ty, TupleType):
+            return Tuple(tuple(fields))
+        return Tuple((Tuple(tuple(fields[:count])), Tuple(tuple(fields[count:]))))
 
     def loop(self, builder: BlockBuilder, binding: Binding, call: Call, tangents: Tangents) -> Expr:
         """The same loop over pairs: the carry with the tangents of its dependent parts; so each x.

@@ -26,6 +26,7 @@ from relaxjax.passes.infrastructure.error_notes import in_function
 
 from .activity import active_vars, in_full, obstacles
 from .adjoint import GradientError as GradientError
+from .adjoint import lying_as
 from .checkpoints import without_marks
 from .inlining import inline_closures
 from .reverse_mode import ReverseMode
@@ -161,7 +162,10 @@ def _adjoint_body(
             outputs = []
             for var in required:
                 with builder.origin(var.span, var.name):
-                    outputs.append(emit(adjoint.of(var), f"{var.name}_adjoint_out"))
+                    own: Expr = adjoint.of(var)
+                    if var in function.params:
+                        own = lying_as(own, var.ty)
+                    outputs.append(emit(own, f"{var.name}_adjoint_out"))
         return builder.sequence((result, Tuple(tuple(outputs))))
 
 

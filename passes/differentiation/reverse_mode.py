@@ -35,6 +35,7 @@ from .adjoint import Adjoint, GradientError, Reverse, item, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
+from .local_views import LocalView, emit_local_view
 from .loops import emit_loop
 from .recursion import pullback_of, pullback_type
 from .residuals import without_fills
@@ -117,6 +118,8 @@ class ReverseMode:
                 return partial(self._call, nested=nested)
             case Call(op=Op() as op) if op.facts.get("loop"):
                 return self._loop
+            case Call(op=Op() as op) if op.facts.get("local_view"):
+                return self._local_view
             case _:
                 return None
 
@@ -214,6 +217,27 @@ class ReverseMode:
                 adjoint.add(call.args[index], TupleGetItem(result, position))
 
         return reverse
+
+    def _local_view(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
+        assert isinstance(binding.value, Call)
+        view = LocalView(binding.value)
+        inside = view.call_inside(self.module)
+        name = self._plainly_called(view.function.name)
+        indices = active_params(self.module[name], inside.args, active)
+        vjp = self._vjp_functions(name, tuple(indices))
+        return emit_local_view(builder, binding, view, indices, vjp, self._added)
+
+    def _plainly_called(self, name: str) -> str:
+        """A function that is differentiated by its body: one that calls it where it is not."""
+        function = self.module[name]
+        if CUSTOM_GRADIENT not in function.attrs and name not in self.recursive:
+            return name
+        params = [Var(param.name, param.ty) for param in function.params]
+        builder = BlockBuilder()
+        with builder.scope(taken=[param.name for param in params]):
+            call = Call(self.module.get_global_var(name), tuple(params))
+            body = builder.sequence(builder.emit(call, "result"))
+        return self._added(f"{name}_called", renew(make_function(params, body))[0]).name
 
     def _pullback(self, name: str, indices: tuple[int, ...]) -> GlobalVar:
         """The pullback of a recursive function, which may be in the making."""

@@ -55,7 +55,7 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
     op = call.op
     if not isinstance(op, Op) or op.lower is None or not op.pure:
         return None
-    if {"value", "placement"} & set(op.facts):
+    if {"value", "placement", "communicates", "local_view"} & set(op.facts):
         return None
     if not any(map(_has_constant, call.args)) or _fills(call):
         return None

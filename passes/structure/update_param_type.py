@@ -5,7 +5,7 @@ from collections.abc import Callable
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import Type
+from relaxjax.ir.types import Type, same_type
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .callers import with_callers
@@ -27,7 +27,7 @@ def UpdateParamType(mod: IRModule, ty_func: Callable[[Var], Type | None]) -> IRM
         return {
             param: Var(param.name, ty, span=param.span)
             for param, ty in types.items()
-            if ty is not None and ty != param.ty
+            if ty is not None and not same_type(ty, param.ty)
         }
 
     return with_callers(mod, {}, retyped_params)

@@ -8,7 +8,7 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.structure.roll_blocks import rolled_function
@@ -100,7 +100,11 @@ def stacks_in(function: Function, params: Sequence[Var]) -> Storage:
         column = _column(binding.value)
         if column and all(var in numbers for var in column) and len(set(column)) == len(column):
             groups.append(column)
-    once = [column for column in groups if all(uses[var] == 1 for var in column)]
+    once = [
+        column
+        for column in groups
+        if all(uses[var] == 1 and same_type(var.ty, column[0].ty) for var in column)
+    ]
     groups_of_numbers = [tuple(numbers[var] for var in column) for column in once]
     return Storage.apart(len(params)).stacked(groups_of_numbers)
 
@@ -137,7 +141,12 @@ def stacked_vars(params: Sequence[Var], storage: Storage) -> list[Var]:
 def _stack_var(rows: Sequence[Var]) -> Var:
     """A variable for the stack of some parameters."""
     ty = tensor_type(rows[0])
-    stacked = TensorType((len(rows), *(ty.dims or ())), ty.dtype, vdevice=ty.vdevice)
+    stacked = TensorType(
+        (len(rows), *(ty.dims or ())),
+        ty.dtype,
+        vdevice=ty.vdevice,
+        placement=None if ty.placement is None else ty.placement.behind(1),
+    )
     return Var(f"{rows[0].name}_stack", stacked)
 
 

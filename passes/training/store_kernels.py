@@ -105,4 +105,6 @@ def _moved(value: Expr) -> tuple[Var, Order] | None:
 def _moved_type(param: Var, order: Order) -> TensorType:
     ty = tensor_type(param)
     assert ty.dims is not None
-    return TensorType(tuple(ty.dims[axis] for axis in order), ty.dtype, vdevice=ty.vdevice)
+    dims = tuple(ty.dims[axis] for axis in order)
+    placement = None if ty.placement is None else ty.placement.in_order(order)
+    return TensorType(dims, ty.dtype, vdevice=ty.vdevice, placement=placement)

@@ -84,7 +84,7 @@ def tensor_type(value: Expr) -> TensorType:
 
 
 def with_dtype(ty: TensorType, dtype: str) -> TensorType:
-    return TensorType(ty.shape, dtype, ndim=ty.ndim)
+    return TensorType(ty.shape, dtype, ndim=ty.ndim, placement=ty.placement)
 
 
 def _fields(param: Var) -> tuple[TensorType, ...]:

@@ -16,6 +16,8 @@ _PARTS = {
     "relax.vision": "Detection",
     "relax.random": "Random numbers",
     "relax.inspect": "What tensors say of themselves",
+    "relax.dist": "Values on a mesh of devices",
+    "relax.ccl": "What devices tell each other",
 }
 
 _HEAD = f"""\
@@ -41,9 +43,8 @@ Each operator says of itself:
 
 Of TVM's operators those are left out that have no meaning above XLA: calls of TensorIR functions,
 and of functions that write into their arguments (`call_tir`, `call_dps_packed`); memory, the
-virtual machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`); and what workers send
-one another (`ccl.*`, `dist.*`), since a program is distributed by the sharding that `build` takes
-as its target.
+virtual machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`); and moves between
+placements (`dist.redistribute`), since XLA moves what `dist.annotate_sharding` places.
 """
 
 

@@ -5,7 +5,17 @@ from enum import IntEnum
 
 from .dims import Dim, SymbolicVar, can_prove_different, can_prove_equal, dim_vars
 from .expr import Var
-from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
+from .node import replace
+from .types import (
+    FuncType,
+    ObjectType,
+    PrimType,
+    ShapeType,
+    TensorType,
+    TupleType,
+    Type,
+    same_type,
+)
 from .walk import definable_symbols
 
 
@@ -40,16 +50,17 @@ def fits(value: Type | None, expected: Type | None) -> Fit:
 
 def common_type(lhs: Type, rhs: Type) -> Type:
     """The least general type that both types fit."""
-    if lhs == rhs:
+    if same_type(lhs, rhs):
         return lhs
     match lhs, rhs:
         case TensorType(), TensorType():
             dtype = lhs.dtype if lhs.dtype == rhs.dtype else None
             vdevice = lhs.vdevice if lhs.vdevice == rhs.vdevice else None
+            placement = lhs.placement if lhs.placement == rhs.placement else None
             if lhs.shape is not None and _same_shape(lhs, rhs):
-                return TensorType(lhs.shape, dtype, vdevice=vdevice)
+                return TensorType(lhs.shape, dtype, vdevice=vdevice, placement=placement)
             ndim = lhs.ndim if lhs.ndim == rhs.ndim else -1
-            return TensorType(None, dtype, ndim, vdevice)
+            return TensorType(None, dtype, ndim, vdevice, placement=placement)
         case ShapeType(), ShapeType():
             return ShapeType(None, lhs.ndim if lhs.ndim == rhs.ndim else -1)
         case TupleType(fields=left), TupleType(fields=right) if len(left) == len(right):
@@ -72,10 +83,10 @@ def erase(
 
     match ty:
         case TensorType(shape=tuple() as dims) if not visible(dims):
-            return TensorType(None, ty.dtype, ty.ndim, ty.vdevice)
+            return replace(ty, shape=None)
         case TensorType(shape=Var() as var) if var not in variables:
             known = ty.dims if ty.dims is not None and visible(ty.dims) else None
-            return TensorType(known, ty.dtype, ty.ndim, ty.vdevice)
+            return replace(ty, shape=known)
         case ShapeType(values=tuple() as dims) if not visible(dims):
             return ShapeType(None, ty.ndim)
         case TupleType(fields=fields):

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from .attrs import Attrs
+from .device_mesh import DeviceMesh, Placement
 from .dims import ATOMS, DimOp, SymbolicExpr, SymbolicVar, apply_kind, polynomial
 from .expr import (
     Call,
@@ -49,7 +50,10 @@ from .types import (
 )
 
 # What has a place of its own in the table of a document.
-Entry: TypeAlias = Node | SymbolicExpr | VDevice | DummyGlobalInfo | IndexMap
+Entry: TypeAlias = (
+    Node | SymbolicExpr | VDevice | DummyGlobalInfo | IndexMap | DeviceMesh | Placement
+)
+ENTRIES = (Node, SymbolicExpr, VDevice, DummyGlobalInfo, IndexMap, DeviceMesh, Placement)
 
 MAX_POWER = 64
 MAX_RANK = 255
@@ -136,6 +140,7 @@ ANYTHING = Rule("a value", lambda value: True, optional=True)
 EXPR = _instance("an expression", Expr)
 VAR = _instance("a variable", Var)
 SEQUENCE = _instance("a SeqExpr", SeqExpr)
+_PART = Rule("a dimension or nothing", lambda v: v is None or (_is_int(v) and v >= 0))
 OPERATOR = Rule(f"one of {', '.join(ATOMS)}", lambda value: value in ATOMS)
 SHAPE = Rule(
     "a tuple of dimensions or a variable",
@@ -220,7 +225,12 @@ KINDS: dict[str, Kind] = {
     "PrimType": _fields(PrimType, dtype=TEXT),
     "ShapeType": _fields(ShapeType, values=_tuple_of(DIM, optional=True), ndim=RANK),
     "TensorType": _fields(
-        TensorType, shape=SHAPE, dtype=OPTIONAL_TEXT, ndim=RANK, vdevice=OPTIONAL_TEXT
+        TensorType,
+        shape=SHAPE,
+        dtype=OPTIONAL_TEXT,
+        ndim=RANK,
+        vdevice=OPTIONAL_TEXT,
+        placement=_instance("a placement", Placement, optional=True),
     ),
     "TupleType": _fields(TupleType, fields=_tuple_of(TYPE)),
     "FuncType": Kind(
@@ -259,6 +269,17 @@ KINDS: dict[str, Kind] = {
         DataflowBlock, bindings=_tuple_of(_instance("a binding", VarBinding, MatchCast))
     ),
     "VDevice": _fields(VDevice, target=ANYTHING, device_id=INTEGER, memory_scope=TEXT),
+    "DeviceMesh": _fields(
+        DeviceMesh,
+        shape=_tuple_of(INTEGER),
+        devices=_tuple_of(INTEGER),
+        axes=_tuple_of(TEXT),
+    ),
+    "Placement": _fields(
+        Placement,
+        mesh=_instance("a mesh", DeviceMesh),
+        parts=_tuple_of(_PART),
+    ),
     "DummyGlobalInfo": _fields(DummyGlobalInfo),
     "IndexMap": Kind(
         {

@@ -80,6 +80,7 @@ class Op(Expr):
     depend on other parameters, the dimension behind a -1. `training_form` gives None for a call
     that behaves in training as it stands. `inference` spells the operator out as it behaves in
     inference, where `decompose` does not; `canonical` gives the basic operators it is short for.
+    `places` gives the placement of the result of a call, by its type.
     """
 
     name: str
@@ -96,6 +97,7 @@ class Op(Expr):
     canonical: Callable[..., Expr | None] | None = None
     layout: LayoutRule | None = None
     scaling: ScalingRule | None = None
+    places: Callable[[Call, Any], Any] | None = None
     precision: str | None = None
     fusion: str | None = None
     cost: Callable[..., Any] | None = None

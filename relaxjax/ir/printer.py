@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .device_mesh import MESHES
 from .expr import Call, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .highlight import ScriptText
@@ -176,6 +177,7 @@ class _Printer:
             ):
                 if values:
                     self._line(f"I.{statement}({self.exprs.value_text(values)})")
+            self.exprs.meshes = module.global_infos.get(MESHES, ())
             for var, function in sorted(module.functions.items(), key=_function_order):
                 self._module_function(var, function)
             if not (module.functions or module.attrs or module.global_infos):

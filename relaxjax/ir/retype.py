@@ -14,7 +14,7 @@ from .module import IRModule
 from .node import replace
 from .renew import Renewal
 from .span import located
-from .types import ObjectType, Type
+from .types import ObjectType, Type, same_type
 from .walk import all_vars, global_vars, kept, substitute_type, used_vars
 
 Arguments: TypeAlias = Callable[[Call, tuple[Expr, ...]], tuple[Expr, ...]]
@@ -129,7 +129,7 @@ class _Retyper:
         recursive = isinstance(value, Function) and var in used_vars(value)
         if not isinstance(binding, MatchCast) and not recursive:
             ty = var.ty if isinstance(value.ty, ObjectType) else value.ty
-            var = var if ty == var.ty else type(var)(var.name, ty, span=var.span)
+            var = var if same_type(ty, var.ty) else type(var)(var.name, ty, span=var.span)
             self.env[binding.var] = var
         self.builder.emit_binding(replace(binding, var=var, value=value))
 

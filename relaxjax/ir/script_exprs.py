@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from .device_mesh import MESHES, DeviceMesh, Placement
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_text
 from .expr import (
     Call,
@@ -49,6 +50,7 @@ class ScriptExprs:
         self.module_alias = module_alias
         self.syntax_sugar = syntax_sugar
         self.prefixes: set[str] = set()
+        self.meshes: Sequence[Any] = ()  # those that the module lists
         self.constants: list[np.ndarray[Any, Any]] = []
         self._constant_index: dict[int, int] = {}
         self.start_scope()
@@ -129,17 +131,31 @@ class ScriptExprs:
         return self._r("Shape", ndim=str(ty.ndim)) if ty.ndim >= 0 else self._bare("Shape")
 
     def _tensor_type(self, ty: TensorType) -> str:
+        if ty.placement is not None:
+            return self._placed_tensor(ty, ty.placement)
         dtype = None if ty.dtype is None else string_text(ty.dtype)
         ndim = str(ty.ndim) if ty.shape is None and ty.ndim >= 0 else None
         vdevice = None if ty.vdevice is None else string_text(ty.vdevice)
-        shape = []
-        if isinstance(ty.shape, tuple):
-            shape = [_sequence(self._dims(ty.shape))]
-        elif isinstance(ty.shape, Var):
-            shape = [self.var(ty.shape)]
+        shape = self._tensor_shape(ty)
         if not shape and dtype is ndim is vdevice is None:
             return self._bare("Tensor")
         return self._r("Tensor", *shape, dtype=dtype, ndim=ndim, vdevice=vdevice)
+
+    def _placed_tensor(self, ty: TensorType, placement: Placement) -> str:
+        mesh, text = self.value_text(placement.mesh), string_text(placement.text)
+        shape = self._tensor_shape(ty)
+        if shape and ty.dtype is not None and ty.vdevice is None:
+            return self._r("DTensor", *shape, string_text(ty.dtype), mesh, text)
+        dtype = None if ty.dtype is None else string_text(ty.dtype)
+        ndim = str(ty.ndim) if not shape and ty.ndim >= 0 else None
+        vdevice = None if ty.vdevice is None else string_text(ty.vdevice)
+        named = {"dtype": dtype, "device_mesh": mesh, "placement": text, "vdevice": vdevice}
+        return self._r("DTensor", *shape, **named, ndim=ndim)
+
+    def _tensor_shape(self, ty: TensorType) -> list[str]:
+        if isinstance(ty.shape, Var):
+            return [self.var(ty.shape)]
+        return [] if ty.shape is None else [_sequence(self._dims(ty.dims or ()))]
 
     def _tuple_type(self, ty: TupleType) -> str:
         return self._r("Tuple", *map(self.text, ty.fields))
@@ -154,6 +170,13 @@ class ScriptExprs:
     def _bare(self, name: str) -> str:
         self.prefixes.add("R")
         return f"R.{name}"
+
+    def _mesh(self, mesh: DeviceMesh) -> str:
+        """A mesh, by its place in the module's list where that has it."""
+        if mesh in self.meshes:
+            return string_text(f"{MESHES}[{self.meshes.index(mesh)}]")
+        self.prefixes.update(("R", "I"))
+        return repr(mesh)
 
     def _index_map(self, layout: IndexMap) -> str:
         self.prefixes.add("T")
@@ -254,6 +277,7 @@ WRITERS: Writers = {
     TupleType: ScriptExprs._tuple_type,
     FuncType: ScriptExprs._func_type,
     IndexMap: ScriptExprs._index_map,
+    DeviceMesh: ScriptExprs._mesh,
     Var: ScriptExprs._var,
     GlobalVar: ScriptExprs._global_var,
     ExternFunc: ScriptExprs._extern_func,

@@ -21,11 +21,8 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from .attrs import Attrs
-from .dims import SymbolicExpr
-from .global_info import DummyGlobalInfo, VDevice
-from .index_map import IndexMap
 from .node import Node
-from .node_kinds import KINDS, Entry, Kind, kind_name
+from .node_kinds import ENTRIES, KINDS, Entry, Kind, kind_name
 from .span import Span
 
 FORMAT = "relaxjax"
@@ -143,7 +140,7 @@ class _Saver:
 
     def _encoded(self, value: Any) -> Any:
         match value:
-            case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo() | IndexMap():
+            case _ if isinstance(value, ENTRIES):
                 return {"ref": self.numbers[id(value)]}
             case tuple():
                 return [self._encoded(item) for item in value]
@@ -162,7 +159,7 @@ def _entries(value: Any, depth: int = 0) -> Iterator[Entry]:
     if depth > MAX_VALUE_DEPTH:
         raise ValueError(f"an attribute is nested more than {MAX_VALUE_DEPTH} deep")
     match value:
-        case Node() | SymbolicExpr() | VDevice() | DummyGlobalInfo() | IndexMap():
+        case _ if isinstance(value, ENTRIES):
             yield value
         case dict() | Attrs():
             for item in value.values():

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from .attrs import Attrs
+from .device_mesh import DeviceMesh, Placement
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import Constant, ExternFunc, GlobalVar, Var
 from .function import Function, MatchCast, SeqExpr, VarBinding
@@ -21,7 +22,7 @@ from .index_map import IndexMap
 from .module import IRModule
 from .node import Node
 from .op import Op
-from .types import FuncType, Type
+from .types import FuncType, TensorType, Type
 from .walk import definable_symbols
 
 # Where a fact was found: the place around it, the step from there, and what stands here.
@@ -257,15 +258,20 @@ _WAYS: dict[type, Callable[[_Layout, Any, Place], None]] = {
     Node: _Layout.node,
     tuple: _Layout.items,
     Attrs: _Layout.mapping,
-    **dict.fromkeys((type(None), int, float, complex, str, VDevice), _Layout.plain),
+    **dict.fromkeys(
+        (type(None), int, float, complex, str, VDevice, DeviceMesh, Placement), _Layout.plain
+    ),
     object: _Layout.whole,
 }
 
 
+_STATED: dict[type, tuple[str, ...]] = {ExternFunc: ("ty",), TensorType: ("placement",)}
+
+
 @cache
 def _compared_fields(kind: type[Node]) -> tuple[tuple[str, str], ...]:
-    """What dataclass equality counts, and where the type is stated that too; a step for each."""
-    stated = ("ty",) if kind is ExternFunc else ()
+    """What dataclass equality counts, and what is stated beside it; a step for each."""
+    stated = _STATED.get(kind, ())
     names = (*(item.name for item in fields(kind) if item.compare), *stated)
     return tuple((name, f".{name}") for name in names)
 

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from .device_mesh import Placement
 from .dims import Dim, as_dim
 from .dtypes import checked_dtype
 from .node import Node
@@ -58,13 +59,15 @@ class ShapeType(Type):
 class TensorType(Type):
     """A tensor. `shape` is a tuple of dimensions, a variable that holds a shape, or None.
 
-    An unknown dtype is None, an unknown rank is `ndim=-1`.
+    An unknown dtype is None, an unknown rank is `ndim=-1`. A placement says where the parts of the
+    value lie, and counts in no comparison: XLA brings them where another one is asked for.
     """
 
     shape: tuple[Dim, ...] | Typed | None = None
     dtype: str | None = None
     ndim: int = -1
     vdevice: str | None = None
+    placement: Placement | None = field(default=None, compare=False)
 
     def __init__(
         self,
@@ -73,6 +76,7 @@ class TensorType(Type):
         ndim: Any = -1,
         vdevice: Any = None,
         *,
+        placement: Placement | None = None,
         span: Span | None = None,
     ) -> None:
         if not isinstance(ndim, int) or isinstance(vdevice, int):
@@ -86,6 +90,9 @@ class TensorType(Type):
         object.__setattr__(self, "dtype", None if dtype in (None, "") else dtype_name(dtype))
         object.__setattr__(self, "ndim", _rank(ndim, known, "shape"))
         object.__setattr__(self, "vdevice", None if vdevice is None else _device(vdevice))
+        object.__setattr__(self, "placement", placement)
+        if placement is not None:
+            placement.check(self.dims, self.ndim)
         object.__setattr__(self, "span", span)
 
     @property
@@ -118,6 +125,24 @@ class FuncType(Type):
     def __post_init__(self) -> None:
         if self.params is not None:
             object.__setattr__(self, "params", tuple(self.params))
+
+
+def placements(ty: Type | None) -> tuple[Any, ...]:
+    """The placements in a type, which comparing types leaves out."""
+    match ty:
+        case TensorType(placement=placement):
+            return (placement,)
+        case TupleType(fields=fields):
+            return tuple(map(placements, fields))
+        case FuncType(params=params, ret=ret):
+            return (*map(placements, params or ()), placements(ret))
+        case _:
+            return ()
+
+
+def same_type(lhs: Type | None, rhs: Type | None) -> bool:
+    """Whether two types are equal, and say the same of where values lie."""
+    return lhs == rhs and placements(lhs) == placements(rhs)
 
 
 def _tensor_shape(shape: Any) -> tuple[Dim, ...] | Typed | None:

@@ -210,6 +210,7 @@ def _verify(value: Any, ty: Type | None, symbols: Symbols, subject: str, where: 
             _verify_key(value, ty.dtype, subject, where)
             _verify_dims(value.shape, ty.dims, ty.ndim, symbols, subject, where)
             _verify_dtype(str(value.dtype), ty.dtype, subject, where)
+            _verify_placement(value, ty, subject, where)
         case ShapeType():
             if not isinstance(value, tuple):
                 raise ArgumentError(f"{where}{subject} must be a shape, found {_described(value)}")
@@ -299,6 +300,15 @@ def _verify_dtype(found: str, expected: str | None, subject: str, where: str) ->
         f"{where}{subject} must be of dtype {expected}, found {found}: "
         f'convert it by .astype("{expected}")'
     )
+
+
+def _verify_placement(value: Any, ty: TensorType, subject: str, where: str) -> None:
+    if ty.placement is None:
+        return
+    try:
+        ty.placement.check(value.shape, value.ndim)
+    except ValueError as error:
+        raise ArgumentError(f"{where}{subject} cannot lie as its type says: {error}") from None
 
 
 def _described(value: Any) -> str:

@@ -20,6 +20,7 @@ from .devices import device_of, devices_of
 from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
+from .meshes import mesh_of, on_mesh
 from .target import platform_of
 from .traits import compiles, has_symbols, needs_x64
 from .when_lowered import only_for
@@ -59,6 +60,7 @@ class CompiledFunction:
         self.spread = bool(set(self.devices.values()) - {place})
         self.compiles = compiles(mod, name) and not self.spread
         self.needs_x64 = needs_x64(mod, name)
+        self.mesh = mesh_of(mod, name)
         self.is_first = place == jax.devices()[0]
 
     def __call__(self, *args: Any) -> Any:
@@ -159,9 +161,11 @@ class CompiledFunction:
 
     def _placed(self, program: Callable[..., Any]) -> Callable[..., Any]:
         """`program` with its arrays on the device; the first device they find by themselves."""
+        params = self.function.params
+        if self.mesh is not None and isinstance(self.place, jax.Device):
+            return on_mesh(program, params, self.mesh)
         if self.is_first and not self.spread:
             return program
-        params = self.function.params
         devices = [device_of(param.ty, self.devices) or self.place for param in params]
 
         def placed(*args: Any) -> Any:

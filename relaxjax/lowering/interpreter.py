@@ -36,8 +36,10 @@ from relaxjax.ir.span import located
 from relaxjax.ir.types import FuncType, TensorType, TupleType, Type
 from relaxjax.ops.lax import WIDE_DTYPES, evaluate_attrs, is_wide, x64_enabled
 from relaxjax.ops.lax.tracing import host_number
+from relaxjax.ops.meshes import constrained_as
 from relaxjax.ops.packed import is_traceable, own, packed_function
 from relaxjax.ops.platform import lowering_for, said_platform
+from relaxjax.ops.replication import check_alike
 
 from .arguments import Symbols, bind, check_width, declared, match_cast
 from .host import HostFunction, hosted, is_tracing
@@ -111,7 +113,8 @@ class Interpreter:
             entered = (*calls, (function, self.branches))
             frame = Frame(name, _printed_names(function), calls=entered)
         bind(function.params, args, frame.symbols, f"`{name}`")
-        frame.env.update(zip(function.params, args, strict=True))
+        placed = (constrained_as(arg, p.ty) for p, arg in zip(function.params, args, strict=True))
+        frame.env.update(zip(function.params, placed, strict=True))
         value = self.sequence(function.body, frame)
         if fits(function.body.body.ty, function.ret_ty) is Fit.MAYBE:
             declared(value, function.ret_ty, frame.symbols, f"the result of `{name}`")
@@ -181,6 +184,8 @@ class Interpreter:
         """An operator is run by its own lowering."""
         if op.lower is None:
             raise LoweringError(f"the operator {op.name} has no lowering, so it cannot be run")
+        if "local_view" in op.facts:
+            check_alike(call, self.mod)
         given, attrs = arguments(call)
         # A primitive names itself, and takes constants as they are: JAX runs nothing for them.
         is_primitive = op.name.startswith("lax.")

@@ -53,6 +53,9 @@ def legalize(
     return made_for(mod.with_functions(legal), platforms)
 
 
+_STAY = {"communicates", "data_dependent", "local_view", "placement", "steers"}
+
+
 class _Legalization:
     """The choices of one run, and the rule that they make."""
 
@@ -95,7 +98,7 @@ class _Legalization:
         return None if seq is None else _emitted(seq, builder)
 
     def covers(self, op: Op) -> bool:
-        traceable = op.pure and not {"data_dependent", "placement", "steers"} & set(op.facts)
+        traceable = op.pure and not _STAY & set(op.facts)
         return traceable and not op.name.startswith("lax.") and op.name not in self.skipped
 
     def alone(self, call: Call) -> SeqExpr | None:

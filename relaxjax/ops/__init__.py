@@ -3,6 +3,7 @@
 from . import annotation as annotation
 from . import arranging as arranging
 from . import binary as binary
+from . import ccl as ccl
 from . import checkpointing as checkpointing
 from . import closures as closures
 from . import core as core
@@ -10,6 +11,7 @@ from . import creation as creation
 from . import cumulative as cumulative
 from . import datatype as datatype
 from . import devices as devices
+from . import distributed as distributed
 from . import einsum as einsum
 from . import factorizations as factorizations
 from . import gathering as gathering
@@ -22,6 +24,7 @@ from . import joining as joining
 from . import layout_transform as layout_transform
 from . import linalg as linalg
 from . import linear_algebra as linear_algebra
+from . import local_view as local_view
 from . import loops as loops
 from . import nn as nn
 from . import quantization as quantization

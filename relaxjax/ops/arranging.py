@@ -14,6 +14,7 @@ from .axis_layouts import ONE_AXIS, TILED, axis_rule
 from .cost_rules import MOVES
 from .declare import Axes, Ints, OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
+from .placements import permuted
 from .shape_layouts import PERMUTED
 from .shapes import element_count, normalize_axes, normalize_axis, require_sizes
 
@@ -32,6 +33,7 @@ def _permute_dims_gradient(g: Expr, y: Expr, x: Expr, axes: Any) -> Expr:
     layout=PERMUTED,
     lower=lambda x, axes: jnp.transpose(x, axes),
     gradient=_permute_dims_gradient,
+    places=permuted,
     **_MOVES,
     cost=MOVES,
 )

@@ -45,6 +45,7 @@ from relaxjax.ir.types import (
     dtype_name,
 )
 
+from .placements import with_placement
 from .rearranging import AGNOSTIC
 from .rule_arity import check_rules
 from .scaling import HOMOGENEOUS, LINEAR
@@ -85,6 +86,8 @@ FACTS = {
     "steers": "it says how to differentiate, which legalised programs are to say too",
     "placement": "the result is the first argument, and the device an attribute's to name",
     "value": "the scalar that fills the result",
+    "communicates": "devices tell each other something: all get it `alike`, or each `apart`",
+    "local_view": "the first argument is a function that each device of a mesh runs",
     "loop": "the first argument is a function that is run at each step, which passes look into",
     "branches": "one of the functions among the arguments is run",
     "higher_order": "an argument or the result is a function, as a value",
@@ -193,7 +196,9 @@ def _inference(
             raise
         except ValueError as error:  # of a type that cannot be, such as one of negative size
             raise OpError(f"{name}: {error}") from None
-        return _stated(call.ty_args) if isinstance(found, ObjectType) and call.ty_args else found
+        if isinstance(found, ObjectType) and call.ty_args:
+            return _stated(call.ty_args)
+        return with_placement(found, call)
 
     return infer
 

@@ -14,6 +14,7 @@ from .arrays import cast, jax_dtype
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
 from .declare import DType, OpError, op
 from .emit import call, dtype_of, ndim_of
+from .placements import of_product
 from .scaling import MATRIX_PRODUCT
 from .shapes import broadcast_dims, common_dtype, common_vdevice, element_count
 from .sugar import sugar
@@ -78,6 +79,7 @@ def _products(call: Call) -> Dim:
     "relax.matmul",
     layout=OPAQUE,
     scaling=MATRIX_PRODUCT,
+    places=of_product,
     lower=_matmul,
     gradient=_matmul_gradient,
     precision="always",

@@ -8,6 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from relaxjax.ir.device_mesh import (
+    DeviceMesh,
+    Placement,
+    as_mesh,
+    is_module_read,
+    placement_parts,
+)
 from relaxjax.ir.dims import Dim, as_dim
 from relaxjax.ir.expr import Call, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.global_info import VDevice
@@ -74,6 +81,49 @@ def tensor(
     return _with_dims(shape, lambda dims: TensorType(dims, name, ndim, device))
 
 
+def device_mesh(shape: Any, device_range: Any, axes: Any = None) -> DeviceMesh:
+    """Devices in rows and columns: `device_mesh((2, 4), I.Range(0, 8), axes=["data", "model"])`.
+
+    The range says which they are in the list of the platform's devices.
+    """
+    return DeviceMesh(shape, device_range, axes)
+
+
+def placed_tensor(
+    shape: Any = None,
+    dtype: Any = None,
+    device_mesh: str | DeviceMesh = "mesh[0]",
+    placement: str = "",
+    ndim: int = -1,
+    *,
+    vdevice: str | VDevice | None = None,
+) -> Any:
+    """A tensor parted over a mesh: `DTensor((128, 128), "float32", "mesh[0]", "S[1]")`.
+
+    The placement has for each axis of the mesh the dimension that it parts, or `R` for none.
+    """
+    if isinstance(shape, str) and dtype is None:
+        shape, dtype = None, shape
+    name, device = _dtype(dtype), None if vdevice is None else as_vdevice(vdevice)
+    parts = placement_parts(placement)
+
+    def build(dims: Any) -> TensorType:
+        place = Placement(as_mesh(device_mesh), parts)
+        return TensorType(dims, name, ndim, device, placement=place)
+
+    if shape is None or isinstance(shape, Var):
+        found = _shape_var(shape)
+        return Unresolved(lambda read: build(found)) if _is_later(device_mesh) else build(found)
+    if _is_later(device_mesh):
+        return Unresolved(lambda read: resolve(_with_dims(shape, build), read))
+    return _with_dims(shape, build)
+
+
+def _is_later(device_mesh: Any) -> bool:
+    """Whether a mesh is named that a module lists, and Python itself runs the module's text."""
+    return isinstance(device_mesh, str) and not is_module_read()
+
+
 def shape(values: Any = None, ndim: int = -1) -> Any:
     """A shape as a value: `Shape([2, "n"])`, `Shape(ndim=2)`."""
     if values is None:
@@ -118,7 +168,7 @@ def function(
     )
 
 
-_BARE = (tensor, shape, prim, tuple_of, function, object_type)
+_BARE = (tensor, placed_tensor, shape, prim, tuple_of, function, object_type)
 
 
 def _with_dims(values: Any, build: Callable[[tuple[Dim, ...]], Type]) -> Annotation:

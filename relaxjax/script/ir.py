@@ -15,10 +15,12 @@ from .forms import Module
 from .forms import ModuleAttrs as _ModuleAttrs
 from .forms import ModuleInfos as _ModuleInfos
 from .namespace import unknown_member as _unknown_member
+from .operators import bounded_range as _bounded_range
 
 __all__ = [
     "Module",
     "Op",
+    "Range",
     "StringType",
     "dummy_global_info",
     "ir_module",
@@ -28,6 +30,11 @@ __all__ = [
 ]
 
 ir_module = _ModuleDecorator()
+
+
+def Range(begin: int, end: int | None = None) -> range:
+    """The integers from `begin` up to `end`, or up to `begin` from 0: `I.Range(0, 2)`."""
+    return _bounded_range(begin) if end is None else _bounded_range(begin, end)
 
 
 def module_attrs(attrs: _Mapping[str, _Any]) -> _ModuleAttrs:

@@ -4,6 +4,7 @@ import ast
 from typing import Any
 
 from relaxjax.ir.check import well_formed
+from relaxjax.ir.device_mesh import MESHES, meshes_listed
 from relaxjax.ir.expr import ExternFunc, GlobalVar
 from relaxjax.ir.function import Function
 from relaxjax.ir.global_info import devices_listed
@@ -59,7 +60,8 @@ class ModuleReader:
         notes = [statement for statement in statements if isinstance(statement, ast.Expr)]
         for note in notes:
             self._take_attributes(note)
-        with devices_listed(self.infos.get("vdevice", ())):
+        devices, meshes = (self.infos.get(name, ()) for name in ("vdevice", MESHES))
+        with devices_listed(devices), meshes_listed(meshes):
             definitions = [self._declare(item) for item in statements if item not in notes]
             names = [name for name in definitions if name is not None]
             functions = {name: self._function(name) for name in names}

@@ -46,7 +46,6 @@ class Vocabulary(Members):
 # Names of TVM that have no place here, with what does their work.
 _NO_TENSOR_IR = "there are no TensorIR functions; R.call_pure_packed calls a Python function"
 _NO_MACHINE = "XLA allots memory, and runs programs, by itself"
-_NO_WORKERS = "give `build` a sharding as its target, and XLA distributes the program"
 _ELSEWHERE = {
     "R.fft": "JAX has it as L.fft",
     "R.call_tir": _NO_TENSOR_IR,
@@ -58,10 +57,6 @@ _ELSEWHERE = {
     "R.builtin": _NO_MACHINE,
     "R.memory": _NO_MACHINE,
     "R.vm": _NO_MACHINE,
-    "R.ccl": _NO_WORKERS,
-    "R.dist": _NO_WORKERS,
-    "R.device_mesh": _NO_WORKERS,
-    "R.DTensor": "a tensor is R.Tensor, however it is distributed",
     "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
     "which its SetupTrainer ends with, too",
     "T.truncdiv": "T.floordiv is the same where nothing is negative",

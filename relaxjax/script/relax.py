@@ -5,9 +5,11 @@ from typing import Any as _Any
 
 from relaxjax.ir.expr import ShapeExpr
 
+from .annotations import device_mesh
 from .annotations import function as Callable
 from .annotations import object_type as Any
 from .annotations import object_type as Object
+from .annotations import placed_tensor as DTensor
 from .annotations import prim as Prim
 from .annotations import shape as Shape
 from .annotations import tensor as Tensor
@@ -39,6 +41,7 @@ from .values import tuple_of as tuple
 __all__ = [
     "Any",
     "Callable",
+    "DTensor",
     "ExternFunc",
     "Object",
     "Prim",
@@ -54,6 +57,7 @@ __all__ = [
     "const",
     "dataflow",
     "device",
+    "device_mesh",
     "dtype",
     "func_attr",
     "function",

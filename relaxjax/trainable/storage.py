@@ -46,7 +46,12 @@ class Place:
         assert ty.dims is not None
         dims = ty.dims if self.row is None else ty.dims[1:]
         own = tuple(dims[axis] for axis in inverse(self.order)) if self.order else dims
-        return TensorType(own, ty.dtype, vdevice=ty.vdevice)
+        placement = ty.placement
+        if placement is not None and self.row is not None:
+            placement = placement.behind(-1)
+        if placement is not None and self.order:
+            placement = placement.in_order(inverse(self.order))
+        return TensorType(own, ty.dtype, vdevice=ty.vdevice, placement=placement)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import chex
 import jax
 import numpy as np
+import programs_on_devices  # noqa: F401  # which adds programs
 import pytest
 from numpy_references import REFERENCES
 from numpy_references_functions import PROGRAMS, Program

@@ -33,7 +33,8 @@ NOT_BY_JAX = {"relax.polygamma"}
 SMOOTH = [
     pytest.param(name, sample, id=f"{name}-{SAMPLES[name].index(sample)}")
     for name, op in sorted(OPS.items())
-    if op.gradient not in (None, ZERO_GRADIENT) and not {"loop", "higher_order"} & set(op.facts)
+    if op.gradient not in (None, ZERO_GRADIENT)
+    and not {"loop", "higher_order", "communicates", "local_view"} & set(op.facts)
     for sample in [sample for sample in SAMPLES.get(name, []) if sample.smooth][
         : None if FULL else 1
     ]

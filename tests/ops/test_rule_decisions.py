@@ -202,7 +202,7 @@ WITH_RULES = [
     for name, op in sorted(OPS.items())
     if name.startswith("relax.")
     and op.gradient not in (None, ZERO_GRADIENT)
-    and not {"loop", "higher_order"} & set(op.facts)
+    and not {"loop", "higher_order", "communicates", "local_view"} & set(op.facts)
 ]
 
 

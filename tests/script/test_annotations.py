@@ -3,7 +3,8 @@
 import pytest
 from script_programs import MATRIX, function, module
 
-from relaxjax.ir.dims import dim_text
+from relaxjax.ir.device_mesh import DeviceMesh, meshes_listed
+from relaxjax.ir.dims import SymbolicVar, dim_text
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
@@ -13,6 +14,8 @@ from relaxjax.ir.types import (
     TupleType,
     Type,
 )
+from relaxjax.script import annotations
+from relaxjax.script.annotations import resolve
 
 
 def type_of(annotation: str, head: str = "") -> Type:
@@ -156,3 +159,17 @@ def test_a_tensor_whose_shape_is_a_parameter() -> None:
     assert isinstance(x.ty, TensorType)
     assert x.ty.shape is s
     assert found.ret_ty == TensorType(s, "float32")
+
+
+def test_a_mesh_of_the_module_is_known_when_the_module_is_read() -> None:
+    """Python itself evaluates the annotations of parameters first, and knows no module then."""
+    early = annotations.placed_tensor((4, "n"), "float32", "mesh[0]", "S[0]")
+    open_shape = annotations.placed_tensor(None, "float32", "mesh[0]", "S[0]", ndim=2)
+    with meshes_listed([DeviceMesh((2,), [0, 1])]):
+        n = SymbolicVar("n")
+        assert str(resolve(early, lambda text: n)) == (
+            'R.DTensor((4, n), "float32", R.device_mesh((2,), I.Range(0, 2)), "S[0]")'
+        )
+        assert resolve(open_shape) == TensorType(None, "float32", 2)
+    with pytest.raises(ValueError, match=r'"mesh\[0\]" is none of the 0 meshes'):
+        resolve(early, lambda text: n)

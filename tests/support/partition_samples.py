@@ -61,7 +61,7 @@ def hinted(mod: IRModule, context: PassContext) -> IRModule:
 
     functions = {n: expand_bindings(f, rule) for n, f in mod.relax_functions().items()}
     infos = {"vdevice": (VDevice("llvm"), VDevice("llvm", 1))}
-    return replace(mod.with_functions(functions), global_infos=infos)
+    return replace(mod.with_functions(functions), global_infos={**mod.global_infos, **infos})
 
 
 PARTITION_SAMPLES: dict[str, Callable[[Any], Pass]] = {

@@ -20,6 +20,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import substitute_type
 from relaxjax.passes import (
+    AnnotateSharding,
     BindParams,
     BindSymbolicVars,
     ConvertToDataflow,
@@ -61,8 +62,10 @@ OTHER_RESULTS = {
     "CheckTrains": "asks for a loss of parameters",
     "ChangeBatch": "takes arguments of another size",
     "CustomGradient": "changes the gradient of a function",
+    "DataParallel": "asks which parameters are weights",
     "DecomposeOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
     "DescribeLoss": "asks for a loss",
+    "FullySharded": "asks which parameters are weights",
     "FuseTrainStep": "asks for an adjoint and an optimizer",
     "Gradient": "adds a function",
     "HessianVectorProduct": "adds a function",
@@ -72,10 +75,12 @@ OTHER_RESULTS = {
     "PlanStepMemory": "asks for a training step",
     "PrepareBackbone": "asks for a backbone",
     "Rematerialize": "is for adjoints only",
+    "SequenceParallel": "asks which parameters are weights",
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
     "SimplifyAdjoint": "is for the adjoint of a loss only",
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",
+    "TensorParallel": "asks which parameters are weights",
     "UseTrainingForms": "batch_norm takes the statistics of the batch, dropout draws",
 }
 
@@ -150,6 +155,7 @@ _CHANNELS_LAST = {
 
 # Options for passes that have some without a default, or that do nothing without them.
 SAMPLES: dict[str, Sample] = {
+    "AnnotateSharding": lambda case: AnnotateSharding({"*": "R"}, {"data": 1}, case.entry),
     "BindParams": _last_param_bound,
     "BindSymbolicVars": _dims_bound,
     "CombineParallelBatchMatmul": lambda case: FACTORIES["CombineParallelBatchMatmul"](2),

@@ -2,6 +2,8 @@
 
 from operator_samples import Sample, floats, integers, sample
 
+from relaxjax.ir.device_mesh import DeviceMesh
+
 SAMPLES: dict[str, list[Sample]] = {
     "relax.layout_transform": [
         sample(floats(2, 5, 4), "ABC -> CAB"),
@@ -16,6 +18,11 @@ SAMPLES: dict[str, list[Sample]] = {
         sample(floats(2, 5), "cuda:0"),
         sample(floats(), "llvm"),
         sample(integers(0, 3), "llvm:1:global", smooth=False),
+    ],
+    "relax.dist.annotate_sharding": [
+        sample(floats(4, 6), DeviceMesh((2,), range(2)), "S[1]"),
+        sample(floats(), DeviceMesh((2, 2), range(4)), "R, R"),
+        sample(integers(0, 3), DeviceMesh((3, 2), range(6)), "S[1], S[0]", smooth=False),
     ],
     "relax.compiler_begin": [
         sample(floats(2, 5), "numpy"),

@@ -1,0 +1,1 @@
+"""Where the values of a program lie on several devices."""
