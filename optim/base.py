@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.types import TensorType, TupleType, dtype_name, is_float
+from relaxjax.ir.types import TensorType, TupleType, Type, dtype_name, is_float
 
 _CALL_INIT = "Please call init() for the optimizer before"
 
@@ -46,6 +47,19 @@ class Optimizer:
         A checkpoint holds them, and is not taken for one of such an optimizer.
         """
         return []
+
+    def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
+        """Which parameter each state is of, number for number, as a momentum is; None for others.
+
+        On many devices such a state is split as its parameter is. Unless an optimizer knows better,
+        these are runs of one state for each parameter, of its shape.
+        """
+        wanted, states = [_type(param).dims for param in params], list(map(_dims, state.fields))
+        owners: list[int | None] = []
+        while len(owners) < len(states):
+            is_run = bool(wanted) and states[len(owners) :][: len(wanted)] == wanted
+            owners += range(len(wanted)) if is_run else [None]
+        return owners
 
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
@@ -100,6 +114,11 @@ class BoundOptimizer:
     def state_names(self) -> list[str]:
         """Names of the states, where those of other optimizers may have the same types."""
         return self.optimizer.state_names(self.param_list)
+
+    @property
+    def state_owners(self) -> list[int | None]:
+        """Which parameter each state is of, number for number; None for others."""
+        return self.optimizer.state_owners(self.param_list, self.state_type)
 
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """The same optimizer for other parameters."""
@@ -253,6 +272,10 @@ def _type(param: Var) -> TensorType:
             f"type {param.ty}"
         )
     return param.ty
+
+
+def _dims(ty: Type) -> tuple[Dim, ...] | None:
+    return ty.dims if isinstance(ty, TensorType) else None
 
 
 def _array_type(array: np.ndarray[Any, Any]) -> TensorType:

@@ -3,10 +3,12 @@
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from functools import partial
 from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from relaxjax.ir.bind import bind_symbolic_vars
 from relaxjax.ir.function import Function
@@ -20,7 +22,7 @@ from .devices import device_of, devices_of
 from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
-from .target import platform_of
+from .target import Place, platform_of
 from .traits import compiles, has_symbols, needs_x64
 from .when_lowered import only_for
 
@@ -42,7 +44,7 @@ class CompiledFunction:
         self,
         mod: IRModule,
         name: str,
-        place: jax.Device | jax.sharding.Sharding,
+        place: Place,
         cache_size: int,
         donate: Sequence[str | int] = (),
         source: IRModule | None = None,
@@ -161,6 +163,8 @@ class CompiledFunction:
         """`program` with its arrays on the device; the first device they find by themselves."""
         if self.is_first and not self.spread:
             return program
+        if isinstance(self.place, Mesh):
+            return partial(_on_mesh, program, self.place)
         params = self.function.params
         devices = [device_of(param.ty, self.devices) or self.place for param in params]
 
@@ -169,6 +173,17 @@ class CompiledFunction:
             return program(*(jax.device_put(a, p) if holds_arrays(a) else a for a, p in pairs))
 
         return placed
+
+
+def _on_mesh(program: Callable[..., Any], mesh: Mesh, *args: Any) -> Any:
+    """A program's result for arguments that are on all devices of a mesh: split, or else whole."""
+    devices, whole = set(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
+
+    def placed(leaf: Any) -> Any:
+        is_there = isinstance(leaf, jax.Array) and leaf.sharding.device_set == devices
+        return leaf if is_there else jax.device_put(leaf, whole)
+
+    return program(*(jax.tree.map(placed, arg) if holds_arrays(arg) else arg for arg in args))
 
 
 def signature(value: Any) -> Hashable:

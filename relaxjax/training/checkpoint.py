@@ -52,10 +52,10 @@ def save(
 def load(
     path: str | os.PathLike[str],
     groups: Sequence[Group],
-    device: Any,
+    places: Sequence[Sequence[Any]],
     left_out: Sequence[Group] = (),
 ) -> tuple[Arrays, ...]:
-    """The arrays of the groups on the device; an error lists everything that does not fit.
+    """The arrays of the groups at their places; an error lists everything that does not fit.
 
     What the file has of the groups that are `left_out` may be of any kind.
     """
@@ -66,8 +66,11 @@ def load(
     if faults:
         raise CheckpointError(_refusal(path, groups, found, faults))
     return tuple(
-        tuple(_from_host(group, var, tensors[array_name(group, var)], device) for var in group.vars)
-        for group in groups
+        tuple(
+            _from_host(group, var, tensors[array_name(group, var)], place)
+            for var, place in zip(group.vars, of_group, strict=True)
+        )
+        for group, of_group in zip(groups, places, strict=True)
     )
 
 

@@ -25,7 +25,6 @@ from .feeding import Batch, Stage, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
 from .initial_values import xavier_uniform
 from .inputs import (
-    all_to_device,
     as_seed,
     check_place,
     check_samples,
@@ -38,6 +37,7 @@ from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .nested import Nested, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
+from .placement import Placement
 from .process_settings import use_compilation_cache
 from .state_cell import StateCell
 from .step import TrainState, step_of
@@ -78,7 +78,8 @@ class TrainedModel:
         self.nested = nested  # how the user's trees are nested, where the loss is one of JAX
         self.vm = vm if device is None else VirtualMachine(vm.executable, device)
         self.device = place_for(vm.executable.mod, self.vm.device)
-        self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
+        self.placement = Placement.of(train_mod, self.layout, self.device)
+        self._step = step_of(vm.executable, self.placement, train_mod.attrs.get(PLATFORM))
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
@@ -108,7 +109,8 @@ class TrainedModel:
         """Set the random keys among the model states, such as that of dropout; they start at 0."""
         with self._step.dtypes():
             group = self.layout.states
-            self._change(group, group.seeded(as_seed(seed), self._arrays(group), self.device))
+            places = self.placement.own(group)
+            self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
 
     def load_params(self, params: Values) -> None:
         """Take copies of parameters: all of them as a list, or some of them by name."""
@@ -175,11 +177,13 @@ class TrainedModel:
         """
         self._check_initialised()
         if self.nested is not None:
-            return self._predictor(self._state.params, self._state.states, inputs)
+            given = self.placement.free(inputs)
+            return self._predictor(self._state.params, self._state.states, given)
         check_predicts(self.mod)
         with self._step.dtypes():
             given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
             check_ids(self._input_ids, given)
+            given, _ = self.placement.batch(given)
         result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
         if not self._state.states:
             return result
@@ -253,7 +257,7 @@ class TrainedModel:
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
         with self._step.dtypes():
-            given, wanted = self._batch(inputs, targets)
+            given, wanted = self._batch(inputs, targets, must_divide=False)
         state = self._state
         loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
         if self.nested is not None:
@@ -289,8 +293,7 @@ class TrainedModel:
         with self._step.dtypes():
             inputs, targets = self._admitted(*batch, count)
             check_counted(self._class_ids, targets, count is not None, count)
-            placed = all_to_device((*inputs, *targets), self.device)
-            return placed[: len(inputs)], placed[len(inputs) :]
+            return self.placement.batch(inputs, targets, count is not None, True, keep=True)
 
     def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
         """Write parameters, model states, the optimizer's state and the module to a file.
@@ -311,7 +314,8 @@ class TrainedModel:
         count = len(self.layout.groups) if optimizer else 2
         taken, left_out = self.layout.groups[:count], self.layout.groups[count:]
         with self._step.dtypes():
-            loaded = checkpoint.load(path, taken, self.device, left_out)
+            places = list(map(self.placement.own, taken))
+            loaded = checkpoint.load(path, taken, places, left_out)
             for group, arrays in zip(taken, loaded, strict=True):
                 self._change(group, arrays)
 
@@ -324,11 +328,13 @@ class TrainedModel:
     def _state(self) -> TrainState:
         return self._cell.state
 
-    def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
+    def _batch(
+        self, inputs: Any, targets: Any, count: int | None = None, must_divide: bool = True
+    ) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
-        batch = self._admitted(inputs, targets, count)
-        check_place((*batch[0], *batch[1]), self.device)
-        return batch
+        given, wanted = self._admitted(inputs, targets, count)
+        check_place((*given, *wanted), self.device)
+        return self.placement.batch(given, wanted, count is not None, must_divide)
 
     def _admitted(
         self, inputs: Any, targets: Any, count: int | None = None
@@ -368,11 +374,12 @@ class TrainedModel:
 
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():
-            self._change(group, group.initial(rule, self.device))
+            self._change(group, group.initial(rule, self.placement.own(group)))
 
     def _load(self, group: Group, values: Values) -> None:
         with self._step.dtypes():
-            self._change(group, group.loaded(values, self._arrays(group), self.device))
+            places = self.placement.own(group)
+            self._change(group, group.loaded(values, self._arrays(group), places))
 
     def _export(self, group: Group) -> dict[str, jax.Array]:
         with self._step.dtypes():
@@ -393,7 +400,7 @@ class TrainedModel:
         params, states, group = self.layout.groups
         own = self.layout.storage[group.name].outside(optimizer)
         with self._step.dtypes():
-            loaded = group.loaded(own, group.empty(), self.device)
+            loaded = group.loaded(own, group.empty(), self.placement.own(group))
             return TrainState(
                 params=self._stored(params, params.empty()),
                 states=states.empty(),
@@ -402,8 +409,7 @@ class TrainedModel:
 
     def _stored(self, group: Group, arrays: Arrays) -> Arrays:
         """The arrays of a group as the functions have them."""
-        storage = self.layout.storage.get(group.name)
-        return arrays if storage is None else storage.inside(arrays)
+        return self.placement.inside(group, arrays)
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
         if not self._is_initialised:
