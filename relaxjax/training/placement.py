@@ -20,7 +20,7 @@ from relaxjax.trainable.sharding import (
 )
 from relaxjax.trainable.sharding_rules import check_samples_divide
 
-from .inputs import all_to_device, to_device
+from .inputs import all_to_device, device_dtype, static_shape, to_device
 from .layout import Arrays, Group, Layout
 
 
@@ -123,6 +123,16 @@ class Placement:
         layout = self.layout
         return spread("inputs", layout.inputs, inputs), spread("targets", layout.targets, targets)
 
+    def shapes(self) -> tuple[Arrays, Arrays]:
+        """The types of a batch, where the program says them all."""
+        layout = self.layout
+        found = tuple(
+            jax.ShapeDtypeStruct(static_shape(group, var), device_dtype(var))
+            for group, vars_ in (("input", layout.inputs), ("target", layout.targets))
+            for var in vars_
+        )
+        return self.batch(found[: len(layout.inputs)], found[len(layout.inputs) :])
+
     def free(self, arrays: Any) -> Any:
         """Inputs of any shapes, nested in any way: each spread if its first dimension can be."""
         if self.mesh is None:
@@ -165,6 +175,8 @@ class Placement:
 
 def _placed(array: Any, place: NamedSharding) -> Any:
     """An array where it belongs; not copied if it is there already."""
+    if isinstance(array, jax.ShapeDtypeStruct):
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=place)
     if isinstance(array, jax.Array) and array.sharding.is_equivalent_to(place, array.ndim):
         return array
     return jax.device_put(array, place)

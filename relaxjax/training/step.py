@@ -16,6 +16,7 @@ from relaxjax.lowering.traits import needs_x64
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
+from .communication import CommunicationReport, report_of
 from .ids import is_on_host
 from .inputs import device_dtype
 from .layout import Arrays
@@ -79,6 +80,7 @@ class TrainStep:
     """
 
     def __init__(self, mod: IRModule, placement: Placement) -> None:
+        self._mod, self._placement = mod, placement
         self._train_step = with_gradients(mod, TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
@@ -122,6 +124,15 @@ class TrainStep:
         """What one step needs beside its arguments and results."""
         found = self.one.lower(state, inputs, targets).compile().memory_analysis()
         return None if found is None else int(found.temp_size_in_bytes)
+
+    def communication(
+        self, state: TrainState, inputs: Arrays, targets: Arrays
+    ) -> CommunicationReport:
+        """What devices exchange in one step."""
+        if self._placement.mesh is None:
+            return report_of(self._mod, None, "")
+        compiled = self.one.lower(state, inputs, targets).compile()
+        return report_of(self._mod, self._placement.mesh, compiled.as_text() or "")
 
     def dtypes(self) -> AbstractContextManager[Any]:
         """The context in which JAX knows the dtypes of the program."""

@@ -21,6 +21,7 @@ from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
+from .communication import CommunicationReport
 from .feeding import Batch, Stage, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
 from .initial_values import xavier_uniform
@@ -287,6 +288,18 @@ class TrainedModel:
         """
         with self._step.dtypes():
             return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
+
+    def communication(self, inputs: Any = None, targets: Any = None) -> CommunicationReport:
+        """What the devices of the training exchange in a step, as XLA put it in.
+
+        A batch is needed, as `update` takes it, where the program leaves its sizes open.
+        """
+        with self._step.dtypes():
+            self._check_initialised()
+            batch = self.placement.shapes()
+            if inputs is not None:
+                batch = self._batch(inputs, targets)
+            return self._step.communication(self._state, *batch)
 
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
