@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import jax
+import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 from relaxjax.ir.expr import Var
@@ -22,6 +23,7 @@ from relaxjax.trainable.sharding_rules import check_samples_divide
 
 from .inputs import all_to_device, device_dtype, static_shape, to_device
 from .layout import Arrays, Group, Layout
+from .processes import are_several, whole_from_each
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class Placement:
                 f"the trainer is to be on a mesh of {dict(place.shape)}, but its module states "
                 f"{stated}: set the model up for that mesh, by SetupTrainer(..., mesh=...)"
             )
+        _check_processes(place)
         return Placement(place, layout, spread)
 
     @property
@@ -96,13 +99,15 @@ class Placement:
         inputs: Arrays,
         targets: Arrays = (),
         is_stacked: bool = False,
-        must_divide: bool = False,
+        is_trained_on: bool = False,
         keep: bool = False,
     ) -> tuple[Arrays, Arrays]:
         """A batch on its devices: its samples spread, where they can have equally many of them.
 
-        Where they cannot, it is an error if they must; else each device has the whole batch. On one
-        device it is left where it is, unless a copy there is to be kept.
+        Where they cannot, each device has the whole batch; to train on that is an error. What is
+        trained on is the part of the batch that belongs to this process, where there are several;
+        other batches are whole in each. On one device a batch is left where it is, unless a copy
+        there is to be kept.
         """
         if self.mesh is None:
             placed = all_to_device((*inputs, *targets), self.place) if keep else (*inputs, *targets)
@@ -112,11 +117,11 @@ class Placement:
         def spread(group: str, vars_: Sequence[Var], arrays: Arrays) -> Arrays:
             named = zip((var.name for var in vars_), arrays, strict=False)  # targets may be missing
             splits = (
-                self._batch_split(group, name, array.shape, is_stacked, must_divide)
+                self._batch_split(group, name, array.shape, is_stacked, is_trained_on)
                 for name, array in named
             )
             return tuple(
-                _placed(array, named_sharding(mesh, split))
+                _placed(array, named_sharding(mesh, split), is_trained_on)
                 for array, split in zip(arrays, splits, strict=True)
             )
 
@@ -139,15 +144,35 @@ class Placement:
             return arrays
         return jax.tree.map(self._freely, arrays)
 
+    @cached_property
+    def process_parts(self) -> int:
+        """How many times larger a batch is than the part of it that belongs to this process."""
+        if not are_several() or self.spread is None:
+            return 1
+        rows = self.rows_of_process(self.spread.batch_parts)
+        return self.spread.batch_parts // (rows.stop - rows.start)
+
+    def rows_of_process(self, samples: int) -> slice:
+        """The samples of a batch of so many that belong to this process."""
+        if self.mesh is None or self.spread is None or not self.spread.batch:
+            return slice(0, samples)
+        check_samples_divide(samples, self.spread)
+        sharding = named_sharding(self.mesh, (self.spread.batch,))
+        mine = sharding.addressable_devices_indices_map((samples,)).values()
+        bounds = [part[0].indices(samples)[:2] for part in mine if part is not None]
+        return slice(min(first for first, _ in bounds), max(last for _, last in bounds))
+
     def _batch_split(
-        self, group: str, name: str, shape: Sequence[int], is_stacked: bool, must_divide: bool
+        self, group: str, name: str, shape: Sequence[int], is_stacked: bool, is_trained_on: bool
     ) -> Split:
         """How an array of a batch is split, by its shape."""
         assert self.spread is not None
         split = self._splits[group].get(name, WHOLE)
         size = shape[int(is_stacked)] if split else 0
+        if is_trained_on:
+            size *= self.process_parts
         if size % self.spread.batch_parts:
-            if must_divide:
+            if is_trained_on:
                 check_samples_divide(size, self.spread)
             return WHOLE
         return ((), *split) if split and is_stacked else split
@@ -173,10 +198,28 @@ class Placement:
         return {name: self.spread.group(name) for name in groups}
 
 
-def _placed(array: Any, place: NamedSharding) -> Any:
-    """An array where it belongs; not copied if it is there already."""
+def _check_processes(mesh: Mesh) -> None:
+    """Raise where a process has no part in a mesh, and would train by itself."""
+    found, count = {device.process_index for device in mesh.devices.flat}, jax.process_count()
+    if len(found) < count:
+        raise ValueError(
+            f"the mesh has {mesh.devices.size} devices, of {len(found)} of the {count} processes: "
+            f"give a mesh of all {jax.device_count()} devices, such as {{\"data\": "
+            f"{jax.device_count()}}}"
+        )
+
+
+def _placed(array: Any, place: NamedSharding, is_part: bool = False) -> Any:
+    """An array where it belongs; not copied if it is there already.
+
+    Of several processes each has the whole array, or its own part.
+    """
     if isinstance(array, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=place)
     if isinstance(array, jax.Array) and array.sharding.is_equivalent_to(place, array.ndim):
         return array
-    return jax.device_put(array, place)
+    if place.is_fully_addressable:
+        return jax.device_put(array, place)
+    if is_part:
+        return jax.make_array_from_process_local_data(place, np.asarray(array))
+    return whole_from_each(array, place)

@@ -4,6 +4,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from hashlib import sha256
 from os import PathLike
 from typing import Any
 
@@ -40,6 +41,7 @@ from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
 from .process_settings import use_compilation_cache
+from .processes import agree, are_several, on_host
 from .state_cell import StateCell
 from .step import TrainState, step_of
 from .targets import LossWeights, scores_classes
@@ -81,6 +83,9 @@ class TrainedModel:
         self.device = place_for(vm.executable.mod, self.vm.device)
         self.placement = Placement.of(train_mod, self.layout, self.device)
         self._step = step_of(vm.executable, self.placement, train_mod.attrs.get(PLATFORM))
+        if are_several() and self.placement.mesh is not None:
+            said = f"the program {sha256(train_mod.script().encode()).hexdigest()[:12]}"
+            agree("the program", f"{said} on {self.device}", "run one program with equal options")
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
@@ -179,13 +184,13 @@ class TrainedModel:
         self._check_initialised()
         if self.nested is not None:
             given = self.placement.free(inputs)
-            return self._predictor(self._state.params, self._state.states, given)
+            return on_host(self._predictor(self._state.params, self._state.states, given))
         check_predicts(self.mod)
         with self._step.dtypes():
             given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
             check_ids(self._input_ids, given)
             given, _ = self.placement.batch(given)
-        result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
+        result = on_host(self.vm[BACKBONE](*given, *self._state.params, *self._state.states))
         if not self._state.states:
             return result
         outputs = result[: len(result) - len(self._state.states)]
@@ -258,9 +263,13 @@ class TrainedModel:
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
         with self._step.dtypes():
-            given, wanted = self._batch(inputs, targets, must_divide=False)
+            given, wanted = self._admitted(inputs, targets)
+            check_place((*given, *wanted), self.device)
+            given, wanted = self.placement.batch(given, wanted)
         state = self._state
-        loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
+        loss, *outputs = on_host(
+            self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
+        )
         if self.nested is not None:
             return loss, self.nested.auxiliary(outputs)
         return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -275,6 +284,8 @@ class TrainedModel:
 
         It goes by the program and not by the clock, so the same training repeats itself.
         """
+        if are_several():
+            return 1  # each of them would have to come to the same number
         with self._step.dtypes():
             inputs, targets = self._admitted(*batch)
             if elsewhere((*inputs, *targets), self.device):
@@ -301,10 +312,17 @@ class TrainedModel:
                 batch = self._batch(inputs, targets)
             return self._step.communication(self._state, *batch)
 
+    def rows_of_process(self, samples: int) -> slice:
+        """The samples of a batch of so many that this process gives to `update` or `fit`.
+
+        All of them, where there is one process.
+        """
+        return self.placement.rows_of_process(samples)
+
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
-            inputs, targets = self._admitted(*batch, count)
+            inputs, targets = self._admitted(*batch, count, is_part=True)
             check_counted(self._class_ids, targets, count is not None, count)
             return self.placement.batch(inputs, targets, count is not None, True, keep=True)
 
@@ -341,20 +359,21 @@ class TrainedModel:
     def _state(self) -> TrainState:
         return self._cell.state
 
-    def _batch(
-        self, inputs: Any, targets: Any, count: int | None = None, must_divide: bool = True
-    ) -> tuple[Arrays, Arrays]:
+    def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
-        given, wanted = self._admitted(inputs, targets, count)
+        given, wanted = self._admitted(inputs, targets, count, is_part=True)
         check_place((*given, *wanted), self.device)
-        return self.placement.batch(given, wanted, count is not None, must_divide)
+        placed = self.placement.batch(given, wanted, count is not None, True)
+        check_samples(self.layout.inputs, placed[0])
+        return placed
 
     def _admitted(
-        self, inputs: Any, targets: Any, count: int | None = None
+        self, inputs: Any, targets: Any, count: int | None = None, is_part: bool = False
     ) -> tuple[Arrays, Arrays]:
         """A batch in the dtypes of the program, wherever it lies.
 
-        One that is given whole comes as the inputs alone.
+        One that is given whole comes as the inputs alone. One to be trained on may be the part of
+        a process, which has fewer samples than the model takes.
         """
         self._check_initialised()
         if targets is None:
@@ -363,7 +382,8 @@ class TrainedModel:
             check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
-        check_samples(self.layout.inputs, given)
+        if not is_part or self.placement.process_parts == 1:
+            check_samples(self.layout.inputs, given)
         if count is None:
             check_ranks(self._class_ids, wanted)
         check_ids(self._input_ids, given, count)

@@ -11,6 +11,7 @@ TEXT = """HloModule jit_f, is_scheduled=true
 }
 
 %wrapped (p: bf16[8,4]) -> bf16[2,4] {
+  %p = bf16[8,4]{1,0} parameter(0)
   ROOT %scatter = bf16[2,4]{1,0} reduce-scatter(%p), replica_groups={{0,1,2,3}}, to_apply=%add
 }
 
