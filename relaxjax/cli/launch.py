@@ -14,6 +14,7 @@ from typing import IO, Any
 import jax
 
 from .failure import InputError
+from .rendezvous import meet
 
 _STARTS = 60  # seconds for all processes to come
 _HEARTBEAT = 30  # seconds after which a process that is silent is taken for dead
@@ -147,8 +148,7 @@ def _join(args: argparse.Namespace) -> None:
             f"{args.process_id}"
         )
     host, port = args.coordinator
-    if args.process_id == 0:
-        _check_port(host, port)
+    meet(host, port, args.process_id, args.processes, _STARTS)
     try:
         jax.distributed.initialize(
             f"{host}:{port}",
@@ -159,23 +159,9 @@ def _join(args: argparse.Namespace) -> None:
         )
     except Exception as error:  # of the runtime, whose errors have no class of their own
         raise InputError(
-            f"process {args.process_id} of {args.processes} did not come together with the others "
-            f"at {host}:{port}: all must be started within {_STARTS} s, with the same "
-            f"--processes, and each with a --process-id of its own\n{error}"
+            f"process {args.process_id} of {args.processes} met the others at {host}:{port}, but "
+            f"JAX did not join them: {error}"
         ) from error
-
-
-def _check_port(host: str, port: int) -> None:
-    """Raise where process 0 cannot listen."""
-    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as found:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            found.bind(("", port))
-        except OSError as error:
-            raise InputError(
-                f"process 0 cannot listen at {host}:{port}: {error.strerror}; give another port "
-                "by --coordinator"
-            ) from None
 
 
 def _free_port() -> int:
