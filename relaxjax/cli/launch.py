@@ -16,6 +16,7 @@ import jax
 from .failure import InputError
 from .rendezvous import meet
 
+_PROGRAM = (sys.executable, "-m", "relaxjax")
 _STARTS = 60  # seconds for all processes to come
 _HEARTBEAT = 30  # seconds after which a process that is silent is taken for dead
 _ENDS = 20  # seconds for the others to end by themselves, once one has failed
@@ -81,7 +82,7 @@ class _Children:
         self._errors.append(errors)
         self._all.append(
             subprocess.Popen(
-                [sys.executable, "-m", "relaxjax", *arguments],
+                [*_PROGRAM, *arguments],
                 stdout=None if is_first else subprocess.DEVNULL,
                 stderr=errors,
             )
@@ -90,11 +91,11 @@ class _Children:
     def watched(self) -> int:
         """0 once all have ended well. Where one has not, it is named, and the others are ended."""
         while True:
-            codes = [child.poll() for child in self._all]
-            failed = next((at for at, code in enumerate(codes) if code), None)
-            if failed is not None:
-                return self._failed(failed)
-            if all(code == 0 for code in codes):
+            codes = dict(enumerate(child.poll() for child in self._all))
+            failed = [number for number, code in codes.items() if code]
+            if failed:  # one that was killed first, because of which others fail
+                return self._failed(min(failed, key=lambda number: codes[number] or 0))
+            if all(code == 0 for code in codes.values()):
                 return 0
             time.sleep(_LOOKS_EVERY)
 

@@ -13,12 +13,15 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
+from relaxjax.ir.types import TupleType
 
-from .names import BATCH_AXES, MESH, MESH_DEVICES, SHARDINGS
+from .arguments import Arguments
+from .names import ADJOINT, BATCH_AXES, MESH, MESH_DEVICES, SHARDINGS, TRAIN_STEP
 from .records import read, written
-from .storage import Place, Storage
+from .storage import Place, Storage, params_of, states_of
 
 MeshLike: TypeAlias = Mesh | Mapping[str, int]
 Axes: TypeAlias = tuple[str, ...]
@@ -231,6 +234,34 @@ def stored_splits(own: Sequence[Split], storage: Storage) -> list[Split]:
         trimmed(((), *moved[rows[0]])) if rows in stacks else moved[rows[0]]
         for rows in storage.members
     ]
+
+
+def shardings_of_step(
+    mod: IRModule, spread: Distribution, mesh: Mesh
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Those of what `train_step` takes, and of what it gives first: the loss and its state."""
+    function = mod[TRAIN_STEP]
+    arguments = Arguments.of(mod, ADJOINT)
+    params, of_params = params_of(mod, arguments.params)
+    optimizer = function.params[2].ty
+    assert isinstance(optimizer, TupleType)
+    arrays = [Var(str(n), ty) for n, ty in enumerate(optimizer.fields)]
+    states, of_states = states_of(mod, arrays)
+
+    def splits(group: str, vars_: Sequence[Var]) -> list[Split]:
+        found = spread.group(group)
+        return [found.get(var.name, WHOLE) for var in vars_]
+
+    def on_mesh(found: Sequence[Split]) -> tuple[NamedSharding, ...]:
+        return tuple(named_sharding(mesh, split) for split in found)
+
+    state = (
+        on_mesh(stored_splits(splits("params", params), of_params)),
+        on_mesh(splits("states", arguments.states)),
+        on_mesh(stored_splits(splits("optimizer", states), of_states)),
+    )
+    batch = on_mesh(splits("inputs", arguments.inputs) + splits("targets", arguments.targets))
+    return (*state, *batch), (named_sharding(mesh, WHOLE), *state)
 
 
 def unlike_rows(own: Sequence[Split], storage: Storage) -> Iterator[tuple[int, int]]:

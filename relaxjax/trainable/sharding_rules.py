@@ -68,7 +68,7 @@ def distribution(
 def _by_patterns(
     patterns: Mapping[str, Any], axes: Sequence[MeshAxis], arrays: Mapping[str, Sequence[Var]]
 ) -> list[ArraySplit]:
-    names = [var.name for group in arrays.values() for var in group]
+    names = [var.name for group in arrays.values() for var in group if dims_of(var) is not None]
     specs = {
         pattern: split_of_spec(spec, axes, f"what matches {pattern!r}")
         for pattern, spec in patterns.items()

@@ -92,9 +92,7 @@ def on_host(tree: Any) -> Any:
     """Arrays whose parts are in several processes, as whole arrays of numpy in each of them."""
     if not are_several():
         return tree
-    return jax.tree.map(
-        lambda leaf: whole_on_host(leaf) if isinstance(leaf, jax.Array) else leaf, tree
-    )
+    return jax.tree.map(lambda leaf: whole_on_host(leaf) if _has_numbers(leaf) else leaf, tree)
 
 
 def whole_on_host(array: Any) -> np.ndarray[Any, Any]:
@@ -116,11 +114,20 @@ def whole_from_each(array: Any, sharding: Any) -> Any:
     """An array that each process has whole, where every device holds its part of it."""
     if isinstance(array, jax.Array) and not array.is_fully_addressable:
         return jax.jit(_copied, out_shardings=sharding)(array)
-    if jax.numpy.issubdtype(getattr(array, "dtype", np.float32), jax.dtypes.prng_key):
+    if _is_key(array):
         numbers = whole_from_each(jax.random.key_data(array), sharding)
         return jax.random.wrap_key_data(numbers, impl=str(jax.random.key_impl(array)))
     host = np.asarray(array)
     return jax.make_array_from_callback(host.shape, sharding, lambda part: host[part])
+
+
+def _has_numbers(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array) and not _is_key(leaf)
+
+
+def _is_key(leaf: Any) -> bool:
+    dtype = getattr(leaf, "dtype", np.dtype("float32"))
+    return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
 
 
 def _copied(array: Any) -> Any:
