@@ -134,8 +134,9 @@ def SetupTrainer(
 class StepOptions:
     """How a training step is made of a loss, as SetupTrainer's options say.
 
-    `spread` is what ShardTraining takes. With `keeps_params`, the step takes parameters as the loss does, neither stacked nor with their
-    axes moved. With `gives_outputs` it gives what the loss function returns beside the loss.
+    `spread` is what ShardTraining takes. With `keeps_params`, the step takes parameters as the loss
+    does, neither stacked nor with their axes moved. With `gives_outputs` it gives what the loss
+    function returns beside the loss.
     """
 
     optimizer: Optimizer
@@ -195,7 +196,7 @@ def step_passes(
 def spread_over(
     mesh: MeshLike | None, sharding: ShardingLike | None, devices: int | None
 ) -> Spread | None:
-    """The mesh of a training on several devices, and its sharding; None where nobody asks for it."""
+    """The mesh of a training on several devices, and its sharding; None for one device."""
     if devices is not None:
         if mesh is not None:
             raise ValueError(

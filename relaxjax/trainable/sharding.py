@@ -41,7 +41,7 @@ class MeshAxis:
 
 @dataclass(frozen=True, slots=True)
 class ArraySplit:
-    """How one array of a group is split: the groups are those of a `Trainer`, and of its batches."""
+    """How an array of a group is split: a group of a `Trainer`, or the inputs or the targets."""
 
     group: str
     name: str

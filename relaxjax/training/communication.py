@@ -183,8 +183,9 @@ class _Places:
 
     def _is_of_update(self, scope: str) -> bool:
         value = self._bindings[scope].value
-        is_call = isinstance(value, Call) and isinstance(value.op, GlobalVar)
-        return scope.startswith(f"{OPTIMIZER}.") or (is_call and value.op.name == OPTIMIZER)
+        called = value.op if isinstance(value, Call) else None
+        is_call = isinstance(called, GlobalVar) and called.name == OPTIMIZER
+        return is_call or scope.startswith(f"{OPTIMIZER}.")
 
     @cached_property
     def _parts(self) -> tuple[set[str], set[str]]:
@@ -224,7 +225,7 @@ def _inside(binding: Binding, scope: str, name: str) -> Iterator[tuple[SeqExpr, 
         case Function(body=body):
             yield body, scope
         case If(true_branch=one, false_branch=other):
-            yield from ((branch, name) for branch in (one, other) if isinstance(branch, SeqExpr))
+            yield from ((one, name), (other, name))
 
 
 def _row(one: Exchange) -> tuple[str, ...]:

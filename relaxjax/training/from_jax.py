@@ -116,9 +116,9 @@ def _spread_by_name(spread: Spread | None, program: JaxProgram, given: LossArgum
 
     They may go by the ways to parameters, such as `layers/0/w`, or by the names in the program.
     """
-    if spread is None or not isinstance(spread[1], Mapping):
+    mesh, patterns = (None, None) if spread is None else spread
+    if not isinstance(patterns, Mapping):
         return spread
-    mesh, patterns = spread
     function = program.module[BACKBONE_LOSS]
     assert isinstance(function, Function)
     ways = _ways(given)
@@ -136,7 +136,7 @@ def _spread_by_name(spread: Spread | None, program: JaxProgram, given: LossArgum
                 f"the pattern {pattern!r} of `sharding` is for none of the parameters "
                 f"{', '.join(ways)}{did_you_mean(pattern, ways)}"
             )
-        found = {**{name: spec for name in matching}, **found}  # the first pattern says it
+        found = {**dict.fromkeys(matching, spec), **found}  # the first pattern says it
     return mesh, found
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import jax
@@ -23,7 +24,7 @@ from relaxjax.trainable.sharding_rules import check_samples_divide
 
 from .inputs import all_to_device, device_dtype, static_shape, to_device
 from .layout import Arrays, Group, Layout
-from .processes import are_several, whole_from_each
+from .processes import agree, are_several, whole_from_each
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,10 @@ class Placement:
                 f"{stated}: set the model up for that mesh, by SetupTrainer(..., mesh=...)"
             )
         _check_processes(place)
+        if are_several():
+            program = sha256(mod.script().encode()).hexdigest()[:12]
+            said = f"the program {program} on {place}"
+            agree("the program", said, "run one program with equal options")
         return Placement(place, layout, spread)
 
     @property
@@ -150,7 +155,7 @@ class Placement:
         if not are_several() or self.spread is None:
             return 1
         rows = self.rows_of_process(self.spread.batch_parts)
-        return self.spread.batch_parts // (rows.stop - rows.start)
+        return int(self.spread.batch_parts // (rows.stop - rows.start))
 
     def rows_of_process(self, samples: int) -> slice:
         """The samples of a batch of so many that belong to this process."""
@@ -204,7 +209,7 @@ def _check_processes(mesh: Mesh) -> None:
     if len(found) < count:
         raise ValueError(
             f"the mesh has {mesh.devices.size} devices, of {len(found)} of the {count} processes: "
-            f"give a mesh of all {jax.device_count()} devices, such as {{\"data\": "
+            f'give a mesh of all {jax.device_count()} devices, such as {{"data": '
             f"{jax.device_count()}}}"
         )
 

@@ -21,12 +21,12 @@ class ProcessesError(RuntimeError):
 
 
 def are_several() -> bool:
-    return jax.process_count() > 1
+    return bool(jax.process_count() > 1)
 
 
 def is_first() -> bool:
     """Whether this is the process that shows and writes for all."""
-    return jax.process_index() == 0
+    return bool(jax.process_index() == 0)
 
 
 def told(subject: str, own: str, seconds: float = _WAIT) -> list[str]:

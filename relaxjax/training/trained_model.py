@@ -4,7 +4,6 @@ import dataclasses
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from hashlib import sha256
 from os import PathLike
 from typing import Any
 
@@ -41,7 +40,7 @@ from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
 from .process_settings import use_compilation_cache
-from .processes import agree, are_several, on_host
+from .processes import are_several, on_host
 from .state_cell import StateCell
 from .step import TrainState, step_of
 from .targets import LossWeights, scores_classes
@@ -83,9 +82,6 @@ class TrainedModel:
         self.device = place_for(vm.executable.mod, self.vm.device)
         self.placement = Placement.of(train_mod, self.layout, self.device)
         self._step = step_of(vm.executable, self.placement, train_mod.attrs.get(PLATFORM))
-        if are_several() and self.placement.mesh is not None:
-            said = f"the program {sha256(train_mod.script().encode()).hexdigest()[:12]}"
-            agree("the program", f"{said} on {self.device}", "run one program with equal options")
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
@@ -267,9 +263,7 @@ class TrainedModel:
             check_place((*given, *wanted), self.device)
             given, wanted = self.placement.batch(given, wanted)
         state = self._state
-        loss, *outputs = on_host(
-            self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
-        )
+        loss, *outputs = on_host(self.vm[EVALUATE](*given, *state.params, *state.states, *wanted))
         if self.nested is not None:
             return loss, self.nested.auxiliary(outputs)
         return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -425,7 +419,7 @@ class TrainedModel:
         return arrays if storage is None else storage.outside(arrays)
 
     def _change(self, group: Group, arrays: Arrays) -> None:
-        stored = self._stored(group, arrays)
+        stored = self.placement.inside(group, arrays)
         self._cell.state = dataclasses.replace(self._state, **{group.name: stored})
 
     def _first_state(self, optimizer: Sequence[Any]) -> TrainState:
@@ -435,14 +429,10 @@ class TrainedModel:
         with self._step.dtypes():
             loaded = group.loaded(own, group.empty(), self.placement.own(group))
             return TrainState(
-                params=self._stored(params, params.empty()),
+                params=self.placement.inside(params, params.empty()),
                 states=states.empty(),
-                optimizer=self._stored(group, loaded),
+                optimizer=self.placement.inside(group, loaded),
             )
-
-    def _stored(self, group: Group, arrays: Arrays) -> Arrays:
-        """The arrays of a group as the functions have them."""
-        return self.placement.inside(group, arrays)
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
         if not self._is_initialised:

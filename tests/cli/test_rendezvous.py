@@ -63,7 +63,7 @@ def test_no_process_0() -> None:
 def test_the_port_is_taken() -> None:
     with socket.create_server(("", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(InputError, match="cannot listen at .*Address already in use"):
+        with pytest.raises(InputError, match=r"cannot listen at .*Address already in use"):
             meet("127.0.0.1", port, 0, 2, 1)
         with pytest.raises(InputError, match="is no process 0 of this training"):
             meet("127.0.0.1", port, 1, 2, 1)

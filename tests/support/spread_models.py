@@ -22,7 +22,7 @@ SAMPLES, CLASSES = 16, 8
 
 @dataclass(frozen=True)
 class SpreadModel:
-    """A model to be trained: a trainer by the options of the mesh, its batches, and a mixed form."""
+    """A model to be trained: its trainer by the options of a mesh, its batches, a mixed form."""
 
     trainer: Callable[..., Trainer]
     batches: list[Any]

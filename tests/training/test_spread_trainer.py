@@ -203,7 +203,9 @@ def test_what_devices_exchange_is_what_they_do_in_plain_jax() -> None:
         "all-reduce 4 1 ('data',) forward return None",
     ]
     assert alone == "the training is on one device, which tells nobody anything"
-    assert report.startswith("<CommunicationReport: 1.3 KiB a step and device on a mesh of data 2 x")
+    assert report.startswith(
+        "<CommunicationReport: 1.3 KiB a step and device on a mesh of data 2 x"
+    )
 
 
 BUDGET = (
