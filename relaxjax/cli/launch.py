@@ -49,13 +49,12 @@ def joined(args: argparse.Namespace) -> Iterator[None]:
             jax.distributed.shutdown()
 
 
-def launch(args: argparse.Namespace, command: Sequence[str] | None = None) -> int:
+def launch(args: argparse.Namespace) -> int:
     """Start the processes of a training here, and watch them; the exit code of what failed."""
-    own = list(sys.argv[1:] if command is None else command)
     address = f"127.0.0.1:{_free_port()}"
     with _Children() as children:
         for number in range(args.processes):
-            children.start([*own, "--coordinator", address, "--process-id", str(number)])
+            children.start([*args.given, "--coordinator", address, "--process-id", str(number)])
         return children.watched()
 
 

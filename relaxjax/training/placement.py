@@ -115,7 +115,9 @@ class Placement:
         there is to be kept.
         """
         if self.mesh is None:
-            placed = all_to_device((*inputs, *targets), self.place) if keep else (*inputs, *targets)
+            if not keep:
+                return inputs, targets
+            placed = all_to_device((*inputs, *targets), self.place)
             return placed[: len(inputs)], placed[len(inputs) :]
         mesh = self.mesh
 

@@ -307,10 +307,7 @@ class TrainedModel:
             return self._step.communication(self._state, *batch)
 
     def rows_of_process(self, samples: int) -> slice:
-        """The samples of a batch of so many that this process gives to `update` or `fit`.
-
-        All of them, where there is one process.
-        """
+        """The samples of a batch of so many that this process, of several, is to train on."""
         return self.placement.rows_of_process(samples)
 
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
@@ -358,7 +355,8 @@ class TrainedModel:
         given, wanted = self._admitted(inputs, targets, count, is_part=True)
         check_place((*given, *wanted), self.device)
         placed = self.placement.batch(given, wanted, count is not None, True)
-        check_samples(self.layout.inputs, placed[0])
+        if self.placement.process_parts > 1:
+            check_samples(self.layout.inputs, placed[0])
         return placed
 
     def _admitted(
@@ -376,7 +374,7 @@ class TrainedModel:
             check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
-        if not is_part or self.placement.process_parts == 1:
+        if self.placement.process_parts == 1 or not is_part:
             check_samples(self.layout.inputs, given)
         if count is None:
             check_ranks(self._class_ids, wanted)

@@ -29,7 +29,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
         path = tmp_path / "program.py"
         path.write_text(HEAD + program)
         monkeypatch.setattr(launching, "_PROGRAM", (sys.executable, "-S", str(path)))
-        return launch(argparse.Namespace(processes=3), ["train"])
+        return launch(argparse.Namespace(processes=3, given=["train"]))
 
     return start
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -133,7 +134,8 @@ def gpt(dtype: str) -> SpreadModel:
     batches = [((ids, targets),) for ids, targets in texts]
     mixed = {"blocks/*/attend": (None, "model"), "blocks/*/project": ("model",)}
     mixed |= {"blocks/*/widen": (None, "model"), "blocks/*/narrow": ("model",)}
-    return SpreadModel(_of_loss(loss, params, Adam(0.01), batches, dtype), batches, mixed)
+    trainer = partial(_of_loss(loss, params, Adam(0.01), batches, dtype), roll_blocks=True)
+    return SpreadModel(trainer, batches, mixed)
 
 
 def lstm(dtype: str) -> SpreadModel:

@@ -91,7 +91,7 @@ told(lambda: layers.trainer(mesh=MIXED, sharding={"w0": "model"}))
 told(lambda: layers.trainer(mesh=[4]))
 told(lambda: layers.trainer(mesh={"data": 0}))
 one = {"blocks/0/widen": (None, "model")}
-told(lambda: gpt.trainer(mesh=MIXED, sharding=one, roll_blocks=True))
+told(lambda: gpt.trainer(mesh=MIXED, sharding=one))
 told(lambda: gpt.trainer(mesh=MIXED, sharding={"blocks/*/wide": ("model",)}))
 trainer = layers.trainer(devices=2)
 mesh = Mesh(np.array(jax.devices()), ("data",))
@@ -214,7 +214,7 @@ BUDGET = (
 import jax.numpy as jnp
 
 x = np.cos(np.arange(512 * 16, dtype="f")).reshape(512, 16)
-params = [np.cos(np.arange(256, dtype="f") + n).reshape(16, 16) for n in range(8)]
+params = [np.cos(np.arange(256, dtype="f") + n).reshape(16, 16) for n in range(4)]
 
 
 def loss(params, batch):
