@@ -61,6 +61,7 @@ def written(folder: Path) -> None:
     np.savez(folder / "data.npz", x=x, y=y, x_test=x[:8], y_test=y[:8])
 
 
+@pytest.mark.skipif(not FULL, reason="the trainer's own tests try as much: RELAXJAX_FULL=1")
 def test_a_mesh_trains_as_one_device_does(tmp_path: Path) -> None:
     written(tmp_path)
     runs = {

@@ -6,7 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
 from forked_programs import run_program
+from full import FULL
 from spread_models import MODELS
 
 PROGRAM = """
@@ -54,6 +56,7 @@ told(lambda: model.trainer(devices=2))
 """
 
 
+@pytest.mark.skipif(not FULL, reason="two processes compile what they run: RELAXJAX_FULL=1")
 def test_two_processes_train_as_one_and_see_where_they_differ(tmp_path: Path) -> None:
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
