@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import replace
-from relaxjax.ir.types import TensorType, TupleType, dtype_name, is_float
+from relaxjax.ir.types import TensorType, TupleType, Type, dtype_name, is_float
 
 _CALL_INIT = "Please call init() for the optimizer before"
 
@@ -48,13 +49,38 @@ class Optimizer:
         """
         return []
 
+    def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
+        """Which parameter each state is of, number for number, as a momentum is; None for others.
+
+        On many devices such a state is split as its parameter is. Unless an optimizer knows better,
+        these are runs of one state for each parameter, of its shape.
+        """
+        wanted, states = [_type(param).dims for param in params], list(map(_dims, state.fields))
+        owners: list[int | None] = []
+        while len(owners) < len(states):
+            is_run = bool(wanted) and states[len(owners) :][: len(wanted)] == wanted
+            owners += range(len(wanted)) if is_run else [None]
+        return owners
+
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)
         dtype = common_dtype(listed)
         state = _arrays(self.name, self.initial_state(listed, dtype))
-        state_type = TupleType(_state_types(state, listed))
+        state_type = self._placed(TupleType(tuple(map(_array_type, state))), listed)
         return BoundOptimizer(self, listed, dtype, state_type, state)
+
+    def _placed(self, state: TupleType, params: tuple[Var, ...]) -> TupleType:
+        """The type of the states, each where its parameter lies on a mesh."""
+        places = [_type(param).placement for param in params]
+        if not any(places):
+            return state
+        owners = self.state_owners(params, state)
+        fields = [
+            ty if owner is None else replace(ty, placement=places[owner])
+            for ty, owner in zip(state.fields, owners, strict=True)
+        ]
+        return TupleType(tuple(fields))
 
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         """The arrays that the optimizer keeps between steps, before the first one."""
@@ -101,6 +127,11 @@ class BoundOptimizer:
     def state_names(self) -> list[str]:
         """Names of the states, where those of other optimizers may have the same types."""
         return self.optimizer.state_names(self.param_list)
+
+    @property
+    def state_owners(self) -> list[int | None]:
+        """Which parameter each state is of, number for number; None for others."""
+        return self.optimizer.state_owners(self.param_list, self.state_type)
 
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """The same optimizer for other parameters."""
@@ -256,18 +287,9 @@ def _type(param: Var) -> TensorType:
     return param.ty
 
 
-def _state_types(states: States, params: Sequence[Var]) -> tuple[TensorType, ...]:
-    """The types of the states. One for each parameter in turn lies where these do."""
-    types = [TensorType(array.shape, dtype_name(array.dtype)) for array in states]
-    first = 0
-    while first < len(types):
-        run = types[first : first + len(params)]
-        if [ty.dims for ty in run] == [_type(param).dims for param in params]:
-            types[first : first + len(params)] = [
-                replace(ty, placement=_type(param).placement)
-                for ty, param in zip(run, params, strict=True)
-            ]
-            first += len(params)
-        else:
-            first += 1
-    return tuple(types)
+def _dims(ty: Type) -> tuple[Dim, ...] | None:
+    return ty.dims if isinstance(ty, TensorType) else None
+
+
+def _array_type(array: np.ndarray[Any, Any]) -> TensorType:
+    return TensorType(array.shape, dtype_name(array.dtype))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.ir.expr import Expr, Var
+from relaxjax.ir.types import TupleType
 from relaxjax.ops.lax import UnsupportedPrimitiveError, depends_on_inputs, read_jaxpr, x64_for
 
 from .base import Optimizer, States, Step, zeros_like
@@ -51,6 +52,14 @@ class OptaxOptimizer(Optimizer):
             return _labels(
                 self._start({param.name: zeros_like(param, self.name) for param in params}), False
             )
+
+    def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
+        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        numbers = self._nested({name: number for number, name in enumerate(zeros)})
+        with _dtypes(params):
+            start = jax.eval_shape(self._start, zeros)
+        found = _owners(numbers, [array.shape for array in zeros.values()], start)
+        return [*found, *[None] * (len(state.fields) - len(found))]
 
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
         zeros = {param.name: zeros_like(param, self.name) for param in step.param_list}
@@ -186,6 +195,21 @@ def _labels(start: Tree, has_flag: bool) -> list[str]:
     """A name for each state, by the fields and parameters that lead to it: `mu_w0`."""
     paths = [path for path, _ in jax.tree_util.tree_leaves_with_path(start)]
     return [_label(path) for path in paths] + ["started"] * has_flag
+
+
+def _owners(numbers: Tree, shapes: Sequence[Any], start: Tree) -> list[int | None]:
+    """The parameter that each state is of: the way to it in the state ends with the way to that.
+
+    `numbers` are those of the parameters, nested as the optimizer sees them.
+    """
+    ways = dict(jax.tree_util.tree_leaves_with_path(numbers))
+    found: list[int | None] = []
+    for path, leaf in jax.tree_util.tree_leaves_with_path(start):
+        ends = (path[at:] for at in range(len(path) + 1))
+        owner = next((ways[end] for end in ends if end in ways), None)
+        is_alike = owner is not None and shapes[owner] == leaf.shape
+        found.append(owner if is_alike else None)
+    return found
 
 
 def _label(path: tuple[Any, ...]) -> str:

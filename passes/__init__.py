@@ -152,6 +152,7 @@ from .training.loss_channels_last import LossChannelsLast as LossChannelsLast
 from .training.plan_step_memory import PlanStepMemory as PlanStepMemory
 from .training.prepare_backbone import PrepareBackbone as PrepareBackbone
 from .training.setup_trainer import SetupTrainer as SetupTrainer
+from .training.shard_training import ShardTraining as ShardTraining
 from .training.simplify_adjoint import SimplifyAdjoint as SimplifyAdjoint
 from .training.stack_layers import StackLayers as StackLayers
 from .training.store_kernels import StoreKernels as StoreKernels

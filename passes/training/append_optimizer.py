@@ -21,6 +21,7 @@ from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_st
 
 from .loss_scale import LossScale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, states_of_masters, with_master_weights
+from .shard_training import with_state_splits
 from .stacked_update import update_of_stacks
 from .update import Update, tensor_type
 
@@ -28,7 +29,8 @@ from .update import Update, tensor_type
 class BoundOptimizer(Protocol):
     """An optimizer that knows its parameters: its update as a function, and its first state.
 
-    `state_names` tell its states from those of others, where their types do not.
+    `state_names` tell its states from those of others, where their types do not. `state_owners` say
+    of which parameter, by its number, each state is, as a momentum is; None for the others.
     """
 
     @property
@@ -36,6 +38,10 @@ class BoundOptimizer(Protocol):
 
     @property
     def state_names(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def state_owners(self) -> Sequence[int | None]:
         return ()
 
     def get_function(self) -> Function: ...
@@ -68,6 +74,9 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     Parameters that are stored as stacks or with their axes moved are updated so, if the optimizer
     treats each number separately: `stored_optim_states` says where its states are then. Any other
     gets the parameters one by one.
+
+    Where parameters are split among devices, as ShardTraining states, so are the states that are of
+    them, number for number.
     """
     check_optimizer(optimizer)
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
@@ -75,6 +84,7 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
     update = _update(optimizer, own, scale, master_weights)
     names = update.names
+    mod = with_state_splits(mod, own, update)
     if not storage.is_apart and optimizer.is_elementwise and _are_by_param(update.state, own):
         stored = _update(optimizer, arrays, scale, master_weights)
         places = _storage_of_states(update.state, own, stored.state, arrays, storage)
@@ -129,7 +139,9 @@ def _update(
     """The optimizer's function and first state, with what half precision asks for around it."""
     has_masters = master_weights and needs_masters(params)
     ready = optimizer.init(masters(params) if has_masters else params)
-    update = Update(ready.get_function(), tuple(ready.state), tuple(ready.state_names))
+    state, owners = tuple(ready.state), tuple(getattr(ready, "state_owners", ()))
+    owners = owners or (None,) * len(state)
+    update = Update(ready.get_function(), state, tuple(ready.state_names), owners)
     types = [tensor_type(param) for param in params]
     if has_masters:
         unscaled = types if loss_scale is None else list(map(unscaled_type, types))

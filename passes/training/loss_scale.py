@@ -66,7 +66,9 @@ def with_loss_scale(
                 builder.emit_output([*scale_new, *states_new], "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), (*own, *update.state), update.names)
+    owners = (None,) * len(own) + update.owners
+    function = function_of(builder, "optimizer")
+    return Update(function, (*own, *update.state), update.names, owners)
 
 
 def unscaled_type(ty: TensorType) -> TensorType:

@@ -64,7 +64,9 @@ def with_master_weights(
                 builder.emit_output([*kept, *new_states], "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), (*zeros, *update.state), update.names)
+    owners = (*(n for n, ty in enumerate(types) if _is_half(ty)), *update.owners)
+    function = function_of(builder, "optimizer")
+    return Update(function, (*zeros, *update.state), update.names, owners)
 
 
 def _current(builder: BlockBuilder, param: Expr, stored: Iterator[Expr]) -> Expr:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
@@ -24,6 +24,8 @@ from relaxjax.trainable.names import (
     OPTIMIZER,
     TRAIN_STEP,
 )
+from relaxjax.trainable.sharding import MeshLike
+from relaxjax.trainable.sharding_rules import DATA, ShardingLike
 
 from .append_adjoint import AppendAdjoint
 from .append_evaluation import AppendEvaluation
@@ -38,10 +40,13 @@ from .loss_rules import with_rules_of_loss
 from .loss_scale import LossScale, check_loss_scale
 from .plan_step_memory import PlanStepMemory
 from .prepare_backbone import PrepareBackbone
+from .shard_training import ShardTraining
 from .simplify_adjoint import SimplifyAdjoint
 from .stack_layers import RollOption, StackLayers, check_roll_option
 from .store_kernels import StoreKernels
 from .use_training_forms import UseTrainingForms
+
+Spread: TypeAlias = tuple[MeshLike, ShardingLike]
 
 _ADDED = (BACKBONE_LOSS, ADJOINT, OPTIMIZER, TRAIN_STEP, EVALUATE)
 
@@ -69,6 +74,9 @@ def SetupTrainer(
     roll_blocks: RollOption = "auto",
     channels_last: bool = True,
     target: Target | None = None,
+    mesh: MeshLike | None = None,
+    sharding: ShardingLike | None = None,
+    devices: int | None = None,
 ) -> IRModule:
     """Turn a module with a `backbone` into one that can be trained.
 
@@ -85,6 +93,10 @@ def SetupTrainer(
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
+
+    With a `mesh`, or so many `devices`, the training is on all of them, by ShardTraining: `mesh` is
+    a jax.sharding.Mesh or such as {"data": 4, "model": 2}, and `sharding` "data", which is the
+    default, "fsdp", or a mapping from patterns for names of parameters to specs.
     """
     check_loss(loss)
     check_optimizer(optimizer)
@@ -100,6 +112,7 @@ def SetupTrainer(
         memory_policy=memory_policy,
         roll_blocks=roll_blocks,
         channels_last=channels_last,
+        spread=spread_over(mesh, sharding, devices),
     )
     with formulating_for(mod, target):
         mod = PrepareBackbone(keep_tuple=_takes_tuple(loss_args))(mod)
@@ -121,8 +134,9 @@ def SetupTrainer(
 class StepOptions:
     """How a training step is made of a loss, as SetupTrainer's options say.
 
-    With `keeps_params`, the step takes parameters as the loss does, neither stacked nor with their
-    axes moved. With `gives_outputs` it gives what the loss function returns beside the loss.
+    `spread` is what ShardTraining takes. With `keeps_params`, the step takes parameters as the loss
+    does, neither stacked nor with their axes moved. With `gives_outputs` it gives what the loss
+    function returns beside the loss.
     """
 
     optimizer: Optimizer
@@ -133,6 +147,7 @@ class StepOptions:
     memory_policy: str | None = None
     roll_blocks: RollOption = "auto"
     channels_last: bool = True
+    spread: Spread | None = None
     keeps_params: bool = False
     gives_outputs: bool = False
 
@@ -169,12 +184,31 @@ def step_passes(
     return (
         *images,
         *layers,
+        *([] if options.spread is None else [ShardTraining(*options.spread)]),
         AppendAdjoint(options.loss_scale),
         AppendOptimizer(optimizer, options.master_weights),
         FuseTrainStep(options.gives_outputs),
         *evaluation,
         *lowered,
     )
+
+
+def spread_over(
+    mesh: MeshLike | None, sharding: ShardingLike | None, devices: int | None
+) -> Spread | None:
+    """The mesh of a training on several devices, and its sharding; None for one device."""
+    if devices is not None:
+        if mesh is not None:
+            raise ValueError(
+                "give `mesh` or `devices`, which is short for a mesh of one axis, but not both"
+            )
+        mesh = {DATA: devices}
+    if mesh is None and sharding is not None:
+        raise ValueError(
+            f"`sharding` says how a training is on several devices, {sharding!r}, but not on "
+            'which: give `mesh`, such as {"data": 4}, or `devices`, such as 4'
+        )
+    return None if mesh is None else (mesh, DATA if sharding is None else sharding)
 
 
 def check_loss(loss: Any) -> None:

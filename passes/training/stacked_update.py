@@ -1,6 +1,7 @@
 """An update of stacked parameters by one that knows the parameters themselves."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
@@ -35,7 +36,7 @@ def update_of_stacks(update: Update, params: Sequence[Var], storage: Storage) ->
                 builder.emit_output(new_states, "optim_states_new"),
             )
         builder.emit_func_output(results)
-    return Update(function_of(builder, "optimizer"), update.state, update.names)
+    return replace(update, function=function_of(builder, "optimizer"))
 
 
 def _stacked_types(types: Sequence[TensorType], storage: Storage) -> TupleType:

@@ -21,11 +21,13 @@ class Update:
     """A function `(params, gradients, optim_states) -> (new params, new optim_states)`.
 
     `names` tell the optimizer's own states from those of others, where their types do not.
+    `owners` are the parameters, by their numbers, that states are of, number for number.
     """
 
     function: Function
     state: tuple[Any, ...]
     names: tuple[str, ...] = ()
+    owners: tuple[int | None, ...] = ()
 
     @property
     def param_types(self) -> tuple[TensorType, ...]:

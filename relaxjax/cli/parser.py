@@ -64,6 +64,7 @@ def parsed(given: list[str]) -> argparse.Namespace:
         )
     if asked is None:
         parser.error(f"a command is missing: one of {', '.join(COMMANDS)}")
+    args.given = given
     return args
 
 

@@ -38,10 +38,13 @@ from relaxjax.training import (
     keep_freed_memory,
 )
 from relaxjax.training.ids import row_arguments
+from relaxjax.training.processes import is_first
 
 from .device import add_device, where_asked
+from .devices import add_devices
 from .failure import InputError, bad_input
 from .files import WHAT_IS_READ, is_of_torch, read_module
+from .launch import is_launcher, joined, launch
 from .numbers import count, positive, share
 from .own import add_load, own_losses
 from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
@@ -93,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--init", metavar="FILE", help="start from the values of this saved model")
     add_load(parser)
     add_device(parser)
+    add_devices(parser.add_argument_group("several devices"))
     _add_optimizer(parser.add_argument_group("the optimizer"))
     _add_results(parser.add_argument_group("evaluation and results"))
 
@@ -175,8 +179,15 @@ def _add_results(group: Any) -> None:
     )  # fmt: skip
 
 
-@where_asked
 def run(args: argparse.Namespace) -> int:
+    if is_launcher(args):
+        return launch(args)
+    with joined(args):
+        return _run(args)
+
+
+@where_asked
+def _run(args: argparse.Namespace) -> int:
     with bad_input():
         if args.keep_memory:
             keep_freed_memory()
@@ -204,14 +215,14 @@ def run(args: argparse.Namespace) -> int:
         elif args.init is not None:
             trainer.load(args.init, optimizer=False)
             trainer.seed(args.seed)
-    print(
+    _say(
         f"{count_of(trainer):,} parameters, {len(examples.x)} examples in batches of {size}, "
-        f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on",
-        flush=True,
+        f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on"
     )
-    args.out.mkdir(parents=True, exist_ok=True)
-    if not args.resume:
-        write_record(args.out, record)
+    if is_first():
+        args.out.mkdir(parents=True, exist_ok=True)
+        if not args.resume:
+            write_record(args.out, record)
     train(trainer, examples, size, args)
     return 0
 
@@ -226,7 +237,7 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     checkpoints, made = Checkpoints(args.out / "checkpoints", args.every), _Made()
     try:
         reports = trainer.fit(
-            _epochs(examples, size, args.seed),
+            _epochs(examples, size, args.seed, trainer.rows_of_process(size)),
             args.epochs,
             evaluated,
             metrics=["accuracy"] if classifies else [],
@@ -241,11 +252,17 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
         raise KeyboardInterrupt(_how_to_go_on(checkpoints)) from None
     if not made.epochs:
         wish = "--patience" if len(reports) < args.epochs else f"--epochs {args.epochs}"
-        print(f"{len(reports)} epochs are done already, and {wish} asks for no more")
+        _say(f"{len(reports)} epochs are done already, and {wish} asks for no more")
     trainer.save(args.out / _MODEL)
     if args.export:
         trainer.export(args.out / "exported")
-    print(painted(f"the model is saved in {(args.out / _MODEL).resolve()}", "green"))
+    _say(painted(f"the model is saved in {(args.out / _MODEL).resolve()}", "green"))
+
+
+def _say(text: str) -> None:
+    """Print what one process says for all."""
+    if is_first():
+        print(text, flush=True)
 
 
 class _Made(Callback):
@@ -265,9 +282,12 @@ def _how_to_go_on(checkpoints: Checkpoints) -> str:
     return f"`{found[-1]}` is the last checkpoint: go on from it by --resume"
 
 
-def _epochs(examples: Examples, size: int, seed: int) -> Callable[[int], Any]:
+def _epochs(examples: Examples, size: int, seed: int, rows: slice) -> Callable[[int], Any]:
+    """The batches of an epoch, of each the samples that belong to this process."""
+
     def epoch(number: int) -> Any:
-        return list(batches(examples.x, examples.y, size, seed=seed, epoch=number))
+        found = batches(examples.x, examples.y, size, seed=seed, epoch=number)
+        return [(x[rows], y[rows]) for x, y in found]
 
     return epoch
 

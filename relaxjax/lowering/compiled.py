@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from relaxjax.ir.bind import bind_symbolic_vars
+from relaxjax.ir.device_mesh import DeviceMesh
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import definable_symbols
@@ -21,7 +23,7 @@ from .donation import donated_params, fault_of_donation
 from .interpreter import Interpreter
 from .legalize import legalize
 from .meshes import mesh_of, on_mesh
-from .target import platform_of
+from .target import Place, platform_of
 from .traits import compiles, has_symbols, needs_x64
 from .when_lowered import only_for
 
@@ -43,7 +45,7 @@ class CompiledFunction:
         self,
         mod: IRModule,
         name: str,
-        place: jax.Device | jax.sharding.Sharding,
+        place: Place,
         cache_size: int,
         donate: Sequence[str | int] = (),
         source: IRModule | None = None,
@@ -162,8 +164,9 @@ class CompiledFunction:
     def _placed(self, program: Callable[..., Any]) -> Callable[..., Any]:
         """`program` with its arrays on the device; the first device they find by themselves."""
         params = self.function.params
-        if self.mesh is not None and isinstance(self.place, jax.Device):
-            return on_mesh(program, params, self.mesh)
+        mesh = self.mesh if isinstance(self.place, jax.Device) else self.place
+        if isinstance(mesh, DeviceMesh | Mesh):
+            return on_mesh(program, params, mesh)
         if self.is_first and not self.spread:
             return program
         devices = [device_of(param.ty, self.devices) or self.place for param in params]

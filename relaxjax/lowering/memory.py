@@ -19,6 +19,8 @@ from relaxjax.ops.platform import (
     lowering_for,
     platform_name,
 )
+from relaxjax.trainable.names import TRAIN_STEP
+from relaxjax.trainable.sharding import Distribution, shardings_of_step
 
 from .donation import donated_params
 from .interpreter import LoweringError
@@ -68,7 +70,22 @@ def _lowered(mod: IRModule, name: str, donate: Sequence[str | int]) -> jax.stage
     assert isinstance(function, Function)
     args = [_abstract(param.ty, name, param.name) for param in function.params]
     donated = donated_params(function, name, donate)
-    return jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
+    spread = Distribution.of(mod)
+    if spread is None or name != TRAIN_STEP:
+        return jax.jit(to_jax(mod, name), donate_argnums=donated).lower(*args)
+    mesh = spread.mesh(jax.devices(mod.attrs.get(PLATFORM) or chosen_platform()))
+    taken, given = shardings_of_step(mod, spread, mesh)
+    assert isinstance(function.ret_ty, TupleType)
+    others = [None] * (len(function.ret_ty.fields) - len(given))  # XLA places them
+    run = jax.jit(to_jax(mod, name), donate_argnums=donated, out_shardings=(*given, *others))
+    return run.lower(*map(_placed, args, taken))
+
+
+def _placed(arg: Any, shardings: Any) -> Any:
+    """The types of an argument, or of a tuple of them, with their shardings."""
+    if isinstance(arg, tuple):
+        return tuple(map(_placed, arg, shardings))
+    return jax.ShapeDtypeStruct(arg.shape, arg.dtype, sharding=shardings)
 
 
 def compiled_bytes(lowered: jax.stages.Lowered, name: str, platform: str | None = None) -> int:

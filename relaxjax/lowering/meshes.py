@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from relaxjax.ir.device_mesh import DeviceMesh
 from relaxjax.ir.expr import Call, Var
@@ -23,7 +23,7 @@ def mesh_of(mod: IRModule, name: str) -> DeviceMesh | None:
 
 
 def on_mesh(
-    program: Callable[..., Any], params: Sequence[Var], mesh: DeviceMesh
+    program: Callable[..., Any], params: Sequence[Var], mesh: DeviceMesh | Mesh
 ) -> Callable[..., Any]:
     """`program`, with its arrays on the mesh: where their types say, others where they are.
 
@@ -31,9 +31,10 @@ def on_mesh(
     """
 
     def run(*args: Any) -> Any:
-        if not parts_values(mesh):
+        if isinstance(mesh, DeviceMesh) and not parts_values(mesh):
             return program(*args)
-        whole = NamedSharding(jax_mesh(mesh), PartitionSpec())
+        devices = jax_mesh(mesh) if isinstance(mesh, DeviceMesh) else mesh
+        whole = NamedSharding(devices, PartitionSpec())
         pairs = zip(args, params, strict=True)
         return program(*(_placed(arg, param.ty, whole) for arg, param in pairs))
 

@@ -8,11 +8,13 @@ import jax
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ops.platform import PLATFORM, default_device, lowering_for, platform_name
+from relaxjax.trainable.sharding import Distribution
 
 from .interpreter import LoweringError
 
-Target: TypeAlias = str | jax.Device | jax.sharding.Sharding
-Place: TypeAlias = jax.Device | jax.sharding.Sharding
+Target: TypeAlias = str | jax.Device | jax.sharding.Sharding | jax.sharding.Mesh
+# A sharding is for all arguments. On a mesh they stay as they are split, and others are whole.
+Place: TypeAlias = jax.Device | jax.sharding.Sharding | jax.sharding.Mesh
 
 # The platform of JAX behind each name.
 _PLATFORMS = {
@@ -72,9 +74,13 @@ def placement(target: Target | None) -> Place:
 def place_for(mod: IRModule, target: Target | None) -> Place:
     """Where a module runs: on the target if one is given, else where it is made for.
 
-    A module that is made for no one platform runs where JAX puts what nobody has placed.
+    A module that is made for no one platform runs where JAX puts what nobody has placed. One whose
+    training is on several devices runs on its mesh.
     """
     made_for = mod.attrs.get(PLATFORM)
+    spread = Distribution.of(mod)
+    if target is None and spread is not None:
+        return spread.mesh(jax.devices(made_for or _default_platform()))
     if target is None and made_for is not None and not agree(made_for, _default_platform()):
         try:
             return device(made_for)
@@ -117,6 +123,8 @@ def disagreement(made_for: str, found: str) -> str:
 
 
 def devices_of(target: Place) -> Any:
+    if isinstance(target, jax.sharding.Mesh):
+        return list(target.devices.flat)
     return target.device_set if isinstance(target, jax.sharding.Sharding) else [target]
 
 

@@ -20,3 +20,8 @@ ROW_IDS = "row_ids"  # which inputs and targets pick rows of a table
 COMPARES_CLASSES = "compares_classes"  # the targets are of classes: accuracy can be measured
 LOSS_WEIGHTS = "loss_weights"  # the name of the target that weighs the mean of the loss
 LOSS_TAKES = "loss_takes"  # of what the loss is, such as probabilities
+
+MESH = "mesh"  # the axes of the devices that the training is on, with their sizes
+MESH_DEVICES = "mesh_devices"  # the numbers of these devices, unless they are JAX's first ones
+BATCH_AXES = "batch_axes"  # those axes along which the samples of a batch are spread
+SHARDINGS = "shardings"  # which arrays are split along which axes; the others are whole everywhere

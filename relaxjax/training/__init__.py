@@ -8,6 +8,8 @@ from .chart import Chart as Chart
 from .chart import Panel as Panel
 from .checkpoint import CheckpointError as CheckpointError
 from .checkpoints import Checkpoints as Checkpoints
+from .communication import CommunicationReport as CommunicationReport
+from .communication import Exchange as Exchange
 from .epoch_report import EpochReport as EpochReport
 from .history import History as History
 from .loop import FitOptions as FitOptions
@@ -21,6 +23,7 @@ from .notebook import LiveCurve as LiveCurve
 from .numerics import NumericsError as NumericsError
 from .plateau import ReduceLROnPlateau as ReduceLROnPlateau
 from .process_settings import keep_freed_memory as keep_freed_memory
+from .processes import ProcessesError as ProcessesError
 from .progress import Lines as Lines
 from .progress import Reporter as Reporter
 from .soundness import DivergedError as DivergedError

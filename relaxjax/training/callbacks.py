@@ -23,9 +23,11 @@ class Callback:
     Where a subclass has a `step`, calls of the device make one step each unless `steps_per_call`
     says otherwise, so that it finds the trainer as that step left it. One that looks at the loss
     alone says `looks_at_loss_only = True`, and is told of the steps of a call after all of them.
+    One that writes, for which one process is enough, says `is_for_first_process = True`.
     """
 
     looks_at_loss_only: ClassVar[bool] = False
+    is_for_first_process: ClassVar[bool] = False
 
     def step(self, step: int, loss: Any) -> None:
         """A step was made, counted from 1 over all epochs; reading the loss waits for it."""
@@ -151,6 +153,7 @@ class JsonLines(Callback):
     """
 
     looks_at_loss_only = True
+    is_for_first_process = True
 
     def __init__(self, path: str | os.PathLike[str], every: int = 0) -> None:
         check_every(every)
@@ -190,6 +193,7 @@ class TensorBoard(Callback):
     """
 
     looks_at_loss_only = True
+    is_for_first_process = True
 
     def __init__(self, folder: str | os.PathLike[str], every: int = 100) -> None:
         check_every(every)

@@ -13,6 +13,7 @@ from relaxjax.script.program_file import FileKind, read_program, read_tensors, w
 
 from .inputs import fits_shape, tensor_type, to_device
 from .layout import Arrays, Group
+from .processes import is_first, wait_for_all, whole_on_host
 from .random_state import as_key, is_key, key_numbers
 
 FORMAT = "relaxjax trainer 1"
@@ -37,7 +38,10 @@ def save(
     mod: IRModule,
     notes: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the arrays of the groups, in the dtypes that the program states, the program, notes."""
+    """Write the arrays of the groups, in the dtypes that the program states, the program, notes.
+
+    Of several processes the first one writes what all have.
+    """
     _check_notes(notes)
     tensors = {
         array_name(group, var): _to_host(var, array)
@@ -46,16 +50,18 @@ def save(
     }
     texts = {f"{_NOTES}{name}": _as_bytes(text) for name, text in (notes or {}).items()}
     texts |= {_marks_name(group): _as_bytes(_marks_text(group)) for group in groups if group.marks}
-    write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
+    if is_first():
+        write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
+    wait_for_all("the end of a checkpoint")
 
 
 def load(
     path: str | os.PathLike[str],
     groups: Sequence[Group],
-    device: Any,
+    places: Sequence[Sequence[Any]],
     left_out: Sequence[Group] = (),
 ) -> tuple[Arrays, ...]:
-    """The arrays of the groups on the device; an error lists everything that does not fit.
+    """The arrays of the groups at their places; an error lists everything that does not fit.
 
     What the file has of the groups that are `left_out` may be of any kind.
     """
@@ -66,8 +72,11 @@ def load(
     if faults:
         raise CheckpointError(_refusal(path, groups, found, faults))
     return tuple(
-        tuple(_from_host(group, var, tensors[array_name(group, var)], device) for var in group.vars)
-        for group in groups
+        tuple(
+            _from_host(group, var, tensors[array_name(group, var)], place)
+            for var, place in zip(group.vars, of_group, strict=True)
+        )
+        for group, of_group in zip(groups, places, strict=True)
     )
 
 
@@ -159,7 +168,7 @@ def _to_host(var: Var, array: Any) -> Host:
     """An array in the dtype that the program states, a random key as its numbers."""
     if is_key(var):
         return np.asarray(jax.random.key_data(array))
-    return np.asarray(array).astype(_dtype(var))
+    return whole_on_host(array).astype(_dtype(var))
 
 
 def _from_host(group: Group, var: Var, array: Host, device: Any) -> jax.Array:

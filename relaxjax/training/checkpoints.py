@@ -15,6 +15,7 @@ from .callbacks import Direction, Monitor
 from .checkpoint import CheckpointError, notes
 from .epoch_report import EpochReport
 from .number_checks import is_count
+from .processes import is_first, wait_for_all
 from .resume_check import check_begun
 from .trained_model import TrainedModel
 
@@ -86,7 +87,7 @@ class Checkpoints:
         self._save(
             trainer, Path(self.folder) / f"step-{position.total_steps:09}.safetensors", position
         )
-        for old in self.paths()[: -self.keep]:
+        for old in self.paths()[: -self.keep] if is_first() else ():
             old.unlink(missing_ok=True)
 
     def write_epoch(self, trainer: TrainedModel, position: Position) -> None:
@@ -99,8 +100,9 @@ class Checkpoints:
         self.write(trainer, position)
 
     def _save(self, trainer: TrainedModel, path: Path, position: Position) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._check_own()
+        if is_first():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._check_own()
         trainer.save(path, {"position": position.to_json()})
         self._own.add(path)
 
@@ -122,8 +124,9 @@ class Checkpoints:
 
     def resume(self, trainer: TrainedModel) -> Position:
         """Load the last checkpoint into the trainer; without one, the training begins."""
-        for part in Path(self.folder).glob(".*.safetensors.*.part"):
+        for part in Path(self.folder).glob(".*.safetensors.*.part") if is_first() else ():
             remove_abandoned(part)  # of a training that was killed while it wrote
+        wait_for_all("the start of the training")
         paths = self.paths()
         self._own.update(paths)
         if not paths:

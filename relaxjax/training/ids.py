@@ -142,6 +142,8 @@ def is_on_host(array: Any) -> bool:
         return True
     if jnp.issubdtype(array.dtype, jax.dtypes.extended):
         return False  # a random key
+    if not array.is_fully_addressable:
+        return False
     return {device.platform for device in array.devices()} == {"cpu"}
 
 

@@ -14,6 +14,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering.target import devices_of
 from relaxjax.ops.lax import x64_enabled
 
+from .processes import whole_from_each
 from .random_state import as_key, is_key
 
 _SAMPLES = "; a list is one of several arrays, so make a list of samples one array by np.stack"
@@ -122,6 +123,8 @@ def to_device(array: Any, device: Any) -> jax.Array:
 
 def all_to_device(arrays: tuple[Any, ...], device: Any) -> tuple[jax.Array, ...]:
     """Copies of arrays on the device, which are sent together."""
+    if isinstance(device, jax.sharding.Sharding) and not device.is_fully_addressable:
+        return tuple(whole_from_each(array, device) for array in arrays)
     # Of host memory JAX may keep the very buffer, in spite of `may_alias`.
     own = tuple(x if isinstance(x, jax.Array) else np.array(x) for x in arrays)
     copies: tuple[jax.Array, ...] = jax.device_put(own, device, may_alias=False)

@@ -50,31 +50,34 @@ class Group:
         """No value for any of them."""
         return (None,) * len(self.vars)
 
-    def initial(self, rule: Initializer, device: Any) -> Arrays:
-        """Values made by a rule from shape and dtype; random keys are those of seed 0."""
+    def initial(self, rule: Initializer, places: Sequence[Any]) -> Arrays:
+        """Values made by a rule from shape and dtype; random keys are those of seed 0.
+
+        `places` are where each of them goes.
+        """
         return tuple(
             to_device(
                 key_of_seed(var, 0, index)
                 if is_key(var)
                 else rule(static_shape(self.kind, var), device_dtype(var)),
-                device,
+                place,
             )
-            for index, var in enumerate(self.vars)
+            for index, (var, place) in enumerate(zip(self.vars, places, strict=True))
         )
 
-    def seeded(self, seed: int, old: Arrays, device: Any) -> Arrays:
+    def seeded(self, seed: int, old: Arrays, places: Sequence[Any]) -> Arrays:
         """The random keys made of a seed, everything else as it was."""
         return tuple(
-            to_device(key_of_seed(var, seed, index), device) if is_key(var) else array
-            for index, (var, array) in enumerate(zip(self.vars, old, strict=True))
+            to_device(key_of_seed(var, seed, index), place) if is_key(var) else array
+            for index, (var, array, place) in enumerate(zip(self.vars, old, places, strict=True))
         )
 
-    def loaded(self, values: Values, old: Arrays, device: Any) -> Arrays:
+    def loaded(self, values: Values, old: Arrays, places: Sequence[Any]) -> Arrays:
         """Given values: a list of all of them, or a mapping by name that leaves the rest alone."""
         named = self._by_name(values)
         return tuple(
-            admit(self.kind, var, named[var.name], device) if var.name in named else array
-            for var, array in zip(self.vars, old, strict=True)
+            admit(self.kind, var, named[var.name], place) if var.name in named else array
+            for var, array, place in zip(self.vars, old, places, strict=True)
         )
 
     def _by_name(self, values: Values) -> dict[str, Any]:

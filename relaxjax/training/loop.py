@@ -17,8 +17,9 @@ from .callbacks import Callback, Monitor, check_is_asked
 from .checkpoints import Checkpoints, Position
 from .data import Data, Given, batches_of, check_goes_on, check_lasts, lasting, length_of
 from .epoch_report import EpochReport
-from .feeding import Batch, Call, Stage, ahead, calls, kept
+from .feeding import PART, Batch, Call, Stage, ahead, calls, kept
 from .history import History
+from .inputs import as_array
 from .metrics import (
     EVAL_LOSS,
     REPORTED,
@@ -29,7 +30,8 @@ from .metrics import (
     metrics_of,
 )
 from .number_checks import is_count
-from .progress import Reporter, reporter_for_output
+from .processes import are_several, in_step, is_first
+from .progress import Lines, Reporter, reporter_for_output
 from .soundness import Guard, check_losses, check_params, warn_of_zeros
 from .state_cell import Interrupts
 from .targets import check_taken
@@ -98,6 +100,10 @@ def fit(
     _check_options(options)
     _check_reporter(reporter)
     _check_epochs(epochs)
+    if not is_first():  # the first process shows, and writes logs, for all
+        reporter = Lines(lambda line: None)
+        kept = [one for one in options.get("callbacks", ()) if not one.is_for_first_process]
+        options["callbacks"] = kept
     plan = _Plan(trainer, reporter or reporter_for_output(), **options)
     plan.check_monitors(["loss", *(plan.measured if eval_data is not None else [])])
     position = plan.start()
@@ -219,6 +225,8 @@ class _Plan:
 
     def losses(self, batches: Given, position: Position) -> Iterator[tuple[int, Any]]:
         """Each call's number of steps, and its losses, which the device may still be computing."""
+        if are_several():
+            batches = in_step(batches, _kind_of_batch)
         pairs = self.trainer.pairs(batches)
         if not position.total_steps:
             pairs = self.first_looked_at(pairs)
@@ -242,7 +250,7 @@ class _Plan:
 
     def first_looked_at(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """The batches; what the model gives for the first one is looked at, if its loss asks."""
-        takes = self.trainer.facts.loss_takes
+        takes = None if are_several() else self.trainer.facts.loss_takes
         for place, batch in enumerate(batches):
             if not place and takes is not None:
                 check_taken(takes, self.trainer.evaluate(*batch)[1])
@@ -322,6 +330,12 @@ def _on_host(arrays: Sequence[Any]) -> list[Any]:
     if isinstance(first, jax.Array) and {d.platform for d in first.devices()} != {"cpu"}:
         return list(jax.device_get(list(arrays)))
     return [np.asarray(array) for array in arrays]
+
+
+def _kind_of_batch(batch: Any) -> list[str]:
+    """The shapes and dtypes of a batch, nested in any way."""
+    arrays = (as_array(PART, leaf) for leaf in jax.tree.leaves(batch))
+    return [f"{array.dtype}{list(array.shape)}" for array in arrays]
 
 
 def _has_own_step(callback: Callback) -> bool:

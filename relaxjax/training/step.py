@@ -16,17 +16,19 @@ from relaxjax.lowering.traits import needs_x64
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
+from .communication import CommunicationReport, report_of
 from .ids import is_on_host
 from .inputs import device_dtype
 from .layout import Arrays
 from .numerics import all_finite, with_gradients
+from .placement import Placement
 
 # Measured on CPUs: what a call costs is a good part of smaller steps, and little of larger ones.
 _SMALL_STEP = 1e8  # floating-point operations
 _STEPS_PER_CALL = 16
 _MOST_BYTES = 2**24  # of the batches of a call; the trainer holds memory for two of them
 
-_STEPS: WeakKeyDictionary[Executable, "TrainStep"] = WeakKeyDictionary()
+_STEPS: WeakKeyDictionary[Executable, dict[Any, "TrainStep"]] = WeakKeyDictionary()
 
 
 @jax.tree_util.register_dataclass
@@ -39,15 +41,20 @@ class TrainState:
     optimizer: Arrays
 
 
-def step_of(executable: Executable, made_for: str | None = None) -> "TrainStep":
+def step_of(
+    executable: Executable, placement: Placement, made_for: str | None = None
+) -> "TrainStep":
     """The step of a built module; all its trainers share one, which is compiled once.
 
-    One that is made for one platform runs on that alone, wherever the module predicts.
+    One that is made for one platform runs on that alone, wherever the module predicts. On a mesh
+    there is one for each.
     """
-    if executable not in _STEPS:
+    steps = _STEPS.setdefault(executable, {})
+    if placement.mesh not in steps:
         mod = executable.mod
-        _STEPS[executable] = TrainStep(mod.with_attr(PLATFORM, made_for) if made_for else mod)
-    return _STEPS[executable]
+        made = mod.with_attr(PLATFORM, made_for) if made_for else mod
+        steps[placement.mesh] = TrainStep(made, placement)
+    return steps[placement.mesh]
 
 
 class TrainStep:
@@ -72,7 +79,8 @@ class TrainStep:
     last step.
     """
 
-    def __init__(self, mod: IRModule) -> None:
+    def __init__(self, mod: IRModule, placement: Placement) -> None:
+        self._mod, self._placement = mod, placement
         self._train_step = with_gradients(mod, TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
@@ -80,10 +88,20 @@ class TrainStep:
         assert isinstance(result, TupleType)
         self._loss = Var("loss", result.fields[0])
         self._counts: dict[tuple[Any, ...], int] = {}
-        self.one = jax.jit(self._run, donate_argnums=0)
-        self.many = jax.jit(self._run_many, donate_argnums=0)
-        self.one_checked = jax.jit(self._run_checked, donate_argnums=0)
-        self.many_checked = jax.jit(self._run_many_checked, donate_argnums=0)
+        self.one = self._jitted(self._run, 1, placement)
+        self.many = self._jitted(self._run_many, 1, placement)
+        self.one_checked = self._jitted(self._run_checked, 2, placement)
+        self.many_checked = self._jitted(self._run_many_checked, 2, placement)
+
+    def _jitted(self, run: Any, numbers: int, placement: Placement) -> Any:
+        """A program whose new state takes the memory of the old, and is split as that is.
+
+        Before the state it gives some numbers.
+        """
+        if placement.state is None:
+            return jax.jit(run, donate_argnums=0)
+        results = (*[placement.whole] * numbers, TrainState(*placement.state))
+        return jax.jit(run, donate_argnums=0, out_shardings=results)
 
     def best_count(self, state: TrainState, inputs: Arrays, targets: Arrays) -> int:
         """How many steps one call had better make, by what a step computes.
@@ -106,6 +124,15 @@ class TrainStep:
         """What one step needs beside its arguments and results."""
         found = self.one.lower(state, inputs, targets).compile().memory_analysis()
         return None if found is None else int(found.temp_size_in_bytes)
+
+    def communication(
+        self, state: TrainState, inputs: Arrays, targets: Arrays
+    ) -> CommunicationReport:
+        """What devices exchange in one step."""
+        if self._placement.mesh is None:
+            return report_of(self._mod, None, "")
+        compiled = self.one.lower(state, inputs, targets).compile()
+        return report_of(self._mod, self._placement.mesh, compiled.as_text() or "")
 
     def dtypes(self) -> AbstractContextManager[Any]:
         """The context in which JAX knows the dtypes of the program."""

@@ -21,11 +21,11 @@ from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
+from .communication import CommunicationReport
 from .feeding import Batch, Stage, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
 from .initial_values import xavier_uniform
 from .inputs import (
-    all_to_device,
     as_seed,
     check_place,
     check_samples,
@@ -38,7 +38,9 @@ from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .nested import Nested, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
+from .placement import Placement
 from .process_settings import use_compilation_cache
+from .processes import are_several, on_host
 from .state_cell import StateCell
 from .step import TrainState, step_of
 from .targets import LossWeights, scores_classes
@@ -78,7 +80,8 @@ class TrainedModel:
         self.nested = nested  # how the user's trees are nested, where the loss is one of JAX
         self.vm = vm if device is None else VirtualMachine(vm.executable, device)
         self.device = place_for(vm.executable.mod, self.vm.device)
-        self._step = step_of(vm.executable, train_mod.attrs.get(PLATFORM))
+        self.placement = Placement.of(train_mod, self.layout, self.device)
+        self._step = step_of(vm.executable, self.placement, train_mod.attrs.get(PLATFORM))
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
@@ -108,7 +111,8 @@ class TrainedModel:
         """Set the random keys among the model states, such as that of dropout; they start at 0."""
         with self._step.dtypes():
             group = self.layout.states
-            self._change(group, group.seeded(as_seed(seed), self._arrays(group), self.device))
+            places = self.placement.own(group)
+            self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
 
     def load_params(self, params: Values) -> None:
         """Take copies of parameters: all of them as a list, or some of them by name."""
@@ -175,12 +179,14 @@ class TrainedModel:
         """
         self._check_initialised()
         if self.nested is not None:
-            return self._predictor(self._state.params, self._state.states, inputs)
+            given = self.placement.free(inputs)
+            return on_host(self._predictor(self._state.params, self._state.states, given))
         check_predicts(self.mod)
         with self._step.dtypes():
             given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
             check_ids(self._input_ids, given)
-        result = self.vm[BACKBONE](*given, *self._state.params, *self._state.states)
+            given, _ = self.placement.batch(given)
+        result = on_host(self.vm[BACKBONE](*given, *self._state.params, *self._state.states))
         if not self._state.states:
             return result
         outputs = result[: len(result) - len(self._state.states)]
@@ -253,9 +259,11 @@ class TrainedModel:
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
         with self._step.dtypes():
-            given, wanted = self._batch(inputs, targets)
+            given, wanted = self._admitted(inputs, targets)
+            check_place((*given, *wanted), self.device)
+            given, wanted = self.placement.batch(given, wanted)
         state = self._state
-        loss, *outputs = self.vm[EVALUATE](*given, *state.params, *state.states, *wanted)
+        loss, *outputs = on_host(self.vm[EVALUATE](*given, *state.params, *state.states, *wanted))
         if self.nested is not None:
             return loss, self.nested.auxiliary(outputs)
         return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -270,6 +278,8 @@ class TrainedModel:
 
         It goes by the program and not by the clock, so the same training repeats itself.
         """
+        if are_several():
+            return 1  # each of them would have to come to the same number
         with self._step.dtypes():
             inputs, targets = self._admitted(*batch)
             if elsewhere((*inputs, *targets), self.device):
@@ -284,13 +294,28 @@ class TrainedModel:
         with self._step.dtypes():
             return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
 
+    def communication(self, inputs: Any = None, targets: Any = None) -> CommunicationReport:
+        """What the devices of the training exchange in a step, as XLA put it in.
+
+        A batch is needed, as `update` takes it, where the program leaves its sizes open.
+        """
+        with self._step.dtypes():
+            self._check_initialised()
+            batch = self.placement.shapes()
+            if inputs is not None:
+                batch = self._batch(inputs, targets)
+            return self._step.communication(self._state, *batch)
+
+    def rows_of_process(self, samples: int) -> slice:
+        """The samples of a batch of so many that this process, of several, is to train on."""
+        return self.placement.rows_of_process(samples)
+
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
-            inputs, targets = self._admitted(*batch, count)
+            inputs, targets = self._admitted(*batch, count, is_part=True)
             check_counted(self._class_ids, targets, count is not None, count)
-            placed = all_to_device((*inputs, *targets), self.device)
-            return placed[: len(inputs)], placed[len(inputs) :]
+            return self.placement.batch(inputs, targets, count is not None, True, keep=True)
 
     def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
         """Write parameters, model states, the optimizer's state and the module to a file.
@@ -311,7 +336,8 @@ class TrainedModel:
         count = len(self.layout.groups) if optimizer else 2
         taken, left_out = self.layout.groups[:count], self.layout.groups[count:]
         with self._step.dtypes():
-            loaded = checkpoint.load(path, taken, self.device, left_out)
+            places = list(map(self.placement.own, taken))
+            loaded = checkpoint.load(path, taken, places, left_out)
             for group, arrays in zip(taken, loaded, strict=True):
                 self._change(group, arrays)
 
@@ -326,16 +352,20 @@ class TrainedModel:
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
-        batch = self._admitted(inputs, targets, count)
-        check_place((*batch[0], *batch[1]), self.device)
-        return batch
+        given, wanted = self._admitted(inputs, targets, count, is_part=True)
+        check_place((*given, *wanted), self.device)
+        placed = self.placement.batch(given, wanted, count is not None, True)
+        if self.placement.process_parts > 1:
+            check_samples(self.layout.inputs, placed[0])
+        return placed
 
     def _admitted(
-        self, inputs: Any, targets: Any, count: int | None = None
+        self, inputs: Any, targets: Any, count: int | None = None, is_part: bool = False
     ) -> tuple[Arrays, Arrays]:
         """A batch in the dtypes of the program, wherever it lies.
 
-        One that is given whole comes as the inputs alone.
+        One that is given whole comes as the inputs alone. One to be trained on may be the part of
+        a process, which has fewer samples than the model takes.
         """
         self._check_initialised()
         if targets is None:
@@ -344,7 +374,8 @@ class TrainedModel:
             check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
         wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
-        check_samples(self.layout.inputs, given)
+        if self.placement.process_parts == 1 or not is_part:
+            check_samples(self.layout.inputs, given)
         if count is None:
             check_ranks(self._class_ids, wanted)
         check_ids(self._input_ids, given, count)
@@ -368,11 +399,12 @@ class TrainedModel:
 
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():
-            self._change(group, group.initial(rule, self.device))
+            self._change(group, group.initial(rule, self.placement.own(group)))
 
     def _load(self, group: Group, values: Values) -> None:
         with self._step.dtypes():
-            self._change(group, group.loaded(values, self._arrays(group), self.device))
+            places = self.placement.own(group)
+            self._change(group, group.loaded(values, self._arrays(group), places))
 
     def _export(self, group: Group) -> dict[str, jax.Array]:
         with self._step.dtypes():
@@ -385,7 +417,7 @@ class TrainedModel:
         return arrays if storage is None else storage.outside(arrays)
 
     def _change(self, group: Group, arrays: Arrays) -> None:
-        stored = self._stored(group, arrays)
+        stored = self.placement.inside(group, arrays)
         self._cell.state = dataclasses.replace(self._state, **{group.name: stored})
 
     def _first_state(self, optimizer: Sequence[Any]) -> TrainState:
@@ -393,17 +425,12 @@ class TrainedModel:
         params, states, group = self.layout.groups
         own = self.layout.storage[group.name].outside(optimizer)
         with self._step.dtypes():
-            loaded = group.loaded(own, group.empty(), self.device)
+            loaded = group.loaded(own, group.empty(), self.placement.own(group))
             return TrainState(
-                params=self._stored(params, params.empty()),
+                params=self.placement.inside(params, params.empty()),
                 states=states.empty(),
-                optimizer=self._stored(group, loaded),
+                optimizer=self.placement.inside(group, loaded),
             )
-
-    def _stored(self, group: Group, arrays: Arrays) -> Arrays:
-        """The arrays of a group as the functions have them."""
-        storage = self.layout.storage.get(group.name)
-        return arrays if storage is None else storage.inside(arrays)
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
         if not self._is_initialised:

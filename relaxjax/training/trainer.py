@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, Unpack
 
+import jax
 import numpy as np
 
 from relaxjax.autodiff.frames import in_the_users_frames
@@ -18,9 +19,11 @@ from relaxjax.ops.cost_rules import elements
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.training.loss_scale import LossScale
-from relaxjax.passes.training.setup_trainer import StepOptions
+from relaxjax.passes.training.setup_trainer import StepOptions, spread_over
 from relaxjax.passes.training.stack_layers import RollOption
 from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
+from relaxjax.trainable.sharding import Distribution, MeshLike
+from relaxjax.trainable.sharding_rules import ShardingLike
 
 from .checkpoint import module
 from .data import Data
@@ -83,6 +86,9 @@ class Trainer(TrainedModel):
         roll_blocks: RollOption = "auto",
         channels_last: bool = True,
         device: Target | None = None,
+        mesh: MeshLike | None = None,
+        sharding: ShardingLike | None = None,
+        devices: int | None = None,
     ) -> "Trainer":
         """A trainer of a loss written in JAX, of its parameters and an optimizer.
 
@@ -108,7 +114,8 @@ class Trainer(TrainedModel):
 
         `evaluate` computes the loss as it is written, and gives what is beside it, too. Single
         numbers there that have names are measured on the evaluation data of `fit`. What a loss
-        prints in training is left out. The other options are those of `SetupTrainer`.
+        prints in training is left out. The other options are those of `SetupTrainer`; patterns of
+        `sharding` go by names such as `layers/0/w`, too.
         """
         check_flags(has_aux=has_aux, master_weights=master_weights, channels_last=channels_last)
         options = StepOptions(
@@ -119,6 +126,7 @@ class Trainer(TrainedModel):
             memory_policy=memory_policy,
             roll_blocks=roll_blocks,
             channels_last=channels_last,
+            spread=spread_over(mesh, sharding, devices),
         )
         given = arguments_of(example_batch, params, model_state, key, trainable, accumulate)
         training = training_of(loss, given, has_aux, forward, accumulate, options, device)
@@ -214,9 +222,14 @@ def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
     `device`, JAX's default unless that is given. Where the program in the file is made for another
     platform, it predicts there and is evaluated, up to rounding as it would be at home; to train it
     is an error. To train such a model, set it up for that platform, and `load` the file.
+
+    Where the training was on several devices, it is on so many here, unless a `device` is given.
+    For another mesh, set the model up for that, and `load` the file.
     """
     mod = _with_optimizer_state(module(path))
-    place = placement(device)
+    place, spread = placement(device), Distribution.of(mod)
+    if spread is not None and device is None:
+        place = spread.mesh(jax.devices(platform_of(place)))
     made_for = mod.attrs.get(PLATFORM)
     at_home = made_for is None or agree(made_for, platform_of(place))
     built = build(mod if at_home else mod.without_attr(PLATFORM), place)

@@ -77,6 +77,7 @@ OTHER_RESULTS = {
     "Rematerialize": "is for adjoints only",
     "SequenceParallel": "asks which parameters are weights",
     "SetupTrainer": "adds functions, and asks for a loss and an optimizer",
+    "ShardTraining": "asks for a loss of parameters",
     "SimplifyAdjoint": "is for the adjoint of a loss only",
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",

@@ -29,30 +29,30 @@ def test_a_symbolic_shape_cannot_be_initialised() -> None:
         r"parameter `w` cannot be initialised, its shape is not known .* load its values instead"
     )
     with pytest.raises(ValueError, match=match):
-        params(FLEXIBLE).initial(np.zeros, None)
+        params(FLEXIBLE).initial(np.zeros, [None])
 
 
 def test_a_symbolic_shape_takes_any_size_and_keeps_its_static_dimensions() -> None:
     group = params(FLEXIBLE)
-    (array,) = group.loaded([np.ones((7, 3), "float32")], group.empty(), None)
+    (array,) = group.loaded([np.ones((7, 3), "float32")], group.empty(), [None])
     assert array.shape == (7, 3)
     for shape in ((7, 4), (7,), (7, 3, 1)):
         with pytest.raises(ValueError, match=r"parameter `w` .* array of shape"):
-            group.loaded([np.ones(shape, "float32")], group.empty(), None)
+            group.loaded([np.ones(shape, "float32")], group.empty(), [None])
 
 
 def test_an_unknown_shape_takes_any_of_its_rank() -> None:
     group = params(Var("w", TensorType(dtype="float32", ndim=2)))
-    (array,) = group.loaded([np.ones((7, 3), "float32")], group.empty(), None)
+    (array,) = group.loaded([np.ones((7, 3), "float32")], group.empty(), [None])
     assert array.shape == (7, 3)
     with pytest.raises(ValueError, match=r"parameter `w` .* array of shape \(7,\)"):
-        group.loaded([np.ones(7, "float32")], group.empty(), None)
+        group.loaded([np.ones(7, "float32")], group.empty(), [None])
 
 
 def test_only_tensors_can_be_held() -> None:
     group = params(Var("s", ShapeType((2,))))
     with pytest.raises(TypeError, match="a trainer holds tensors only, but `s` is of type"):
-        group.initial(np.zeros, None)
+        group.initial(np.zeros, [None])
 
 
 @pytest.mark.parametrize(

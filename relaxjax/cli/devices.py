@@ -1,0 +1,93 @@
+"""The options for several devices: the mesh, what is split along it, and processes."""
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from relaxjax.trainable.sharding_rules import DATA, RULES
+
+from .numbers import count, positive
+
+
+def add_devices(group: Any) -> None:
+    group.add_argument(
+        "--devices", metavar="N", type=positive(int),
+        help="train on so many devices, each with a part of every batch",
+    )  # fmt: skip
+    group.add_argument(
+        "--mesh", metavar="AXES", type=mesh_axes,
+        help="the same in more than one direction, such as data=4,model=2",
+    )  # fmt: skip
+    group.add_argument(
+        "--sharding", metavar="HOW", type=_sharding,
+        help='what is split among them: data, the batches alone (the default);\n'
+        "fsdp, parameters and states, too; or patterns for names of parameters\n"
+        "with the axis for each dimension, such as w0=-,model;w1=model",
+    )  # fmt: skip
+    group.add_argument(
+        "--cpu-devices", metavar="N", type=positive(int),
+        help="make so many devices of the CPU",
+    )  # fmt: skip
+    group.add_argument(
+        "--processes", metavar="N", type=positive(int),
+        help="train in so many processes, which are started here",
+    )  # fmt: skip
+    group.add_argument(
+        "--coordinator", metavar="HOST:PORT", type=_address,
+        help="where process 0 listens, for processes that you start by yourself,\n"
+        "each with --process-id and --processes",
+    )  # fmt: skip
+    group.add_argument(
+        "--process-id", metavar="K", type=count, help="the number of this process, from 0 on"
+    )
+
+
+def mesh_axes(text: str) -> dict[str, int]:
+    """The axes of a mesh and their sizes, as `data=4,model=2` says them."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, equals, size = part.partition("=")
+        if not equals or not name.isidentifier() or not size.isdigit() or not int(size):
+            raise argparse.ArgumentTypeError(
+                f"must be names of axes with their sizes, such as data=4,model=2, found {text}"
+            )
+        if name in found:
+            raise argparse.ArgumentTypeError(f"the axis {name} is there twice in {text}")
+        found[name] = int(size)
+    return found
+
+
+def mesh_of(args: argparse.Namespace) -> Mapping[str, int] | None:
+    """The mesh that is asked for; that of all devices where there are several processes."""
+    if args.mesh is not None:
+        return dict(args.mesh)
+    if args.devices is not None:
+        return {DATA: args.devices}
+    return {DATA: jax.device_count()} if args.processes is not None else None
+
+
+def sharding_of(args: argparse.Namespace) -> Any:
+    return args.sharding
+
+
+def _sharding(text: str) -> Any:
+    if text in RULES:
+        return text
+    found: dict[str, Any] = {}
+    for part in text.split(";"):
+        pattern, equals, axes = part.partition("=")
+        if not equals or not pattern:
+            raise argparse.ArgumentTypeError(
+                f"must be data, fsdp, or patterns such as w0=-,model;w1=model, found {text}"
+            )
+        found[pattern] = tuple(None if axis == "-" else axis for axis in axes.split(","))
+    return found
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        raise argparse.ArgumentTypeError(f"must be HOST:PORT, such as 10.0.0.1:1234, found {text}")
+    return host, int(port)

@@ -1,0 +1,192 @@
+"""Trainings in several processes: those that a command starts and watches, and joining one."""
+
+import argparse
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+import jax
+
+from .failure import InputError
+from .rendezvous import meet
+
+_PROGRAM = (sys.executable, "-m", "relaxjax")
+_STARTS = 60  # seconds for all processes to come
+_HEARTBEAT = 30  # seconds after which a process that is silent is taken for dead
+_ENDS = 20  # seconds for the others to end by themselves, once one has failed
+_GOES = 10  # seconds from the wish that a process end to its end by force
+_LOOKS_EVERY = 0.1
+
+
+def is_launcher(args: argparse.Namespace) -> bool:
+    """Whether a command is to start processes, and is none of them."""
+    if args.coordinator is None and args.process_id is not None:
+        raise InputError(
+            "--process-id is for a process of several: give --coordinator HOST:PORT, too"
+        )
+    return args.processes is not None and args.coordinator is None
+
+
+@contextmanager
+def joined(args: argparse.Namespace) -> Iterator[None]:
+    """Inside, JAX has the devices that are asked for, those of the other processes among them."""
+    if args.cpu_devices is not None:
+        _make_devices(args.cpu_devices)
+    if args.coordinator is None:
+        yield
+        return
+    _join(args)
+    try:
+        yield
+    finally:
+        if sys.exc_info()[0] is None:  # else the others may never come to their end
+            jax.distributed.shutdown()
+
+
+def launch(args: argparse.Namespace) -> int:
+    """Start the processes of a training here, and watch them; the exit code of what failed."""
+    address = f"127.0.0.1:{_free_port()}"
+    with _Children() as children:
+        for number in range(args.processes):
+            children.start([*args.given, "--coordinator", address, "--process-id", str(number)])
+        return children.watched()
+
+
+class _Children:
+    """Processes of one training: where one fails, the others are ended."""
+
+    def __init__(self) -> None:
+        self._all: list[subprocess.Popen[bytes]] = []
+        self._errors: list[IO[bytes] | None] = []
+
+    def __enter__(self) -> "_Children":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+        for file in self._errors:
+            if file is not None:
+                file.close()
+
+    def start(self, arguments: Sequence[str]) -> None:
+        """Start one more. The first shows what it prints; of others errors are kept."""
+        is_first = not self._all
+        errors = None if is_first else tempfile.TemporaryFile()  # noqa: SIM115  # closed above
+        self._errors.append(errors)
+        self._all.append(
+            subprocess.Popen(
+                [*_PROGRAM, *arguments],
+                stdout=None if is_first else subprocess.DEVNULL,
+                stderr=errors,
+            )
+        )
+
+    def watched(self) -> int:
+        """0 once all have ended well. Where one has not, it is named, and the others are ended."""
+        while True:
+            codes = dict(enumerate(child.poll() for child in self._all))
+            failed = [number for number, code in codes.items() if code]
+            if failed:  # one that was killed first, because of which others fail
+                return self._failed(min(failed, key=lambda number: codes[number] or 0))
+            if all(code == 0 for code in codes.values()):
+                return 0
+            time.sleep(_LOOKS_EVERY)
+
+    def _failed(self, number: int) -> int:
+        code = self._all[number].returncode
+        until = time.monotonic() + _ENDS
+        while time.monotonic() < until and any(child.poll() is None for child in self._all):
+            if code < 0:  # killed: the others wait for it in vain
+                break
+            time.sleep(_LOOKS_EVERY)
+        left = [at for at, child in enumerate(self._all) if child.poll() is None]
+        self._end()
+        said = self._said(number)
+        if said:
+            print(said, file=sys.stderr)
+        ended = f", and process {_listed(left)} was ended" if left else ""
+        print(
+            f"relaxjax: error: process {number} of {len(self._all)} {_how(code)}{ended}",
+            file=sys.stderr,
+        )
+        return code if code > 0 else 1
+
+    def _said(self, number: int) -> str:
+        """What a process wrote to its standard error, unless that was shown as it came."""
+        file = self._errors[number]
+        if file is None:
+            return ""
+        file.seek(0)
+        return file.read().decode(errors="replace").strip()
+
+    def _end(self) -> None:
+        left = [child for child in self._all if child.poll() is None]
+        for child in left:
+            child.terminate()
+        until = time.monotonic() + _GOES
+        for child in left:
+            try:
+                child.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+
+
+def _join(args: argparse.Namespace) -> None:
+    """Come together with the other processes, or tell why that cannot be."""
+    if args.processes is None or args.process_id is None:
+        raise InputError("--coordinator takes --process-id K and --processes N, too")
+    if args.process_id >= args.processes:
+        raise InputError(
+            f"--process-id is 0 to {args.processes - 1} for {args.processes} processes, not "
+            f"{args.process_id}"
+        )
+    host, port = args.coordinator
+    meet(host, port, args.process_id, args.processes, _STARTS)
+    try:
+        jax.distributed.initialize(
+            f"{host}:{port}",
+            args.processes,
+            args.process_id,
+            initialization_timeout=_STARTS,
+            heartbeat_timeout_seconds=_HEARTBEAT,
+        )
+    except Exception as error:  # of the runtime, whose errors have no class of their own
+        raise InputError(
+            f"process {args.process_id} of {args.processes} met the others at {host}:{port}, but "
+            f"JAX did not join them: {error}"
+        ) from error
+
+
+def _free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _make_devices(number: int) -> None:
+    try:
+        jax.config.update("jax_platforms", "cpu")
+        jax.config.update("jax_num_cpu_devices", number)
+    except RuntimeError as error:
+        raise InputError(f"--cpu-devices: {error}") from None
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    return f"was ended by {name}"
+
+
+def _listed(numbers: Sequence[int]) -> Any:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,82 @@
+"""Training on several devices from the command line, and the commands of the page on it."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from full import FULL
+from several_devices import printed_lines
+
+from relaxjax.cli.launch import is_launcher
+from relaxjax.cli.parser import parsed
+
+PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
+BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines()]
+
+MODEL = """
+@R.function
+def backbone(x: R.Tensor((8, 4), "float32"), w0: R.Tensor((4, 8), "float32"),
+             w1: R.Tensor((8, 4), "float32")):
+    with R.dataflow():
+        hidden = R.nn.relu(R.matmul(x, w0))
+        out = R.matmul(hidden, w1)
+        R.output(out)
+    return out
+"""
+
+PROGRAM = """
+import jax
+from relaxjax.cli import main
+
+jax.config.update("jax_disable_most_optimizations", True)
+folder = {folder!r}
+options = ["train", folder + "/model.py", "--data", folder + "/data.npz", "--epochs", "2"]
+for name, more in {runs!r}.items():
+    assert main([*options, "--out", folder + "/" + name, *more]) == 0
+"""
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_commands_of_the_page_are_ones(command: str) -> None:
+    """What they do is tried below, with smaller models and fewer devices."""
+    program, *words = shlex.split(command)
+    args = parsed(words)
+    assert program == "relaxjax"
+    assert is_launcher(args) == ("--processes" in words and "--coordinator" not in words)
+
+
+def losses(folder: Path) -> list[float]:
+    lines = (folder / "log.jsonl").read_text().splitlines()
+    return [json.loads(line)["loss"] for line in lines]
+
+
+def written(folder: Path) -> None:
+    rng = np.random.default_rng(0)
+    (folder / "model.py").write_text(MODEL)
+    x, y = rng.normal(size=(32, 4)).astype("f"), rng.integers(0, 4, 32).astype("i")
+    np.savez(folder / "data.npz", x=x, y=y, x_test=x[:8], y_test=y[:8])
+
+
+@pytest.mark.skipif(not FULL, reason="the trainer's own tests try as much: RELAXJAX_FULL=1")
+def test_a_mesh_trains_as_one_device_does(tmp_path: Path) -> None:
+    written(tmp_path)
+    runs = {
+        "alone": [],
+        "mixed": ["--mesh", "data=2,model=2", "--sharding", "w0=-,model;w1=model"],
+    }
+    printed = printed_lines(PROGRAM.format(folder=str(tmp_path), runs=runs), 4)
+    assert sum("64 parameters, 32 examples in batches of 8" in line for line in printed) == 2
+    np.testing.assert_allclose(losses(tmp_path / "mixed"), losses(tmp_path / "alone"), rtol=1e-4)
+
+
+@pytest.mark.skipif(not FULL, reason="it starts three processes: RELAXJAX_FULL=1")
+def test_two_processes_train_as_one(tmp_path: Path) -> None:
+    """They are started by a command, which is none of them."""
+    written(tmp_path)
+    two = ["--cpu-devices", "1", "--processes", "2", "--sharding", "fsdp"]
+    printed_lines(PROGRAM.format(folder=str(tmp_path), runs={"alone": [], "two": two}), 1)
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)

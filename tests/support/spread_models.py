@@ -1,0 +1,208 @@
+"""Small models to be trained on several devices: layers, images, a GPT, an LSTM."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.optim import Adam, from_optax
+from relaxjax.passes import SetupTrainer
+from relaxjax.script import from_source
+from relaxjax.training import Trainer
+
+SAMPLES, CLASSES = 16, 8
+
+
+@dataclass(frozen=True)
+class SpreadModel:
+    """A model to be trained: its trainer by the options of a mesh, its batches, a mixed form."""
+
+    trainer: Callable[..., Trainer]
+    batches: list[Any]
+    mixed: dict[str, Any]  # which of its parameters are split along the axis `model`
+
+    def losses(self, count: int, **options: Any) -> tuple[Trainer, np.ndarray[Any, Any]]:
+        """A trainer, and the losses of its first steps."""
+        trainer = self.trainer(**options)
+        losses = [trainer.update(*one) for one in self.batches[:count]]
+        return trainer, np.array(losses, "float64")
+
+
+def state_bytes(trainer: Trainer) -> int:
+    """The bytes of parameters and of the optimizer's state on the first device."""
+    state = trainer._state
+    arrays = [*state.params, *state.optimizer]
+    return sum(array.addressable_shards[0].data.nbytes for array in arrays)
+
+
+def layers(dtype: str) -> SpreadModel:
+    """Two layers with dropout between them, and an optimizer that takes a norm of all gradients."""
+    source = f"""
+@I.ir_module
+class Model:
+    I.module_attrs({{"param_num": 4, "state_num": 0}})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((16, 24), "{dtype}"),
+        w0: R.Tensor((24, 32), "{dtype}"),
+        b0: R.Tensor((32,), "{dtype}"),
+        w1: R.Tensor((32, 8), "{dtype}"),
+        b1: R.Tensor((8,), "{dtype}"),
+    ):
+        with R.dataflow():
+            hidden = R.nn.relu(R.add(R.matmul(x, w0), b0))
+            thinned = R.nn.dropout(hidden, rate=0.1)
+            out = R.add(R.matmul(thinned[0], w1), b1)
+            R.output(out)
+        return out
+"""
+    tx = from_optax(optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(0.01)))
+    mixed = {"w0": (None, "model"), "b0": ("model",), "w1": ("model",)}
+    return SpreadModel(_of_script(source, tx, dtype), _examples(dtype, 24), mixed)
+
+
+def images(dtype: str) -> SpreadModel:
+    """A convolution with batch normalization, whose statistics are those of the whole batch."""
+    source = f"""
+@I.ir_module
+class Model:
+    I.module_attrs({{"param_num": 4, "state_num": 2}})
+
+    @R.function
+    def backbone(
+        x: R.Tensor((16, 3, 6, 6), "{dtype}"),
+        k: R.Tensor((8, 3, 3, 3), "{dtype}"),
+        gamma: R.Tensor((8,), "{dtype}"),
+        beta: R.Tensor((8,), "{dtype}"),
+        w: R.Tensor((8, 8), "{dtype}"),
+        mean: R.Tensor((8,), "{dtype}"),
+        var: R.Tensor((8,), "{dtype}"),
+    ):
+        with R.dataflow():
+            maps = R.nn.conv2d(x, k, padding=1)
+            normed = R.nn.batch_norm(maps, gamma, beta, mean, var, axis=1)
+            out = R.matmul(R.mean(R.nn.relu(normed[0]), axis=[2, 3]), w)
+            new_mean = normed[1]
+            new_var = normed[2]
+            R.output(out, new_mean, new_var)
+        return (out, new_mean, new_var)
+"""
+    mixed = {"k": ("model",), "w": (None, "model")}
+    return SpreadModel(_of_script(source, Adam(0.01), dtype), _examples(dtype, 3, 6, 6), mixed)
+
+
+def gpt(dtype: str) -> SpreadModel:
+    """Two equal blocks of attention and a wide layer, which are rolled into one loop."""
+    width, words, length = 16, 32, 4
+    draw = _drawing(dtype)
+
+    def block() -> dict[str, Any]:
+        return {
+            "attend": draw(width, 3 * width),
+            "project": draw(width, width),
+            "widen": draw(width, 4 * width),
+            "narrow": draw(4 * width, width),
+        }
+
+    params = {"table": draw(words, width), "blocks": [block(), block()]}
+
+    def normed(x: Any) -> Any:
+        return (x - x.mean(-1, keepdims=True)) * jax.lax.rsqrt(x.var(-1, keepdims=True) + 1e-5)
+
+    def loss(params: Any, batch: Any) -> Any:
+        ids, targets = batch
+        x = params["table"][ids]
+        for p in params["blocks"]:
+            q, k, v = jnp.split(normed(x) @ p["attend"], 3, -1)
+            scores = jnp.where(jnp.tri(length, dtype=bool), q @ k.mT / width**0.5, -1e30)
+            x = x + jax.nn.softmax(scores) @ v @ p["project"]
+            x = x + jax.nn.gelu(normed(x) @ p["widen"]) @ p["narrow"]
+        scores = normed(x) @ params["table"].T
+        return optax.softmax_cross_entropy_with_integer_labels(scores, targets).mean()
+
+    rng = np.random.default_rng(1)
+    texts = rng.integers(0, words, (20, 2, SAMPLES, length)).astype("int32")
+    batches = [((ids, targets),) for ids, targets in texts]
+    mixed = {"blocks/*/attend": (None, "model"), "blocks/*/project": ("model",)}
+    mixed |= {"blocks/*/widen": (None, "model"), "blocks/*/narrow": ("model",)}
+    trainer = partial(_of_loss(loss, params, Adam(0.01), batches, dtype), roll_blocks=True)
+    return SpreadModel(trainer, batches, mixed)
+
+
+def lstm(dtype: str) -> SpreadModel:
+    """A loop over time."""
+    width, features, length = 16, 8, 5
+    draw = _drawing(dtype)
+    params = {"x": draw(features, 4 * width), "h": draw(width, 4 * width), "out": draw(width, 8)}
+
+    def loss(params: Any, batch: Any) -> Any:
+        x, y = batch
+
+        def step(state: Any, one: Any) -> Any:
+            h, c = state
+            i, f, o, g = jnp.split(one @ params["x"] + h @ params["h"], 4, -1)
+            c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+            return (jax.nn.sigmoid(o) * jnp.tanh(c), c), None
+
+        start = jnp.zeros((len(y), width), x.dtype)
+        (h, _), _ = jax.lax.scan(step, (start, start), x.swapaxes(0, 1))
+        scores = h @ params["out"]
+        return optax.softmax_cross_entropy_with_integer_labels(scores, y).mean()
+
+    batches = [((x, y),) for x, y in _examples(dtype, length, features)]
+    mixed = {"x": (None, "model"), "h": (None, "model")}
+    return SpreadModel(_of_loss(loss, params, optax.adam(0.01), batches, dtype), batches, mixed)
+
+
+MODELS: dict[str, Callable[[str], SpreadModel]] = {
+    "layers": layers, "images": images, "gpt": gpt, "lstm": lstm
+}  # fmt: skip
+
+
+def _of_script(source: str, optimizer: Any, dtype: str) -> Callable[..., Trainer]:
+    types = [TensorType((SAMPLES, CLASSES), dtype), TensorType((SAMPLES,), "int32")]
+
+    def trainer(**options: Any) -> Trainer:
+        mod = SetupTrainer(CrossEntropyLoss(), optimizer, types, **options)(from_source(source))
+        made = Trainer(mod, VirtualMachine(build(mod)))
+        made.xavier_uniform_init_params(seed=0)
+        made.seed(0)
+        return made
+
+    return trainer
+
+
+def _of_loss(
+    loss: Any, params: Any, optimizer: Any, batches: list[Any], dtype: str
+) -> Callable[..., Trainer]:
+    def trainer(**options: Any) -> Trainer:
+        with jax.enable_x64(dtype == "float64"):
+            return Trainer.from_jax(loss, params, optimizer, batches[0][0], **options)
+
+    return trainer
+
+
+def _examples(dtype: str, *shape: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [
+        (rng.normal(size=(SAMPLES, *shape)).astype(dtype), rng.integers(0, 8, SAMPLES).astype("i"))
+        for _ in range(20)
+    ]
+
+
+def _drawing(dtype: str) -> Callable[..., Any]:
+    rng = np.random.default_rng(2)
+
+    def draw(*shape: int) -> Any:
+        return (rng.normal(size=shape) / shape[0] ** 0.5).astype(dtype)
+
+    return draw
