@@ -1,6 +1,6 @@
 """What an optimizer does to a table of which few rows have a gradient, as its function says it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
@@ -13,18 +13,19 @@ from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
-from relaxjax.passes.simplification.tensors import number_of
+from relaxjax.passes.simplification.tensors import fill, number_of
 
 PARAMS, GRADIENTS, STATES = range(3)
 Input: TypeAlias = tuple[int, int]  # which of the three tuples, and the field
 
 
 class Added(IntEnum):
-    """What is added to an input, as the rows of the gradient say it."""
+    """What is added to an input: from nothing to what is not zero without a gradient either."""
 
     NOTHING = 0
-    LINEAR = 1  # of a sum of rows it is the sum
-    OTHER = 2  # zero where the gradient is zero
+    LINEAR = 1  # for a sum of gradients it is the sum
+    ZERO_AT_ZERO = 2  # zero where the gradient is zero
+    ANY = 3
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,13 @@ class Form:
 
 @dataclass(frozen=True)
 class _Operand:
-    """What a call takes: a form, or None for one that is of neither kind; `fills` is one number."""
+    """What a call takes; one number fills a tensor that `is_one_number`."""
 
-    form: Form | None
-    fills: bool = False
+    form: Form
+    is_one_number: bool = False
+
+
+_ANY = Form(None, Added.ANY)
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,9 @@ class TableUpdate:
     """How a table is updated, number by number.
 
     `values` are the variables as large as the table, and `states` the fields of the state. Where it
-    `is_exact`, rows without a gradient stay as they are, and where it `is_linear`, nothing but a
-    multiple of the gradient is added to the table.
+    `is_exact`, rows without a gradient stay as they are, states included. `added` are the table and
+    states that something is added to, whatever they are. Where it `is_linear`, that is a multiple
+    of the gradient, and there is nothing else.
     """
 
     number: int
@@ -57,6 +62,7 @@ class TableUpdate:
     states: tuple[int, ...]
     is_exact: bool
     is_linear: bool
+    added: frozenset[Input]
 
 
 class NotByRowsError(ValueError):
@@ -94,17 +100,20 @@ class OptimizerFunction:
         assert isinstance(ty, TensorType)
         values = self._values(number, ty)
         self._check_inputs(number, values)
-        forms, squares = self._forms(values), False
-        for var in values:
-            squares |= self._check_uses(var, values, forms)
+        forms, read = self._forms(values)
+        sums = [self._summed(var, forms) for var in values]
+        squares = any(form.added > Added.LINEAR for found in sums for form in found)
         new, states = self._new(number, values)
-        exact = all(_stays(forms.get(var), own) for own, var in new.items())
-        param = forms.get(new[PARAMS, number])
-        linear = exact and not squares and param is not None and param.added <= Added.LINEAR
-        for state in states:
-            form = forms.get(new[STATES, state])
-            linear = linear and form is not None and form.added is Added.NOTHING
-        return TableUpdate(number, frozenset(values), states, exact, linear)
+        kept = {one: forms[var] for one, var in new.items() if forms[var].base == one}
+        added = frozenset(kept.keys() - read)
+        return TableUpdate(
+            number,
+            frozenset(values),
+            states,
+            len(kept) == len(new) and _most(kept.values()) <= Added.ZERO_AT_ZERO,
+            added == new.keys() and _most(kept.values()) <= Added.LINEAR and not squares,
+            added,
+        )
 
     def _values(self, number: int, ty: TensorType) -> list[Var]:
         """What is computed with a table number by number, in order."""
@@ -137,8 +146,10 @@ class OptimizerFunction:
             if group != STATES and index != number:
                 raise NotByRowsError(f"takes `{var.name}`, too")
 
-    def _forms(self, values: Sequence[Var]) -> dict[Var, Form | None]:
-        forms: dict[Var, Form | None] = {}
+    def _forms(self, values: Sequence[Var]) -> tuple[dict[Var, Form], set[Input]]:
+        """The forms of values, and the inputs that more is computed of than sums."""
+        forms: dict[Var, Form] = {}
+        read: set[Input] = set()
         for var in values:
             if var in self.inputs:
                 is_gradient = self.inputs[var][0] == GRADIENTS
@@ -148,31 +159,32 @@ class OptimizerFunction:
             call = self.known.value(var)
             if not isinstance(call, Call) or not _is_elementwise(call):
                 raise NotByRowsError(f"makes `{var.name}` by {_named(call)} for the whole table")
-            forms[var] = form_of(call, [self._operand(arg, forms) for arg in call.args])
-        return forms
+            operands = [self._operand(arg, forms) for arg in call.args]
+            forms[var] = form_of(call, operands)
+            taken = {operand.form.base for operand in operands} - {forms[var].base}
+            read |= {base for base in taken if base is not None}
+        return forms, read
 
-    def _operand(self, arg: Expr, forms: dict[Var, Form | None]) -> _Operand:
+    def _operand(self, arg: Expr, forms: Mapping[Var, Form]) -> _Operand:
         if isinstance(arg, Var) and arg in forms:
             return _Operand(forms[arg])
         number = number_of(arg, self.known)
         if number is None:
             raise NotByRowsError(f"takes `{arg}` of type {arg.ty} beside it")
-        is_zero = getattr(getattr(number, "data", None), "item", lambda: None)() == 0
-        return _Operand(Form(None, Added.NOTHING) if is_zero else None, fills=True)
+        is_zero = fill(number, self.known) == 0
+        return _Operand(Form(None, Added.NOTHING) if is_zero else _ANY, is_one_number=True)
 
-    def _check_uses(self, var: Var, values: Sequence[Var], forms: dict[Var, Form | None]) -> bool:
-        """Whether a value is summed, and more than a multiple of the gradient."""
-        squares = False
+    def _summed(self, var: Var, forms: Mapping[Var, Form]) -> Iterator[Form]:
+        """The forms that are added up to one number, by the uses of a value."""
         for user in self.known.users_of(var):
             if user in forms or user in self.tuples:
                 continue
             call, form = self.known.value(user), forms[var]
             if not _is_whole_sum(call):
                 raise NotByRowsError(f"takes all rows at once, by {_named(call)}")
-            if form is None or form.base is not None:
+            if form.base is not None or form.added is Added.ANY:
                 raise NotByRowsError(f"adds up rows that no gradient is for, by {_named(call)}")
-            squares |= form.added is Added.OTHER
-        return squares
+            yield form
 
     def _new(self, number: int, values: Sequence[Var]) -> tuple[dict[Input, Var], tuple[int, ...]]:
         """The new values of what is as large as the table, and which states that are."""
@@ -192,29 +204,24 @@ class OptimizerFunction:
         return new, tuple(index for group, index in new if group == STATES)
 
 
-def form_of(call: Call, operands: Sequence[_Operand]) -> Form | None:
-    """The form of the result of an elementwise call, None for one that has none."""
+def form_of(call: Call, operands: Sequence[_Operand]) -> Form:
+    """The form of the result of an elementwise call."""
     assert isinstance(call.op, Op)
     name, forms = call.op.name, [operand.form for operand in operands]
-    first = forms[0] if forms else None
     if name in _CHOICES:
         return _chosen(operands)
     if name in _PRODUCTS:
         return _product(operands, divides=name in _QUOTIENTS)
-    if name in _SUMS and None not in forms:
-        return _sum([form for form in forms if form is not None], name in _DIFFERENCES)
-    if first is None:
-        return None
-    same = call.ty == call.args[0].ty
-    if name in _CASTS and (same or first.base is None):
+    if name in _SUMS:
+        return _sum(forms, is_difference=name in _DIFFERENCES)
+    first = forms[0] if forms else _ANY
+    keeps_base = name in _CASTS and call.ty == call.args[0].ty
+    if keeps_base or (first.base is None and name in _CASTS | _SIGNS):
         return first
-    if first.base is not None:
-        return None
-    if name in _SIGNS:
-        return first
-    if name in _ZERO_AT_ZERO or (name == "lax.integer_pow" and call.attrs["y"] > 0):
-        return Form(None, Added.OTHER)
-    return None
+    is_power = name == "lax.integer_pow" and call.attrs["y"] > 0
+    if first.base is None and (is_power or name in _ZERO_AT_ZERO):
+        return Form(None, max(first.added, Added.ZERO_AT_ZERO))
+    return _ANY
 
 
 _DIFFERENCES = {"relax.subtract", "lax.sub"}
@@ -231,39 +238,36 @@ _ZERO_AT_ZERO = {
 }
 
 
-def _sum(forms: Sequence[Form], is_difference: bool) -> Form | None:
+def _sum(forms: Sequence[Form], is_difference: bool) -> Form:
     """Nothing but one input may have a place in a sum, and in a difference the first."""
     bases = [form.base for form in forms]
     if None not in bases or (is_difference and bases[1] is not None):
-        return None
+        return _ANY
     return Form(next((base for base in bases if base is not None), None), _most(forms))
 
 
-def _product(operands: Sequence[_Operand], divides: bool) -> Form | None:
+def _product(operands: Sequence[_Operand], divides: bool) -> Form:
     """What is zero without a gradient times anything is so, for numbers that are finite."""
     for own, other in ((0, 1),) if divides else ((0, 1), (1, 0)):
         form = operands[own].form
-        if form is not None and form.base is None:
-            return form if operands[other].fills else Form(None, Added.OTHER)
-    return None
+        if form.base is None and form.added < Added.ANY:
+            is_multiple = operands[other].is_one_number
+            return form if is_multiple else Form(None, Added.ZERO_AT_ZERO)
+    return _ANY
 
 
-def _chosen(operands: Sequence[_Operand]) -> Form | None:
+def _chosen(operands: Sequence[_Operand]) -> Form:
     """One of two values that are the same input without a gradient."""
     condition, *choices = operands
-    forms = [choice.form for choice in choices if choice.form is not None]
-    if len(forms) < len(choices) or len({form.base for form in forms}) > 1:
-        return None
-    return Form(forms[0].base, _most(forms) if condition.fills else Added.OTHER)
+    forms = [choice.form for choice in choices]
+    if len({form.base for form in forms}) > 1:
+        return _ANY
+    least = Added.NOTHING if condition.is_one_number else Added.ZERO_AT_ZERO
+    return Form(forms[0].base, max(least, _most(forms)))
 
 
-def _most(forms: Sequence[Form]) -> Added:
-    return max(form.added for form in forms)
-
-
-def _stays(form: Form | None, own: Input) -> bool:
-    """Whether a value is that of an input where there is no gradient."""
-    return form is not None and form.base == own
+def _most(forms: Collection[Form]) -> Added:
+    return max((form.added for form in forms), default=Added.NOTHING)
 
 
 def _is_elementwise(value: Expr | None) -> bool:

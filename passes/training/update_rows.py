@@ -119,16 +119,16 @@ class _Rows:
             places = builder.emit(reshape(places, ShapeExpr((count,))))
         self.values, self.places = values, places
 
-    def of(self, whole: Expr) -> Expr:
-        """The rows of a table or a state, or zeros where what is added to it is asked for."""
-        if not self.update.is_linear:
-            return get_op("relax.take")(whole, self.places, axis=0, mode="clip")
-        return get_op("relax.zeros")(self.dims, tensor_type(whole).dtype)
+    def of(self, one: Input, whole: Expr) -> Expr:
+        """The rows of a table or a state, or zeros where it matters only what is added to them."""
+        if one in self.update.added:
+            return get_op("relax.zeros")(self.dims, tensor_type(whole).dtype)
+        return get_op("relax.take")(whole, self.places, axis=0, mode="clip")
 
-    def put(self, whole: Expr, rows: Expr) -> Expr:
+    def put(self, one: Input, whole: Expr, rows: Expr) -> Expr:
         """A table or a state with new rows."""
-        is_linear = self.update.is_linear
-        return get_op("relax.grad.put_rows")(whole, rows, self.places, accumulate=is_linear)
+        is_added = one in self.update.added
+        return get_op("relax.grad.put_rows")(whole, rows, self.places, accumulate=is_added)
 
     @property
     def dims(self) -> ShapeExpr:
@@ -198,7 +198,8 @@ class _Rewritten:
             self.known[var] = self.builder.emit(replace(value, args=args, ty=None), var.name)
 
     def _input(self, var: Var, rows: _Rows) -> Expr:
-        return self.builder.emit(rows.of(self._whole(self.read.inputs[var])), f"{var.name}_rows")
+        one = self.read.inputs[var]
+        return self.builder.emit(rows.of(one, self._whole(one)), f"{var.name}_rows")
 
     def _whole(self, one: Input) -> Expr:
         group, index = one
@@ -225,5 +226,5 @@ class _Rewritten:
         assert isinstance(field, Var)
         if self.read.inputs.get(field) == one:
             return self._whole(one)  # it stays as it is
-        new = rows.put(self._whole(one), self.known[field])
+        new = rows.put(one, self._whole(one), self.known[field])
         return self.builder.emit(new, field.name)
