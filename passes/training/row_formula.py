@@ -15,6 +15,8 @@ from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
 from relaxjax.passes.simplification.tensors import fill, number_of
 
+from .update import HALF
+
 PARAMS, GRADIENTS, STATES = range(3)
 Input: TypeAlias = tuple[int, int]  # which of the three tuples, and the field
 
@@ -54,7 +56,7 @@ class TableUpdate:
     `values` are the variables as large as the table, and `states` the fields of the state. Where it
     `is_exact`, rows without a gradient stay as they are, states included. `added` are the table and
     states that something is added to, whatever they are. Where it `is_linear`, that is a multiple
-    of the gradient, and there is nothing else.
+    of the gradient, whose rows may come one after the other; half precision would lose small ones.
     """
 
     number: int
@@ -111,7 +113,10 @@ class OptimizerFunction:
             frozenset(values),
             states,
             len(kept) == len(new) and _most(kept.values()) <= Added.ZERO_AT_ZERO,
-            added == new.keys() and _most(kept.values()) <= Added.LINEAR and not squares,
+            added == new.keys()
+            and _most(kept.values()) <= Added.LINEAR
+            and not squares
+            and ty.dtype not in HALF,
             added,
         )
 

@@ -108,22 +108,17 @@ class _Rows:
 
     def begin(self, builder: BlockBuilder, name: str) -> None:
         """Bind the rows of the gradient, and their places; each once where that matters."""
-        values, places = unpacked(builder, self.pair, [f"{name}_rows", f"{name}_places"])
+        values, places = unpacked(builder, self.pair, [f"{name}_grad_rows", f"{name}_places"])
         dims = tensor_type(places).dims or ()
         if not self.update.is_linear:
-            summed = builder.emit(get_op("relax.grad.summed_rows")(values, places, self.shape))
-            values, places = unpacked(builder, summed, [f"{name}_summed", f"{name}_places"])
+            summed = get_op("relax.grad.summed_rows")(values, places, self.shape)
+            pair = builder.emit(summed, f"{name}_grad_summed")
+            values, places = unpacked(builder, pair, [f"{name}_grad_rows", f"{name}_places"])
         elif len(dims) != 1:
             reshape, count = get_op("relax.reshape"), element_count(dims)
             values = builder.emit(reshape(values, ShapeExpr((count, *self.shape.values[1:]))))
             places = builder.emit(reshape(places, ShapeExpr((count,))))
         self.values, self.places = values, places
-
-    def of(self, one: Input, whole: Expr) -> Expr:
-        """The rows of a table or a state, or zeros where it matters only what is added to them."""
-        if one in self.update.added:
-            return get_op("relax.zeros")(self.dims, tensor_type(whole).dtype)
-        return get_op("relax.take")(whole, self.places, axis=0, mode="clip")
 
     def put(self, one: Input, whole: Expr, rows: Expr) -> Expr:
         """A table or a state with new rows."""
@@ -142,6 +137,7 @@ class _Rewritten:
         self, read: OptimizerFunction, adjoint: Function, updates: Sequence[TableUpdate]
     ) -> None:
         self.read = read
+        self.names = {one: var.name for var, one in read.inputs.items()}
         self.updates = updates
         assert isinstance(adjoint.ret_ty, TupleType)
         old = read.function.params
@@ -151,6 +147,7 @@ class _Rewritten:
         self.known: dict[Var, Expr] = dict(zip(old, self.params, strict=True))
         self.rows: dict[Var, _Rows] = {}  # by the variables that they stand for
         self.tables: dict[Input, _Rows] = {}
+        self.wholes: dict[Input, Var] = {}
 
     def function(self) -> Function:
         with self.builder.function(OPTIMIZER, self.params):
@@ -174,13 +171,13 @@ class _Rewritten:
     def _begin(self) -> None:
         types = self.params[PARAMS].ty
         assert isinstance(types, TupleType)
-        names = {one: var.name for var, one in self.read.inputs.items()}
         for update in self.updates:
             table = types.fields[update.number]
             assert isinstance(table, TensorType)
-            pair = self.builder.emit(TupleGetItem(self.params[GRADIENTS], update.number))
-            rows = _Rows(update, table, pair)
-            rows.begin(self.builder, names.get((PARAMS, update.number), "table"))
+            name = self.names.get((PARAMS, update.number), "table")
+            pair = TupleGetItem(self.params[GRADIENTS], update.number)
+            rows = _Rows(update, table, self.builder.emit(pair, f"{name}_grad"))
+            rows.begin(self.builder, name)
             self.rows |= dict.fromkeys(update.values, rows)
             self.tables[PARAMS, update.number] = rows
             self.tables |= {(STATES, state): rows for state in update.states}
@@ -198,12 +195,19 @@ class _Rewritten:
             self.known[var] = self.builder.emit(replace(value, args=args, ty=None), var.name)
 
     def _input(self, var: Var, rows: _Rows) -> Expr:
+        """The rows of a table or a state, or zeros where it matters only what is added to them."""
         one = self.read.inputs[var]
-        return self.builder.emit(rows.of(one, self._whole(one)), f"{var.name}_rows")
+        if one in rows.update.added:
+            zeros = get_op("relax.zeros")(rows.dims, tensor_type(var).dtype)
+            return self.builder.emit(zeros, f"{var.name}_zeros")
+        taken = get_op("relax.take")(self._whole(one, var.name), rows.places, axis=0, mode="clip")
+        return self.builder.emit(taken, f"{var.name}_rows")
 
-    def _whole(self, one: Input) -> Expr:
-        group, index = one
-        return self.builder.normalize_leaf(TupleGetItem(self.params[group], index))
+    def _whole(self, one: Input, name: str) -> Expr:
+        if one not in self.wholes:
+            group, index = one
+            self.wholes[one] = self.builder.emit(TupleGetItem(self.params[group], index), name)
+        return self.wholes[one]
 
     def _argument(self, arg: Expr, rows: _Rows) -> Expr:
         """An argument of a call on rows: rows, or a number in as many places."""
@@ -224,7 +228,7 @@ class _Rewritten:
         if rows is None:
             return substitute(field, self.known)
         assert isinstance(field, Var)
+        whole = self._whole(one, self.names.get(one, field.name))
         if self.read.inputs.get(field) == one:
-            return self._whole(one)  # it stays as it is
-        new = rows.put(one, self._whole(one), self.known[field])
-        return self.builder.emit(new, field.name)
+            return whole  # it stays as it is
+        return self.builder.emit(rows.put(one, whole, self.known[field]), field.name)

@@ -24,7 +24,7 @@ from .emit import as_places as places_of
 from .emit import call, ndim_of, number, scalar
 from .emit import where as choose
 from .index import require_integers
-from .shapes import common_dtype, dims_text, element_count
+from .shapes import common_dtype, dims_text, element_count, require_numbers
 from .traced import traced_gradient, traced_tangent
 
 _TAKEN_BY = lax.GatherScatterMode.FILL_OR_DROP  # places before the first row are outside, too
@@ -35,6 +35,7 @@ def _require_rows(
 ) -> None:
     """Raise where there is not one row of a tensor of so many dimensions for each place."""
     require_integers(places, "places")
+    require_numbers("values", values)
     if rank == 0:
         raise OpError("a tensor without dimensions has no rows")
     if -1 not in (values.ndim, places.ndim, rank) and values.ndim != places.ndim + rank - 1:

@@ -76,6 +76,7 @@ OTHER_RESULTS = {
     "SimplifyAdjoint": "is for the adjoint of a loss only",
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",
+    "UpdateRows": "asks for an adjoint and an optimizer",
     "UseTrainingForms": "batch_norm takes the statistics of the batch, dropout draws",
 }
 
