@@ -6,7 +6,7 @@ to another such, or scaled, stays one; whatever else takes it makes it whole.
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Call, Expr, ShapeExpr, np_dtype
+from relaxjax.ir.expr import Call, Expr, ShapeExpr, TupleGetItem, np_dtype
 from relaxjax.ir.laws import Laws, law
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
@@ -86,13 +86,16 @@ def negative_rows(call: Call, op: Op, known: Uses) -> Expr | None:
 
 @law("relax.astype", "lax.convert_element_type")
 def cast_rows(call: Call, op: Op, known: Uses) -> Expr | None:
-    """Rows in another dtype, of floats: what was added up in the narrow one is so in the wide."""
+    """Rows in another dtype of floats are added up in the wider one of both."""
     found = known.call(call.args[0], ROWS)
     dtype = call.ty.dtype if isinstance(call.ty, TensorType) else None
-    if found is None or not _is_wider(dtype, dtype_of(found)):
+    if found is None or not (is_float(dtype) and is_float(dtype_of(found))):
         return None
-    cast = get_op("relax.astype")(found.args[0], dtype)
-    return get_op(ROWS)(cast, *found.args[1:])
+    values, places, shape = found.args
+    if np_dtype(dtype).itemsize <= np_dtype(dtype_of(found)).itemsize:
+        summed = get_op("relax.grad.summed_rows")(values, places, shape)
+        values, places = TupleGetItem(summed, 0), TupleGetItem(summed, 1)
+    return get_op(ROWS)(get_op("relax.astype")(values, dtype), places, shape)
 
 
 ROW_LAWS = Laws([rows_of_take, rows_of_scatter, added_rows, scaled_rows, negative_rows, cast_rows])
@@ -161,11 +164,3 @@ def _writes_rows(scatter: Call) -> bool:
 
 def _keeps_type(call: Call, rows: Call) -> bool:
     return dtype_of(call) == dtype_of(rows) and same_dims(_dims(call), _dims(rows))
-
-
-def _is_wider(dtype: str | None, narrow: str | None) -> bool:
-    """Whether the floats of one dtype hold those of another; not so of the two of 16 bits."""
-    if not (is_float(dtype) and is_float(narrow)):
-        return False
-    wide = np_dtype(dtype).itemsize
-    return wide >= 4 and wide > np_dtype(narrow).itemsize

@@ -163,7 +163,7 @@ class OptimizerFunction:
                 continue
             call = self.known.value(var)
             if not isinstance(call, Call) or not _is_elementwise(call):
-                raise NotByRowsError(f"makes `{var.name}` by {_named(call)} for the whole table")
+                raise NotByRowsError(f"makes something for all rows at once, by {_named(call)}")
             operands = [self._operand(arg, forms) for arg in call.args]
             forms[var] = form_of(call, operands)
             taken = {operand.form.base for operand in operands} - {forms[var].base}

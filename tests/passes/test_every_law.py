@@ -105,7 +105,10 @@ OTHERS = {
         (ROWS, [ROWS_OF_G, "w = R.broadcast_to(s, (5, 2))", "y = L.mul(r, w)"]),
     ],
     "negative_rows": [(ROWS, [ROWS_OF_G, "y = R.negative(r)"])],
-    "cast_rows": [(ROWS, [ROWS_OF_H, 'y = R.astype(t, "float32")'])],
+    "cast_rows": [
+        (ROWS, [ROWS_OF_H, 'y = R.astype(t, "float32")']),
+        (ROWS, [ROWS_OF_G, 'y = R.astype(r, "float16")']),
+    ],
 }
 
 
