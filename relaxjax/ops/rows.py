@@ -108,13 +108,14 @@ def _summed_rows(values: Any, places: Any, shape: Any) -> Any:
     values = values.reshape(spots.size, *row)
     outside = (spots < 0) | (spots >= length)
     spots = jnp.where(outside, jnp.asarray(length, spots.dtype), spots)
-    ordered, order = lax.sort_key_val(spots, lax.iota(spots.dtype, spots.size))
+    ordered = jnp.sort(spots)
     is_new = jnp.concatenate([jnp.ones((min(1, spots.size),), bool), ordered[1:] != ordered[:-1]])
     slots = jnp.cumsum(is_new, dtype=spots.dtype) - jnp.ones((), spots.dtype)
-    own = jnp.zeros_like(spots).at[order].set(slots)
+    found = jnp.full_like(spots, length).at[slots].set(ordered)
+    # To sort the rows' numbers with the places takes longer than to look the places up again.
+    own = jnp.searchsorted(found, spots).astype(spots.dtype)
     own = jnp.where(outside, jnp.asarray(spots.size, spots.dtype), own)
-    summed = _scattered(jnp.zeros_like(values), values, own, lax.scatter_add)
-    return summed, jnp.full_like(spots, length).at[slots].set(ordered)
+    return _scattered(jnp.zeros_like(values), values, own, lax.scatter_add), found
 
 
 @op(
