@@ -133,7 +133,8 @@ def compared(case: Case, optimizer: Optimizer, dense: Any, rounds: int) -> dict[
     def our_step(trainer: Trainer) -> None:
         jax.block_until_ready((trainer.update(*given[trainer]), trainer.current_params))
 
-    steps = {PLAIN: step, **{n: partial(our_step, t) for n, t in ours.items()}}
+    steps: dict[str, Callable[[], object]] = {PLAIN: step}
+    steps |= {n: partial(our_step, t) for n, t in ours.items()}
     turns = {name: repeated(run, TURN) for name, run in steps.items()}
     times = in_turns({name: run for name, (run, _) in turns.items()}, rounds)
     return {name: cells(times, turns, taken, name) for name in times}

@@ -21,9 +21,9 @@ class Lazy(Optimizer):
     `SparseAdam` for `Adam`, up to where `eps` stands. What counts steps counts all of them.
 
     A table is a parameter of which only `R.take` along the first axis reads, or its likes in JAX;
-    other parameters are updated as by the other optimizer. Its formula may treat each number by
-    itself, and take norms of gradients; other ones are refused. `SetupTrainer` asks for it by the
-    pass `UpdateRows`; `get_function` alone is that of the other optimizer.
+    other parameters are updated as by the other optimizer. Its formula may treat each number
+    separately, and take norms of gradients; other ones are refused. `SetupTrainer` asks for it by
+    the pass `UpdateRows`; `get_function` alone is that of the other optimizer.
     """
 
     optimizer: Optimizer

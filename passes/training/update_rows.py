@@ -43,7 +43,7 @@ def UpdateRows(mod: IRModule, lazy: bool = False) -> IRModule:
 
     That is done where rows without a gradient would stay as they are, states included: so it is
     for SGD without weight decay and for Adagrad, not for momentum or Adam. With `lazy`, the formula
-    of any optimizer that treats each number by itself is applied to the rows that occur, and to
+    of any optimizer that treats each number separately is applied to the rows that occur, and to
     them only, as by the lazy variants of TensorFlow and PyTorch.
     """
     adjoint, optimizer = mod[ADJOINT], mod[OPTIMIZER]
@@ -72,8 +72,8 @@ def _updates(
             if lazy:
                 raise ValueError(
                     f"the optimizer is lazy, but its update of `{names[number]}` {error}: only "
-                    "what treats each number by itself, and adds up no more than gradients, can be "
-                    "applied to single rows; leave Lazy out"
+                    "what treats each number separately, and adds up no more than gradients, can "
+                    "be applied to single rows; leave Lazy out"
                 ) from None
             continue
         if lazy or (update.is_exact and _is_worth_it(gradient)):
