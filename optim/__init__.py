@@ -6,6 +6,7 @@ from .base import Optimizer as Optimizer
 from .base import Step as Step
 from .from_optax import OptaxOptimizer as OptaxOptimizer
 from .from_optax import from_optax as from_optax
+from .lazy import Lazy as Lazy
 from .momentum_sgd import MomentumSGD as MomentumSGD
 from .named import LAMB as LAMB
 from .named import LARS as LARS

@@ -42,6 +42,11 @@ class Optimizer:
         """
         return False
 
+    @property
+    def is_lazy(self) -> bool:
+        """Whether rows of tables that a batch does not read stay as they are: `Lazy` says so."""
+        return False
+
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
         """Names of the states, where those of other optimizers may have the same types.
 

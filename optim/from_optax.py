@@ -92,6 +92,12 @@ class OptaxOptimizer(Optimizer):
     def _nested(self, params: Arrays) -> Tree:
         return dict(params) if self.tree is None else jax.tree.unflatten(self.tree, params.values())
 
+    def begins_late(self, params: tuple[Var, ...]) -> bool:
+        """Whether the first step takes a part of the state from the values of the parameters."""
+        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        with _dtypes(params), jax.ensure_compile_time_eval():
+            return any(self._from_values(zeros))
+
     def _from_values(self, zeros: Arrays) -> list[bool]:
         """Which leaves of the first state are made of the values of the parameters."""
         return depends_on_inputs(jax.make_jaxpr(self._start)(dict(zeros)))

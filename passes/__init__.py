@@ -156,4 +156,5 @@ from .training.shard_training import ShardTraining as ShardTraining
 from .training.simplify_adjoint import SimplifyAdjoint as SimplifyAdjoint
 from .training.stack_layers import StackLayers as StackLayers
 from .training.store_kernels import StoreKernels as StoreKernels
+from .training.update_rows import UpdateRows as UpdateRows
 from .training.use_training_forms import UseTrainingForms as UseTrainingForms

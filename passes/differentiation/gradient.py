@@ -30,6 +30,7 @@ from .adjoint import lying_as
 from .checkpoints import without_marks
 from .inlining import inline_closures
 from .reverse_mode import ReverseMode
+from .rows import with_rows_apart
 from .vjp import is_flat
 
 
@@ -42,6 +43,7 @@ def Gradient(
     cotangent: bool = False,
     mode: str = "first_order",
     lazy: bool = False,
+    sparse: bool = False,
 ) -> IRModule:
     """Add the adjoint of a function: its result, paired with the gradients of its target.
 
@@ -58,6 +60,9 @@ def Gradient(
     writes a better program than TVM does: the adjoint of a tuple is kept in parts until something
     needs the whole, and nothing is added to zeros. What checkpoint marks ask to be computed again
     is not merged with the first then.
+
+    With `sparse`, the gradient of a table of which only `take` reads rows is a pair, the rows and
+    their places. `R.grad.rows(values, places, shape)` makes it whole.
     """
     if mode not in ("first_order", "higher_order"):
         raise GradientError(f"`mode` must be 'first_order' or 'higher_order', found {mode!r}")
@@ -89,7 +94,7 @@ def Gradient(
     done = made_for(done, platforms)
     if mode == "higher_order":
         _require_second_order(done, done[added])
-    return done
+    return done.with_function(added, with_rows_apart(done[added])) if sparse else done
 
 
 def _require_second_order(mod: IRModule, adjoint: Function) -> None:

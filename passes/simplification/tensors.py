@@ -23,6 +23,23 @@ def fill(expr: Expr, known: Uses) -> float | None:
     return None if call is None else filling(call, known)
 
 
+def number_of(expr: Expr, known: Uses) -> Expr | None:
+    """What fills a tensor, as a scalar, which need not be known; None where several numbers do."""
+    if not isinstance(expr.ty, TensorType) or expr.ty.ndim == 0:
+        return expr if isinstance(expr.ty, TensorType) else None
+    found, call = fill(expr, known), known.call(expr)
+    if found is not None and expr.ty.dtype is not None:
+        return Constant(np.asarray(found, np_dtype(expr.ty.dtype)))
+    if call is None or not isinstance(call.op, Op) or call.op.name not in _REPEATING:
+        return None
+    source = call.args[_REPEATING[call.op.name]]
+    return source if isinstance(source.ty, TensorType) and source.ty.ndim == 0 else None
+
+
+# The operators that repeat one of their arguments, which stands there.
+_REPEATING = {"lax.broadcast_in_dim": 0, "relax.broadcast_to": 0, "relax.full": 1}
+
+
 def fills(exprs: Iterable[Expr], known: Uses) -> list[float | None]:
     return [fill(expr, known) for expr in exprs]
 

@@ -51,7 +51,8 @@ class Optimizer(Protocol):
     """What AppendOptimizer asks of an optimizer.
 
     One that is elementwise updates each number of a parameter separately, by one rule for all
-    of them, so that parameters may be stored in stacks and with their axes moved.
+    of them, so that parameters may be stored in stacks and with their axes moved. One that
+    says `is_lazy`, which may be left out, has UpdateRows do so to the rows that a batch reads.
     """
 
     @property

@@ -44,6 +44,7 @@ from .shard_training import ShardTraining
 from .simplify_adjoint import SimplifyAdjoint
 from .stack_layers import RollOption, StackLayers, check_roll_option
 from .store_kernels import StoreKernels
+from .update_rows import UpdateRows
 from .use_training_forms import UseTrainingForms
 
 Spread: TypeAlias = tuple[MeshLike, ShardingLike]
@@ -86,10 +87,10 @@ def SetupTrainer(
 
     It runs other passes, whose pages say more: PrepareBackbone, AppendLoss,
     DecomposeOpsForInference, UseTrainingForms, DescribeLoss, CheckTrains, AppendAdjoint,
-    AppendOptimizer, FuseTrainStep and AppendEvaluation. `channels_last` adds LossChannelsLast and
-    StoreKernels, `roll_blocks` StackLayers. `loss_scale` is for AppendAdjoint, `master_weights` for
-    AppendOptimizer. `legalize` adds SimplifyAdjoint and LegalizeOps; so do `memory_budget` and
-    `memory_policy`, which also add PlanStepMemory.
+    AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
+    LossChannelsLast and StoreKernels, `roll_blocks` StackLayers. `loss_scale` is for AppendAdjoint,
+    `master_weights` for AppendOptimizer. `legalize` adds SimplifyAdjoint and LegalizeOps; so do
+    `memory_budget` and `memory_policy`, which also add PlanStepMemory.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -187,6 +188,7 @@ def step_passes(
         *([] if options.spread is None else [ShardTraining(*options.spread)]),
         AppendAdjoint(options.loss_scale),
         AppendOptimizer(optimizer, options.master_weights),
+        UpdateRows(getattr(optimizer, "is_lazy", False)),
         FuseTrainStep(options.gives_outputs),
         *evaluation,
         *lowered,

@@ -31,6 +31,7 @@ from . import quantization as quantization
 from . import random as random
 from . import recurrence as recurrence
 from . import reshaping as reshaping
+from . import rows as rows
 from . import scattering as scattering
 from . import scheduling as scheduling
 from . import search as search

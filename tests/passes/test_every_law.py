@@ -28,6 +28,20 @@ FACTORS = (
     'a: R.Tensor((1, 4), "float32"), b: R.Tensor((4, 4), "float32"), c: R.Tensor((4, 4), "float32")'
 )
 
+ROWS = (
+    'g: R.Tensor((3, 2), "float32"), h: R.Tensor((2, 2, 2), "bfloat16"), '
+    's: R.Tensor((), "float32"), x: R.Tensor((5, 2), "float32"), i: R.Tensor((3,), "int32"), '
+    'j: R.Tensor((2, 2), "int32")'
+)
+ROWS_OF_G = "r = R.grad.rows(g, i, (5, 2))"
+ROWS_OF_H = 't = R.grad.rows(h, R.const([[3, 1], [0, 4]], "int32"), (5, 2))'
+SCATTER = (
+    'dimension_numbers={"ScatterDimensionNumbers": {"update_window_dims": [1], '
+    '"inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0], '
+    '"operand_batching_dims": [], "scatter_indices_batching_dims": []}}, '
+    "indices_are_sorted=False, unique_indices=False, mode={'GatherScatterMode': 'CLIP'}"
+)
+
 # Laws that are no laws of algebra and of RaiseOps: parameters, and lines that end in `y`.
 OTHERS = {
     "by_shape": [(MATRICES, ["y = R.ones_like(a)"]), (MATRICES, ["y = R.zeros_like(b)"])],
@@ -63,6 +77,37 @@ OTHERS = {
             FACTORS,
             ["p = R.matmul(b, c)", "y = R.matmul(a, p)"],
         )
+    ],
+    "rows_of_take": [
+        (ROWS, ["y = R.grad.take_backward(g, x, i, axis=0)"]),
+        (ROWS, ["k = R.subtract(i, R.const(9, 'int32'))", "y = R.grad.take_backward(g, x, k, 0)"]),
+    ],
+    "rows_of_scatter": [
+        (
+            ROWS,
+            [
+                'z = R.zeros((5, 2), "float32")',
+                "k = R.reshape(i, (3, 1))",
+                f"y = L.scatter_add(z, k, g, {SCATTER})",
+            ],
+        ),
+    ],
+    "added_rows": [
+        (ROWS, [ROWS_OF_G, "t = R.grad.rows(R.multiply(g, s), i, (5, 2))", "y = R.add(r, t)"]),
+        (
+            ROWS,
+            [ROWS_OF_G, 't = R.grad.rows(R.astype(h, "float32"), j, (5, 2))', "y = L.add(t, r)"],
+        ),
+    ],
+    "scaled_rows": [
+        (ROWS, [ROWS_OF_G, "y = R.multiply(s, r)"]),
+        (ROWS, [ROWS_OF_G, "y = R.divide(r, s)"]),
+        (ROWS, [ROWS_OF_G, "w = R.broadcast_to(s, (5, 2))", "y = L.mul(r, w)"]),
+    ],
+    "negative_rows": [(ROWS, [ROWS_OF_G, "y = R.negative(r)"])],
+    "cast_rows": [
+        (ROWS, [ROWS_OF_H, 'y = R.astype(t, "float32")']),
+        (ROWS, [ROWS_OF_G, 'y = R.astype(r, "float16")']),
     ],
 }
 

@@ -43,6 +43,27 @@ def _adjoint(
     return slopes
 
 
+def rows(values: Any, places: Any, shape: Any) -> Any:
+    return put_rows(np.zeros(shape, values.dtype), values, places, accumulate=True)
+
+
+def put_rows(data: Any, values: Any, places: Any, accumulate: bool = False) -> Any:
+    y = data.copy()
+    for at in np.ndindex(places.shape):
+        if 0 <= places[at] < len(y):
+            y[places[at]] = y[places[at]] * accumulate + values[at]
+    return y
+
+
+def summed_rows(values: Any, places: Any, shape: Any) -> Any:
+    found = sorted({int(place) for place in places.flat if 0 <= place < shape[0]})
+    summed = np.zeros((places.size, *shape[1:]), values.dtype)
+    for slot, place in enumerate(found):
+        summed[slot] = values[places == place].sum(0, dtype=values.dtype)
+    dtype = places.dtype if places.dtype.itemsize >= 4 else np.int32
+    return summed, np.array(found + [shape[0]] * (places.size - len(found)), dtype)
+
+
 BACKWARD: dict[str, Callable[..., Any]] = {
     "relax.grad.attention_backward": adjoints(ATTENTION["relax.nn.attention"], 0, 1, 2),
     "relax.grad.attention_bias_backward": adjoints(ATTENTION["relax.nn.attention"], 0, 1, 2, 3),
@@ -59,6 +80,9 @@ BACKWARD: dict[str, Callable[..., Any]] = {
     "relax.grad.roi_align_backward": adjoints(VISION["relax.vision.roi_align"], 0, 1),
     "relax.grad.roi_pool_backward": adjoints(VISION["relax.vision.roi_pool"], 0),
     "relax.grad.softmax_nll_loss_backward": adjoints(NETWORK["relax.nn.softmax_nll_loss"], 0),
+    "relax.grad.rows": rows,
+    "relax.grad.summed_rows": summed_rows,
+    "relax.grad.put_rows": put_rows,
     "relax.grad.sparse_dense_backward": adjoints(sparse_dense, 0, 1),
     "relax.grad.take_backward": adjoints(take, 0),
     **{

@@ -82,6 +82,7 @@ OTHER_RESULTS = {
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",
     "TensorParallel": "asks which parameters are weights",
+    "UpdateRows": "asks for an adjoint and an optimizer",
     "UseTrainingForms": "batch_norm takes the statistics of the batch, dropout draws",
 }
 

@@ -66,6 +66,9 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.grad.take_backward": [
         sample(floats(2, 0), floats(2, 5), integers(0, high=5), axis=-1, smooth=False)
     ],
+    "relax.grad.rows": [sample(floats(0, 3), integers(0), dims(5, 3))],
+    "relax.grad.summed_rows": [sample(floats(0, 3), integers(0), dims(5, 3))],
+    "relax.grad.put_rows": [sample(floats(5, 3), floats(0, 3), integers(0))],
     "relax.gather_nd": [sample(floats(3, 5), integers(0, 1, dtype="int64"))],
     "relax.scatter_nd": [sample(floats(2, 5), integers(0, 1, dtype="int64"), floats(0, 5))],
     "relax.scatter_elements": [sample(floats(5), integers(0, dtype="int64"), floats(0))],

@@ -63,6 +63,21 @@ SAMPLES["relax.grad.take_backward"] = [
     sample(floats(3, 4, 2), floats(5, 2), integers(3, 4, high=5), axis=-2),
     sample(floats(7), floats(5), integers(7, high=5)),
 ]
+SAMPLES["relax.grad.rows"] = [
+    sample(floats(4, 3), exactly([1, 4, 1, 0], "int32"), dims(5, 3)),
+    sample(floats(2, 2), exactly([[3, 3], [-1, 7]], "int64"), dims(5)),
+    sample(floats(2, 3), exactly(2, "int64"), dims(4, 2, 3)),
+]
+SAMPLES["relax.grad.summed_rows"] = [
+    sample(floats(5, 3), exactly([4, 1, 4, 0, 4], "int32"), dims(5, 3)),
+    sample(floats(2, 3), exactly([[3, -1, 3], [7, 5, 0]], "int64"), dims(5)),
+    sample(floats(2, 1, 2), exactly([[1], [1]], "int32"), dims(3, 2)),
+]
+SAMPLES["relax.grad.put_rows"] = [
+    sample(floats(5, 3), floats(3, 3), exactly([4, 0, 9], "int32")),
+    sample(floats(5, 3), floats(4, 3), exactly([1, 4, 1, -2], "int32"), accumulate=True),
+    sample(floats(5), floats(2, 2), exactly([[3, 0], [0, 5]], "int64"), accumulate=True),
+]
 for _name in ["no_grad", "closed_over", "start_checkpoint", "end_checkpoint"]:
     SAMPLES[f"relax.grad.{_name}"] = [
         sample(floats(2, 5)),

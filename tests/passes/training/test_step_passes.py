@@ -58,7 +58,7 @@ LOWERED = [
 def test_the_passes_go_by_the_options(options: StepOptions, names: list[str]) -> None:
     passes = step_passes(parse_module(LOSS), options)
     found = [one.info.name for one in passes]
-    always = ["AppendAdjoint", "AppendOptimizer", "FuseTrainStep"]
+    always = ["AppendAdjoint", "AppendOptimizer", "UpdateRows", "FuseTrainStep"]
     assert [name for name in found if name not in always] == names
     assert [name for name in found if name in always] == always
 

@@ -1,0 +1,287 @@
+"""Tables of which batches read few rows, trained by these rows: as dense, or lazily as written."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+from relaxjax import Trainer
+from relaxjax.optim import (
+    LAMB,
+    SGD,
+    Adagrad,
+    Adam,
+    Lazy,
+    MomentumSGD,
+    Optimizer,
+    ScheduleFreeAdamW,
+    from_optax,
+)
+from relaxjax.trainable.names import OPTIMIZER
+from relaxjax.training import load_trainer
+
+ROWS, WIDTH = 100, 3
+Params = dict[str, Any]
+
+
+def params() -> Params:
+    random = np.random.default_rng(0)
+    drawn = {"bias": (ROWS,), "table": (ROWS, WIDTH), "w": (WIDTH,)}
+    return {name: random.normal(size=shape).astype("float32") for name, shape in drawn.items()}
+
+
+def batches(count: int = 4) -> list[Any]:
+    """Ids with repeats, some of them counted from the back, and targets."""
+    random = np.random.default_rng(1)
+    return [
+        (
+            np.concatenate([random.integers(-ROWS, ROWS, 5), [7, 7]]).astype("int32"),
+            random.normal(size=7).astype("float32"),
+        )
+        for _ in range(count)
+    ]
+
+
+def loss(params: Params, batch: Any) -> Any:
+    ids, targets = batch
+    found = params["table"][ids] @ params["w"] + params["bias"][ids]
+    return jnp.mean((found - targets) ** 2)
+
+
+@functools.cache
+def trained(optimizer: Any, given: Callable[..., Any] = loss, **options: Any) -> Trainer:
+    trainer = Trainer.from_jax(given, params(), optimizer, batches()[0], **options)
+    for batch in batches():
+        trainer.update(batch)
+    return trainer
+
+
+def stepped(optimizer: Any, given: Callable[..., Any] = loss) -> Params:
+    """The same by JAX and optax, with whole gradients."""
+    values: Any = params()
+    state = optimizer.init(values)
+    for batch in batches():
+        gradients = jax.grad(given)(values, batch)
+        updates, state = optimizer.update(gradients, state, values)
+        values = optax.apply_updates(values, updates)
+    return dict(values)
+
+
+def goes_by_rows(trainer: Trainer) -> bool:
+    return "scatter" in trainer.mod[OPTIMIZER].script()
+
+
+CLIPPED = optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(0.1))
+EXACT = {
+    "sgd": (SGD(0.1), optax.sgd(0.1)),
+    "adagrad": (Adagrad(0.1), optax.adagrad(0.1)),
+    "clipped": (CLIPPED, CLIPPED),
+}
+
+
+@pytest.mark.parametrize(("optimizer", "dense"), EXACT.values(), ids=EXACT)
+def test_what_leaves_other_rows_alone_is_exact(optimizer: Any, dense: Any) -> None:
+    trainer = trained(optimizer)
+    assert goes_by_rows(trainer)
+    chex.assert_trees_all_close(trainer.params, stepped(dense), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "optimizer", [Adam(0.1), MomentumSGD(0.1, 0.9), SGD(0.1, weight_decay=0.1), optax.adam(0.1)]
+)
+def test_what_moves_all_rows_stays_dense(optimizer: Any) -> None:
+    assert not goes_by_rows(Trainer.from_jax(loss, params(), optimizer, batches()[0]))
+
+
+def by_rows(
+    formula: Callable[..., tuple[Any, list[Any]]], states: int, **params_of: Any
+) -> tuple[Params, set[int]]:
+    """Training with a formula that is written out, of the rows that occur; which rows these are."""
+    values = params()
+    kept = {name: [np.zeros_like(array)] * states for name, array in values.items()}
+    occurred: set[int] = set()
+    for step, batch in enumerate(batches(), start=1):
+        gradients = jax.tree.map(np.asarray, jax.grad(loss)(values, batch))
+        rows = np.unique(batch[0] % ROWS)
+        occurred |= set(rows.tolist())
+        for name, old in values.items():
+            at: Any = slice(None) if name == "w" else rows
+            given = [state[at] for state in kept[name]]
+            new, new_states = formula(step, old[at], gradients[name][at], *given)
+            values[name] = old.copy()
+            values[name][at] = new
+            kept[name] = [state.copy() for state in kept[name]]
+            for state, found in zip(kept[name], new_states, strict=True):
+                state[at] = found
+    return values, occurred
+
+
+def adam(step: int, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, list[Any]]:
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
+    size = np.sqrt(v / (1 - 0.999**step)) + 1e-8
+    return p - 0.1 * m / (1 - 0.9**step) / size, [m, v]
+
+
+def momentum(step: int, p: Any, g: Any, v: Any) -> tuple[Any, list[Any]]:
+    v = 0.9 * v + g + 0.1 * p
+    return p - 0.1 * v, [v]
+
+
+LAZY: dict[str, tuple[Optimizer, Any, int]] = {
+    "adam": (Adam(0.1), adam, 2),
+    "optax": (from_optax(optax.adam(0.1)), adam, 2),
+    "momentum": (MomentumSGD(0.1, 0.9, weight_decay=0.1), momentum, 1),
+}
+
+
+@pytest.mark.parametrize(("optimizer", "formula", "states"), LAZY.values(), ids=LAZY)
+def test_a_lazy_optimizer_is_its_formula_for_the_rows_that_occur(
+    optimizer: Optimizer, formula: Any, states: int
+) -> None:
+    trainer = trained(Lazy(optimizer))
+    wanted, occurred = by_rows(formula, states)
+    chex.assert_trees_all_close(trainer.params, wanted, rtol=1e-4, atol=1e-5)
+    others = [row for row in range(ROWS) if row not in occurred]
+    np.testing.assert_array_equal(
+        trainer.params["table"][jnp.array(others)], params()["table"][others]
+    )
+
+
+def test_lazy_clipping_takes_the_norm_of_summed_rows() -> None:
+    """In the first step, in which momentum is of the gradients alone, it is as if dense."""
+    optimizer = optax.chain(optax.clip_by_global_norm(0.5), optax.sgd(0.1, 0.9))
+    batch, values = batches()[0], params()
+    trainer = Trainer.from_jax(loss, values, Lazy(from_optax(optimizer)), batch)
+    trainer.update(batch)
+    gradients = jax.grad(loss)(values, batch)
+    updates, _ = optimizer.update(gradients, optimizer.init(values), values)
+    wanted = optax.apply_updates(values, updates)
+    chex.assert_trees_all_close(trainer.params, wanted, rtol=1e-4, atol=1e-6)
+
+
+def test_ids_of_two_axes() -> None:
+    def given(params: Params, batch: Any) -> Any:
+        ids, targets = batch
+        found = params["table"][jnp.stack([ids, ids * 0])].sum(0) @ params["w"]
+        return jnp.mean((found + params["bias"][0] - targets) ** 2)
+
+    trainer = trained(SGD(0.1), given)
+    assert goes_by_rows(trainer)
+    wanted = stepped(optax.sgd(0.1), given)
+    chex.assert_trees_all_close(trainer.params, wanted, rtol=1e-5, atol=1e-6)
+
+
+def tied(params: Params, batch: Any) -> Any:
+    ids, targets = batch
+    scores = params["table"][ids] @ params["table"].T
+    return jnp.mean((scores.sum(1) + params["w"].sum() - targets) ** 2)
+
+
+def test_a_table_that_is_a_product_too_is_updated_whole() -> None:
+    own = {name: value for name, value in params().items() if name != "bias"}
+    trainer = Trainer.from_jax(tied, own, SGD(0.001), batches()[0])
+    trainer.update(batches()[0])
+    assert not goes_by_rows(trainer)
+    gradients = jax.grad(tied)(own, batches()[0])
+    wanted = jax.tree.map(lambda p, g: p - 0.001 * g, own, gradients)
+    chex.assert_trees_all_close(trainer.params, wanted, rtol=1e-4, atol=1e-5)
+
+
+REFUSED = {
+    "no rows": (
+        Lazy(Adam(0.1)),
+        tied,
+        "of no parameter only rows are read.*table, params_w have whole",
+    ),
+    "norms": (
+        Lazy(LAMB(0.1)),
+        loss,
+        "its update of `params_bias` makes something for all rows at once",
+    ),
+    "late": (Lazy(ScheduleFreeAdamW(0.1)), loss, "its state begins with the values"),
+}
+
+
+@pytest.mark.parametrize(("optimizer", "given", "said"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_be_lazy_is_refused(optimizer: Any, given: Any, said: str) -> None:
+    own = params() if given is loss else {k: v for k, v in params().items() if k != "bias"}
+    with pytest.raises(ValueError, match=said):
+        Trainer.from_jax(given, own, optimizer, batches()[0])
+
+
+def test_only_optimizers_can_be_lazy() -> None:
+    not_ours: Any = optax.adam(0.1)
+    with pytest.raises(TypeError, match=r"or from_optax\(optax.adagrad\(0.1\)\), but it was given"):
+        Lazy(not_ours)
+
+
+def test_parts_of_a_batch_are_added_up_whole() -> None:
+    chex.assert_trees_all_close(
+        fourteen(SGD(0.1), accumulate=2).params, fourteen(SGD(0.1)).params, rtol=1e-5, atol=1e-6
+    )
+    with pytest.raises(ValueError, match="of no parameter only rows are read"):
+        fourteen(Lazy(Adam(0.1)), accumulate=2)
+
+
+def fourteen(optimizer: Any, **options: Any) -> Trainer:
+    batch = tuple(np.concatenate(pair) for pair in zip(*batches(2), strict=True))
+    trainer = Trainer.from_jax(loss, params(), optimizer, batch, **options)
+    trainer.update(batch)
+    return trainer
+
+
+def test_a_scaled_loss_gives_the_same_rows() -> None:
+    scaled, plain = trained(SGD(0.1), loss_scale=1024.0), trained(SGD(0.1))
+    assert goes_by_rows(scaled)
+    chex.assert_trees_all_close(scaled.params, plain.params, rtol=1e-4, atol=1e-5)
+
+
+def test_a_step_that_is_left_out_changes_no_row() -> None:
+    lazy = Lazy(Adam(0.1))
+    trainer = Trainer.from_jax(loss, params(), lazy, batches()[0], loss_scale="dynamic")
+    ids, targets = batches()[0]
+    trainer.update((ids, np.full_like(targets, np.inf)))
+    chex.assert_trees_all_equal(trainer.params, jax.tree.map(jnp.asarray, params()))
+
+
+def test_half_precision_has_masters_by_rows() -> None:
+    half = jax.tree.map(lambda array: jnp.asarray(array, "bfloat16"), params())
+
+    def given(params: Params, batch: Any) -> Any:
+        return loss(jax.tree.map(lambda array: array.astype("float32"), params), batch)
+
+    trainer = Trainer.from_jax(given, half, Lazy(Adam(0.1)), batches()[0])
+    wide: Any = jax.tree.map(lambda array: array.astype("float32"), half)
+    twin = Trainer.from_jax(loss, wide, Lazy(Adam(0.1)), batches()[0])
+    for each in (trainer, twin):
+        each.update(batches()[0])
+    assert goes_by_rows(trainer)
+    rounded = jax.tree.map(lambda array: array.astype("bfloat16"), twin.params)
+    chex.assert_trees_all_close(trainer.params, rounded, rtol=2e-2, atol=1e-2)
+
+
+def test_it_goes_on_from_a_file_as_it_would_have_gone_on(tmp_path: Path) -> None:
+    whole = trained(Lazy(Adam(0.1)))
+    half = Trainer.from_jax(loss, params(), Lazy(Adam(0.1)), batches()[0])
+    for batch in batches()[:2]:
+        half.update(batch)
+    half.save(tmp_path / "half.safetensors")
+    other = load_trainer(tmp_path / "half.safetensors")
+    for ids, targets in batches()[2:]:
+        other.update([ids, targets], [])
+    chex.assert_trees_all_equal(
+        list(other.export_params().values()), list(whole.export_params().values())
+    )
+
+
+def test_many_steps_of_a_call_are_the_same() -> None:
+    trainer = Trainer.from_jax(loss, params(), Lazy(Adam(0.1)), batches()[0])
+    trainer.fit(batches(), epochs=1, check_numerics=True)
+    chex.assert_trees_all_close(trainer.params, trained(Lazy(Adam(0.1))).params, rtol=1e-6)
