@@ -17,6 +17,8 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
@@ -283,6 +285,16 @@ class TrainedModel:
         """
         with self._step.dtypes():
             return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
+
+    def memory(self) -> MemoryReport:
+        """Where the bytes of a training step go: what is kept for the gradients, or computed again.
+
+            print(trainer.memory())
+
+        Rows have the lines of the model or of the loss. The step is looked at as it stands, planned
+        for a budget or by a policy or not.
+        """
+        return memory_of_step(self.mod)
 
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
