@@ -17,6 +17,7 @@ from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .bound import Bound, least_bytes
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
 from .choice import Chooser, Figure
@@ -287,6 +288,12 @@ def _within(
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
     if found.bytes_of(none) <= limit:
         return Decided(found.planner, none, limit)
+    least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
+    if least.bytes > limit:
+        raise MemoryPlanError(
+            f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
+            "at least that, or a smaller batch"
+        )
     whole = tied()
     for other in chain([whole], (leaner for _, leaner in lean(whole))):
         one = found if other is mod else chooser(other)
@@ -296,7 +303,7 @@ def _within(
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
         f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
-        "batch"
+        f"batch. No plan can need less than is needed at once: {least}"
     )
 
 

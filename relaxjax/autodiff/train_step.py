@@ -22,6 +22,7 @@ from relaxjax.trainable.names import OPTIM_STATE
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
+from .out_of_memory import told_of_memory
 from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import results_of, with_step
@@ -102,7 +103,8 @@ class TrainStep:
         )
         is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
         run = step.inside if is_traced else step.run
-        found = run(*self._arguments(step, state, given))
+        with told_of_memory(lambda: memory_of_step(step.module)):
+            found = run(*self._arguments(step, state, given))
         loss, params, states, new_opt, count, others = found
         results = results_of(step.program, loss, others, states)
         beside = results[1 : len(results) - len(states)]

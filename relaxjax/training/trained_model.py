@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from relaxjax.autodiff.out_of_memory import told_of_memory
 from relaxjax.ir.expr import Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
@@ -197,7 +198,7 @@ class TrainedModel:
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
             check_counted(self._class_ids, batch[1], False)
-            (loss,) = self._cell.run(self._step.one, *batch)
+            (loss,) = self._run(self._step.one, *batch)
         return loss
 
     def update_many(self, inputs: Any, targets: Any = None, count: int | None = None) -> jax.Array:
@@ -212,7 +213,7 @@ class TrainedModel:
             batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
             steps = self._steps(batch, count)
             check_counted(self._class_ids, batch[1], True, count)
-            (losses,) = self._cell.run(self._step.many, np.int32(steps), *batch)
+            (losses,) = self._run(self._step.many, np.int32(steps), *batch)
         return losses
 
     def update_checked(
@@ -228,7 +229,7 @@ class TrainedModel:
             check_counted(self._class_ids, given[1], count is not None, count)
             steps = () if count is None else (np.int32(count),)
             program = self._step.many_checked if steps else self._step.one_checked
-            losses, flags = self._cell.run(program, sound, *steps, *given)
+            losses, flags = self._run(program, sound, *steps, *given)
         return losses, flags
 
     def check_numerics(self, inputs: Any, targets: Any = None) -> None:
@@ -335,6 +336,10 @@ class TrainedModel:
     @property
     def _state(self) -> TrainState:
         return self._cell.state
+
+    def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
+        with told_of_memory(self.memory):
+            return self._cell.run(program, *args)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
