@@ -10,9 +10,10 @@ from relaxjax.ir.expr import Var
 from .program import Program
 from .step import Step
 
-# Flows are counted in these, because scipy's are 32 bits wide.
+# Flows are counted in these, or in larger ones, because scipy's are 32 bits wide.
 _UNIT = 1024
 _UNBOUNDED = 2**31 - 1
+_MOST = 2**30  # of all flows together
 
 
 def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[Var]:
@@ -26,11 +27,12 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
     places = {step.var: index for index, step in enumerate(program.forward)}
     source, sink = 2 * len(places), 2 * len(places) + 1
     edges: dict[tuple[int, int], int] = {}
+    unit = max(_UNIT, sum(step.size for step in program.forward) // _MOST)
     for var, index in places.items():
         step = program.step_of[var]
         is_free = again(step) and (step.is_closure or var not in program.not_again)
         is_code = is_free and step.is_closure
-        edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // _UNIT))
+        edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // unit))
         if not is_free:
             edges[source, 2 * index] = _UNBOUNDED
             continue

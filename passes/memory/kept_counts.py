@@ -37,12 +37,22 @@ class KeptCounts:
         return self.counts[key]
 
 
-def _path(lowered: Callable[[], str]) -> Path | None:
+def plans_folder() -> Path | None:
+    """The folder of what is known of plans; None where nothing is kept."""
     folder = cache_folder()
     if folder is None or not (is_usable(folder) and is_usable(folder / _FOLDER)):
         return None
-    versions = " ".join(version(package) for package in ("relaxjax", "jax", "jaxlib"))
-    return folder / _FOLDER / f"{_digest(f'{versions} {lowered()}')}.json"
+    return folder / _FOLDER
+
+
+def versions() -> str:
+    """Those of what makes a program, and compiles it."""
+    return " ".join(version(package) for package in ("relaxjax", "jax", "jaxlib"))
+
+
+def _path(lowered: Callable[[], str]) -> Path | None:
+    folder = plans_folder()
+    return None if folder is None else folder / f"{_digest(f'{versions()} {lowered()}')}.json"
 
 
 def _read(path: Path) -> dict[str, int]:

@@ -1,8 +1,7 @@
 """Backward programs that compute forward values again rather than keep them."""
 
-import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import cache, partial
+from collections.abc import Collection, Sequence
+from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
@@ -10,25 +9,25 @@ from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.types import Type
 from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .bound import Bound, least_bytes
 from .budget import Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
 from .choice import Chooser, Figure
 from .estimate import LARGE, is_worth_a_plan
-from .in_place import with_reads_first
 from .kept_counts import KeptCounts
-from .loops import with_lean_loops
+from .kept_plans import KeptPlans
 from .plan import Plan
-from .planning import BALANCED, FREE, POLICIES, Planner
+from .planning import POLICIES, Planner
 from .program import Program
 from .recompute import recomputed
-from .step import MemoryPlanError, Step
+from .step import MemoryPlanError
+from .ways import Ways
 
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
 # save less is not worth the operations, and may be an error of the prediction.
@@ -36,6 +35,10 @@ _WORTH = 0.85
 # The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
 # lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
+# The attribute of a function that is planned for a budget: its bytes.
+MEMORY_BUDGET = "memory_budget"
+# The policies whose plans take seconds to find, and are kept on disk, as those of budgets are.
+_DEAR = ("balanced", "minimal")
 # The policy of those who ask for none: "free", where that takes a step no longer.
 AUTO = "auto"
 
@@ -81,7 +84,7 @@ def Rematerialize(
     if policy == AUTO and not (must_keep or must_recompute):
         return planned_by_itself(mod, name)
     found = decided(mod, name, budget_bytes, policy, must_keep, must_recompute)
-    return planned(mod, name, found.plan, budget_bytes)
+    return planned(mod, name, found)
 
 
 def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
@@ -89,10 +92,10 @@ def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) ->
     if chosen_platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
         return mod
     try:
-        plan = decided(mod, name, policy=AUTO, caller=caller).plan
+        found = decided(mod, name, policy=AUTO, caller=caller)
     except MemoryPlanError:
         return mod
-    return planned(mod, name, plan)
+    return planned(mod, name, found)
 
 
 def decided(
@@ -127,18 +130,24 @@ def decided(
             planner = Planner(program, keep, again)
         return Chooser(planner, figure, counted)
 
-    def tied() -> IRModule:
-        if caller is None:
-            return mod
-        return with_reads_first(mod, name, caller.differentiated, first.program)
-
     asked = {*must_keep, *must_recompute}
-    lean = partial(_lean, name=name, total=first.total, decided=asked)
+    ways = Ways(mod, name, caller, first.program, first.total, asked, chooser)
     if policy == AUTO:
-        return _by_itself(mod, tied, lean, chooser)
+        return _by_itself(ways)
+    if budget_bytes is None and _known(policy or "free") not in _DEAR:
+        return _by_policy(ways, policy or "free")
+    plans = KeptPlans(
+        mod, (name, budget_bytes, policy, *map(tuple, (must_keep, must_recompute)), caller)
+    )
+    kept = plans.read(lambda number: ways.chooser(ways.module(number)).planner)
+    if kept is not None:
+        return Decided(*kept)
     if budget_bytes is None:
-        return _by_policy(mod, tied, lean, _known(policy or "free"), chooser)
-    return _within(mod, tied, lean, name, budget_bytes, chooser)
+        found = _by_policy(ways, _known(policy or "free"))
+    else:
+        found = _within(ways, budget_bytes)
+    plans.write(found.plan, ways.number(found.planner.program), found.limit)
+    return found
 
 
 def planner_of(
@@ -146,11 +155,11 @@ def planner_of(
 ) -> Planner:
     """Of a function as it stands. What a program `like` it knows is not found out again."""
     function = function_of(mod, name)
-    _check_sizes(function, name)
+    check_sizes(function, name)
     return Planner(Program.of(function, mod, name, caller, like))
 
 
-def _check_sizes(function: Function, name: str) -> None:
+def check_sizes(function: Function, name: str) -> None:
     """Raise where the arguments of an adjoint may be of several sizes."""
     for param in function.params:
         symbols = dict.fromkeys(str(symbol) for symbol in type_symbols(param.ty))
@@ -163,13 +172,18 @@ def _check_sizes(function: Function, name: str) -> None:
             )
 
 
-def planned(mod: IRModule, name: str, plan: Plan, budget: Budget | None = None) -> IRModule:
+def planned(mod: IRModule, name: str, found: Decided) -> IRModule:
     """`rematerialized`, as a program for the platform whose forms it was planned by.
 
-    That a budget is kept was counted there, whether anything is computed again or not.
+    That a budget is kept was counted there, whether anything is computed again or not. The function
+    tells the budget.
     """
-    goes_by = [chosen_platform()] if plan.changes or budget is not None else []
-    return made_for(rematerialized(mod, name, plan), goes_by)
+    goes_by = [chosen_platform()] if found.plan.changes or found.limit is not None else []
+    changed = rematerialized(mod, name, found.plan)
+    if found.limit is not None:
+        function = function_of(changed, name).with_attr(MEMORY_BUDGET, found.limit)
+        changed = changed.with_function(name, function)
+    return made_for(changed, goes_by)
 
 
 def rematerialized(mod: IRModule, name: str, plan: Plan) -> IRModule:
@@ -205,55 +219,43 @@ def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -
     return temporary_bytes(mod, caller.name, donate=caller.donate)
 
 
-def _by_itself(
-    mod: IRModule,
-    tied: Callable[[], IRModule],
-    lean: Callable[..., Iterator[tuple[str, IRModule]]],
-    chooser: Callable[[IRModule], Chooser],
-) -> Decided:
+def _by_itself(ways: Ways) -> Decided:
     """The plan of "free" where that takes no longer, else one that keeps all.
 
     Also then, loops that would stack much in vain do not, and large gradients of few numbers come
     one after the other.
     """
-    planner = chooser(mod).planner
+    planner = ways.chooser(ways.mod).planner
     found = Decided(planner, planner.none)
     if chosen_platform() != "cpu":
         return found
-    for _, other in lean(mod, to="free"):
-        lean_planner = chooser(other).planner
+    for _, other in ways.lean(ways.mod, to="free"):
+        lean_planner = ways.chooser(other).planner
         if lean_planner.none.peak <= _FASTER * planner.none.peak:
             found = Decided(lean_planner, lean_planner.none)
             break
     if found.plan.peak < LARGE:
         return found
-    free = _by_policy(mod, tied, lean, "free", chooser)
+    free = _by_policy(ways, "free")
     return free if free.plan.peak <= _WORTH * found.plan.peak else found
 
 
-def _by_policy(
-    mod: IRModule,
-    tied: Callable[[], IRModule],
-    lean: Callable[..., Iterator[tuple[str, IRModule]]],
-    policy: str,
-    chooser: Callable[[IRModule], Chooser],
-) -> Decided:
+def _by_policy(ways: Ways, policy: str) -> Decided:
     """The plan of a policy, with loops that save less where that takes less memory.
 
     Peaks are as predicted, and nothing is compiled, but for "minimal": whoever asks for the least
     memory gets no more than by "balanced".
     """
-    everything = chooser(mod)
+    everything = ways.chooser(ways.mod)
     none = everything.planner.none
     if policy == "none":
         return Decided(everything.planner, none)
-    whole = tied()
-    ways = [(POLICIES[0], chooser(whole))]
-    ways += [(level, chooser(other)) for level, other in lean(whole, to=policy)]
+    choosers = [(POLICIES[0], ways.chooser(ways.tied))]
+    choosers += [(level, ways.chooser(mod)) for level, mod in ways.lean(ways.tied, to=policy)]
 
     def followed(policy: str) -> tuple[Chooser, Plan]:
         allowed = POLICIES[: POLICIES.index(policy) + 1]
-        known = [way for level, way in ways if level in allowed]
+        known = [way for level, way in choosers if level in allowed]
         best = min(known, key=lambda way: way.planner.by_policy(policy).peak)
         plan = best.planner.by_policy(policy)
         return (best, plan) if plan.peak <= _WORTH * none.peak else (everything, none)
@@ -266,57 +268,29 @@ def _by_policy(
     return Decided(way.planner, plan)
 
 
-def _within(
-    mod: IRModule,
-    tied: Callable[[], IRModule],
-    lean: Callable[..., Iterator[tuple[str, IRModule]]],
-    name: str,
-    budget: Budget,
-    chooser: Callable[[IRModule], Chooser],
-) -> Decided:
+def _within(ways: Ways, budget: Budget) -> Decided:
     """The first plan that keeps a budget, of loops that save all first, then ever less."""
-    found = chooser(mod)
+    found, name = ways.chooser(ways.mod), ways.name
     none = found.planner.none
     limit = budget_in_bytes(budget, lambda: found.bytes_of(none))
     if found.bytes_of(none) <= limit:
         return Decided(found.planner, none, limit)
-    whole = tied()
-    for other in chain([whole], (leaner for _, leaner in lean(whole))):
-        one = found if other is mod else chooser(other)
+    least = least_bytes(found.planner.program) if chosen_platform() == "cpu" else Bound()
+    if least.bytes > limit:
+        raise MemoryPlanError(
+            f"`{name}` cannot be computed within {limit:,} bytes, in whatever order: {least}; give "
+            "at least that, or a smaller batch"
+        )
+    for other in chain([ways.tied], (leaner for _, leaner in ways.lean(ways.tied))):
+        one = found if other is ways.mod else ways.chooser(other)
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
         f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
-        "batch"
+        f"batch. No plan can need less than is needed at once: {least}"
     )
-
-
-def _lean(
-    mod: IRModule, name: str, total: int, to: str = POLICIES[-1], decided: Collection[str] = ()
-) -> Iterator[tuple[str, IRModule]]:
-    """The module with loops that save ever less, by each policy to the last one that counts.
-
-    The values whose names are `decided` are there as they were.
-    """
-    levels = [(_costs_nothing, FREE * total), (_is_any, BALANCED * total), (_is_any, math.inf)]
-    before = mod
-    for policy, (again, most) in zip(POLICIES[1:], levels, strict=True):
-        lean = with_lean_loops(mod, name, again, most)
-        if lean is not before and lean is not mod and _same_values(lean, mod, name, decided):
-            yield policy, lean
-        before = lean
-        if policy == to:
-            return
-
-
-def _costs_nothing(step: Step) -> bool:
-    return step.fusible or step.is_view
-
-
-def _is_any(step: Step) -> bool:
-    return step.pure
 
 
 def _known(policy: str) -> str:
@@ -337,16 +311,6 @@ def _named(program: Program, names: Collection[str], function: str) -> frozenset
                 f"`{function}` has no forward value `{name}`{did_you_mean(name, list(known))}"
             )
     return frozenset(known[name] for name in names)
-
-
-def _same_values(mod: IRModule, other: IRModule, name: str, names: Collection[str]) -> bool:
-    """Whether a function has the same values of some names in two modules."""
-
-    def values(mod: IRModule) -> set[tuple[str, Type | None]]:
-        bindings = function_of(mod, name).body.bindings()
-        return {(b.var.name, b.var.ty) for b in bindings if b.var.name in names}
-
-    return values(mod) == values(other)
 
 
 def _check_pure(program: Program, again: frozenset[Var]) -> None:

@@ -22,6 +22,7 @@ from .rematerialize import Decided, bytes_by_xla, decided, temporary_bytes_of
 from .report_tables import as_html, as_text, counted
 from .schedule import Value
 from .step import Step
+from .written_plan import read_plan
 
 ORDERS = ("bytes", "program")
 _CHEAPER = "cheaper to keep than to compute again"
@@ -294,12 +295,21 @@ def memory(
 ) -> MemoryReport:
     """Where the bytes of an adjoint go, as `Rematerialize` plans it with such options.
 
-    `name` is a function that Gradient has written. Without a budget and a policy all is kept.
+    `name` is a function that Gradient has written. Without any option it is looked at as it stands:
+    what a plan before has written there is told.
     """
     if budget is None and policy is None:
+        if not (must_keep or must_recompute):
+            return report_as_written(mod, name)
         policy = "none"
     found = decided(mod, name, budget, policy, must_keep, must_recompute)
     return report_of(mod, name, found)
+
+
+def report_as_written(mod: IRModule, name: str, caller: Caller | None = None) -> MemoryReport:
+    """Of an adjoint that is planned, or not: what it keeps and computes again as it stands."""
+    found = read_plan(mod, name, caller)
+    return report_of(found.mod, name, found.decided, caller)
 
 
 def report_of(

@@ -92,12 +92,12 @@ def schedule(
     be held back until then. Large gradients come when they can be used. With `late`, all that the
     backward part could compute long before it is needed waits.
     """
-    tasks = [_task(step, ()) for step in program.forward]
+    tasks = [task_of(step) for step in program.forward]
     moments = Moments(program)
     copier = _Copier(program, _dropped(program, kept))
     for step in program.backward:
         tasks.extend(copier.copies(step, moments))
-        task = _task(step, copier.copied)
+        task = task_of(step, copier.copied)
         if step.var not in program.foreign:
             task = _waiting(task, moments.if_early(step) if late else moments.if_alone(step))
         tasks.append(task)
@@ -149,7 +149,7 @@ def _dropped(program: Program, kept: Collection[Var]) -> frozenset[Var]:
     return frozenset(dropped)
 
 
-def _task(step: Step, copied: Collection[Var], again: bool = False) -> Task:
+def task_of(step: Step, copied: Collection[Var] = (), again: bool = False) -> Task:
     """A step, reading copies where there are some."""
     inputs = tuple((v, v in copied) for v in step.inputs)
     if not (step.waits and len(inputs) == 2):
@@ -179,7 +179,7 @@ class _Copier:
         if moment is None:
             return
         for step in steps:
-            task = _waiting(_task(step, self.copied, True), moment)
+            task = _waiting(task_of(step, self.copied, True), moment)
             if task.is_late:
                 self.copied.add(step.var)
                 yield task

@@ -5,6 +5,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.rematerialize import AUTO, decided, planned, planned_by_itself
+from relaxjax.passes.memory.report import MemoryReport, report_as_written
 from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP
 
@@ -35,7 +36,12 @@ def PlanStepMemory(
         if memory_policy == "none":
             return mod  # which is for any size of batches
         raise
-    return planned(mod, ADJOINT, found.plan, memory_budget)
+    return planned(mod, ADJOINT, found)
+
+
+def memory_of_step(mod: IRModule) -> MemoryReport:
+    """Where the bytes of a module's training step go, as it stands."""
+    return report_as_written(mod, ADJOINT, caller_of_step(mod))
 
 
 def caller_of_step(mod: IRModule) -> Caller:

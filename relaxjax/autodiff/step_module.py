@@ -1,7 +1,7 @@
 """The module of a training step of a loss written in JAX."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from relaxjax.frontends import JaxProgram
@@ -10,11 +10,8 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
-from relaxjax.passes.memory.rematerialize import AUTO, decided
-from relaxjax.passes.memory.report import MemoryReport, report_of
-from relaxjax.passes.training.plan_step_memory import caller_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
-from relaxjax.trainable.names import ADJOINT, BACKBONE_LOSS, INPUT_NUM, PARAM_NUM, STATE_NUM
+from relaxjax.trainable.names import BACKBONE_LOSS, INPUT_NUM, PARAM_NUM, STATE_NUM
 
 
 @dataclass(frozen=True)
@@ -46,18 +43,6 @@ def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRMo
     for one in step_passes(mod, options):
         mod = one(mod)
     return mod
-
-
-def memory_of_step(program: JaxProgram, counts: Counts, options: StepOptions) -> MemoryReport:
-    """Where the bytes of a step go by the options for memory."""
-    kept = replace(options, memory_budget=None, memory_policy="none")
-    mod = with_step(program, counts, kept)
-    caller = caller_of_step(mod)
-    policy = options.memory_policy
-    if policy is None and options.memory_budget is None:
-        policy = AUTO
-    found = decided(mod, ADJOINT, options.memory_budget, policy, caller=caller)
-    return report_of(mod, ADJOINT, found, caller=caller)
 
 
 def results_of(

@@ -16,14 +16,16 @@ from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.names import OPTIM_STATE
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
+from .out_of_memory import told_of_memory
 from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
-from .step_module import memory_of_step, results_of, with_step
+from .step_module import results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
 from .step_trees import (
     apart,
@@ -101,7 +103,8 @@ class TrainStep:
         )
         is_traced = any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves(state))
         run = step.inside if is_traced else step.run
-        found = run(*self._arguments(step, state, given))
+        with told_of_memory(lambda: memory_of_step(step.module)):
+            found = run(*self._arguments(step, state, given))
         loss, params, states, new_opt, count, others = found
         results = results_of(step.program, loss, others, states)
         beside = results[1 : len(results) - len(states)]
@@ -123,9 +126,7 @@ class TrainStep:
     @in_the_users_frames
     def memory(self, state: TrainState, batch: Any) -> MemoryReport:
         """Where the bytes of such a step go."""
-        given = _given(state, batch)
-        program, _ = program_of(self.loss, given, self.has_aux)
-        return memory_of_step(program, given.counts, self._options(given))
+        return memory_of_step(self._step(_given(state, batch)).module)
 
     def temporary_bytes(self, state: TrainState, batch: Any) -> int | None:
         """What such a step needs beside its arguments and results, as XLA counts it.

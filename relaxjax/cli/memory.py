@@ -15,6 +15,11 @@ plan. With --loss, the function is a model, and its loss is the one that `relaxj
 
     relaxjax memory model.py --loss cross_entropy
 
+The file may be one that a trainer saved: it shows the training step as it was planned there,
+unless an option asks for another plan:
+
+    relaxjax memory run/model.safetensors
+
 A loss written in JAX stands behind the name of its file, and the command runs that file. --args
 holds the arguments of the loss, in Python, with the names of the file. --jax prints how much
 memory JAX's own gradients need:
@@ -39,7 +44,8 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 from relaxjax.passes.memory.report import ORDERS, MemoryReport, memory
-from relaxjax.trainable.names import BACKBONE
+from relaxjax.passes.training.plan_step_memory import memory_of_step
+from relaxjax.trainable.names import BACKBONE, TRAIN_STEP
 
 from .adjoint_options import add_adjoint
 from .device import where_asked
@@ -86,6 +92,9 @@ def _report(args: argparse.Namespace) -> MemoryReport:
     """Of a function of a script."""
     refuse_jax_options(args, ("args", "has_aux", "jax"))
     mod, name = read_module(args.file), args.function or "main"
+    asked = (args.function, args.loss, args.policy, args.budget, args.set)
+    if TRAIN_STEP in mod and not any((*asked, args.keep, args.recompute)):
+        return memory_of_step(mod)
     if args.loss is not None:
         mod, name = with_loss(mod, args.loss, args.function), f"{BACKBONE}_loss_adjoint"
     mod, name = _adjoint(with_sizes(mod, args.set), name)

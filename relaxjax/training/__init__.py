@@ -1,5 +1,7 @@
 """Training: a module's parameters and states on the device, steps, epochs, checkpoints."""
 
+from relaxjax.autodiff.out_of_memory import OutOfMemoryError as OutOfMemoryError
+
 from .callbacks import Callback as Callback
 from .callbacks import EarlyStopping as EarlyStopping
 from .callbacks import JsonLines as JsonLines

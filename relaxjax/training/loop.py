@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 import jax
 import numpy as np
 
+from relaxjax.autodiff.out_of_memory import told_of_memory
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.trainable.names import LOSS_SCALE
@@ -120,6 +121,7 @@ def fit(
         for callback in reversed(plan.callbacks):
             at_the_end.callback(callback.close)  # of each, even if that of another one fails
         at_the_end.enter_context(plan.interrupts)
+        at_the_end.enter_context(told_of_memory(trainer.memory))
         while len(reports) < epochs and not plan.stops(reports):
             reports.append(plan.epoch(data, eval_data, epochs, position))
             position = Position(tuple(reports))

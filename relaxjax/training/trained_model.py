@@ -11,12 +11,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from relaxjax.autodiff.out_of_memory import told_of_memory
 from relaxjax.ir.expr import Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.passes.memory.report import MemoryReport
+from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
@@ -201,7 +204,7 @@ class TrainedModel:
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
             check_counted(self._class_ids, batch[1], False)
-            (loss,) = self._cell.run(self._step.one, *batch)
+            (loss,) = self._run(self._step.one, *batch)
         return loss
 
     def update_many(self, inputs: Any, targets: Any = None, count: int | None = None) -> jax.Array:
@@ -216,7 +219,7 @@ class TrainedModel:
             batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
             steps = self._steps(batch, count)
             check_counted(self._class_ids, batch[1], True, count)
-            (losses,) = self._cell.run(self._step.many, np.int32(steps), *batch)
+            (losses,) = self._run(self._step.many, np.int32(steps), *batch)
         return losses
 
     def update_checked(
@@ -232,7 +235,7 @@ class TrainedModel:
             check_counted(self._class_ids, given[1], count is not None, count)
             steps = () if count is None else (np.int32(count),)
             program = self._step.many_checked if steps else self._step.one_checked
-            losses, flags = self._cell.run(program, sound, *steps, *given)
+            losses, flags = self._run(program, sound, *steps, *given)
         return losses, flags
 
     def check_numerics(self, inputs: Any, targets: Any = None) -> None:
@@ -310,6 +313,16 @@ class TrainedModel:
         """The samples of a batch of so many that this process, of several, is to train on."""
         return self.placement.rows_of_process(samples)
 
+    def memory(self) -> MemoryReport:
+        """Where the bytes of a training step go: what is kept for the gradients, or computed again.
+
+            print(trainer.memory())
+
+        Rows have the lines of the model or of the loss. The step is looked at as it stands, planned
+        for a budget or by a policy or not.
+        """
+        return memory_of_step(self.mod)
+
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
         with self._step.dtypes():
@@ -349,6 +362,10 @@ class TrainedModel:
     @property
     def _state(self) -> TrainState:
         return self._cell.state
+
+    def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
+        with told_of_memory(self.memory):
+            return self._cell.run(program, *args)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""

@@ -72,3 +72,12 @@ def test_what_crosses_each_place() -> None:
     assert names == [{"a"}, {"b"}, {"c"}, {"c", "d"}, {"e"}, {"f"}, set()]
     sizes = [sum(PROGRAM.step_of[var].size for var in found) for found in crossing]
     assert list(boundaries.widths) == sizes
+
+
+def test_tensors_beyond_all_memory_are_cut_too() -> None:
+    """What a program takes is told of any size, though scipy counts in 32 bits."""
+    huge = str(MOD.script()).replace("(1024, ", f"({2**36}, ")
+    mod = parse_functions(huge[huge.index("    @R.function") :])
+    program = Program.of(mod["main_adjoint"], mod, "main_adjoint")
+    names = [{var.name for var in cheapest_cut(one, is_fusible)} for one in (program, PROGRAM)]
+    assert names[0] == names[1]

@@ -1,0 +1,132 @@
+"""A memory plan, read back from the program that it was written into."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from dataclasses import replace as replaced
+from functools import cached_property
+from typing import NamedTuple
+
+from relaxjax.ir.expr import Call, Expr, Var
+from relaxjax.ir.function import Binding, Function, VarBinding
+from relaxjax.ir.infer import is_pure_call
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
+from relaxjax.ir.op import get_op
+from relaxjax.ir.walk import map_bindings, substitute, used_vars
+from relaxjax.passes.differentiation.gradient import function_of
+
+from .caller import Caller, with_open_caller
+from .plan import Plan
+from .planning import Planner
+from .program import Program
+from .rematerialize import MEMORY_BUDGET, Decided, check_sizes
+from .schedule import Task, Wait, task_of
+
+
+class WrittenPlan(NamedTuple):
+    """A plan, and the module whose function keeps everything instead."""
+
+    mod: IRModule
+    decided: Decided
+
+
+@dataclass(frozen=True)
+class _Read(Plan):
+    """A plan whose tasks are known, whatever follows from what it keeps."""
+
+    known: tuple[Task, ...] = ()
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        return list(self.known)
+
+
+def read_plan(mod: IRModule, name: str, caller: Caller | None = None) -> WrittenPlan:
+    """The plan that an adjoint follows: what it computes a second time, and what waits for what.
+
+    It is that of Rematerialize, which writes it so, and of the checkpoints that the loss asks for.
+    """
+    function = function_of(mod, name)
+    check_sizes(function, name)
+    if caller is not None:
+        mod = with_open_caller(mod, name, caller)
+    reader = _Reader(function)
+    plain = reader.plain
+    if plain is not function:
+        mod = mod.with_function(name, plain)
+    program = Program.of(plain, mod, name, caller)
+    tasks = tuple(reader.tasks(program))
+    again = {task.step.var for task in tasks if task.again}
+    kept = frozenset(step.var for step in program.forward) - again
+    plan = _Read(program, kept, known=tasks)
+    return WrittenPlan(mod, Decided(Planner(program), plan, function.attrs.get(MEMORY_BUDGET)))
+
+
+class _Reader:
+    """Finds what a function computes again, or has late, and what it is without that."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.results = frozenset(used_vars(function.body.body))
+        delays = filter(_is_delay, function.body.bindings())
+        self.stays = self.results.union(*(used_vars(delay.value)[:1] for delay in delays))
+        # What each variable is called without the plan: what is late as what it waits to be, and
+        # what is computed again as what it was at first.
+        self.same: dict[Var, Var] = {}
+        self.copies: set[Var] = set()
+        self.moments: dict[Var, Var] = {}  # of what is late
+        self.first: dict[Expr, Var] = {}  # the variables of values
+        self.read: list[tuple[Binding, Var]] = []  # in order, and what each computes
+        self.plain = replace(function, body=map_bindings(function.body, self.binding))
+
+    def binding(self, binding: Binding) -> Binding | None:
+        """A binding without the plan; None for one that is there for the plan alone."""
+        var, value = binding.var, binding.value
+        if self._is_planned(binding):
+            assert isinstance(value, Call)
+            late, moment = value.args
+            assert isinstance(late, Var)
+            assert isinstance(moment, Var)
+            self.same[var] = self.same.get(late, late)
+            self.moments[var] = self.same.get(moment, moment)
+            if late in self.copies:
+                self.copies.add(var)
+            return None
+        plain = substitute(value, self.same)
+        original = self.first.get(plain) if plain is not value else None
+        if original is not None and var not in self.results and original.ty == var.ty:
+            self.same[var] = original
+            self.copies.add(var)
+            self.read.append((binding, original))
+            return None
+        self.read.append((binding, var))
+        if isinstance(binding, VarBinding) and not (
+            isinstance(plain, Call) and not is_pure_call(plain)
+        ):
+            self.first.setdefault(plain, var)
+        return replace(binding, value=plain)
+
+    def _is_planned(self, binding: Binding) -> bool:
+        """Whether it delays something for those who read it, and that alone.
+
+        What is given late, or delayed once more, is so without the plan.
+        """
+        return _is_delay(binding) and binding.var not in self.stays
+
+    def tasks(self, program: Program) -> Iterator[Task]:
+        """What the function does, as tasks of a program of the plain one."""
+        for binding, var in self.read:
+            step = program.step_of[var]
+            names = {self.same.get(used, used): used for used in used_vars(binding.value)}
+            copied = [v for v in step.inputs if names[v] in self.copies]
+            task = task_of(step, copied, binding.var in self.copies)
+            late = {value: self.moments.get(names[value[0]]) for value in task.inputs}
+            waits = (Wait(value, moment) for value, moment in late.items() if moment is not None)
+            yield replaced(task, waits=(*task.waits, *waits))
+        for step in program.steps[len(program.steps) - len(program.foreign) :]:
+            yield task_of(step)
+
+
+def _is_delay(binding: Binding) -> bool:
+    call = binding.value
+    return isinstance(call, Call) and call.op is get_op("relax.grad.delay")

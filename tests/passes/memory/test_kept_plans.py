@@ -1,0 +1,139 @@
+"""Plans are kept on disk: the next process that plans a program finds its plan there."""
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import relaxjax
+from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.lowering.cache_folder import VARIABLE
+from relaxjax.passes import Rematerialize
+from relaxjax.passes.memory import kept_plans, rematerialize
+from relaxjax.passes.memory.choice import Chooser
+from relaxjax.passes.memory.planning import Planner
+
+ADJOINT = "loss_adjoint"
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    monkeypatch.setenv(VARIABLE, str(tmp_path))
+    jax.config.update("jax_enable_compilation_cache", True)
+    yield tmp_path / "plans"
+    jax.config.update("jax_enable_compilation_cache", False)
+
+
+def adjoint(factor: float = 1.0) -> IRModule:
+    def loss(weights: Any, x: Any) -> Any:
+        for weight in weights:
+            x = jax.nn.gelu(x @ weight)
+        return factor * (x * x).sum()
+
+    step = relaxjax.value_and_grad(loss, memory_policy="none")
+    return step.module([jnp.ones((16, 16))] * 4, jnp.ones((128, 16)))
+
+
+def in_a_loop() -> IRModule:
+    """A loop, whose steps save less in the plans of "balanced"."""
+
+    def loss(weights: Any, x: Any) -> Any:
+        def layer(x: Any, weight: Any) -> Any:
+            return jax.nn.gelu(x @ weight), None
+
+        return (jax.lax.scan(layer, x, weights)[0] ** 2).sum()
+
+    step = relaxjax.value_and_grad(loss, memory_policy="none")
+    return step.module(jnp.ones((4, 16, 16)), jnp.ones((128, 16)))
+
+
+def plans(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.plan"))
+
+
+OPTIONS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "a budget": (adjoint, {"budget_bytes": "70%"}),
+    "balanced": (adjoint, {"policy": "balanced"}),
+    "minimal, with orders": (adjoint, {"policy": "minimal"}),
+    "a loop": (in_a_loop, {"policy": "balanced"}),
+    "decisions": (adjoint, {"policy": "balanced", "must_keep": ["lv"]}),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_the_second_process_searches_no_plan(
+    name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, options = OPTIONS[name]
+    first = Rematerialize(ADJOINT, **options)(make())
+    assert len(plans(folder)) == 1
+    monkeypatch.setattr(Planner, "candidates", property(lambda _: pytest.fail("it searches")))
+    monkeypatch.setattr(Chooser, "within", lambda *_: pytest.fail("it searches"))
+    second = Rematerialize(ADJOINT, **options)(make())
+    assert_structural_equal(second, first)
+    assert second[ADJOINT] != make()[ADJOINT]
+
+
+def test_other_programs_and_options_have_their_own(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mods = [adjoint(), adjoint(2.0)]
+    for mod in mods:
+        Rematerialize(ADJOINT, policy="balanced")(mod)
+    Rematerialize(ADJOINT, "70%")(mods[0])
+    Rematerialize(ADJOINT, policy="balanced", must_keep=["lv"])(mods[0])
+    assert len(plans(folder)) == 4
+    monkeypatch.setattr(kept_plans, "versions", lambda: "another one")
+    Rematerialize(ADJOINT, policy="balanced")(mods[0])
+    assert len(plans(folder)) == 5
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"{", b"[]", b"{}", b'{"form": 99, "budget": null}', b'{"form": 0, "budget": 1, "steps": 3}'],
+)
+def test_a_file_that_is_no_plan_is_told_and_written_anew(folder: Path, content: bytes) -> None:
+    mod = adjoint()
+    first = Rematerialize(ADJOINT, policy="balanced")(mod)
+    (path,) = plans(folder)
+    good = path.read_bytes()
+    path.write_bytes(content)
+    with pytest.warns(UserWarning, match="holds no plan of memory that can be read, so that it is"):
+        second = Rematerialize(ADJOINT, policy="balanced")(mod)
+    assert_structural_equal(second, first)
+    assert path.read_bytes() == good
+
+
+def test_what_is_cheap_to_plan_is_not_kept(folder: Path) -> None:
+    for policy in ("none", "free", "auto"):
+        Rematerialize(ADJOINT, policy=policy)(adjoint())
+    assert not plans(folder)
+
+
+def test_nothing_is_kept_where_nothing_may_be(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, "off")
+    Rematerialize(ADJOINT, policy="balanced")(adjoint())
+    assert not folder.exists()
+
+
+def test_many_may_write_at_once(folder: Path) -> None:
+    """Each writes the whole file, under another name first."""
+    mod = adjoint()
+    found = rematerialize.decided(mod, ADJOINT, policy="balanced")
+    (path,) = plans(folder)
+    good = path.read_bytes()
+    kept = kept_plans.KeptPlans(mod, (ADJOINT,))
+    with ThreadPoolExecutor(4) as pool:
+        for _ in range(20):
+            pool.submit(kept.write, found.plan, 0, None)
+    assert kept.path is not None
+    assert kept.path.read_bytes() == good
+    assert sorted(os.listdir(folder)) == sorted([path.name, kept.path.name])
