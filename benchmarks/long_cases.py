@@ -7,8 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from operator_case import Case, floats
+from operator_case import Case, floats, ids
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call
@@ -72,4 +71,23 @@ ATTENTION = [
     attention("full", 16384, heads=1),
 ]
 
-FAMILIES = {"attention": ATTENTION}
+
+def _loss(tokens: int, width: int, words: int) -> Case:
+    """The mean loss of the words that follow, of a last product without a bias."""
+
+    def relax(x: Expr, w: Expr, labels: Expr) -> Expr:
+        scores = call("nn.log_softmax", call("matmul", x, w))
+        return call("nn.nll_loss", scores, labels)
+
+    def plain(x: Any, w: Any, labels: Any) -> Any:
+        scores = x @ w
+        picked = jnp.take_along_axis(scores, labels[:, None], -1)[:, 0]
+        return jnp.mean(jax.nn.logsumexp(scores, -1) - picked)
+
+    draws = floats(tokens, width), floats(width, words, scale=0.05), ids(words, tokens)
+    return Case(f"{tokens} tokens, {words} words, width {width}", relax, plain, draws)
+
+
+LOSSES = [_loss(4096, 512, 32000), _loss(1024, 256, 16384), _loss(512, 256, 16384)]
+
+FAMILIES = {"loss": LOSSES, "attention": ATTENTION}

@@ -20,13 +20,42 @@ import jax.numpy as jnp
 import numpy as np
 from long_cases import FAMILIES
 from operator_case import Case
-from operators import agree, our_programs, plain_programs
+from operators import agree, is_active, module_of, plain_programs
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
+from relaxjax.lowering import to_jax
+from relaxjax.passes import (
+    EliminateCommonSubexpr,
+    FuseProductLoss,
+    Gradient,
+    LegalizeOps,
+    SimplifyGradient,
+)
+
 RESULTS = Path(__file__).parent / "results" / "long_sequences.json"
-HEAD = ("case", "", "ratio", "quartiles", "CPU time", "ours ms", "plain ms", "ours MiB", "plain MiB")
+HEAD = (
+    "case",
+    "",
+    "ratio",
+    "quartiles",
+    "CPU time",
+    "ours ms",
+    "plain ms",
+    "ours MiB",
+    "plain MiB",
+)
 Row = dict[str, Any]
+Program = Callable[..., Any]
+
+
+def our_programs(case: Case, values: Sequence[Any]) -> tuple[Program, Program]:
+    """The forward program, and the one with the adjoints, as a loss in JAX gets them."""
+    mod = FuseProductLoss()(module_of(case, [*values]))
+    active = [f"x{i}" for i, value in enumerate(values) if is_active(value)]
+    adjoint = SimplifyGradient()(Gradient("main", active, cotangent=True)(mod))
+    legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
+    return to_jax(legal, "main"), to_jax(legal, "main_adjoint")
 
 
 def measured(family: str, case: Case, rounds: int) -> Iterator[Row]:
@@ -41,7 +70,7 @@ def measured(family: str, case: Case, rounds: int) -> Iterator[Row]:
         ours, plain = (jax.jit(program).lower(*args).compile() for program in pair)
         agree(f"{family}: {case.name}, {direction}", ours(*args), plain(*args))
 
-        def runner(program: Callable[..., Any], args: Sequence[Any] = args) -> Callable[[], Any]:
+        def runner(program: Program, args: Sequence[Any] = args) -> Callable[[], Any]:
             return lambda: jax.block_until_ready(program(*args))
 
         times = in_turns({"ours": runner(ours), "plain": runner(plain)}, rounds)
