@@ -11,6 +11,7 @@ clock, because other programs disturb it less.
 
 import argparse
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,13 +103,19 @@ def main() -> None:
     for family, cases in FAMILIES.items():
         for case in cases:
             if args.case in f"{family}: {case.name}":
-                for row in measured(family, case, args.rounds):
-                    rows.append(row)
-                    print(*cells(row), sep="  ", flush=True)
+                found = list(measured(family, case, args.rounds))
+                print(*(cells(row) for row in found), sep="\n", file=sys.stderr)
+                rows += found
+                if args.record:
+                    record(found)
     print(table(HEAD, [cells(row) for row in rows]))
-    if args.record:
-        where = surroundings()
-        RESULTS.write_text(json.dumps({**where, "rows": rows}, indent=1) + "\n")
+
+
+def record(rows: Sequence[Row]) -> None:
+    """Put rows in the place of those of the same case, or behind all that are there."""
+    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    kept = {(row["case"], row["direction"]): row for row in [*old, *rows]}
+    RESULTS.write_text(json.dumps({**surroundings(), "rows": [*kept.values()]}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

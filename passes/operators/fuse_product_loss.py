@@ -1,15 +1,18 @@
 """The loss of scores that are a product, as one operator that never has all of the scores."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, ShapeExpr
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, get_op
-from relaxjax.ir.types import TensorType
+from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.uses import Uses
+from relaxjax.ops.emit import dtype_of
 from relaxjax.ops.shapes import element_count, same_dims
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -23,16 +26,16 @@ _VIEWS = ("relax.reshape", "lax.reshape")
 
 
 @pass_factory(opt_level=1, kind="function")
-def FuseProductLoss(function: Function, mod: IRModule, many: int = MANY) -> Function:
+def FuseProductLoss(function: Function, mod: IRModule, many: int | None = None) -> Function:
     """Make one operator of a matrix product, a bias, log_softmax and the loss of classes.
 
     It computes the scores of some tokens at a time, which is for a large vocabulary: where there
-    are `many` scores or more, of known shape, that nothing else uses. A loss with weights of the
-    classes, of smoothed labels or of probabilities stays as it is.
+    are `many` scores or more, by default 2**24, of known shape, that nothing else uses. A loss with
+    weights of the classes, of smoothed labels or of probabilities stays as it is.
 
     It belongs before `Gradient`: then the backward program never has all scores either.
     """
-    finder = _Finder(Uses.of(function), many)
+    finder = _Finder(Uses.of(function), MANY if many is None else many)
     changed = expand_calls(function, finder.fused)
     return function if changed is function else remove_all_unused(canonical_bindings(changed))
 
@@ -79,8 +82,8 @@ class _Finder:
 
     def is_large(self, logits: Expr) -> bool:
         """Whether these are many scores, one row a token, whose number is known."""
-        dims = logits.ty.dims if isinstance(logits.ty, TensorType) else None
-        if dims is None or len(dims) != 2 or logits.ty.dtype is None:
+        dims = _dims(logits)
+        if dims is None or len(dims) != 2:
             return False
         count = element_count(dims)
         return isinstance(count, int) and count >= self.many
@@ -98,7 +101,7 @@ class _Finder:
             case "relax.add" | "lax.add" if bias is None:
                 return self.product_and_bias(value)
             case "relax.matmul" if value.attrs["out_dtype"] is None:
-                return self.of_matrices(*value.args, bias)
+                return self.of_matrices(value.args[0], value.args[1], bias)
             case _:
                 return None
 
@@ -112,39 +115,38 @@ class _Finder:
 
     def bias(self, added: Expr, total: Call) -> Expr | None:
         """One number for each word, as a vector, out of what is added to all scores."""
-        if not isinstance(added.ty, TensorType) or not isinstance(total.ty, TensorType):
+        spread, dims = self.known.call(added, "lax.broadcast_in_dim"), _dims(total)
+        if not dims:
             return None
-        last = (total.ty.dims or ())[-1:]
-        spread = self.known.call(added, "lax.broadcast_in_dim")
-        if spread is not None:
-            ends = [total.ty.ndim - 1]
-            added = spread.args[0] if list(spread.attrs["broadcast_dimensions"]) == ends else added
-        if not isinstance(added.ty, TensorType) or not added.ty.dims:
+        if spread is not None and list(spread.attrs["broadcast_dimensions"]) == [len(dims) - 1]:
+            added = spread.args[0]
+        own = _dims(added)
+        if not own or element_count(own) != dims[-1] or not same_dims(own[-1:], dims[-1:]):
             return None
-        if not same_dims(added.ty.dims[-1:], last) or element_count(added.ty.dims) != last[0]:
-            return None
-        return added if added.ty.ndim == 1 else _shaped(added, last)
+        return added if len(own) == 1 else _shaped(added, dims[-1:])
 
     def of_matrices(self, x: Expr, w: Expr, bias: Expr | None) -> _Product | None:
-        types = x.ty, w.ty
-        if not all(isinstance(ty, TensorType) and ty.dims is not None for ty in types):
+        rows, matrix = _dims(x), _dims(w)
+        if rows is None or matrix is None or len(rows) < 2 or len(matrix) != 2:
             return None
-        if x.ty.ndim < 2 or w.ty.ndim != 2 or x.ty.dtype != w.ty.dtype:
+        if not is_float(dtype_of(x)) or dtype_of(x) != dtype_of(w):
             return None
-        rows = x if x.ty.ndim == 2 else _shaped(x, (element_count(x.ty.dims[:-1]), x.ty.dims[-1]))
+        x = x if len(rows) == 2 else _shaped(x, (element_count(rows[:-1]), rows[-1]))
         turned = self.known.call(w, "relax.permute_dims")
         if turned is not None and turned.attrs["axes"] in (None, [1, 0], (1, 0)):
-            return _Product(rows, turned.args[0], True, bias)
-        return _Product(rows, w, False, bias)
+            return _Product(x, turned.args[0], True, bias)
+        return _Product(x, w, False, bias)
+
+
+def _dims(x: Expr) -> Sequence[Dim] | None:
+    return x.ty.dims if isinstance(x.ty, TensorType) else None
 
 
 def _keeps_last(reshape: Call) -> bool:
     """Whether a reshape changes only how the rows are counted."""
-    before, after = reshape.args[0].ty, reshape.ty
-    if not isinstance(before, TensorType) or not isinstance(after, TensorType):
-        return False
-    return bool(before.dims and after.dims) and same_dims(before.dims[-1:], after.dims[-1:])
+    before, after = _dims(reshape.args[0]), _dims(reshape)
+    return bool(before and after) and same_dims((before or ())[-1:], (after or ())[-1:])
 
 
-def _shaped(x: Expr, dims: tuple[object, ...]) -> Expr:
-    return get_op("relax.reshape")(x, ShapeExpr(dims))
+def _shaped(x: Expr, dims: Sequence[Dim]) -> Expr:
+    return get_op("relax.reshape")(x, ShapeExpr(tuple(dims)))

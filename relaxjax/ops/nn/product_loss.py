@@ -43,7 +43,7 @@ def _scores(rows: Any, weight: Any, bias: Any, transposed: bool) -> Any:
     axes = (((1,), (1 if transposed else 0,)), ((), ()))
     wide = widened(rows).dtype
     scores = lax.dot_general(rows, weight, axes, preferred_element_type=wide)
-    return scores if bias is None else scores + bias.astype(wide)
+    return scores if bias is None else scores + bias[None].astype(wide)
 
 
 def _in_chunks(length: Any, *arrays: Any) -> Iterator[Any]:
@@ -193,14 +193,14 @@ def _backward(
     wide = widened(data).dtype
     length = tokens_at_a_time(tokens, weight.shape[0 if transposed else 1])
     each = _adjoint_of_losses(output_grad, targets, reduction, ignore_index, wide)
-    options = {"weights": None, "reduction": "none", "ignore_index": ignore_index}
+    given: dict[str, Any] = {"weights": None, "reduction": "none", "ignore_index": ignore_index}
 
     def step(sums: Any, chunk: tuple[Any, Any, Any]) -> tuple[Any, tuple[Any, Any]]:
         rows, classes, g = chunk
         to_weight, to_bias = sums
         scores = _scores(rows, weight, bias, transposed)
-        losses = loss_of_scores(scores, classes, **options)
-        wide_scores = adjoint_of_scores(g, scores, classes, **options)
+        losses = loss_of_scores(scores, classes, **given)
+        wide_scores = adjoint_of_scores(g, scores, classes, **given)
         to_scores = wide_scores.astype(rows.dtype)
         pair = (to_scores, rows) if transposed else (rows, to_scores)
         to_weight = to_weight + lax.dot_general(

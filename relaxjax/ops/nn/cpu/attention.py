@@ -49,7 +49,7 @@ def block_of(
 def attention(query: Any, key: Any, value: Any, bias: Any, **attrs: Any) -> Any:
     """softmax(scale * query @ key^T + bias) @ value, for each batch and head."""
     plain = partial(attending.attention, **attrs, chunked=True)
-    by_blocks = partial(_scoped, **attrs)
+    by_blocks = partial(scoped, **attrs)
     return _means(plain, by_blocks, query, key, value, bias, window=attrs["window_size"])
 
 
@@ -58,7 +58,7 @@ def attention_backward(
 ) -> tuple[Any, ...]:
     """The adjoints of query, key, value, and of the bias if it is one of floats."""
     plain = partial(attending.attention_backward, **attrs, chunked=True)
-    by_blocks = partial(_scoped, **attrs)
+    by_blocks = partial(scoped, **attrs)
     given = output_grad, query, key, value, bias
     return _adjoints(plain, by_blocks, *given, window=attrs["window_size"])
 
@@ -66,7 +66,7 @@ def attention_backward(
 def masked_attention(query: Any, key: Any, value: Any, mask: Any, **attrs: Any) -> Any:
     """softmax(where(mask, scale * query @ key^T, hidden)) @ value, for each batch and head."""
     plain = partial(attending.masked_attention, **attrs)
-    return _means(plain, partial(_masked, **attrs), query, key, value, mask)
+    return _means(plain, partial(masked, **attrs), query, key, value, mask)
 
 
 def masked_attention_backward(
@@ -74,7 +74,7 @@ def masked_attention_backward(
 ) -> tuple[Any, ...]:
     """The adjoints of query, key and value. Nothing goes back through what is hidden."""
     plain = partial(attending.masked_attention_backward, **attrs)
-    return _adjoints(plain, partial(_masked, **attrs), output_grad, query, key, value, mask)
+    return _adjoints(plain, partial(masked, **attrs), output_grad, query, key, value, mask)
 
 
 def _means(plain: Form, by_blocks: Form, *given: Any, window: int | None = None) -> Any:
@@ -123,7 +123,7 @@ def _block_for(query: Any, key: Any, window: int | None) -> Block | None:
     return block_of(query.shape[1], key.shape[1], stacked, groups, window)
 
 
-def _scoped(
+def scoped(
     query: Any,
     key: Any,
     value: Any,
@@ -138,7 +138,7 @@ def _scoped(
     return running(query, key, value, bias, block, scope, scale_of(query, scale), certain)
 
 
-def _masked(
+def masked(
     query: Any, key: Any, value: Any, mask: Any, block: Block, scale: float | None, hidden: float
 ) -> Running:
     scope = scope_of(query.shape[1], key.shape[1], None, None, chunked=True)

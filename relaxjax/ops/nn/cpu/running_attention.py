@@ -136,8 +136,10 @@ class Running:
         scores = scores_of(rows, _at(self.keys, j), bias, seen, self.factor, hidden)
         if self.last % self.block.keys == 0:
             return scores
-        column = lax.iota(jnp.int32, self.block.keys) + j * self.block.keys
-        return jnp.where(column < self.last, scores, jnp.full_like(scores, -jnp.inf))
+        column = lax.broadcasted_iota(jnp.int32, (1, 1, 1, self.block.keys), 3)
+        return jnp.where(
+            column < self.last - j * self.block.keys, scores, jnp.full_like(scores, -jnp.inf)
+        )
 
     def _key_range(self, place: Any) -> tuple[Any, Any]:
         """The blocks of keys of which the queries of a block see some: the first, and the end."""
