@@ -70,6 +70,7 @@ from .operators.fold_batchnorm_to_conv2d import (
 )
 from .operators.fold_scale_axis import FoldScaleAxis as FoldScaleAxis
 from .operators.forward_fold_scale_axis import ForwardFoldScaleAxis as ForwardFoldScaleAxis
+from .operators.fuse_product_loss import FuseProductLoss as FuseProductLoss
 from .operators.legalize import Legalize as Legalize
 from .operators.legalize import register_legalize as register_legalize
 from .operators.legalize_ops import LegalizeOps as LegalizeOps
@@ -104,6 +105,7 @@ from .simplification.eliminate_common_subexpr import (
 )
 from .simplification.fold_constant import FoldConstant as FoldConstant
 from .simplification.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
+from .simplification.share_product_loss import ShareProductLoss as ShareProductLoss
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr
 from .simplification.simplify_gradient import SimplifyGradient as SimplifyGradient
 from .standard import standard_pipeline as standard_pipeline

@@ -14,7 +14,7 @@ from relaxjax.ops.shapes import same_dims
 @law("relax.nn.nll_loss")
 def loss_of_logits(call: Call, op: Op, known: Uses) -> Expr | None:
     """nll_loss(log_softmax(x)) is softmax_nll_loss(x)."""
-    logits = _logits(call.args[0], known)
+    logits = logits_of_predictions(call.args[0], known)
     return None if logits is None else _from(logits, "relax.nn.softmax_nll_loss", call)
 
 
@@ -50,7 +50,7 @@ def _from(logits: Expr, name: str, call: Call) -> Expr:
     return get_op(name)(logits, *call.args[1:], **call.attrs)
 
 
-def _logits(predictions: Expr, known: Uses) -> Expr | None:
+def logits_of_predictions(predictions: Expr, known: Uses) -> Expr | None:
     """What predictions are the log_softmax of, over the axis of the classes."""
     moved = known.call(predictions, "relax.reshape")
     softmax = known.call(predictions if moved is None else moved.args[0], "relax.nn.log_softmax")

@@ -7,6 +7,7 @@ from .canonicalize_bindings import CanonicalizeBindings
 from .dead_code_elimination import DeadCodeElimination
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .fold_constant import FoldConstant
+from .share_product_loss import ShareProductLoss
 from .simplify_expr import SimplifyExpr
 
 _STEPS = (
@@ -30,4 +31,4 @@ def SimplifyGradient(mod: IRModule) -> IRModule:
         before = mod
         for step in _STEPS:
             mod = step(mod)
-    return DeadCodeElimination([*mod.relax_functions()])(mod)
+    return ShareProductLoss()(DeadCodeElimination([*mod.relax_functions()])(mod))

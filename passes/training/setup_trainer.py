@@ -12,6 +12,7 @@ from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
 from relaxjax.passes.simplification.eliminate_common_subexpr import EliminateCommonSubexpr
@@ -88,9 +89,10 @@ def SetupTrainer(
     It runs other passes, whose pages say more: PrepareBackbone, AppendLoss,
     DecomposeOpsForInference, UseTrainingForms, DescribeLoss, CheckTrains, AppendAdjoint,
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
-    LossChannelsLast and StoreKernels, `roll_blocks` StackLayers. `loss_scale` is for AppendAdjoint,
-    `master_weights` for AppendOptimizer. `legalize` adds SimplifyAdjoint and LegalizeOps; so do
-    `memory_budget` and `memory_policy`, which also add PlanStepMemory.
+    LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
+    is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds FuseProductLoss,
+    SimplifyAdjoint and LegalizeOps; so do `memory_budget` and `memory_policy`, which also add
+    PlanStepMemory.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -182,7 +184,9 @@ def step_passes(
             CanonicalizeBindings(),
             PlanStepMemory(options.memory_budget, options.memory_policy),
         ]
+    scores: list[Pass] = [FuseProductLoss()] if options.legalize else []
     return (
+        *scores,
         *images,
         *layers,
         *([] if options.spread is None else [ShardTraining(*options.spread)]),

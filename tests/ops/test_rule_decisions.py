@@ -160,6 +160,7 @@ SHIFTS: dict[str, set[str]] = {
     "relax.grad.avg_pool2d_backward": {"max"},
     "relax.grad.avg_pool3d_backward": {"max"},
     "relax.grad.masked_attention_backward": {"max", "reduce_max"},
+    "relax.grad.product_nll_loss_backward": {"eq", "ne", "reduce_max"},
     "relax.grad.softmax_nll_loss_backward": {"eq", "ne", "reduce_max"},
     "relax.image.affine_grid": {"max"},
     "relax.nn.attention": {"eq", "is_finite", "max", "reduce_max"},

@@ -28,6 +28,13 @@ def adjoints(forward: Callable[..., Any], *places: int) -> Callable[..., Any]:
     return run
 
 
+def product_nll_loss_backward(g: Any, *args: Any, **attrs: Any) -> Any:
+    """The loss too, and the adjoint of a bias where there is one."""
+    forward = NETWORK["relax.nn.product_nll_loss"]
+    places = (0, 1, 3) if len(args) > 3 and args[3] is not None else (0, 1)
+    return (forward(*args, **attrs), *adjoints(forward, *places)(g, *args, **attrs))
+
+
 def _adjoint(
     forward: Callable[..., Any], g: Any, args: list[Any], place: int, attrs: dict[str, Any]
 ) -> Any:
@@ -75,6 +82,7 @@ BACKWARD: dict[str, Callable[..., Any]] = {
         ATTENTION["relax.nn.masked_attention"], 0, 1, 2
     ),
     "relax.grad.nll_loss_backward": adjoints(NETWORK["relax.nn.nll_loss"], 0),
+    "relax.grad.product_nll_loss_backward": product_nll_loss_backward,
     "relax.grad.resize2d_backward": adjoints(IMAGE["relax.image.resize2d"], 0),
     "relax.grad.resize3d_backward": adjoints(IMAGE["relax.image.resize3d"], 0),
     "relax.grad.roi_align_backward": adjoints(VISION["relax.vision.roi_align"], 0, 1),

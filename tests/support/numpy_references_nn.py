@@ -28,6 +28,13 @@ def nll_loss(
     return total.get(reduction, losses if batched else losses[0])
 
 
+def product_nll_loss(
+    x: Any, w: Any, t: Any, b: Any = None, transposed: bool = False, **attrs: Any
+) -> Any:
+    scores = x @ (w.T if transposed else w) + (0 if b is None else b)
+    return nll_loss(special.log_softmax(scores, 1), t, None, **attrs)
+
+
 def norm(x: Any, axes: Any, epsilon: float) -> Any:
     mean = x.mean(axes, keepdims=True)
     return (x - mean) / np.sqrt(((x - mean) ** 2).mean(axes, keepdims=True) + epsilon)
@@ -143,6 +150,7 @@ NETWORK: dict[str, Callable[..., Any]] = {
     "relax.nn.softmax_nll_loss": lambda x, *rest, **attrs: nll_loss(
         special.log_softmax(x, min(x.ndim - 1, 1)), *rest, **attrs
     ),
+    "relax.nn.product_nll_loss": product_nll_loss,
     "relax.nn.layer_norm": layer_norm,
     "relax.nn.group_norm": group_norm,
     "relax.nn.instance_norm": instance_norm,

@@ -102,6 +102,14 @@ SAMPLES: dict[str, list[Sample]] = {
         ]
         for name in ("nll_loss", "softmax_nll_loss")
     },
+    "relax.nn.product_nll_loss": [
+        sample(floats(0, 2), floats(2, 3), integers(0, high=3, dtype="int64"), reduction=r)
+        for r in ("none", "sum")
+    ],
+    "relax.grad.product_nll_loss_backward": [
+        sample(floats(*g), floats(0, 2), floats(2, 3), integers(0, high=3), reduction=r)
+        for g, r in (((0,), "none"), ((), "sum"))
+    ],
     "relax.nn.layer_norm": [sample(floats(0, 3), floats(3), floats(3), axes=[-1])],
     "relax.nn.rms_norm": [sample(floats(0, 3), floats(3))],
     "relax.nn.group_norm": [sample(floats(0, 4, 3), floats(4), floats(4), 2, 1, [2])],

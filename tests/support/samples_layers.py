@@ -157,6 +157,20 @@ for _name in [
         for w in (False, True)
         for r in ("none", "sum", "mean")
     ]
+for _name in ["nn.product_nll_loss", "grad.product_nll_loss_backward"]:
+    SAMPLES[f"relax.{_name}"] = [
+        sample(
+            *([floats(*([5] if r == "none" else []))] if _name.startswith("grad") else []),
+            floats(5, 2),
+            floats(*((3, 2) if turned else (2, 3))),
+            integers(5, high=3, dtype="int64"),
+            *([floats(3)] if b else []),
+            transposed=turned,
+            reduction=r,
+            ignore_index=1,
+        )
+        for r, turned, b in (("none", False, True), ("sum", True, False), ("mean", True, True))
+    ]
 
 SAMPLES["relax.nn.layer_norm"] = [
     sample(floats(2, 5, 3), floats(3), floats(3), axes=-1),

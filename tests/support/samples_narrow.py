@@ -106,6 +106,12 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.grad.softmax_nll_loss_backward": _rough(
         _f16(2), _f16(2, 3), integers(2, high=3), reduction="none"
     ),
+    "relax.nn.product_nll_loss": _rough(
+        _bf16(5, 2), _bf16(2, 3), integers(5, high=3, dtype="int32"), _bf16(3)
+    ),
+    "relax.grad.product_nll_loss_backward": _rough(
+        _f16(2), _f16(2, 2), _f16(3, 2), integers(2, high=3), transposed=True, reduction="none"
+    ),
     "relax.nn.pixel_shuffle": _rough(integers(1, 4, 2, 2), 2),
     "relax.nn.prelu": _rough(_f16(2, 3), _f16(3), axis=-1),
     "relax.nn.sparse_dense": _rough(_bf16(2, 6), _bf16(2, 2, 3), *_BLOCKS),

@@ -12,5 +12,6 @@ from . import loss as loss
 from . import normalization as normalization
 from . import padding as padding
 from . import pooling as pooling
+from . import product_loss as product_loss
 from . import sparse as sparse
 from . import transposed_convolution as transposed_convolution

@@ -64,11 +64,15 @@ class Scope:
 
     def seen(self, chunk: Chunk) -> Any | None:
         """Which keys (columns) each query of a chunk (rows) sees, None where it is all of them."""
+        shape = chunk.stop - chunk.start, chunk.high - chunk.low
+        return self.seen_from(shape, chunk.start - chunk.low)
+
+    def seen_from(self, shape: tuple[Any, Any], offset: Any) -> Any | None:
+        """The same of a table whose first row is `offset` places behind its first column."""
         if self.whole:
             return None
-        shape = chunk.stop - chunk.start, chunk.high - chunk.low
         row, column = (lax.broadcasted_iota(jnp.int32, shape, axis) for axis in (0, 1))
-        distance = row - column + (chunk.start - chunk.low + self.ahead)
+        distance = row - column + (offset + self.ahead)
         seen = distance >= 0 if self.causal else jnp.ones(shape, bool)
         return seen if self.window is None else seen & (distance < self.window)
 
@@ -88,7 +92,7 @@ def scale_of(query: Any, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def _wide(dtype: Any) -> Any:
+def wide_dtype(dtype: Any) -> Any:
     """The dtype in which products are summed, and their softmax is taken: float32 at least."""
     return jnp.float32 if dtype.itemsize < 4 else dtype
 
@@ -124,13 +128,27 @@ def _apart(x: Any, groups: Any) -> Any:
     return x.reshape(batch, heads, groups, rows // groups, size)
 
 
-def _for_groups(table: Any, groups: Any) -> Any:
+def for_groups(table: Any, groups: Any) -> Any:
     """A table of rows and keys, behind two axes, repeated for every group."""
     if groups == 1:
         return table
     batch, heads, rows, columns = table.shape
     spread = jnp.broadcast_to(table[:, :, None], (batch, heads, groups, rows, columns))
     return _flat(spread)
+
+
+def scores_of(
+    rows: Any, keys: Any, bias: Any, seen: Any, factor: float, hidden: float = -math.inf
+) -> Any:
+    """The scaled products of rows and keys with a bias; `hidden` for those that are not `seen`."""
+    wide = wide_dtype(rows.dtype)
+    scores = jnp.einsum("bhrd,bhkd->bhrk", rows, keys, preferred_element_type=wide)
+    scores = scores * jnp.asarray(factor, wide)
+    if bias is not None:
+        scores = scores + bias.astype(wide)
+    if seen is not None:
+        scores = jnp.where(seen, scores, jnp.asarray(hidden, wide))
+    return scores
 
 
 def _weights(
@@ -147,13 +165,7 @@ def _weights(
     What is not `seen` has the score `hidden`. Unless it is `certain` that every row sees something,
     or that has a score of its own: one that does not has weights of 0.
     """
-    wide = _wide(rows.dtype)
-    scores = jnp.einsum("bhrd,bhkd->bhrk", rows, keys, preferred_element_type=wide)
-    scores = scores * jnp.asarray(factor, wide)
-    if bias is not None:
-        scores = scores + bias.astype(wide)
-    if seen is not None:
-        scores = jnp.where(seen, scores, jnp.asarray(hidden, wide))
+    scores = scores_of(rows, keys, bias, seen, factor, hidden)
     if certain and scores.shape[-1] != 0:
         return jax.nn.softmax(scores)
     top = lax.stop_gradient(lax.expand_dims(lax.reduce_max(scores, (3,)), (3,)))
@@ -180,18 +192,23 @@ def _bias_part(bias: Any, chunk: Chunk, heads: Any, groups: Any) -> Any:
         return None
     part = bias if bias.shape[2] == 1 else lax.slice_in_dim(bias, chunk.start, chunk.stop, axis=2)
     part = part if bias.shape[3] == 1 else lax.slice_in_dim(part, chunk.low, chunk.high, axis=3)
+    return of_groups(part, heads, groups, chunk.stop - chunk.start)
+
+
+def of_groups(table: Any, heads: Any, groups: Any, length: Any) -> Any:
+    """A table for the query's heads, taken apart as they are, for groups of `length` rows."""
     if groups == 1:
-        return part
-    batch, count, rows, columns = part.shape
+        return table
+    batch, count, rows, columns = table.shape
     apart = (heads, groups) if count == heads * groups else (1, 1)
-    shape = (batch, apart[0], groups, chunk.stop - chunk.start, columns)
-    return _flat(jnp.broadcast_to(part.reshape(batch, *apart, rows, columns), shape))
+    shape = (batch, apart[0], groups, length, columns)
+    return _flat(jnp.broadcast_to(table.reshape(batch, *apart, rows, columns), shape))
 
 
 def _seen_part(scope: Scope, chunk: Chunk, groups: Any) -> Any:
     """Which keys the rows of a chunk see, for every batch and head."""
     seen = scope.seen(chunk)
-    return None if seen is None else _for_groups(seen[None, None], groups)
+    return None if seen is None else for_groups(seen[None, None], groups)
 
 
 def attention(
@@ -222,7 +239,7 @@ def attention_where(query: Any, key: Any, value: Any, seen: Any, scale: float | 
     """Attention where a table says which keys each query sees."""
     q = _rows(query, key.shape[2])
     groups = q.shape[2]
-    mask = _for_groups(seen[None, None], groups)
+    mask = for_groups(seen[None, None], groups)
     weights = _weights(_flat(q), _by_heads(key), None, mask, scale_of(query, scale))
     return _together([_apart(_means(weights, _by_heads(value)), groups)], query).astype(query.dtype)
 
@@ -244,7 +261,7 @@ def attention_backward(
     """
     scope = scope_of(query.shape[1], key.shape[1], causal_mask, window_size, chunked)
     heads, factor = key.shape[2], scale_of(query, scale)
-    wide = _wide(query.dtype)
+    wide = wide_dtype(query.dtype)
     q, g, k, v = _rows(query, heads), _rows(output_grad, heads), _by_heads(key), _by_heads(value)
     groups, to_query = q.shape[2], []
     to_key, to_value = jnp.zeros(k.shape, wide), jnp.zeros(v.shape, wide)
@@ -256,9 +273,9 @@ def attention_backward(
         rows, h = (_flat(lax.slice_in_dim(x, chunk.start, chunk.stop, axis=3)) for x in (q, g))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
         weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
-        to_scores = _to_scores(weights, h, values)
+        to_scores = adjoint_of_scores(weights, h, values)
         if to_bias is not None:
-            to_bias = _with_bias_part(to_bias, _apart(to_scores, groups), chunk)
+            to_bias = with_bias_part(to_bias, _apart(to_scores, groups), chunk)
         to_products = to_scores * jnp.asarray(factor, wide)
         to_query.append(_apart(_means(to_products, keys), groups))
         to_key = _added(to_key, _sums(to_products, rows, wide), chunk)
@@ -269,11 +286,15 @@ def attention_backward(
     return tuple(adjoint.astype(x.dtype) for adjoint, x in pairs if adjoint is not None)
 
 
-def _to_scores(weights: Any, to_means: Any, values: Any) -> Any:
-    """The adjoint of the scores from those of the means of the values."""
+def adjoint_of_scores(weights: Any, to_means: Any, values: Any, drift: Any = None) -> Any:
+    """The adjoint of the scores from those of the means of the values.
+
+    Of weights of some keys, `drift` is what those of all keys give: the means times their adjoint.
+    """
     wide = weights.dtype
     to_weights = jnp.einsum("bhrd,bhkd->bhrk", to_means, values, preferred_element_type=wide)
-    drift = jnp.sum(to_weights * weights, -1, keepdims=True)
+    if drift is None:
+        drift = jnp.sum(to_weights * weights, -1, keepdims=True)
     return (to_weights - drift) * weights
 
 
@@ -307,10 +328,10 @@ def masked_attention_backward(
     hidden: float,
 ) -> tuple[Any, ...]:
     """The adjoints of query, key and value. Nothing goes back through what is hidden."""
-    heads, wide = key.shape[2], _wide(query.dtype)
+    heads, wide = key.shape[2], wide_dtype(query.dtype)
     q, h = _rows(query, heads), _flat(_rows(output_grad, heads))
     weights, seen = _masked_weights(q, query, key, mask, scale, hidden)
-    to_scores = _to_scores(weights, h, _by_heads(value))
+    to_scores = adjoint_of_scores(weights, h, _by_heads(value))
     to_scores = jnp.where(seen, to_scores, jnp.zeros_like(to_scores))
     to_products = to_scores * jnp.asarray(scale_of(query, scale), wide)
     to_query = _apart(_means(to_products, _by_heads(key)), q.shape[2])
@@ -331,7 +352,7 @@ def _added(total: Any, part: Any, chunk: Chunk) -> Any:
     return lax.dynamic_update_slice_in_dim(total, more, chunk.low, 2)
 
 
-def _with_bias_part(to_bias: Any, to_scores: Any, chunk: Chunk) -> Any:
+def with_bias_part(to_bias: Any, to_scores: Any, chunk: Chunk) -> Any:
     """The adjoint of a bias with that of a chunk's scores, summed where the bias was repeated."""
     batch, heads, groups, rows, columns = to_scores.shape
     part = to_scores.reshape(batch, heads * groups, rows, columns)

@@ -26,14 +26,20 @@ from .attending import attention_backward as attend_backward
 from .attending import attention_where as attend_where
 from .attending import masked_attention as attend_under_mask
 from .attending import masked_attention_backward as attend_under_mask_backward
+from .cpu import attention as cpu
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
 
 
-def _on_each_platform(lower: Callable[..., Any]) -> Callable[..., Any]:
-    """A lowering that takes queries in chunks on a CPU, and all of them at once elsewhere."""
-    return by_platform(partial(lower, chunked=False), cpu=partial(lower, chunked=True))
+def _without_bias(lower: Callable[..., Any], places: int) -> Callable[..., Any]:
+    """A lowering that takes a bias behind so many arrays, for those alone."""
+    return lambda *arrays, **attrs: lower(*arrays[:places], None, **attrs)
+
+
+# On a CPU queries are taken in chunks or blocks, and elsewhere all of them at once.
+_attend_whole = partial(attend, chunked=False)
+_attend_whole_backward = partial(attend_backward, chunked=False)
 
 
 def _require_mask(causal_mask: str | None, window_size: int | None) -> None:
@@ -101,9 +107,7 @@ def _attended(call: Call) -> Dim:
 @op(
     "relax.nn.attention",
     layout=OPAQUE,
-    lower=_on_each_platform(
-        lambda query, key, value, **attrs: attend(query, key, value, None, **attrs)
-    ),
+    lower=by_platform(_without_bias(_attend_whole, 3), cpu=_without_bias(cpu.attention, 3)),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
     cost=counting(_attended),
@@ -130,7 +134,7 @@ def plain_attention(
 @op(
     "relax.nn.attention_bias",
     layout=OPAQUE,
-    lower=_on_each_platform(attend),
+    lower=by_platform(_attend_whole, cpu=cpu.attention),
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
     **_RULES,
     cost=counting(_attended),
@@ -153,7 +157,7 @@ def biased_attention(
 @op(
     "relax.nn.masked_attention",
     layout=OPAQUE,
-    lower=attend_under_mask,
+    lower=by_platform(attend_under_mask, cpu=cpu.masked_attention),
     gradient=backward_rule("relax.nn.masked_attention", "query", "key", "value"),
     **_RULES,
     cost=counting(_attended),
@@ -183,8 +187,8 @@ attention_backward = backward_of(
     "query",
     "key",
     "value",
-    lower=_on_each_platform(
-        lambda g, query, key, value, **attrs: attend_backward(g, query, key, value, None, **attrs)
+    lower=by_platform(
+        _without_bias(_attend_whole_backward, 4), cpu=_without_bias(cpu.attention_backward, 4)
     ),
 )
 attention_bias_backward = backward_of(
@@ -193,14 +197,14 @@ attention_bias_backward = backward_of(
     "key",
     "value",
     "bias",
-    lower=_on_each_platform(attend_backward),
+    lower=by_platform(_attend_whole_backward, cpu=cpu.attention_backward),
 )
 masked_attention_backward = backward_of(
     masked_attention,
     "query",
     "key",
     "value",
-    lower=attend_under_mask_backward,
+    lower=by_platform(attend_under_mask_backward, cpu=cpu.masked_attention_backward),
 )
 
 

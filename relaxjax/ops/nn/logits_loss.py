@@ -51,7 +51,7 @@ def _read_at_once(picked: Any, logits: Any) -> Any:
     return held.reshape(picked.shape)
 
 
-def _softmax_nll_loss(
+def loss_of_scores(
     logits: Any,
     targets: Any,
     weights: Any,
@@ -92,7 +92,7 @@ def _gradient(
     "relax.nn.softmax_nll_loss",
     facts={"class_ids": "targets"},
     layout=OPAQUE,
-    lower=by_platform(_softmax_nll_loss, cpu=partial(_softmax_nll_loss, read=_read_at_once)),
+    lower=by_platform(loss_of_scores, cpu=partial(loss_of_scores, read=_read_at_once)),
     gradient=_gradient,
     precision="never",
     fusion="reduction",
@@ -113,7 +113,7 @@ def softmax_nll_loss(
     return loss_type(logits, targets, weights, reduction)
 
 
-def _backward(
+def adjoint_of_scores(
     output_grad: Any,
     logits: Any,
     targets: Any,
@@ -137,7 +137,7 @@ def _backward(
 @op(
     "relax.grad.softmax_nll_loss_backward",
     layout=OPAQUE,
-    lower=_backward,
+    lower=adjoint_of_scores,
     gradient=traced_gradient("relax.grad.softmax_nll_loss_backward"),
     precision="never",
     fusion="reduction",

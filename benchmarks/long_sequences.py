@@ -1,0 +1,122 @@
+"""Attention over long sequences and losses of many words, against plain JAX.
+
+    python benchmarks/long_sequences.py                      # all cases
+    python benchmarks/long_sequences.py --case T=4096        # those whose name holds this
+    python benchmarks/long_sequences.py --record             # into benchmarks/results
+
+Measured as by `benchmarks/operators.py`: forward alone, and forward with all adjoints, in turns in
+one process, after their results are compared. The ratio of CPU time stands beside that of the
+clock, because other programs disturb it less.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from long_cases import FAMILIES
+from operator_case import Case
+from operators import agree, is_active, module_of, plain_programs
+from surroundings import surroundings, temp_bytes
+from timing import in_turns, table
+
+from relaxjax.lowering import to_jax
+from relaxjax.passes import (
+    EliminateCommonSubexpr,
+    FuseProductLoss,
+    Gradient,
+    LegalizeOps,
+    SimplifyGradient,
+)
+
+RESULTS = Path(__file__).parent / "results" / "long_sequences.json"
+HEAD = (
+    "case",
+    "",
+    "ratio",
+    "quartiles",
+    "CPU time",
+    "ours ms",
+    "plain ms",
+    "ours MiB",
+    "plain MiB",
+)
+Row = dict[str, Any]
+Program = Callable[..., Any]
+
+
+def our_programs(case: Case, values: Sequence[Any]) -> tuple[Program, Program]:
+    """The forward program, and the one with the adjoints, as a loss in JAX gets them."""
+    mod = FuseProductLoss()(module_of(case, [*values]))
+    active = [f"x{i}" for i, value in enumerate(values) if is_active(value)]
+    adjoint = SimplifyGradient()(Gradient("main", active, cotangent=True)(mod))
+    legal = EliminateCommonSubexpr()(LegalizeOps()(adjoint))
+    return to_jax(legal, "main"), to_jax(legal, "main_adjoint")
+
+
+def measured(family: str, case: Case, rounds: int) -> Iterator[Row]:
+    """Both directions of a case, compared and timed."""
+    values = [jnp.asarray(value) for value in case.values()]
+    pairs = zip(our_programs(case, values), plain_programs(case, values), strict=True)
+    out = jax.eval_shape(case.plain, *values)
+    cotangent = jnp.asarray(np.random.default_rng(1).normal(size=out.shape), out.dtype)
+    for direction, args, pair in zip(
+        ("forward", "both"), (values, [*values, cotangent]), pairs, strict=True
+    ):
+        ours, plain = (jax.jit(program).lower(*args).compile() for program in pair)
+        agree(f"{family}: {case.name}, {direction}", ours(*args), plain(*args))
+
+        def runner(program: Program, args: Sequence[Any] = args) -> Callable[[], Any]:
+            return lambda: jax.block_until_ready(program(*args))
+
+        times = in_turns({"ours": runner(ours), "plain": runner(plain)}, rounds)
+        yield {
+            "case": f"{family}: {case.name}",
+            "direction": direction,
+            "ratio": times["ours"].quartiles(times["plain"]),
+            "cpu": times["ours"].ratio(times["plain"], "cpu"),
+            "seconds": [times[name].median() for name in ("ours", "plain")],
+            "temp": [temp_bytes(program) for program in (ours, plain)],
+        }
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    low, middle, high = row["ratio"]
+    times = (f"{1e3 * took:.0f}" for took in row["seconds"])
+    temps = (f"{count / 2**20:.1f}" for count in row["temp"])
+    shares = f"{middle:.2f}", f"{low:.2f}-{high:.2f}", f"{row['cpu']:.2f}"
+    return (row["case"], row["direction"], *shares, *times, *temps)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--case", default="", help="only cases whose name holds this")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name}")
+    args = parser.parse_args()
+    rows = []
+    for family, cases in FAMILIES.items():
+        for case in cases:
+            if args.case in f"{family}: {case.name}":
+                found = list(measured(family, case, args.rounds))
+                print(*(cells(row) for row in found), sep="\n", file=sys.stderr)
+                rows += found
+                if args.record:
+                    record(found)
+    print(table(HEAD, [cells(row) for row in rows]))
+
+
+def record(rows: Sequence[Row]) -> None:
+    """Put rows in the place of those of the same case, or behind all that are there."""
+    old = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else []
+    kept = {(row["case"], row["direction"]): row for row in [*old, *rows]}
+    RESULTS.write_text(json.dumps({**surroundings(), "rows": [*kept.values()]}, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
