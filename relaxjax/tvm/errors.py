@@ -1,0 +1,11 @@
+"""Errors by the names that TVM has for them."""
+
+from relaxjax.ops import OpError as OpError
+from relaxjax.script import ScriptError as DiagnosticError
+
+# What breaks a rule of the IR or of an operator. Those of an operator are TypeErrors and
+# ValueErrors as well.
+InternalError = OpError
+TVMError = InternalError
+
+__all__ = ["DiagnosticError", "InternalError", "OpError", "TVMError"]
