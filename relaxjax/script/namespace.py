@@ -52,7 +52,6 @@ _ELSEWHERE = {
     "R.call_tir": _NO_TENSOR_IR,
     "R.call_tir_inplace": _NO_TENSOR_IR,
     "R.call_tir_with_grad": _NO_TENSOR_IR,
-    "R.call_dps_packed": "R.call_pure_packed calls a function that returns its result",
     "R.emit_te": _NO_TENSOR_IR,
     "R.call_builtin_with_ctx": _NO_MACHINE,
     "R.builtin": _NO_MACHINE,

@@ -15,6 +15,7 @@ from relaxjax.ir import IRModule as IRModule
 from . import instrument as instrument
 from . import ir as ir
 from . import nd as nd
+from . import op_attributes as op_attributes
 from . import relax as relax
 from . import runtime as runtime
 from . import script as script

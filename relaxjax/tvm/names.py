@@ -75,7 +75,7 @@ NAMES: dict[str, str] = {
         lowering: VMExecutable=Executable
         .relax.expr_functor: ExprFunctor
         passes: get_default_pipeline=standard_pipeline
-        script.values: call_pure_packed
+        script.values: call_dps_packed call_pure_packed
     """,
     "relax.analysis": ".type_analysis: *",
     "relax.dpl": "dpl: *",
@@ -97,7 +97,12 @@ NAMES: dict[str, str] = {
         .ir_queries: TypeProxy
         script.relax: *
     """,
-    "relax.op": "script.relax: *",
+    "relax.op": """
+        script.relax: *
+        script.relax.vision: all_class_non_max_suppression get_valid_counts multibox_transform_loc
+        script.relax.vision: non_max_suppression roi_align roi_pool
+        .relax.op.base: register_gradient
+    """,
     "relax.op.base": "script.relax: *",
     **{f"relax.op.{family}": f"script.relax.{family}: *" for family in _NESTED},
     "relax.testing": ".relax.testing.nn: *",
@@ -117,9 +122,9 @@ NAMES: dict[str, str] = {
     "runtime.vm": ".relax.vm: VirtualMachine",
     "script": "",
     "script.ir_builder": "",
-    "target.target": ".target: Target",
+    "target.target": ".target: Target TargetKind",
     "testing.utils": ".testing: *",
-    "tirx": "script.tirx: *",
+    "tirx": "script.tirx: * script.values: const=prim_value",
     "transform": "passes: *",
     "tvm_ffi": f"""
         {_FUNCTIONS} {_COMPARED}

@@ -17,6 +17,7 @@ _IMPORTED = (
 )
 _DISTRIBUTED = "give `build` a JAX sharding of the arguments, or `value_and_grad` a mesh"
 _CODEGEN = "give a region to a backend of relaxjax.backends by `relaxjax.passes.RunCodegen`"
+_PRINTED = "a program prints as `mod.script()`, and `relaxjax.ir.save_json` writes its nodes"
 _REGISTERED = (
     "no rule is registered for all programs: `relaxjax.passes.CustomGradient` gives one to a "
     "module, and `relaxjax.ops.op` declares an operator with all its rules"
@@ -80,6 +81,8 @@ OUT_OF_SCOPE = {
     "relax.op.memory": _LOWERED,
     "relax.op.vm": _LOWERED,
     "relax.register_pipeline": "a pipeline is a `Sequential` of passes: give it to whom it is for",
+    "relax.testing.ast_printer": _PRINTED,
+    "relax.testing.dump_ast": _PRINTED,
     "relax.testing.emit_te": _KERNELS,
     "relax.testing.lib_comparator": _LOWERED,
     "relax.testing.nn.emit_te": _KERNELS,

@@ -51,7 +51,7 @@ class Source:
         """What stands behind a name; an AttributeError where there is none."""
         if name in self.named:
             home, ours = self.named[name]
-            return getattr(import_module(home), ours)
+            return getattr(_home(home), ours)
         wrong = AttributeError(name)
         for home in self.homes:
             try:
