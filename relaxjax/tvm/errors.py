@@ -6,6 +6,17 @@ from relaxjax.script import ScriptError as DiagnosticError
 # What breaks a rule of the IR or of an operator. Those of an operator are TypeErrors and
 # ValueErrors as well.
 InternalError = OpError
+OpAttributeInvalid = OpAttributeRequired = OpAttributeUnImplemented = OpError
+OpNotImplemented = OpError
 TVMError = InternalError
 
-__all__ = ["DiagnosticError", "InternalError", "OpError", "TVMError"]
+__all__ = [
+    "DiagnosticError",
+    "InternalError",
+    "OpAttributeInvalid",
+    "OpAttributeRequired",
+    "OpAttributeUnImplemented",
+    "OpError",
+    "OpNotImplemented",
+    "TVMError",
+]

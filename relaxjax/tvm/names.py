@@ -78,7 +78,10 @@ NAMES: dict[str, str] = {
         script.values: call_dps_packed call_pure_packed
     """,
     "relax.analysis": ".type_analysis: *",
-    "relax.dpl": "dpl: *",
+    "relax.dpl": """
+        dpl: *
+        ir: DataflowBlock Expr Node=Expr Op Var
+    """,
     "relax.dpl.context": "dpl: PatternContext",
     "relax.dpl.rewrite": """
         dpl: ExprPatternRewriter PatternMatchingRewriter rewrite_bindings rewrite_call
@@ -90,7 +93,10 @@ NAMES: dict[str, str] = {
     "relax.global_info": _INFOS,
     "relax.ir": "",
     "relax.ir.instrument": _INSTRUMENTS,
-    "relax.script": "script.relax: *",
+    "relax.script": """
+        script.relax: *
+        ir: SeqExpr
+    """,
     "relax.script.builder": "script.relax: *",
     "relax.script.parser": "script.relax: *",
     "relax.script.parser.entry": """
@@ -104,7 +110,7 @@ NAMES: dict[str, str] = {
         .relax.op.base: register_gradient
     """,
     "relax.op.base": "script.relax: *",
-    **{f"relax.op.{family}": f"script.relax.{family}: *" for family in _NESTED},
+    **{f"relax.op.{family}": f"script.relax.{family}: * ir: Expr" for family in _NESTED},
     "relax.testing": ".relax.testing.nn: *",
     "relax.testing.vm": ".relax.vm: VirtualMachine",
     "relax.transform": "passes: *",
@@ -118,10 +124,10 @@ NAMES: dict[str, str] = {
         {_FUNCTIONS}
         .devices: cpu cuda device gpu rocm
         lowering: Executable
+        script.values: const=prim_value
     """,
     "runtime.vm": ".relax.vm: VirtualMachine",
     "script": "",
-    "script.ir_builder": "",
     "target.target": ".target: Target TargetKind",
     "testing.utils": ".testing: *",
     "tirx": "script.tirx: * script.values: const=prim_value",
@@ -145,6 +151,7 @@ SAME: dict[str, str] = {
     "relax.dpl.pattern": "relax.dpl",
     "relax.struct_info": "relax.type",
     "relax.transform.transform": "relax.transform",
+    "prim": "ir.prim",
     "relax.ty": "relax.type",
     "script.ir": "relaxjax.script.ir",
     "script.parser.ir": "relaxjax.script.ir",

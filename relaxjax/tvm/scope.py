@@ -23,8 +23,22 @@ _REGISTERED = (
     "module, and `relaxjax.ops.op` declares an operator with all its rules"
 )
 
+_DEVICES = "programs run where JAX runs: `tvm.cpu()`, `tvm.cuda()`, `tvm.rocm()`, and TPUs"
+_BUILT = "`relax.BlockBuilder` builds a function statement by statement"
+_FUSED = "XLA chooses the layouts and the memory of what is inside a program by itself"
+_NO_DEVICES = ("ext_dev", "hexagon", "metal", "opencl", "vpi", "vulkan", "webgpu")
+_FRAMES = (
+    *("Else", "If", "Then", "arg", "builder", "emit", "emit_match_cast", "emit_var_binding"),
+    *("emit_with_ty", "emit_with_type", "func_name", "func_ret_ty", "func_ret_type"),
+    "func_ret_value",
+)
+
 # A path, and all that lies below it.
 OUT_OF_SCOPE = {
+    **dict.fromkeys(_NO_DEVICES, _DEVICES),
+    **{f"runtime.{name}": _DEVICES for name in _NO_DEVICES},
+    **{f"relax.script.{name}": _DEVICES for name in _NO_DEVICES},
+    **{f"relax.script.{name}": _BUILT for name in _FRAMES},
     "arith": "the sizes of tensors are compared by `relaxjax.ir.dims.can_prove_equal`",
     "auto_scheduler": _TUNING,
     "autotvm": _TUNING,
@@ -32,6 +46,8 @@ OUT_OF_SCOPE = {
     "contrib": _KERNELS,
     "dlight": _TUNING,
     "driver": _LOWERED,
+    "error.RPCError": _REMOTE,
+    "error.RPCSessionTimeoutError": _REMOTE,
     "exec": _REMOTE,
     "libinfo": _LOWERED,
     "meta_schedule": _TUNING,
@@ -39,11 +55,20 @@ OUT_OF_SCOPE = {
     "relay": "import its models by TVM to Relax",
     "rpc": _REMOTE,
     "runtime.disco": _DISTRIBUTED,
+    "runtime.Module": _REMOTE,
     "runtime.load_module": _REMOTE,
     "runtime.load_static_library": _REMOTE,
     "runtime.system_lib": _REMOTE,
     "s_tir": _KERNELS,
     "sym": "the sizes of tensors are compared by `relaxjax.ir.dims.can_prove_equal`",
+    "script.ir_builder": _BUILT,
+    "script.register_dialect": "a script has the dialects I, R, T and L",
+    "support": _LOWERED,
+    "target.codegen": _LOWERED,
+    "target.detect_target": "JAX knows its devices: `tvm.device(name)`",
+    "target.list_tags": "a target is a name: cpu, llvm, cuda, gpu, rocm, tpu",
+    "target.register_tag": "a target is a name: cpu, llvm, cuda, gpu, rocm, tpu",
+    "target.tag": "a target is a name: cpu, llvm, cuda, gpu, rocm, tpu",
     "te": _KERNELS,
     "topi": _KERNELS,
     "testing.local_run": _REMOTE,
@@ -69,6 +94,8 @@ OUT_OF_SCOPE = {
     "relax.call_tir_inplace": _KERNELS,
     "relax.call_tir_with_grad": _KERNELS,
     "relax.distributed": _DISTRIBUTED,
+    "relax.dpl.is_call_tir": _KERNELS,
+    "relax.dpl.pattern.is_call_tir": _KERNELS,
     "relax.exec_builder": _LOWERED,
     "relax.frontend": _IMPORTED,
     "relax.op.builtin": _LOWERED,
@@ -89,6 +116,14 @@ OUT_OF_SCOPE = {
     "relax.testing.runtime_builtin": _LOWERED,
     "relax.utils.create_prim_func": _KERNELS,
     "relax.utils.gen_call_tir_inputs": _KERNELS,
+    "ir.CallingConv": _KERNELS,
+    "ir.EnvFunc": _KERNELS,
+    "ir.OpaqueExpr": _KERNELS,
+    "ir.OpaqueType": _KERNELS,
+    "ir.PointerType": _KERNELS,
+    "ir.Range": _KERNELS,
+    "ir.TensorLoad": _KERNELS,
+    "ir.TensorRegion": _KERNELS,
     "ir.register_op_attr": _REGISTERED,
     "ir.op.register_op_attr": _REGISTERED,
     "relax.transform.legalize_ops": _KERNELS,
@@ -130,7 +165,10 @@ OUT_OF_SCOPE = {
         ),
         _TUNING,
     ),
+    "relax.transform.DataflowUseInplaceCalls": _FUSED,
+    "relax.transform.FuseTransposeMatmul": _FUSED,
     "relax.transform.IPCAllReduceRewrite": _DISTRIBUTED,
+    "relax.transform.OptimizeLayoutTransform": _FUSED,
 }
 
 

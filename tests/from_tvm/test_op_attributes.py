@@ -6,10 +6,12 @@ import jax
 import numpy as np
 import pytest
 
-from relaxjax import to_jax, tvm
-from relaxjax.tvm import relax
-from relaxjax.tvm.script import relax as R
+import relaxjax.tvm
+from relaxjax import to_jax
 
+tvm: Any = relaxjax.tvm  # whose names are those of the table
+relax: Any = tvm.relax
+R: Any = tvm.script.relax
 RANDOM = np.random.default_rng(0)
 
 
@@ -19,7 +21,7 @@ def adjoints(name: str, shapes: list[tuple[int, ...]], **attrs: Any) -> tuple[An
     params = [relax.Var(f"x{i}", R.Tensor(shape, "float32")) for i, shape in enumerate(shapes)]
     call = op(*params, **attrs)
     grad = relax.Var("g", call.ty)
-    rule: Any = op.get_attr("FPrimalGradient")
+    rule = op.get_attr("FPrimalGradient")
 
     builder = relax.BlockBuilder()
     with builder.function("main", [*params, grad]):
@@ -30,8 +32,9 @@ def adjoints(name: str, shapes: list[tuple[int, ...]], **attrs: Any) -> tuple[An
     with forward.function("main", params):
         forward.emit_func_output(forward.emit(call))
 
-    arrays = [RANDOM.normal(size=shape).astype("float32") for shape in shapes]
-    g = RANDOM.normal(size=call.ty.dims).astype("float32")
+    *arrays, g = (
+        np.asarray(RANDOM.normal(size=shape), "float32") for shape in (*shapes, call.ty.dims)
+    )
     vm = relax.VirtualMachine(relax.build(builder.get(), "llvm"))
     _, back = jax.vjp(to_jax(forward.get(), "main"), *arrays)
     return vm["main"](*arrays, g), back(g)
@@ -54,14 +57,14 @@ def test_rules_give_the_gradients_of_jax(name: str, shapes: Any, attrs: Any) -> 
 
 
 def test_several_results_and_arguments() -> None:
-    op: Any = tvm.ir.Op.get("relax.split")
+    op = tvm.ir.Op.get("relax.split")
     x = relax.Var("x", R.Tensor((2, 4), "float32"))
     call = op(x, 2, axis=1)
     (adjoint,) = op.get_attr("FPrimalGradient")(
         relax.Var("y", call.ty), call, relax.Var("g", call.ty), None
     )
     assert adjoint.ty == x.ty
-    concat: Any = tvm.ir.Op.get("relax.concat")
+    concat = tvm.ir.Op.get("relax.concat")
     joined = concat((x, x), axis=0)
     (adjoint,) = concat.get_attr("FPrimalGradient")(
         relax.Var("y", joined.ty), joined, relax.Var("g", joined.ty), None
@@ -71,13 +74,13 @@ def test_several_results_and_arguments() -> None:
 
 def test_arguments_without_a_gradient_are_marked() -> None:
     x, i = relax.Var("x", R.Tensor((4,), "float32")), relax.Var("i", R.Tensor((2,), "int64"))
-    op: Any = tvm.ir.Op.get("relax.take")
+    op = tvm.ir.Op.get("relax.take")
     call = op(x, i, axis=0)
     given = op.get_attr("FPrimalGradient")(
         relax.Var("y", call.ty), call, relax.Var("g", call.ty), None
     )
     assert str(given[1]) == "R.grad.no_grad(i)"
-    floor: Any = tvm.ir.Op.get("relax.floor")
+    floor = tvm.ir.Op.get("relax.floor")
     call = floor(x)
     given = floor.get_attr("FPrimalGradient")(relax.Var("y", call.ty), call, x, None)
     assert [str(part) for part in given] == ["R.grad.no_grad(x)"]

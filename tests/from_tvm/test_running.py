@@ -8,33 +8,31 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from relaxjax import tvm
+import relaxjax.tvm
 from relaxjax.ops.packed import PACKED
-from relaxjax.tvm import relax
-from relaxjax.tvm.script import ir as I
-from relaxjax.tvm.script import relax as R
 
-
+tvm: Any = relaxjax.tvm  # whose names are those of the table
+relax: Any = tvm.relax
+MODULE = tvm.script.from_source("""
 @I.ir_module
 class Module:
     @R.function
     def main(x: R.Tensor((2,), "float32"), w: R.Tensor((2,), "float32")):
         y = R.call_pure_packed("tests.own", x, w, ty_args=R.Tensor((2,), "float32"))
-        return R.call_dps_packed("tests.fill", (y, w), out_ty=R.Tensor((2,), "float32"))
-
-
-MODULE: Any = Module
+        z = R.call_dps_packed("tests.fill", (y, w), out_ty=R.Tensor((2,), "float32"))
+        return z
+""")
 
 
 @pytest.fixture(autouse=True)
 def functions() -> Iterator[None]:
-    @tvm.register_global_func("tests.own")
     def own(x: Any, w: Any) -> Any:
         return tvm.runtime.tensor(2 * x.numpy() + w.numpy())
 
     def fill(y: Any, w: Any, out: Any) -> None:
         out.copyfrom(y.numpy() * w.numpy())
 
+    tvm.register_global_func("tests.own")(own)
     tvm.register_global_func("tests.fill", fill)
     assert tvm.get_global_func("tests.fill") is fill
     yield
@@ -49,10 +47,10 @@ def test_packed_functions_get_and_give_arrays_of_tvm() -> None:
 
 
 def test_packed_functions_by_their_own_names() -> None:
-    @tvm.register_global_func
     def tests_named(x: Any) -> Any:
         return x
 
+    tvm.register_global_func(tests_named)
     assert tvm.get_global_func("tests_named") is tests_named
     with pytest.raises(ValueError, match="`tests_named` is registered already: pass override=True"):
         tvm.register_global_func("tests_named", tests_named)
@@ -133,21 +131,28 @@ name = tvm.testing.parameter(by_dict={"long": "x" * 9, "short": "x"})
 low, high = tvm.testing.parameters((1, 2), (3, 4))
 
 
-@tvm.testing.fixture(cache_return_value=True)
-def made(size: int) -> list[int]:
+def of_size(size: int) -> list[int]:
     return [size]
 
 
-@tvm.testing.requires_llvm
+made = tvm.testing.fixture(cache_return_value=True)(of_size)
+
+
 def test_parameters_by_name(size: int, name: str, made: list[int], request: Any) -> None:
     assert size in (1, 2)
     assert made == [size]
     assert ("long" in request.node.name) == (len(name) == 9)
 
 
-@tvm.testing.requires_gpu()
-def test_a_gpu_is_there() -> None:
-    assert tvm.testing.env.has_gpu()
+def test_tests_are_skipped_where_there_is_no_gpu() -> None:
+    def needs_a_gpu() -> None:
+        pass
+
+    assert tvm.testing.requires_llvm(needs_a_gpu) is tvm.testing.requires_llvm()(needs_a_gpu)
+    marked = tvm.testing.requires_gpu(needs_a_gpu)
+    assert tvm.testing.requires_gpu()(needs_a_gpu) is marked
+    (mark, _) = marked.pytestmark
+    assert (mark.name, mark.args) == ("skipif", (not tvm.testing.env.has_gpu(),))
 
 
 def test_a_parameter_is_given_in_one_way() -> None:

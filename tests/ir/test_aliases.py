@@ -1,5 +1,7 @@
 """The names up to TVM 0.25 are the very classes of today."""
 
+from typing import Any
+
 import pytest
 
 from relaxjax.ir import aliases, expr, function, op, types
@@ -29,6 +31,7 @@ def test_old_attribute_names() -> None:
     assert var.name_hint == "x"
     assert var.struct_info is ty
     assert var.checked_type is ty
+    assert isinstance(ty.shape, types.Sizes)
     assert ty.shape.values == (2,)
     assert expr.GlobalVar("f").name_hint == "f"
     assert expr.Call(expr.ExternFunc("f"), (var,), ty_args=(ty,)).sinfo_args == (ty,)
@@ -36,13 +39,15 @@ def test_old_attribute_names() -> None:
 
 def test_arguments_by_the_names_of_tvm() -> None:
     anything = types.ObjectType()
-    assert types.FuncType((), anything, purity=False) == types.FuncType((), anything, False)
-    assert function.Function((), expr.const(1.0), is_pure=False).pure is False
+    function_type: Any = types.FuncType
+    assert function_type((), anything, purity=False) == types.FuncType((), anything, False)
+    make_function: Any = function.Function
+    assert make_function((), expr.const(1.0), is_pure=False).pure is False
     assert types.FuncType.opaque_func() == types.FuncType(None, anything, False)
     told = types.FuncType.opaque_func(ret=types.ShapeType(), purity=True)
     assert told == types.FuncType(None, types.ShapeType(), True)
     with pytest.raises(TypeError, match="unexpected keyword argument 'purely'"):
-        types.FuncType(purely=True)  # type: ignore[call-arg]
+        function_type(purely=True)
 
 
 def test_identity_as_tvm_asks_for_it() -> None:
