@@ -248,6 +248,15 @@ return b
         params=f'x: {MATRIX}, c: R.Tensor((), "bool")',
         options="(pure=False)",
     ),
+    "functions that fill arrays": module(
+        """
+a = R.call_dps_packed("kernel", (x,), out_ty=R.Tensor((2, 3), dtype="float32"))
+b = R.call_dps_packed("kernel", x, out_ty=[R.Tensor((2, 3), "float32"), R.Tensor((2,), "int8")])
+c = R.call_dps_packed("kernel", R.tuple(), out_ty=R.Tensor((5,), "float32"))
+return (a, b, c)
+""",
+        ret=None,
+    ),
     "a function from outside": f"""
 @I.ir_module
 class Module:

@@ -17,6 +17,12 @@ PINS = {
     "0.26": ("apache-tvm==0.26.0", "apache-tvm-ffi==0.1.14.post0", "numpy==2.2.6"),
     "0.27": ("apache-tvm==0.27.0.post1", "apache-tvm-ffi==0.1.14.post0", "numpy==2.2.6"),
 }
+# Which tests hold for a version: 0.26 does not know the metadata in which 0.27 has big constants,
+# and has fewer arguments of `multibox_transform_loc`.
+TESTED = {
+    "0.26": "not (big and constants) and not nonzero-3 and not multibox and not namesakes",
+    "0.27": "",
+}
 # Whose names `tests/from_tvm/tvm_names.json` lists.
 LISTED = "0.27"
 
@@ -38,7 +44,8 @@ def compare(folder: Path, version: str) -> int:
         asking = [path for path in asking if path.name != "test_tvm_names.py"]
     given = {**os.environ, "RELAXJAX_TVM_PYTHON": str(environment(folder, version))}
     print(f"=== TVM {version}", flush=True)
-    command = [sys.executable, "-m", "pytest", "-q", *map(str, sorted(asking))]
+    command = [sys.executable, "-m", "pytest", "-q", "-k", TESTED[version]]
+    command += map(str, sorted(asking))
     return subprocess.run(command, env=given, check=False, cwd=TESTS.parent).returncode
 
 
