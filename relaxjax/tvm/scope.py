@@ -28,7 +28,7 @@ _BUILT = "`relax.BlockBuilder` builds a function statement by statement"
 _FUSED = "XLA chooses the layouts and the memory of what is inside a program by itself"
 _NO_DEVICES = ("ext_dev", "hexagon", "metal", "opencl", "vpi", "vulkan", "webgpu")
 _FRAMES = (
-    *("Else", "If", "Then", "arg", "builder", "emit", "emit_match_cast", "emit_var_binding"),
+    *("Else", "If", "Then", "arg", "emit", "emit_match_cast", "emit_var_binding"),
     *("emit_with_ty", "emit_with_type", "func_name", "func_ret_ty", "func_ret_type"),
     "func_ret_value",
 )

@@ -5,7 +5,7 @@ makes the other modules; a name is looked up when it is asked for.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
@@ -120,12 +120,14 @@ def _look_up(module: ModuleType, path: str) -> None:
     vars(module).update(__getattr__=get, __dir__=names)
 
 
-def _missing(path: str, name: str, names: Any, error: AttributeError) -> AttributeError:
+def _missing(
+    path: str, name: str, names: Callable[[], list[str]], error: AttributeError
+) -> AttributeError:
     full = f"{path}.{name}" if path else name
     why = reason(full)
     if why is not None:
         return OutOfScopeNameError(f"`{full_path(full)}` has no place in relaxjax: {why}")
-    if str(error) not in ("", name) and "module" not in str(error):
+    if str(error).startswith("there is no `"):  # a script's vocabulary, which knows near misses
         return error
     near = did_you_mean(name, names())
     return AttributeError(f"relaxjax has no `{full_path(full)}`{near}")
