@@ -248,6 +248,15 @@ return b
         params=f'x: {MATRIX}, c: R.Tensor((), "bool")',
         options="(pure=False)",
     ),
+    "functions that fill arrays": module(
+        """
+a = R.call_dps_packed("kernel", (x,), out_ty=R.Tensor((2, 3), dtype="float32"))
+b = R.call_dps_packed("kernel", x, out_ty=[R.Tensor((2, 3), "float32"), R.Tensor((2,), "int8")])
+c = R.call_dps_packed("kernel", R.tuple(), out_ty=R.Tensor((5,), "float32"))
+return (a, b, c)
+""",
+        ret=None,
+    ),
     "a function from outside": f"""
 @I.ir_module
 class Module:
@@ -331,7 +340,7 @@ def exchange(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
         }
         return {"cases": cases, "operators": dict.fromkeys(relax_operators())}
 
-    peer = Path(__file__).with_name("tvm_peer.py")
+    peer = Path(__file__).parent / "support" / "tvm_peer.py"
     given = asked_of_tvm(tmp_path_factory.mktemp("tvm"), peer, questions)
     return Exchange(modules, given["cases"], given["signatures"])
 

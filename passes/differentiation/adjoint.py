@@ -110,11 +110,11 @@ class Adjoint:
             given = rule(adjoint, out, *values, **attrs)
         pairs = [
             (arg, self.builder.normalize(partial))
-            for arg, part in zip(args, _partials(call.op, given, len(args)), strict=True)
+            for arg, part in zip(args, partials_of(call.op, given, len(args)), strict=True)
             if arg is not None and (partial := self.asked_for(part, arg)) is not None
         ]
         for arg, partial in pairs:
-            self.add(arg, _fitted(call.op, partial, arg))
+            self.add(arg, fitted(call.op, partial, arg))
 
     def asked_for(self, partial: Partial, arg: Expr) -> Expr | None:
         """The partial adjoint of an argument; one that must be computed yet, of active ones."""
@@ -261,7 +261,7 @@ def zeros_of(value: Expr, read: Callable[[Expr], Expr] = lambda value: value) ->
             return zeros(ty)
 
 
-def _partials(op: Op, given: object, count: int) -> Sequence[Partial]:
+def partials_of(op: Op, given: object, count: int) -> Sequence[Partial]:
     """What a gradient rule gives: an adjoint for each argument, or nothing for it."""
     partials = [given] if isinstance(given, Expr) else given
     if not isinstance(partials, tuple | list) or not all(
@@ -279,7 +279,7 @@ def _partials(op: Op, given: object, count: int) -> Sequence[Partial]:
     return partials
 
 
-def _fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
+def fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
     """A partial adjoint summed back to the shape of the argument that was broadcast."""
     wanted, found = arg.ty, partial.ty
     if not isinstance(wanted, TensorType) or not isinstance(found, TensorType):

@@ -36,6 +36,7 @@ from .sequence import PatternSeq as PatternSeq
 from .sequence import SameShapeConstraint as SameShapeConstraint
 from .sugar import has_attr as has_attr
 from .sugar import has_dtype as has_dtype
+from .sugar import is_call_dps_packed as is_call_dps_packed
 from .sugar import is_call_packed as is_call_packed
 from .sugar import is_const as is_const
 from .sugar import is_dfv as is_dfv

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from relaxjax.ir.attrs import DESTINATION_PASSING
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import dtype_name
@@ -87,6 +88,11 @@ def is_call_packed(name: str, args: Sequence[DFPattern] | None = None) -> CallPa
     if args is None:
         return ExternFuncPattern(name)(varg_default_wildcard=True, add_constraint=False)
     return ExternFuncPattern(name)(*args)
+
+
+def is_call_dps_packed(name: str, args: Sequence[DFPattern] | None = None) -> AttrPattern:
+    """A call of a function that fills arrays which it gets; `is_call_packed` fits these, too."""
+    return is_call_packed(name, args).has_attr({DESTINATION_PASSING: True})
 
 
 def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:

@@ -5,6 +5,9 @@ from typing import Any
 
 import numpy as np
 
+# The attribute of a call whose function from outside writes its results into arrays that it gets.
+DESTINATION_PASSING = "destination_passing"
+
 
 class Attrs(Mapping[str, Any]):
     """An immutable, hashable mapping. Lists and arrays become tuples, mappings become `Attrs`.

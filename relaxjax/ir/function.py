@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 from .attrs import Attrs, as_attrs
 from .expr import Call, Expr, Var
-from .node import Node, replace
+from .node import Node, also_called, replace
 from .registry import FUNCTION_METHODS
 from .types import FuncType, ObjectType, Type
 
@@ -82,6 +82,7 @@ class If(Expr):
         object.__setattr__(self, "false_branch", _sequence(self.false_branch, "a branch"))
 
 
+@also_called(is_pure="pure")
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Function(Expr):
     """A function. A public one of a module has the attribute `global_symbol`."""

@@ -1,7 +1,7 @@
 """The module: functions by name, attributes, and global infos."""
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
@@ -136,6 +136,11 @@ class IRModule(Node):
 
     def without_attr(self, name: str) -> "IRModule":
         return replace(self, attrs=self.attrs.without(name)) if name in self.attrs else self
+
+    def update_global_info(self, name: str, infos: Sequence[Any]) -> None:
+        """Put other records under a name of this very module, as TVM does it."""
+        changed = replace(self, global_infos={**self.global_infos, name: tuple(infos)})
+        object.__setattr__(self, "global_infos", changed.global_infos)
 
     def clone(self) -> "IRModule":
         """A module of its own, for callers who go on to assign into it."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cache
+from functools import cache, wraps
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from .highlight import ScriptText
 from .span import Span
 
 N = TypeVar("N", bound="Node")
+C = TypeVar("C")
 
 
 class ScriptOptions(TypedDict, total=False):
@@ -24,6 +25,23 @@ class ScriptOptions(TypedDict, total=False):
     show_all_ty: bool
     show_all_struct_info: bool
     black_format: bool
+    verbose_expr: bool
+
+
+def also_called(**names: str) -> Callable[[type[C]], type[C]]:
+    """Let a class of nodes be made with the names that TVM has for what they hold, too."""
+
+    def declare(cls: type[C]) -> type[C]:
+        make = cls.__init__
+
+        @wraps(make)
+        def init(self: Any, *args: Any, **given: Any) -> None:
+            make(self, *args, **{names.get(name, name): value for name, value in given.items()})
+
+        cls.__init__ = init  # type: ignore[method-assign]
+        return cls
+
+    return declare
 
 
 # What prints a node must know all kinds of them, and so it stands above: it enters itself here.
@@ -50,6 +68,10 @@ class Node:
         explains them.
         """
         return _printers[-1](self, **options)
+
+    def same_as(self, other: object) -> bool:
+        """Whether the other is this very node, as TVM asks it."""
+        return self is other
 
     def show(self, style: str = "ansi", **options: Unpack[ScriptOptions]) -> None:
         """Print the script, in colour on a terminal where pygments is installed.

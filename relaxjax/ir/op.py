@@ -112,6 +112,13 @@ class Op(Expr):
     def __reduce__(self) -> Any:
         return get_op, (self.name,)
 
+    def get_attr(self, name: str) -> Any:
+        """What TVM has for operators under a name, such as `FPrimalGradient`; None without it."""
+        if name not in TVM_ATTRIBUTES:
+            known = ", ".join(TVM_ATTRIBUTES) or "none, until `relaxjax.tvm` is imported"
+            raise ValueError(f"an operator has no attribute `{name}`; there are {known}")
+        return TVM_ATTRIBUTES[name](self)
+
     @staticmethod
     def get(name: str) -> "Op":
         """The operator called `name`, as `tvm.ir.Op.get`."""
@@ -119,6 +126,8 @@ class Op(Expr):
 
 
 OPS: dict[str, Op] = OPERATORS
+# What knows of gradients as TVM has them stands above this layer, and enters itself here.
+TVM_ATTRIBUTES: dict[str, Callable[[Op], Any]] = {}
 
 
 def get_op(name: str) -> Op:

@@ -89,12 +89,13 @@ def variable_names(function: Function) -> dict[Var, str]:
 
 
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
-# Whether TVM's text is passed through the formatter black; this one is laid out already.
-_TVM_FORMATTER = "black_format"
+# Whether TVM's text is passed through the formatter black, and whether it says the types of sizes;
+# this one is laid out already, and reads the same without.
+_TVM_ALONE = ("black_format", "verbose_expr")
 
 
 def _parse_options(given: dict[str, Any]) -> PrintOptions:
-    given = {name: value for name, value in given.items() if name != _TVM_FORMATTER}
+    given = {name: value for name, value in given.items() if name not in _TVM_ALONE}
     named = {_TVM_NAMES.get(name, name): value for name, value in given.items()}
     known = [item.name for item in fields(PrintOptions)]
     for name in given:

@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
+from .attrs import DESTINATION_PASSING
 from .device_mesh import MESHES, DeviceMesh, Placement
 from .dims import Dim, SymbolicExpr, SymbolicVar, dim_text
 from .expr import (
@@ -242,11 +243,21 @@ class ScriptExprs:
         return f"{value}[{item.index}]"
 
     def _call(self, call: Call) -> str:
+        if call.attrs.get(DESTINATION_PASSING) and isinstance(call.op, ExternFunc):
+            return self._destination_passing(call, call.op)
         callee, args = self._callee(call)
         parts = [*args, *self._named(call.attrs)]
         if call.ty_args:
             parts.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
         return f"{callee}({', '.join(parts)})"
+
+    def _destination_passing(self, call: Call, function: ExternFunc) -> str:
+        (ty,) = call.ty_args
+        several = isinstance(ty, TupleType)
+        types = ", ".join(map(self.text, ty.fields if isinstance(ty, TupleType) else [ty]))
+        args = _sequence(map(self.text, call.args)) if call.args else self._r("tuple")
+        result = f"out_ty={f'[{types}]' if several else types}"
+        return self._r("call_dps_packed", string_text(function.symbol), args, result)
 
     def _named(self, attrs: Mapping[str, Any]) -> list[str]:
         """Attributes as arguments by name, in a mapping where Python has no such name."""

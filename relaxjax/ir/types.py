@@ -9,7 +9,7 @@ import numpy as np
 from .device_mesh import Placement
 from .dims import Dim, as_dim
 from .dtypes import checked_dtype
-from .node import Node
+from .node import Node, also_called
 from .span import Span
 
 
@@ -17,6 +17,16 @@ class Type(Node):
     """The type of a value. Types are compared by value; symbolic variables by identity."""
 
     __slots__ = ()
+
+
+class Sizes(tuple[Dim, ...]):
+    """The sizes of a tensor: a tuple, of which TVM says `values`."""
+
+    __slots__ = ()
+
+    @property
+    def values(self) -> tuple[Dim, ...]:
+        return self
 
 
 class Typed(Protocol):
@@ -113,6 +123,7 @@ class TupleType(Type):
         object.__setattr__(self, "fields", tuple(self.fields))
 
 
+@also_called(purity="pure", derive_func="derive")
 @dataclass(frozen=True, slots=True, repr=False)
 class FuncType(Type):
     """A function. An opaque one has no `params`; `derive` gives the result type of a call."""
@@ -125,6 +136,16 @@ class FuncType(Type):
     def __post_init__(self) -> None:
         if self.params is not None:
             object.__setattr__(self, "params", tuple(self.params))
+
+    @staticmethod
+    def opaque_func(
+        *,
+        ret: Type | None = None,
+        derive_func: Callable[[Any], Type] | None = None,
+        purity: bool = False,
+    ) -> "FuncType":
+        """A function of which only the result is known, as TVM makes it."""
+        return FuncType(None, ObjectType() if ret is None else ret, purity, derive_func)
 
 
 def placements(ty: Type | None) -> tuple[Any, ...]:
@@ -149,7 +170,7 @@ def _tensor_shape(shape: Any) -> tuple[Dim, ...] | Typed | None:
     """Dimensions as a tuple, those of a `ShapeExpr` too; a variable, or None, as it is."""
     values = getattr(shape, "values", shape)
     if isinstance(values, Sequence) and not isinstance(values, str):
-        dims = tuple(map(as_dim, values))
+        dims = Sizes(map(as_dim, values))
         if any(isinstance(dim, int) and dim < 0 for dim in dims):
             raise ValueError(f"a dimension must not be negative, found the shape {shape}")
         return dims

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.core import Tracer
 from jax.experimental import io_callback
 
@@ -45,6 +46,22 @@ class HostFunction:
         if self.traced or not is_tracing():
             return self._checked(self.function(*args), ty, symbols)
         return self._called_back(args, ty, symbols)
+
+    def fill(self, args: Sequence[Any], ty: Type | None, symbols: Symbols) -> Any:
+        """The arrays that a function fills, which it gets behind its arguments; JAX traces none."""
+        results = _abstract(ty, symbols)
+        if results is None:
+            raise ArgumentError(
+                f"`{self.name}` writes its result into an array, and the result is of type {ty}: "
+                "declare its shape and dtype"
+            )
+
+        def run(*given: Any) -> Any:
+            filled = jax.tree.map(lambda one: np.zeros(one.shape, one.dtype), results)
+            self.function(*given, *jax.tree.leaves(filled))
+            return filled
+
+        return HostFunction(run, self.name, self.ret, traced=False).call(args, ty, symbols)
 
     def _checked(self, result: Any, ty: Type | None, symbols: Symbols) -> Any:
         subject = f"the result of `{self.name}`"

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from relaxjax.ir.attrs import DESTINATION_PASSING
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
@@ -177,7 +178,9 @@ class Interpreter:
         function = self.value(call.op, frame)
         args = [self.value(arg, frame) for arg in call.args]
         if isinstance(function, HostFunction):
-            return function.call(args, call.ty, frame.symbols)
+            fills = call.attrs.get(DESTINATION_PASSING)
+            run = function.fill if fills else function.call
+            return run(args, call.ty, frame.symbols)
         return function(*args)
 
     def operator(self, call: Call, op: Op, frame: Frame) -> Any:

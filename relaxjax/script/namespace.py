@@ -51,7 +51,6 @@ _ELSEWHERE = {
     "R.call_tir": _NO_TENSOR_IR,
     "R.call_tir_inplace": _NO_TENSOR_IR,
     "R.call_tir_with_grad": _NO_TENSOR_IR,
-    "R.call_dps_packed": "R.call_pure_packed calls a function that returns its result",
     "R.emit_te": _NO_TENSOR_IR,
     "R.call_builtin_with_ctx": _NO_MACHINE,
     "R.builtin": _NO_MACHINE,
@@ -65,13 +64,18 @@ _ELSEWHERE = {
 }
 
 
+class NoPlaceError(AttributeError):
+    """A name of TVM that has no place here."""
+
+
 def unknown_member(owner: str, name: str, known: Iterable[str]) -> AttributeError:
     """The error for a name that is not among the known ones; near misses are suggested."""
     public = [item for item in known if not item.startswith("_")]
     full = f"{owner}.{name}"
     near = did_you_mean(name, public, f"{owner}.")
-    hint = f": {_ELSEWHERE[full]}" if full in _ELSEWHERE else near
-    return AttributeError(f"there is no `{full}`{hint}")
+    if full in _ELSEWHERE:
+        return NoPlaceError(f"there is no `{full}`: {_ELSEWHERE[full]}")
+    return AttributeError(f"there is no `{full}`{near}")
 
 
 class Operators(Members):

@@ -21,6 +21,7 @@ from .forms import DataflowForm as dataflow
 from .forms import func_attr, match_cast, output
 from .namespace import Operators as _Operators
 from .values import (
+    call_dps_packed,
     call_inplace_packed,
     call_packed,
     call_pure_packed,
@@ -50,6 +51,7 @@ __all__ = [
     "Tensor",
     "Tuple",
     "TupleGetItem",
+    "call_dps_packed",
     "call_inplace_packed",
     "call_packed",
     "call_pure_packed",

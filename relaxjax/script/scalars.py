@@ -50,8 +50,10 @@ def number(dtype: str, value: Any) -> Any:
     return ScalarType(dtype)(value)
 
 
-def symbolic_var(name: str, dtype: str = "int64") -> SymbolicVar:
-    """A symbolic dimension of that name."""
+def symbolic_var(name: str, dtype: Any = "int64", *, ty: Any = None) -> SymbolicVar:
+    """A symbolic dimension of that name; `ty` says its type, as `dtype` does."""
+    dtype = dtype if ty is None else ty
+    dtype = dtype.dtype if isinstance(dtype, PrimType) else dtype
     if dtype != "int64":
         raise TypeError(f"a symbolic dimension is of dtype int64, but `{dtype}` was given")
     return SymbolicVar(name)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.attrs import DESTINATION_PASSING, Attrs
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
@@ -23,7 +23,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.expr import const as tensor_const
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
-from relaxjax.ir.types import FuncType, Type, dtype_name
+from relaxjax.ir.types import FuncType, TupleType, Type, dtype_name
 from relaxjax.ops.packed import as_held
 
 from .annotations import resolve
@@ -136,6 +136,24 @@ def call_inplace_packed(
 ) -> Call:
     """Call a function that may reuse the memory of arguments; here it gives its results instead."""
     return _call_extern(function, args, ty_args, named, pure=True)
+
+
+def call_dps_packed(func: Any, args: Any, out_ty: Any = None, **named: Any) -> Call:
+    """Call a function from outside that gets arrays for its results behind its arguments.
+
+    It writes into these; `out_ty` says the type of the result, a list of types that of several.
+    """
+    for name in _TYPE_ARGUMENTS:
+        out_ty = named.pop(name, out_ty)
+    if out_ty is None or named:
+        wrong = f"has no argument `{next(iter(named))}`" if named else "needs `out_ty`"
+        raise TypeError(f"`R.call_dps_packed` {wrong}: write R.call_dps_packed(name, args, out_ty)")
+    listed = isinstance(out_ty, list | tuple)
+    ty = TupleType(_types(out_ty)) if listed else resolve(out_ty)
+    given = as_expr(args)
+    fields = given.fields if isinstance(given, Tuple) else (given,)
+    attrs = {DESTINATION_PASSING: True}
+    return _call_extern(func, fields, [ty], attrs, pure=True)
 
 
 def invoke_closure(closure: Expr, args: Any, ty_args: Any = None, **named: Any) -> Call:

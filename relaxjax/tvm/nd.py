@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from relaxjax.ir.expr import np_dtype
 from relaxjax.ops.packed import is_own
 
 
@@ -31,6 +32,24 @@ class NDArray:
     def dtype(self) -> str:
         return str(self.data.dtype)
 
+    @property
+    def device(self) -> Any:
+        """Where the array is; None on the host."""
+        return self.data.device if isinstance(self.data, jax.Array) else None
+
+    def copyfrom(self, source: Any) -> "NDArray":
+        """Take the values of another array of this shape; a function that fills it uses this."""
+        given = np.broadcast_to(np.asarray(unwrapped(source), self.dtype), self.shape)
+        if isinstance(self.data, jax.Array):
+            self.data = jax.device_put(given, self.data.sharding)
+        else:
+            self.data[...] = given
+        return self
+
+    def copyto(self, target: Any) -> Any:
+        """Give another array these values, or a device a copy."""
+        return target.copyfrom(self) if isinstance(target, NDArray) else array(self, target)
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         array = np.asarray(self.data, dtype)
         return array.copy() if copy else array
@@ -54,11 +73,16 @@ def array(data: Any, device: Any = None) -> NDArray:
     return NDArray(host if device is None else jax.device_put(host, device))
 
 
+def empty(shape: Any, dtype: str = "float32", device: Any = None) -> NDArray:
+    """An array to be filled; until then it holds zeros."""
+    return array(np.zeros(tuple(shape), np_dtype(dtype)), device)
+
+
 def wrapped(value: Any) -> Any:
     """A result with its arrays as `NDArray`, in tuples too."""
     if isinstance(value, tuple | list):
         return tuple(map(wrapped, value))
-    return NDArray(value) if isinstance(value, jax.Array) else value
+    return NDArray(value) if isinstance(value, jax.Array | np.ndarray) else value
 
 
 def unwrapped(value: Any) -> Any:

@@ -1,13 +1,6 @@
-"""Symbolic dimensions and arithmetic on them, all of the script's `T`, where TVM has them."""
+"""Symbolic sizes and arithmetic on them, all of the script's `T`, by the table of names."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import relaxjax.script.tirx as tirx
-
-
-def __getattr__(name: str) -> Any:
-    return getattr(tirx, name)
-
-
-def __dir__() -> list[str]:
-    return dir(tirx)
+if TYPE_CHECKING:
+    from relaxjax.script.tirx import *  # noqa: F403

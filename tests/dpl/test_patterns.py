@@ -9,6 +9,7 @@ from relaxjax.dpl import (
     get_var2val,
     has_attr,
     has_dtype,
+    is_call_dps_packed,
     is_call_packed,
     is_const,
     is_dfv,
@@ -40,6 +41,7 @@ PROGRAMS = parse_functions("""
             shaped = R.reshape(kept, R.shape([3, 2]))
             pair = (part, shaped)
             told = R.call_pure_packed("measure", kept, ty_args=R.Tensor((), "float32"))
+            filled = R.call_dps_packed("fill", (kept,), out_ty=R.Tensor((), "float32"))
             gone = R.subtract(kept, kept)
             R.output(pair, told, gone)
         return pair, told, gone
@@ -90,6 +92,10 @@ def fits(pattern: DFPattern, name: str) -> bool:
         (is_call_packed("measure", [wildcard()]), "told", True),
         (is_call_packed("measure", []), "told", False),
         (is_call_packed("weigh"), "told", False),
+        (is_call_dps_packed("fill", [wildcard()]), "filled", True),
+        (is_call_dps_packed("fill"), "filled", True),
+        (is_call_dps_packed("measure"), "told", False),
+        (is_call_packed("fill"), "filled", True),
         (~is_op("relax.exp")(wildcard()), "kept", True),
         (reject(is_op("relax.nn.relu")(wildcard())), "kept", False),
         (is_op("relax.exp")(wildcard()) | is_op("relax.nn.relu")(wildcard()), "kept", True),

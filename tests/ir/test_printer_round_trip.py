@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.attrs import DESTINATION_PASSING, Attrs
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dims import SymbolicVar, dim_max
 from relaxjax.ir.expr import (
@@ -250,6 +250,20 @@ def test_a_call_that_says_more_than_its_arguments(pure: bool) -> None:
         call = bound(Call(called, (x,), attrs, (MATRIX,), ty=MATRIX))
         program = main(call, result=call.var, params=(callee, x), pure=pure)
         assert ("R.call_pure_packed(" in str(program)) is pure
+        round_trip(program)
+
+
+def test_calls_of_functions_that_fill_arrays() -> None:
+    x, function = var("x"), ExternFunc("f", ty=FuncType(pure=True))
+    attrs = Attrs({DESTINATION_PASSING: True})
+    for args, ty, told in (
+        ((x, x), MATRIX, '("f", (x, x), out_ty=R.Tensor('),
+        ((), MATRIX, '("f", R.tuple(), out_ty=R.Tensor('),
+        ((x,), TupleType((MATRIX, MATRIX)), '("f", (x,), out_ty=[R.Tensor('),
+    ):
+        call = bound(Call(function, args, attrs, (ty,), ty=ty))
+        program = main(call, result=call.var, params=(x,))
+        assert f"R.call_dps_packed{told}" in str(program)
         round_trip(program)
 
 

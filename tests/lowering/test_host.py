@@ -263,3 +263,61 @@ def test_tvm_s_functions_take_and_give_tvm_s_arrays() -> None:
     assert vm["applied"](np.ones(2, "int32"), cb).numpy().tolist() == [2, 2]
     assert vm["looped"](0, cb)[1].numpy().tolist() == [11, 21, 31]
     assert vm["taking"](vm["adder"](np.ones(2, "float32")), np.ones(2, "float32")).numpy()[0] == 4
+
+
+FILLING = parse_functions(
+    """
+@R.function
+def main(x: R.Tensor(("n",), "float32"), c: R.Tensor((), "bool")):
+    n = T.int64()
+    y = R.call_dps_packed("tests.host", (x,), out_ty=R.Tensor((n + 1,), "float32"))
+    if c:
+        z = R.call_dps_packed("tests.host", (y,), out_ty=R.Tensor((n + 2,), "float32"))
+        w = R.sum(z)
+    else:
+        w = R.sum(y)
+    return (y, w)
+
+@R.function
+def several(x: R.Tensor((2,), "float32")):
+    y = R.call_dps_packed(
+        "tests.host", x, out_ty=[R.Tensor((2,), "float32"), R.Tensor((3,), "int32")]
+    )
+    return y
+
+@R.function
+def unknown(x: R.Tensor((2,), "float32")):
+    y = R.call_dps_packed("tests.host", (x,), out_ty=R.Tensor("float32", ndim=1))
+    return y
+"""
+)
+
+
+def counted(x: Any, *filled: Any) -> None:
+    for array in filled:
+        array[:] = np.arange(len(array)) + np.asarray(x).sum()
+
+
+def test_a_function_fills_the_arrays_that_it_gets() -> None:
+    x = np.ones(2, "float32")
+    with registered(counted):
+        vm = VirtualMachine(build(FILLING))
+        for c, total in ((True, 4 * 9 + 6), (False, 9)):
+            for run in (vm["main"], to_jax(FILLING, "main"), jax.jit(to_jax(FILLING, "main"))):
+                y, w = run(x, c)
+                np.testing.assert_array_equal(y, [2, 3, 4])
+                assert float(w) == total
+        first, second = vm["several"](x)
+    np.testing.assert_array_equal(first, [2, 3])
+    np.testing.assert_array_equal(second, [2, 3, 4])
+
+
+def test_the_size_of_what_is_filled_must_be_known() -> None:
+    with (
+        registered(counted),
+        pytest.raises(
+            ArgumentError,
+            match=r"`tests.host` writes its result into an array, .*, ndim=1\): declare its shape",
+        ),
+    ):
+        VirtualMachine(build(FILLING))["unknown"](np.ones(2, "float32"))

@@ -100,7 +100,7 @@ CASES = {
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     given: dict[str, Any] = asked_of_tvm(
         tmp_path_factory.mktemp("tvm"),
-        Path(__file__).parents[1] / "tvm_reader.py",
+        Path(__file__).parents[1] / "support" / "tvm_reader.py",
         lambda: {case: _module(*which).script(show_meta=True) for case, which in CASES.items()},
     )
     return given

@@ -6,9 +6,9 @@ from relaxjax.ir import *  # noqa: F403  # nodes and types, by their new names a
 from relaxjax.ir.function import Binding as Binding
 from relaxjax.ir.global_info import DummyGlobalInfo as DummyGlobalInfo
 from relaxjax.ir.global_info import VDevice as VDevice
-from relaxjax.lowering import build as build
 from relaxjax.passes import DataflowBlockRewrite as DataflowBlockRewrite
 from relaxjax.script.relax import prim_value as prim_value
+from relaxjax.tvm.building import build as build
 
 from . import analysis as analysis
 from . import binding_rewrite as binding_rewrite

@@ -1,13 +1,13 @@
 """What can be asked of a program, where TVM has it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from relaxjax.dpl import get_var2val as get_var2val
 from relaxjax.ir import IRModule, check, walk
-from relaxjax.ir.check import check_well_formed as check_well_formed
 from relaxjax.ir.dead_code import remove_all_unused as remove_all_unused
-from relaxjax.ir.expr import Expr, GlobalVar, Var
+from relaxjax.ir.expr import Call, Expr, GlobalVar, Var
 from relaxjax.ir.function import Binding, BindingBlock, Function
+from relaxjax.ir.infer import is_pure_call
 from relaxjax.script.purity import impure_call
 
 
@@ -66,7 +66,60 @@ def post_order_visit(expr: Expr, fvisit: Callable[[Expr], None]) -> None:
         fvisit(item)
 
 
-def well_formed(obj: IRModule | Function) -> bool:
-    """True; a program that breaks a rule is an error."""
+def well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+    """True; a program that breaks a rule is an error. Types are always looked at."""
     check.well_formed(obj)
     return True
+
+
+def check_well_formed(obj: IRModule | Function, check_ty: bool = True) -> bool:
+    """Whether a program keeps all rules. Types are always looked at."""
+    return check.check_well_formed(obj)
+
+
+def detect_recursion(mod: IRModule) -> list[list[GlobalVar]]:
+    """The functions that call themselves, and the groups of those that call one another."""
+    functions = mod.relax_functions()
+    calls = {name: {var.name for var in walk.global_vars(f)} for name, f in functions.items()}
+    reached = {name: _reached(name, calls) for name in functions}
+    groups: list[list[GlobalVar]] = []
+    placed: set[str] = set()
+    for name in functions:
+        if name in reached[name] and name not in placed:
+            group = [
+                other for other in functions if other in reached[name] and name in reached[other]
+            ]
+            placed.update(group)
+            groups.append([mod.get_global_var(other) for other in group])
+    return groups
+
+
+def _reached(name: str, calls: Mapping[str, set[str]]) -> set[str]:
+    """The functions that the calls of one lead to."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        following = calls.get(waiting.pop(), set()) - found
+        found |= following
+        waiting += following
+    return found
+
+
+def computable_at_compile_time(func: Function) -> list[Var]:
+    """The weights of a function, and the variables that only depend on these and on constants.
+
+    The weights are the parameters behind the first `num_input` ones, an attribute of the function;
+    without it nothing is known before a run.
+    """
+    if "num_input" not in func.attrs:
+        return []
+    first = int(func.attrs["num_input"])
+    known = set(func.params[first:])
+    found = list(func.params[first:])
+    for binding in func.body.bindings():
+        value = binding.value
+        is_pure = not isinstance(value, Call) or is_pure_call(value)
+        if is_pure and known.issuperset(walk.free_vars(value)):
+            known.add(binding.var)
+            found.append(binding.var)
+    return found

@@ -1,15 +1,6 @@
-"""The dataflow pattern language, all of `relaxjax.dpl`, where TVM has it."""
+"""The dataflow pattern language, all of `relaxjax.dpl`, by the table of names."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import relaxjax.dpl as dpl
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # asked for by `from ... import *`
-        return [known for known in dir(dpl) if known[0] != "_"]
-    return getattr(dpl, name)
-
-
-def __dir__() -> list[str]:
-    return dir(dpl)
+if TYPE_CHECKING:
+    from relaxjax.dpl import *  # noqa: F403

@@ -60,7 +60,7 @@ _METHODS = {
 _WITHOUT_METHOD = "visit_expr_fallback_"
 
 
-class _ExprFunctor:
+class ExprFunctor:
     """A method for each kind of node, found by its class."""
 
     def visit_expr(self, expr: Expr) -> Any:
@@ -118,7 +118,7 @@ class _ExprFunctor:
     visit_shape_expr_ = visit_string_imm_ = visit_expr_fallback_ = visit_var_
 
 
-class PyExprVisitor(_ExprFunctor):
+class PyExprVisitor(ExprFunctor):
     """Looks at a program: children first where a method asks for them by `super()`."""
 
     def visit_var_binding_(self, binding: Any, /) -> None:
@@ -144,7 +144,7 @@ class PyExprVisitor(_ExprFunctor):
         self.visit_expr(function.body)
 
 
-class PyExprMutator(_ExprFunctor):
+class PyExprMutator(ExprFunctor):
     """Makes another program: a method gives what stands in the place of what it was given."""
 
     def __init__(self, mod: IRModule | None = None) -> None:

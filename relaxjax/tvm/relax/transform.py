@@ -1,15 +1,6 @@
-"""The passes, all of `relaxjax.passes`, where TVM has them."""
+"""The passes, all of `relaxjax.passes`, by the table of names."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
-import relaxjax.passes as passes
-
-
-def __getattr__(name: str) -> Any:
-    if name == "__all__":  # asked for by `from ... import *`
-        return [known for known in dir(passes) if known[0] != "_"]
-    return getattr(passes, name)
-
-
-def __dir__() -> list[str]:
-    return dir(passes)
+if TYPE_CHECKING:
+    from relaxjax.passes import *  # noqa: F403

@@ -94,6 +94,19 @@ def test_impure_functions_stay() -> None:
     )
 
 
+def test_a_call_that_fills_arrays_stays_pure() -> None:
+    text = """
+@R.function
+def main(x: R.Tensor((3,), "float32")) -> R.Tensor((3,), "float32"):
+    R.func_attr({"relax.force_pure": True})
+    with R.dataflow():
+        y = R.call_dps_packed("f", (x,), out_ty=R.Tensor((3,), "float32"))
+        R.output(y)
+    return y
+"""
+    check_kept(RemovePurityChecking(), text)
+
+
 def test_a_module_is_printed_on_its_way() -> None:
     module = parse_functions(WRITTEN)
     file = io.StringIO()

@@ -1,15 +1,9 @@
 """The operators as functions of expressions, as programs for the BlockBuilder write them."""
 
-from typing import Any
-
-from relaxjax.script import relax
+from typing import TYPE_CHECKING, Any
 
 from . import base as base
 
+if TYPE_CHECKING:
 
-def __getattr__(name: str) -> Any:
-    return getattr(relax, name)
-
-
-def __dir__() -> list[str]:
-    return dir(relax)
+    def __getattr__(name: str) -> Any: ...

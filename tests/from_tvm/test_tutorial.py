@@ -1,4 +1,4 @@
-"""TVM's tutorial of the training API, run as it is written but for its import lines.
+"""TVM's tutorial of the training API, run as it is written.
 
 The page takes Fashion-MNIST from torchvision, one-hot and in batches of 64; here digits of the same
 size stand in for it. It trains a `Backbone` that it never defines: in the first part that is its
@@ -15,6 +15,7 @@ import pytest
 from relaxjax.datasets import batches, digits
 from relaxjax.script import ir as I
 from relaxjax.script import relax as R
+from relaxjax.tvm import install, uninstall
 
 HERE = Path(__file__).parent
 DIGITS = digits(28, one_hot=True)
@@ -73,7 +74,11 @@ def run(name: str, **given: Any) -> dict[str, Any]:
         "class_names": DIGITS.class_names,
         **given,
     }
-    exec(compile(path.read_text(), str(path), "exec"), names)
+    install()
+    try:
+        exec(compile(path.read_text(), str(path), "exec"), names)
+    finally:
+        uninstall()
     return names
 
 
