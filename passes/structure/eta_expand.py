@@ -7,6 +7,7 @@ from relaxjax.ir.function import BindingBlock, Function, SeqExpr, VarBinding
 from relaxjax.ir.infer import infer
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
 from relaxjax.ir.types import FuncType
 from relaxjax.ir.walk import definable_symbols, kept, map_children, substitute_type
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -24,7 +25,7 @@ def EtaExpand(
     """Write a function that is used as a value as a closure that calls it.
 
     What is called where it stands is left alone, and so is a function whose parameters' types are
-    unknown.
+    unknown, or that each device of a mesh runs.
 
     Args:
         expand_constructor: whether this happens to functions from outside, `R.ExternFunc`, which
@@ -45,8 +46,10 @@ def _expanded(expr: Expr, kinds: tuple[type[Expr], ...]) -> Expr:
     if isinstance(expr, kinds):
         return closure_calling(expr)
     if isinstance(expr, Call):
-        args = kept(expr.args, (_expanded(arg, kinds) for arg in expr.args))
-        return replace(expr, args=args)
+        # What each device of a mesh runs is a function of the module, and no closure.
+        first = int(isinstance(expr.op, Op) and "local_view" in expr.op.facts)
+        expanded = (_expanded(arg, kinds) for arg in expr.args[first:])
+        return replace(expr, args=kept(expr.args, (*expr.args[:first], *expanded)))
     return map_children(expr, lambda child: _expanded(child, kinds))
 
 

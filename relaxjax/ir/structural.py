@@ -135,6 +135,13 @@ class _Layout:
         self.add(type(node).__name__, place)
         self.fields(node, place)
 
+    def tensor_type(self, ty: TensorType, place: Place) -> None:
+        """A placement is stated first: without one, a type has no fact more than its fields."""
+        self.add(type(ty).__name__, place)
+        if ty.placement is not None:
+            self.value((place, ".placement", ty.placement))
+        self.fields(ty, place)
+
     def binding(self, binding: VarBinding | MatchCast, place: Place) -> None:
         self.add(type(binding).__name__, place)
         ty = binding.ty if isinstance(binding, MatchCast) else None
@@ -252,6 +259,7 @@ _WAYS: dict[type, Callable[[_Layout, Any, Place], None]] = {
     IRModule: _Layout.module,
     Function: _Layout.function,
     FuncType: _Layout.func_type,
+    TensorType: _Layout.tensor_type,
     SeqExpr: _Layout.sequence,
     VarBinding: _Layout.binding,
     MatchCast: _Layout.binding,
@@ -265,13 +273,10 @@ _WAYS: dict[type, Callable[[_Layout, Any, Place], None]] = {
 }
 
 
-_STATED: dict[type, tuple[str, ...]] = {ExternFunc: ("ty",), TensorType: ("placement",)}
-
-
 @cache
 def _compared_fields(kind: type[Node]) -> tuple[tuple[str, str], ...]:
     """What dataclass equality counts, and what is stated beside it; a step for each."""
-    stated = _STATED.get(kind, ())
+    stated = ("ty",) if kind is ExternFunc else ()
     names = (*(item.name for item in fields(kind) if item.compare), *stated)
     return tuple((name, f".{name}") for name in names)
 

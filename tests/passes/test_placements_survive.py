@@ -15,7 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
-from relaxjax.lowering import to_jax
+from relaxjax.lowering import build, to_jax
 from relaxjax.ops.distributed import annotate_sharding, placement_in
 from relaxjax.optim import Adam
 from relaxjax.passes import Gradient, Rematerialize, RollBlocks, SetupTrainer
@@ -87,11 +87,10 @@ def _texts(ty: Type | None) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("name", [n for n in preserving() if n not in OTHER_PROGRAMS])
-@pytest.mark.parametrize("entry", ["main", "main_adjoint"])
-def test_a_pass_keeps_where_values_lie(name: str, entry: str) -> None:
-    mod, args = MODEL, ARGS
-    if entry == "main_adjoint":
-        mod, args = Gradient("main", cotangent=True)(mod), (*ARGS, np.ones((4, 8), "float32"))
+def test_a_pass_keeps_where_values_lie(name: str) -> None:
+    """In the forward program, which the adjoint begins with, and in the backward one."""
+    entry, args = "main_adjoint", (*ARGS, np.ones((4, 8), "float32"))
+    mod = Gradient("main", cotangent=True)(MODEL)
     made, given = sample(name, Case(mod, entry, args))
     after = made(mod)
     kept = annotations(after)
@@ -157,3 +156,41 @@ def test_a_training_step_has_its_parameters_and_states_where_the_model_says(roll
     assert Counter(_texts(optim_states.ty)) == Counter({text: 2 * n for text, n in part.items()})
     assert Counter(_texts(mod["optimizer"].ret_ty.fields[0])) == Counter(part)
     assert not list(_texts(states.ty))
+
+
+VIEW = parse_module("""
+@I.ir_module
+class Model:
+    I.module_global_infos({"mesh": [R.device_mesh((1, 1), [0], axes=["data", "model"])]})
+
+    @R.function(private=True)
+    def part(x: R.Tensor((4, 8), "float32"), w: R.Tensor((8, 2), "float32")):
+        y = R.matmul(R.tanh(x), w)
+        z = R.ccl.allreduce(y, mesh_axes="model")
+        a = R.ccl.allgather(z, 1, axis=1, mesh_axes="data")
+        return (z, a)
+
+    @R.function
+    def main(x: R.Tensor((4, 8), "float32"), w: R.Tensor((8, 2), "float32")):
+        both = R.dist.call_local_view(
+            Model.part, (x, w), "mesh[0]", ["S[0], S[1]", "R, S[0]"], ["S[0], R", "S[0], R"]
+        )
+        s = R.add(both[0], both[1])
+        return s
+""")
+
+
+@pytest.mark.parametrize("name", [n for n in preserving() if n not in OTHER_PROGRAMS])
+def test_a_pass_keeps_what_each_device_runs(name: str) -> None:
+    mod = Gradient("main", cotangent=True)(VIEW)
+    args = tuple(
+        np.linspace(-1, 1, int(np.prod(shape)), dtype="float32").reshape(shape)
+        for shape in ((4, 8), (8, 2), (4, 2))
+    )
+    made, given = sample(name, Case(mod, "main_adjoint", args))
+    after = made(mod)
+    found = build(after)["main_adjoint"](*given)
+    expected = build(mod)["main_adjoint"](*args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-2, atol=1e-2)
+    for told in ("R.ccl.allreduce(", "R.ccl.allgather(", "R.ccl.reduce_scatter("):
+        assert after.script().count(told) >= 1
