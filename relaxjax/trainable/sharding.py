@@ -100,6 +100,11 @@ class Distribution:
         """In how many parts the samples of a batch are."""
         return math.prod(self.sizes[name] for name in self.batch)
 
+    def is_among(self, devices: Sequence[jax.Device]) -> bool:
+        """Whether the training could be on some of these."""
+        known = {device.id for device in devices}
+        return len(known) >= self.count and {*self.devices} <= known
+
     def group(self, name: str) -> dict[str, Split]:
         """The splits of a group's arrays by name; one that is not there is whole."""
         return {one.name: one.split for one in self.splits if one.group == name}

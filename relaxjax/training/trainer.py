@@ -223,13 +223,14 @@ def load_trainer(path: str | PathLike[str], device: Any = None) -> Trainer:
     platform, it predicts there and is evaluated, up to rounding as it would be at home; to train it
     is an error. To train such a model, set it up for that platform, and `load` the file.
 
-    Where the training was on several devices, it is on so many here, unless a `device` is given.
-    For another mesh, set the model up for that, and `load` the file.
+    Where the training was on several devices, it is on so many here, if there are as many and no
+    `device` is given; else on one. For another mesh, set the model up for it, and `load` the file.
     """
     mod = _with_optimizer_state(module(path))
     place, spread = placement(device), Distribution.of(mod)
-    if spread is not None and device is None:
-        place = spread.mesh(jax.devices(platform_of(place)))
+    here = jax.devices(platform_of(place))
+    if spread is not None and device is None and spread.is_among(here):
+        place = spread.mesh(here)
     made_for = mod.attrs.get(PLATFORM)
     at_home = made_for is None or agree(made_for, platform_of(place))
     built = build(mod if at_home else mod.without_attr(PLATFORM), place)

@@ -179,3 +179,16 @@ def test_a_trainer_has_its_own_device() -> None:
     with pytest.raises(ValueError, match="there is no device for `tpu` here"):
         Trainer(made_for("cpu"), VirtualMachine(build(made_for("cpu"))), "tpu")
     assert predicting(made_for("cpu")).device == jax.devices("cpu")[0]
+
+
+def test_what_was_trained_on_more_devices_than_are_here_is_loaded_on_one(tmp_path: Path) -> None:
+    assert isinstance(MODEL, IRModule)
+    mod = SetupTrainer(CrossEntropyLoss(), Adam(0.01), LOSS_ARGS, devices=2)(MODEL)
+    with pytest.raises(ValueError, match="takes 2 devices, but JAX has 1 here"):
+        build(mod)
+    there = Trainer(mod, VirtualMachine(build(mod, "cpu")))
+    there.xavier_uniform_init_params(1)
+    there.save(tmp_path / "model")
+    here = load_trainer(tmp_path / "model")
+    assert here.device == jax.devices("cpu")[0]
+    chex.assert_trees_all_close(here.predict(BATCH[0]), there.predict(BATCH[0]))
