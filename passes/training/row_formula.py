@@ -9,7 +9,7 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import TensorType, TupleType
+from relaxjax.ir.types import TensorType, TupleType, is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
@@ -220,8 +220,9 @@ def form_of(call: Call, operands: Sequence[_Operand]) -> Form:
     if name in _SUMS:
         return _sum(forms, is_difference=name in _DIFFERENCES)
     first = forms[0] if forms else _ANY
-    keeps_base = name in _CASTS and call.ty == call.args[0].ty
-    if keeps_base or (first.base is None and name in _CASTS | _SIGNS):
+    is_cast = name in _CASTS and isinstance(call.ty, TensorType) and is_float(call.ty.dtype)
+    keeps_base = is_cast and call.ty == call.args[0].ty
+    if keeps_base or (first.base is None and (is_cast or name in _SIGNS)):
         return first
     is_power = name == "lax.integer_pow" and call.attrs["y"] > 0
     if first.base is None and (is_power or name in _ZERO_AT_ZERO):

@@ -101,6 +101,18 @@ def rows(values: TensorType, places: TensorType, shape: ShapeExpr) -> TensorType
     return TensorType(found.shape, values.dtype, found.ndim, values.vdevice)
 
 
+def _slots_of(spots: Any, found: Any, slots: Any) -> Any:
+    """For each place, where it stands among those found; `slots` are these in order.
+
+    To sort the numbers of the rows with the places takes longer than to look the places up again,
+    but for that their count must be known.
+    """
+    if isinstance(spots.size, int):
+        return jnp.searchsorted(found, spots).astype(spots.dtype)
+    _, order = lax.sort_key_val(spots, lax.iota(spots.dtype, spots.size))
+    return jnp.zeros_like(spots).at[order].set(slots)
+
+
 def _summed_rows(values: Any, places: Any, shape: Any) -> Any:
     """Places in order, each once; a row is added up in the slot of its place."""
     length, row = shape[0], shape[1:]
@@ -109,11 +121,10 @@ def _summed_rows(values: Any, places: Any, shape: Any) -> Any:
     outside = (spots < 0) | (spots >= length)
     spots = jnp.where(outside, jnp.asarray(length, spots.dtype), spots)
     ordered = jnp.sort(spots)
-    is_new = jnp.concatenate([jnp.ones((min(1, spots.size),), bool), ordered[1:] != ordered[:-1]])
-    slots = jnp.cumsum(is_new, dtype=spots.dtype) - jnp.ones((), spots.dtype)
+    before = lax.pad(ordered, jnp.full((), -1, spots.dtype), [(1, -1, 0)])
+    slots = jnp.cumsum(ordered != before, dtype=spots.dtype) - jnp.ones((), spots.dtype)
     found = jnp.full_like(spots, length).at[slots].set(ordered)
-    # To sort the rows' numbers with the places takes longer than to look the places up again.
-    own = jnp.searchsorted(found, spots).astype(spots.dtype)
+    own = _slots_of(spots, found, slots)
     own = jnp.where(outside, jnp.asarray(spots.size, spots.dtype), own)
     return _scattered(jnp.zeros_like(values), values, own, lax.scatter_add), found
 

@@ -11,8 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from parsing import parse_module
 
-from relaxjax import Trainer
+from relaxjax import Trainer, VirtualMachine, build
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
 from relaxjax.optim import (
     LAMB,
     SGD,
@@ -24,6 +27,7 @@ from relaxjax.optim import (
     ScheduleFreeAdamW,
     from_optax,
 )
+from relaxjax.passes import SetupTrainer
 from relaxjax.trainable.names import OPTIMIZER
 from relaxjax.training import load_trainer
 
@@ -285,3 +289,48 @@ def test_many_steps_of_a_call_are_the_same() -> None:
     trainer = Trainer.from_jax(loss, params(), Lazy(Adam(0.1)), batches()[0])
     trainer.fit(batches(), epochs=1, check_numerics=True)
     chex.assert_trees_all_close(trainer.params, trained(Lazy(Adam(0.1))).params, rtol=1e-6)
+
+
+BACKBONE = """
+@I.ir_module
+class Model:
+    I.module_attrs({"param_num": 2, "state_num": 0})
+
+    @R.function
+    def backbone(
+        ids: R.Tensor(("n", 3), "int32"),
+        table: R.Tensor((100, 3), "float32"),
+        w: R.Tensor((3, 2), "float32"),
+    ):
+        n = T.int64()
+        with R.dataflow():
+            bags = R.sum(R.take(table, ids, axis=0, mode="wrap"), axis=[1])
+            out = R.matmul(bags, w)
+            R.output(out)
+        return out
+"""
+
+
+def test_batches_of_any_size_are_lazy_and_exported(tmp_path: Path) -> None:
+    """In the first step from zero, lazy momentum is dense momentum."""
+    model = parse_module(BACKBONE)
+    ids = model["backbone"].params[0].ty
+    assert isinstance(ids, TensorType)
+    assert ids.dims is not None
+    types = [TensorType((ids.dims[0], 2), "float32")] * 2
+    module = SetupTrainer(MSELoss(), Lazy(MomentumSGD(0.1, 0.9)), types)(model)
+    trainer = Trainer(module, VirtualMachine(build(module)))
+    random = np.random.default_rng(0)
+    values = [random.normal(size=shape).astype("float32") for shape in ((100, 3), (3, 2))]
+    places, targets = np.array([[7, 7, -1], [99, 250, 0]], "int32"), np.ones((2, 2), "float32")
+
+    def loss_of(table: Any, w: Any) -> Any:
+        return jnp.mean((table[places % 100].sum(1) @ w - targets) ** 2)
+
+    trainer.load_params(values)
+    trainer.update(places, targets)
+    gradients = jax.grad(loss_of, (0, 1))(*values)
+    wanted = [value - 0.1 * g for value, g in zip(values, gradients, strict=True)]
+    chex.assert_trees_all_close(list(trainer.export_params().values()), wanted, atol=1e-6)
+    trainer.export(tmp_path)
+    assert (tmp_path / "train_step.jax_export").exists()
