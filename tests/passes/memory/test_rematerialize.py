@@ -157,7 +157,9 @@ def test_budgets_hold_and_a_smaller_one_never_takes_more(
 
 
 def test_a_budget_that_cannot_hold_is_an_error_with_one_that_can(deep: IRModule) -> None:
-    with pytest.raises(MemoryPlanError, match=r"within 1,000 bytes: the least .* is [\d,]+ bytes"):
+    with pytest.raises(
+        MemoryPlanError, match=r"within 1,000 bytes, in whatever order: [\d,]+ bytes"
+    ):
         Rematerialize(ADJOINT, budget_bytes=1000)(deep)
 
 
