@@ -191,10 +191,9 @@ def test_no_array_is_as_large_as_all_scores(name: str) -> None:
         ((f"relax.nn.{name}", given), (f"relax.grad.{name}_backward", [x, *given]))
     ):
         lower: Any = get_op(op).lower
-        run = partial(lower, **attrs)
         with lowering_for("cpu"):
-            found = jax.make_jaxpr(run)(*arrays)
+            found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
         assert _largest(found.jaxpr) == 512 * 512, place
         with lowering_for("cuda"):
-            found = jax.make_jaxpr(run)(*arrays)
+            found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
         assert _largest(found.jaxpr) == LONG**2
