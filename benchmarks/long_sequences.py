@@ -3,6 +3,7 @@
     python benchmarks/long_sequences.py                      # all cases
     python benchmarks/long_sequences.py --case T=4096        # those whose name holds this
     python benchmarks/long_sequences.py --record             # into benchmarks/results
+    python benchmarks/long_sequences.py --page               # from there into docs/performance.md
 
 Measured as by `benchmarks/operators.py`: forward alone, and forward with all adjoints, in turns in
 one process, after their results are compared. The ratio of CPU time stands beside that of the
@@ -22,6 +23,7 @@ import numpy as np
 from long_cases import FAMILIES
 from operator_case import Case
 from operators import agree, is_active, module_of, plain_programs
+from suite_report import as_table, measured_on
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
 
@@ -34,6 +36,8 @@ from relaxjax.passes import (
     SimplifyGradient,
 )
 
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+BEGIN, END = "<!-- long_sequences.py -->\n", "<!-- end of long_sequences.py -->"
 RESULTS = Path(__file__).parent / "results" / "long_sequences.json"
 HEAD = (
     "case",
@@ -98,7 +102,11 @@ def main() -> None:
     parser.add_argument("--case", default="", help="only cases whose name holds this")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", action="store_true", help=f"write {RESULTS.name}")
+    parser.add_argument("--page", action="store_true", help="write the page, measure nothing")
     args = parser.parse_args()
+    if args.page:
+        PAGE.write_text(page_with(PAGE.read_text(), json.loads(RESULTS.read_text())))
+        return
     rows = []
     for family, cases in FAMILIES.items():
         for case in cases:
@@ -109,6 +117,15 @@ def main() -> None:
                 if args.record:
                     record(found)
     print(table(HEAD, [cells(row) for row in rows]))
+
+
+def page_with(text: str, results: dict[str, Any]) -> str:
+    """The page with the rows in their place."""
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    where = f"Measured on {measured_on(results)}."
+    rows = as_table(HEAD, map(cells, results["rows"]))
+    return f"{before}{BEGIN}\n{where}\n\n{rows}\n\n{END}{after}"
 
 
 def record(rows: Sequence[Row]) -> None:

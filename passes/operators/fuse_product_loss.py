@@ -57,7 +57,7 @@ class _Finder:
 
     def fused(self, call: Call) -> Expr | None:
         """The loss in one operator; None where it is another one, or of few scores."""
-        if not isinstance(call.op, Op) or call.op.name not in _LOSSES or len(call.args) > 2:
+        if not isinstance(call.op, Op) or call.op.name not in _LOSSES or len(call.args) != 2:
             return None
         predictions, targets = call.args
         logits: Expr | None = predictions

@@ -1,5 +1,6 @@
 """The models of the suite of benchmarks: our gradients are those of plain JAX."""
 
+import json
 import sys
 from functools import partial
 from importlib import import_module
@@ -18,9 +19,11 @@ sys.path.append(str(BENCHMARKS))
 import beside_jax  # noqa: E402  # found by the path above
 import drop_in  # noqa: E402  # found by the path above
 import libraries  # noqa: E402  # found by the path above
+import long_sequences  # noqa: E402  # found by the path above
 import suite  # noqa: E402  # found by the path above
 from contestants import CONTESTANTS, by_jax, by_us, imported  # noqa: E402  # found by the path above
 from jax_losses import LOSSES, Draws  # noqa: E402  # found by the path above
+from long_cases import FAMILIES as LONG  # noqa: E402  # found by the path above
 from models import MODELS, QUICK, TINY, Models  # noqa: E402  # found by the path above
 from models.convnets import ChannelsLast, large_resnet  # noqa: E402  # found by the path above
 from suite_plot import TICKS, plot  # noqa: E402  # found by the path above
@@ -106,6 +109,14 @@ def test_the_page_shows_the_losses_of_libraries_as_recorded() -> None:
     assert len(results["all"]) >= 20
     assert set(results["losses"]) <= set(results["all"])
     assert libraries.page_with(text, results) == text
+
+
+def test_the_page_shows_long_sequences_as_recorded() -> None:
+    """Else: python benchmarks/long_sequences.py --page."""
+    text, results = PAGE.read_text(), json.loads(long_sequences.RESULTS.read_text())
+    assert long_sequences.page_with(text, results) == text
+    names = {f"{family}: {case.name}" for family, cases in LONG.items() for case in cases}
+    assert {row["case"] for row in results["rows"]} <= names
 
 
 def test_the_page_names_what_was_not_measured() -> None:

@@ -173,7 +173,7 @@ def test_derivatives_are_those_of_all_scores_at_once() -> None:
 
 def _largest(program: Any) -> int:
     """How many elements the largest array of a program has, inside of its loops too."""
-    counts = [var.aval.size for eqn in program.eqns for var in eqn.outvars]
+    counts: list[int] = [var.aval.size for eqn in program.eqns for var in eqn.outvars]
     inner = (value for eqn in program.eqns for value in eqn.params.values())
     parts = (part for value in inner for part in (value if isinstance(value, tuple) else [value]))
     programs = (getattr(part, "jaxpr", part) for part in parts)
@@ -190,10 +190,10 @@ def test_no_array_is_as_large_as_all_scores(name: str) -> None:
     for place, (op, arrays) in enumerate(
         ((f"relax.nn.{name}", given), (f"relax.grad.{name}_backward", [x, *given]))
     ):
-        run = partial(get_op(op).lower, **attrs)
+        lower: Any = get_op(op).lower
         with lowering_for("cpu"):
-            found = jax.make_jaxpr(run)(*arrays)
+            found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
         assert _largest(found.jaxpr) == 512 * 512, place
         with lowering_for("cuda"):
-            found = jax.make_jaxpr(run)(*arrays)
+            found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
         assert _largest(found.jaxpr) == LONG**2

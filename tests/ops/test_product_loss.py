@@ -34,6 +34,10 @@ def test_how_many_tokens_are_taken_at_a_time(tokens: Any, words: Any, length: An
     assert tokens_at_a_time(tokens, words) == length
 
 
+def lowering(name: str) -> Any:
+    return get_op(f"relax.{name}").lower
+
+
 def _drawn(*shape: int, seed: int = 0) -> Any:
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape), "float32")
 
@@ -61,13 +65,13 @@ def test_tokens_in_chunks(
     bias = b if has_bias else None
     t = jnp.asarray(np.random.default_rng(3).integers(0, 5, 11), "int32")
     attrs = {"transposed": transposed, "reduction": reduction, "ignore_index": 2}
-    forward = partial(get_op("relax.nn.product_nll_loss").lower, **attrs)
-    backward = partial(get_op("relax.grad.product_nll_loss_backward").lower, **attrs)
+    forward = partial(lowering("nn.product_nll_loss"), **attrs)
+    backward = partial(lowering("grad.product_nll_loss_backward"), **attrs)
     plain = partial(_all_at_once, transposed, reduction)
     active = (x, w, b) if has_bias else (x, w)
 
     def plain_backward(*active: Any) -> Any:
-        loss, pullback = jax.vjp(lambda *a: plain(*(*a, None)[:3], t), *active)
+        loss, pullback = jax.vjp(lambda x, w, b=None: plain(x, w, b, t), *active)
         return (loss, *pullback(jnp.cos(loss)))
 
     def ours(*active: Any) -> Any:
@@ -86,9 +90,9 @@ def test_half_precision_is_added_up_in_float32(monkeypatch: pytest.MonkeyPatch) 
     """What many tokens add to the matrix is not lost one by one."""
     monkeypatch.setattr(product_loss, "tokens_at_a_time", lambda tokens, words: 1)
     x, w = jnp.ones((600, 1), "bfloat16"), jnp.zeros((1, 2), "bfloat16")
-    op = get_op("relax.grad.product_nll_loss_backward")
+    backward = lowering("grad.product_nll_loss_backward")
     given = jnp.ones((), "bfloat16"), x, w, jnp.zeros(600, "int32"), None
-    _, _, to_weight = op.lower(*given, transposed=False, reduction="sum", ignore_index=-100)
+    _, _, to_weight = backward(*given, transposed=False, reduction="sum", ignore_index=-100)
     np.testing.assert_allclose(to_weight.astype("float32"), [[-300, 300]], rtol=1e-2)
 
 
