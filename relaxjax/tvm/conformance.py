@@ -78,7 +78,7 @@ def tested(file: Path, limit: float) -> FileResult:
         if not answer.exists():
             last = (done.stderr.strip() or done.stdout.strip()).rpartition("\n")[2]
             return _broken(file, f"the process ended with code {done.returncode}: {last}")
-        found: dict[str, Any] = json.loads(answer.read_text())
+        found: dict[str, Any] = json.loads(answer.read_text(encoding="utf-8"))
     return FileResult(str(file), Counter(found["counts"]), [*map(tuple, found["reasons"])])
 
 

@@ -61,7 +61,8 @@ def main(file: str, answer: str) -> None:
     if code in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR):
         sys.exit(int(code))
     result = recorder.result
-    Path(answer).write_text(json.dumps({"counts": result.counts, "reasons": result.reasons}))
+    told = json.dumps({"counts": result.counts, "reasons": result.reasons})
+    Path(answer).write_text(told, encoding="utf-8")
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

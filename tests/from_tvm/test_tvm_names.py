@@ -1,20 +1,13 @@
-"""The names of TVM, those that are here and those that are not, and the page that tells of them."""
+"""The names of TVM, those that are here and those that are not."""
 
 import json
 from pathlib import Path
 from typing import Any
 
 from asking_tvm import asked_of_tvm
-from tvm_coverage import NAMES, rows, table
+from tvm_coverage import NAMES, rows
 
 SUPPORT = Path(__file__).parents[1] / "support"
-PAGE = Path(__file__).parents[2] / "docs" / "coming_from_tvm.md"
-
-
-def test_the_page_has_the_table_of_names() -> None:
-    assert table() in PAGE.read_text(), (
-        f"{PAGE.name} must hold what `python tests/support/tvm_coverage.py` prints:\n{table()}"
-    )
 
 
 def test_what_trains_is_all_here() -> None:
