@@ -24,7 +24,6 @@ from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
-from .communication import CommunicationReport
 from .feeding import Batch, Stage, paired
 from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
 from .initial_values import xavier_uniform
@@ -288,26 +287,6 @@ class TrainedModel:
             if elsewhere((*inputs, *targets), self.device):
                 return 1
             return self._step.best_count(self._state, inputs, targets)
-
-    def temporary_bytes(self, inputs: Any, targets: Any = None) -> int | None:
-        """What a step on such a batch needs beside its arguments and results, as XLA counts it.
-
-        None where the platform does not tell. `SetupTrainer(..., memory_budget=...)` bounds it.
-        """
-        with self._step.dtypes():
-            return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
-
-    def communication(self, inputs: Any = None, targets: Any = None) -> CommunicationReport:
-        """What the devices of the training exchange in a step, as XLA put it in.
-
-        A batch is needed, as `update` takes it, where the program leaves its sizes open.
-        """
-        with self._step.dtypes():
-            self._check_initialised()
-            batch = self.placement.shapes()
-            if inputs is not None:
-                batch = self._batch(inputs, targets)
-            return self._step.communication(self._state, *batch)
 
     def rows_of_process(self, samples: int) -> slice:
         """The samples of a batch of so many that this process, of several, is to train on."""

@@ -26,6 +26,7 @@ from relaxjax.trainable.sharding import Distribution, MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
 
 from .checkpoint import module
+from .communication import CommunicationReport
 from .data import Data
 from .export import export
 from .from_jax import arguments_of, training_of
@@ -191,6 +192,26 @@ class Trainer(TrainedModel):
     def summary(self) -> ModelSummary:
         """The layers of the model with their shapes, parameters, FLOPs and bytes, and the sums."""
         return summary_of(self.mod, self.layout)
+
+    def temporary_bytes(self, inputs: Any, targets: Any = None) -> int | None:
+        """What a step on such a batch needs beside its arguments and results, as XLA counts it.
+
+        None where the platform does not tell. `SetupTrainer(..., memory_budget=...)` bounds it.
+        """
+        with self._step.dtypes():
+            return self._step.temporary_bytes(self._state, *self._batch(inputs, targets))
+
+    def communication(self, inputs: Any = None, targets: Any = None) -> CommunicationReport:
+        """What the devices of the training exchange in a step, as XLA put it in.
+
+        A batch is needed, as `update` takes it, where the program leaves its sizes open.
+        """
+        with self._step.dtypes():
+            self._check_initialised()
+            batch = self.placement.shapes()
+            if inputs is not None:
+                batch = self._batch(inputs, targets)
+            return self._step.communication(self._state, *batch)
 
     def _repr_html_(self) -> str:
         return f"<div>{html_lines([repr(self)])}{self.summary()._repr_html_()}</div>"

@@ -41,6 +41,7 @@ def _names(tree: ast.Module) -> Iterator[str]:
 LOOKED_AT = {
     "lowering/emit/forms.py": "writes the calls that a program has",
     "lowering/emit/operators.py": "writes the calls that a program has",
+    "passes/differentiation/row_laws.py": "reads a mask of places, which are integers",
     "passes/memory/carried.py": "counts the steps of a loop, in integers",
     "passes/memory/step.py": "knows kernels by what they compute, and emits nothing",
     "passes/raising/losses.py": "compares labels, which are integers",
@@ -52,6 +53,7 @@ LOOKED_AT = {
     "passes/training/fuse_train_step.py": "compares counts, which are integers",
     "passes/training/loss_scale.py": "asks a sum, which is stored; and compares counts",
     "passes/training/master_weights.py": "compares arguments of the step, which are stored",
+    "passes/training/row_formula.py": "knows what gives 0 for 0, and emits nothing",
     "training/numerics.py": "looks at arrays that are there",
     "training/step.py": "looks at arrays that are there",
 }
