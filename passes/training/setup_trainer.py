@@ -41,7 +41,7 @@ from .loss_rules import with_rules_of_loss
 from .loss_scale import LossScale, check_loss_scale
 from .plan_step_memory import PlanStepMemory
 from .prepare_backbone import PrepareBackbone
-from .shard_training import ShardTraining
+from .shard_training import ShardTraining, is_placed
 from .simplify_adjoint import SimplifyAdjoint
 from .stack_layers import RollOption, StackLayers, check_roll_option
 from .store_kernels import StoreKernels
@@ -99,7 +99,8 @@ def SetupTrainer(
 
     With a `mesh`, or so many `devices`, the training is on all of them, by ShardTraining: `mesh` is
     a jax.sharding.Mesh or such as {"data": 4, "model": 2}, and `sharding` "data", which is the
-    default, "fsdp", or a mapping from patterns for names of parameters to specs.
+    default, "fsdp", or a mapping from patterns for names of parameters to specs. A model whose
+    types say where its parameters lie is on their mesh.
     """
     check_loss(loss)
     check_optimizer(optimizer)
@@ -184,12 +185,15 @@ def step_passes(
             CanonicalizeBindings(),
             PlanStepMemory(options.memory_budget, options.memory_policy),
         ]
+    spread: list[Pass] = []
+    if options.spread is not None or is_placed(mod):
+        spread = [ShardTraining(*options.spread or ())]
     scores: list[Pass] = [FuseProductLoss()] if options.legalize else []
     return (
         *scores,
         *images,
         *layers,
-        *([] if options.spread is None else [ShardTraining(*options.spread)]),
+        *spread,
         AppendAdjoint(options.loss_scale),
         AppendOptimizer(optimizer, options.master_weights),
         UpdateRows(getattr(optimizer, "is_lazy", False)),

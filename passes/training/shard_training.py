@@ -17,21 +17,30 @@ from relaxjax.trainable.sharding import (
     device_numbers,
     unlike_rows,
 )
-from relaxjax.trainable.sharding_rules import DATA, ShardingLike, distribution
+from relaxjax.trainable.sharding_rules import (
+    DATA,
+    ShardingLike,
+    distribution,
+    place_of,
+    placed_distribution,
+)
 from relaxjax.trainable.storage import Storage, params_of
 
 from .update import Update
 
 
 @pass_factory(opt_level=0)
-def ShardTraining(mod: IRModule, mesh: MeshLike, sharding: ShardingLike = DATA) -> IRModule:
+def ShardTraining(
+    mod: IRModule, mesh: MeshLike | None = None, sharding: ShardingLike = DATA
+) -> IRModule:
     """State on which devices the training is, and which of its arrays they share.
 
     `mesh` has the sizes of its axes by name, or is a jax.sharding.Mesh. By "data", the samples of a
     batch are spread over all devices, each of which has all parameters. By "fsdp", parameters,
     states of the model and states of the optimizer are split over all of them, too. A mapping from
     patterns for names of parameters to specs splits those: samples are spread over the axis `data`
-    then, or over the axes that split no parameter.
+    then, or over the axes that split no parameter. Without a mesh, the types of the arguments say
+    it, as passes such as TensorParallel write them.
 
     The attributes `mesh`, `batch_axes` and `shardings` say so. No function changes: results are
     those on one device, up to the order of sums. A Trainer places its arrays by them, and XLA puts
@@ -39,16 +48,25 @@ def ShardTraining(mod: IRModule, mesh: MeshLike, sharding: ShardingLike = DATA) 
     """
     arguments = Arguments.of(mod, BACKBONE_LOSS)
     own, storage = params_of(mod, arguments.params)
-    found = distribution(
-        sharding,
-        axes_of(mesh),
-        {"params": own, "states": arguments.states},
-        {"inputs": arguments.inputs, "targets": arguments.targets},
-        device_numbers(mesh),
-    )
+    arrays = {"params": own, "states": arguments.states}
+    batch = {"inputs": arguments.inputs, "targets": arguments.targets}
+    if mesh is None:
+        found = placed_distribution(arrays, batch)
+    elif is_placed(mod):
+        raise ValueError(
+            "the types of the model say already where its arrays lie: leave out `mesh`, or the "
+            "passes that placed them"
+        )
+    else:
+        found = distribution(sharding, axes_of(mesh), arrays, batch, device_numbers(mesh))
     splits = found.group("params")
     check_rows(own, [splits.get(var.name, ()) for var in own], storage)
     return mod.with_attrs(found.attrs())
+
+
+def is_placed(mod: IRModule) -> bool:
+    """Whether a type of an argument of the loss says where that lies."""
+    return any(map(place_of, mod[BACKBONE_LOSS].params))
 
 
 def check_rows(own: Sequence[Var], splits: Sequence[Split], storage: Storage) -> None:

@@ -2,9 +2,11 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
+from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expr import Var
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
@@ -62,7 +64,55 @@ def distribution(
         batch_axes = tuple(axis.name for axis in axes)
     found = Distribution(tuple(axes), batch_axes, tuple(splits), devices)
     of_batch = tuple(_of_batch(found, batch))
-    return Distribution(found.axes, found.batch, (*found.splits, *of_batch), found.devices)
+    return replace(found, splits=(*found.splits, *of_batch))
+
+
+def placed_distribution(
+    arrays: Mapping[str, Sequence[Var]], batch: Mapping[str, Sequence[Var]]
+) -> Distribution:
+    """The same as the types of the arrays say it: a batch is split as its inputs' samples are."""
+    placed = [
+        var for group in (*arrays.values(), *batch.values()) for var in group if place_of(var)
+    ]
+    meshes = {place.mesh: var for var in placed for place in [place_of(var)] if place is not None}
+    if not meshes:
+        raise ValueError(
+            'no type says on which devices the training is: give `mesh`, such as {"data": 4}, or '
+            "place the model first, by a pass such as DataParallel"
+        )
+    if len(meshes) > 1:
+        (one, first), (other, second) = list(meshes.items())[:2]
+        raise ValueError(
+            f"`{first.name}` lies on {one}, but `{second.name}` on {other}: a training is on one "
+            "mesh"
+        )
+    (mesh,) = meshes
+    axes = tuple(map(MeshAxis, mesh.axes, mesh.shape))
+    splits = [
+        ArraySplit(group, var.name, split)
+        for group, vars_ in arrays.items()
+        for var in vars_
+        if (split := _split_of(place_of(var)))
+    ]
+    samples = [_split_of(place_of(var))[:1] for vars_ in batch.values() for var in vars_]
+    batch_axes = tuple(
+        dict.fromkeys(axis for split in samples for entry in split for axis in entry)
+    )
+    found = Distribution(axes, batch_axes, tuple(splits), mesh.devices)
+    return replace(found, splits=(*found.splits, *_of_batch(found, batch)))
+
+
+def place_of(var: Var) -> Placement | None:
+    """Where the type of an array says that it lies."""
+    return var.ty.placement if isinstance(var.ty, TensorType) else None
+
+
+def _split_of(placement: Placement | None) -> Split:
+    if placement is None:
+        return WHOLE
+    last = max((dim for dim in placement.parts if dim is not None), default=-1)
+    named = (placement.axis_of(dim) for dim in range(last + 1))
+    return tuple(() if axis is None else (axis,) for axis in named)
 
 
 def _by_patterns(
