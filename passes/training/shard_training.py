@@ -39,8 +39,9 @@ def ShardTraining(
     batch are spread over all devices, each of which has all parameters. By "fsdp", parameters,
     states of the model and states of the optimizer are split over all of them, too. A mapping from
     patterns for names of parameters to specs splits those: samples are spread over the axis `data`
-    then, or over the axes that split no parameter. Without a mesh, the types of the arguments say
-    it, as passes such as TensorParallel write them.
+    then, or over the axes that split no parameter.
+
+    Without a mesh, the types of the arguments say it, as passes such as TensorParallel write them.
 
     The attributes `mesh`, `batch_axes` and `shardings` say so. No function changes: results are
     those on one device, up to the order of sums. A Trainer places its arrays by them, and XLA puts

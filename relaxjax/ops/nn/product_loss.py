@@ -2,7 +2,7 @@
 
 The scores of all tokens for all words are the largest tensor of a language model. Here some tokens
 at a time are multiplied, and the loss and the adjoints made of their scores. Both are made in one
-pass: the backward operator gives the loss, too, and `ShareLossProduct` takes it from there.
+pass: the backward operator gives the loss, too, and `ShareProductLoss` takes it from there.
 """
 
 from collections.abc import Iterator
