@@ -15,7 +15,7 @@ _IMPORTED = (
     "`from_source` of relaxjax.script; `relaxjax.from_torch` and `relaxjax.from_jax` read models "
     "of PyTorch and functions of JAX"
 )
-_DISTRIBUTED = "give `build` a JAX sharding of the arguments, or `value_and_grad` a mesh"
+_DISTRIBUTED = "say where values lie by `R.DTensor` and `R.dist`, or give `SetupTrainer` a mesh"
 _CODEGEN = "give a region to a backend of relaxjax.backends by `relaxjax.passes.RunCodegen`"
 _PRINTED = "a program prints as `mod.script()`, and `relaxjax.ir.save_json` writes its nodes"
 _REGISTERED = (
@@ -103,7 +103,6 @@ OUT_OF_SCOPE = {
     "relax.op.call_tir": _KERNELS,
     "relax.op.call_tir_inplace": _KERNELS,
     "relax.op.call_tir_with_grad": _KERNELS,
-    "relax.op.ccl": _DISTRIBUTED,
     "relax.op.distributed": _DISTRIBUTED,
     "relax.op.memory": _LOWERED,
     "relax.op.vm": _LOWERED,

@@ -188,12 +188,12 @@ def test_passes_say_which_rules_rewrote_what(opened: Open) -> None:
     assert rule.locator("p").count() == 12
     assert rule.locator("del").first.inner_text().startswith("L.dot_general(")
     assert rule.locator("ins").first.inner_text().startswith("R.matmul(")
-    page.get_by_label("From", exact=True).select_option(label="5. Gradient")
+    page.get_by_label("From", exact=True).select_option(label="6. Gradient")
     assert 0 < rules.count() < before
 
 
 def test_a_changed_line_leads_to_the_program(opened: Open) -> None:
-    page = opened("view=passes&stage=5")
+    page = opened("view=passes&stage=6")
     row = column(page, "What changed").locator(".row.new", has_text=" = ").first
     name = row.locator(".name").inner_text()
     row.click()

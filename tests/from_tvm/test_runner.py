@@ -14,7 +14,7 @@ SCRIPT = """\
 import sys
 import numpy as np
 import tvm
-from beside import ONE
+from neighbour import ONE
 from tvm import relax
 from tvm.script import ir as I, relax as R
 
@@ -42,7 +42,7 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     yield
     uninstall()
-    sys.modules.pop("beside", None)
+    sys.modules.pop("neighbour", None)
 
 
 def written(name: str, text: str) -> str:
@@ -53,7 +53,7 @@ def written(name: str, text: str) -> str:
 
 
 def test_a_script(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    written("below/beside.py", "ONE = 1")
+    written("below/neighbour.py", "ONE = 1")
     script = written("below/script.py", SCRIPT)
     assert main([script, "-m", "one"]) == 0
     told = capsys.readouterr().out.splitlines()

@@ -170,6 +170,7 @@ SHIFTS: dict[str, set[str]] = {
     "relax.nn.avg_pool2d": {"max"},
     "relax.nn.avg_pool3d": {"max"},
     "relax.nn.masked_attention": {"max", "reduce_max"},
+    "relax.nn.product_nll_loss": {"eq", "reduce_max"},
     "relax.nn.softmax_nll_loss": {"eq", "reduce_max"},
     "relax.random.uniform": {"max"},
 }

@@ -110,6 +110,9 @@ def _flops(products: int, each: int, first: int) -> Any:
         words = dims_at(call, first + 1)[0 if call.attrs["transposed"] else 1]
         return tokens * words * (width * 2 * products + each)
 
+    count.__doc__ = (
+        f"{products} products of the size of the scores, and {each} flops for each score."
+    )
     return counting(count)
 
 

@@ -100,7 +100,7 @@ def test_one_wish_at_a_time() -> None:
 def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rolled layers stack their products, not also what each got from the one before."""
     # A GELU is more beside such small products than beside usual ones, and so are six layers less.
-    monkeypatch.setattr("relaxjax.passes.memory.rematerialize.FREE", 0.1)
+    monkeypatch.setattr("relaxjax.passes.memory.ways.FREE", 0.1)
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize._FASTER", 0.75)
     kept = trained(trainable(roll_blocks=True, memory_policy="none"))
     lean = trained(trainable(roll_blocks=True))

@@ -49,9 +49,12 @@ LOWERED = [
     [
         (
             StepOptions(optimizer=SGD(0.1)),
-            ["LossChannelsLast", "StoreKernels", "StackLayers", *LOWERED],
+            ["FuseProductLoss", "LossChannelsLast", "StoreKernels", "StackLayers", *LOWERED],
         ),
-        (StepOptions(optimizer=from_optax(optax.lars(0.1))), ["LossChannelsLast", *LOWERED]),
+        (
+            StepOptions(optimizer=from_optax(optax.lars(0.1))),
+            ["FuseProductLoss", "LossChannelsLast", *LOWERED],
+        ),
         (StepOptions(optimizer=SGD(0.1), legalize=False, roll_blocks=False), []),
     ],
 )
