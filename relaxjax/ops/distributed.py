@@ -10,7 +10,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
 
 from .cost_rules import MOVES
-from .declare import op
+from .declare import OpError, op
 from .emit import call
 from .meshes import constrained
 from .placements import as_stated
@@ -69,4 +69,7 @@ def annotate_sharding(
     The placement has for each axis of the mesh the dimension that it parts, `S[0]`, or `R` where
     all devices along it have the same. XLA moves what has to be moved, and places all other values.
     """
-    return replace(data, placement=Placement(device_mesh, placement_parts(placement)))
+    try:
+        return replace(data, placement=Placement(device_mesh, placement_parts(placement)))
+    except ValueError as error:
+        raise OpError(f"`placement` must fit the mesh and `data`: {error}") from None
