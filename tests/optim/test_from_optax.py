@@ -282,7 +282,7 @@ REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "masked": (
         optax.masked(optax.sgd(0.1), {"z": True}),
         ValueError,
-        "begin with the parameters x, y by name: (?s:.*)\n    z",
+        "begin with the parameters x, y by name: (?s:.*)\n    (z|\\['z'\\])",
     ),
 }
 
