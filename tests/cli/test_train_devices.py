@@ -1,21 +1,12 @@
-"""Training on several devices from the command line, and the commands of the page on it."""
+"""Training on several devices from the command line."""
 
 import json
-import re
-import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from full import FULL
 from several_devices import printed_lines
-
-from relaxjax.cli.launch import is_launcher
-from relaxjax.cli.parser import parsed
-
-PAGE = Path(__file__).parents[2] / "docs" / "distributed.md"
-BLOCKS = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
-COMMANDS = [line for block in BLOCKS for line in block.splitlines()]
 
 MODEL = """
 @R.function
@@ -38,15 +29,6 @@ options = ["train", folder + "/model.py", "--data", folder + "/data.npz", "--epo
 for name, more in {runs!r}.items():
     assert main([*options, "--out", folder + "/" + name, *more]) == 0
 """
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_commands_of_the_page_are_ones(command: str) -> None:
-    """What they do is tried below, with smaller models and fewer devices."""
-    program, *words = shlex.split(command)
-    args = parsed(words)
-    assert program == "relaxjax"
-    assert is_launcher(args) == ("--processes" in words and "--coordinator" not in words)
 
 
 def losses(folder: Path) -> list[float]:
