@@ -1,5 +1,6 @@
 """What the passes share: the mesh, the inputs and parameters of a model, types that say a place."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -24,10 +25,7 @@ def mesh_for(mod: IRModule, mesh: Any) -> DeviceMesh:
         return mesh
     if isinstance(mesh, Mapping):
         sizes = tuple(mesh.values())
-        count = 1
-        for size in sizes:
-            count *= size
-        return DeviceMesh(sizes, range(count), tuple(mesh))
+        return DeviceMesh(sizes, range(math.prod(sizes)), tuple(mesh))
     if mesh is None:
         listed = [one for one in mod.global_infos.get(MESHES, ()) if isinstance(one, DeviceMesh)]
         if len(listed) == 1:

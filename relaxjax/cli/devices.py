@@ -68,10 +68,6 @@ def mesh_of(args: argparse.Namespace) -> Mapping[str, int] | None:
     return {DATA: jax.device_count()} if args.processes is not None else None
 
 
-def sharding_of(args: argparse.Namespace) -> Any:
-    return args.sharding
-
-
 def _sharding(text: str) -> Any:
     if text in RULES:
         return text

@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import IO, Any
+from typing import IO
 
 import jax
 
@@ -110,7 +110,7 @@ class _Children:
         said = self._said(number)
         if said:
             print(said, file=sys.stderr)
-        ended = f", and process {_listed(left)} was ended" if left else ""
+        ended = f", and {_were(left)} ended" if left else ""
         print(
             f"relaxjax: error: process {number} of {len(self._all)} {_how(code)}{ended}",
             file=sys.stderr,
@@ -188,5 +188,6 @@ def _how(code: int) -> str:
     return f"was ended by {name}"
 
 
-def _listed(numbers: Sequence[int]) -> Any:
-    return ", ".join(map(str, numbers))
+def _were(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"processes {', '.join(first)} and {last} were" if first else f"process {last} was"

@@ -18,7 +18,7 @@ from relaxjax.passes import SetupTrainer, ToMixedPrecision
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer
 
-from .devices import mesh_of, sharding_of
+from .devices import mesh_of
 from .failure import InputError
 from .own import own_losses
 
@@ -124,7 +124,7 @@ def make_trainer(mod: IRModule, args: argparse.Namespace, y: Any, steps: int) ->
         [scores, targets],
         loss_scale=args.loss_scale,
         mesh=mesh_of(args),
-        sharding=sharding_of(args),
+        sharding=args.sharding,
     )
     train_mod = setup(mod)
     trainer = Trainer(train_mod, VirtualMachine(build(train_mod)))

@@ -46,7 +46,7 @@ def test_one_is_killed(started: Callable[[str], int], capfd: pytest.CaptureFixtu
     assert started(program) == 1
     assert time.monotonic() - before < 60
     assert capfd.readouterr().err == (
-        "relaxjax: error: process 1 of 3 was ended by SIGKILL, and process 0, 2 was ended\n"
+        "relaxjax: error: process 1 of 3 was ended by SIGKILL, and processes 0 and 2 were ended\n"
     )
 
 
@@ -69,7 +69,7 @@ time.sleep(1000)
     assert started(program) == 1
     assert capfd.readouterr().err == (
         "there is no disk left\n"
-        "relaxjax: error: process 2 of 3 ended with exit code 1, and process 0, 1 was ended\n"
+        "relaxjax: error: process 2 of 3 ended with exit code 1, and processes 0 and 1 were ended\n"
     )
 
 
