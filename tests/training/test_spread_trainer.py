@@ -75,6 +75,35 @@ def test_fit_checkpoints_and_predictions_are_those_of_one_device() -> None:
     assert printed_lines(FIT, 4) == ["[True, True, True] (None, ('data', 'model'))", "4 cpu:1"]
 
 
+SCALED = (
+    HEAD
+    + """
+from relaxjax.training.numerics import NumericsError
+
+model = MODELS["layers"]("float32")
+x, y = model.batches[0]
+spoilt = x.copy()
+spoilt[1, 0] = np.inf
+found = []
+for options in ({}, {"devices": 4}, {"mesh": MIXED, "sharding": "fsdp"}):
+    trainer = model.trainer(loss_scale="dynamic", **options)
+    found.append([float(trainer.update(x, y)) for _ in range(3)])
+    before = jax.tree.map(np.asarray, trainer.export_params())
+    trainer.update(spoilt, y)
+    chex.assert_trees_all_equal(jax.tree.map(np.asarray, trainer.export_params()), before)
+    try:
+        trainer.check_numerics(spoilt, y)
+    except NumericsError as error:
+        print(trainer.loss_scale, "1 of its" in str(error))
+chex.assert_trees_all_close(found[1:], found[:1] * 2, rtol=1e-4)
+"""
+)
+
+
+def test_a_scaled_loss_skips_what_is_not_finite_on_all_devices() -> None:
+    assert printed_lines(SCALED, 4) == ["16384.0 True"] * 3
+
+
 REFUSED = (
     HEAD
     + """
