@@ -187,7 +187,8 @@ def step_passes(
         ]
     spread: list[Pass] = []
     if options.spread is not None or is_placed(mod):
-        spread = [ShardTraining(*options.spread or ())]
+        mesh, sharding = options.spread or (None, DATA)
+        spread = [ShardTraining(mesh, sharding)]
     scores: list[Pass] = [FuseProductLoss()] if options.legalize else []
     return (
         *scores,
