@@ -23,7 +23,7 @@ TESTED = {
     "0.26": "not (big and constants) and not nonzero-3 and not multibox and not namesakes",
     "0.27": "",
 }
-# Whose names `tests/from_tvm/tvm_names.json` lists.
+# Whose names `tests/beside_tvm/tvm_names.json` lists.
 LISTED = "0.27"
 
 
@@ -41,7 +41,7 @@ def compare(folder: Path, version: str) -> int:
     """Run the tests that ask TVM with a version; pytest's exit code."""
     asking = [path for path in TESTS.rglob("test_*.py") if "asked_of_tvm" in path.read_text()]
     if version != LISTED:
-        asking = [path for path in asking if path.name != "test_tvm_names.py"]
+        asking = [path for path in asking if path.name != "test_names.py"]
     given = {**os.environ, "RELAXJAX_TVM_PYTHON": str(environment(folder, version))}
     print(f"=== TVM {version}", flush=True)
     command = [sys.executable, "-m", "pytest", "-q", "-k", TESTED[version]]

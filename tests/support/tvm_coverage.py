@@ -2,7 +2,7 @@
 
     python tests/support/tvm_coverage.py    prints the table
 
-The names of TVM are those of `tests/from_tvm/tvm_names.json`, which a full run compares with TVM.
+The names of TVM are those of `tests/beside_tvm/tvm_names.json`, which a full run compares with TVM.
 """
 
 import importlib
@@ -14,7 +14,7 @@ from pathlib import Path
 from relaxjax.script.namespace import NoPlaceError
 from relaxjax.tvm.scope import reason
 
-NAMES = Path(__file__).parents[1] / "from_tvm" / "tvm_names.json"
+NAMES = Path(__file__).parents[1] / "beside_tvm" / "tvm_names.json"
 HEAD = "| module | names | here | no place here | missing |\n|---|---:|---:|---:|---|"
 
 

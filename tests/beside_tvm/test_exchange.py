@@ -340,7 +340,7 @@ def exchange(tmp_path_factory: pytest.TempPathFactory) -> Exchange:
         }
         return {"cases": cases, "operators": dict.fromkeys(relax_operators())}
 
-    peer = Path(__file__).parent / "support" / "tvm_peer.py"
+    peer = Path(__file__).parents[1] / "support" / "tvm_peer.py"
     given = asked_of_tvm(tmp_path_factory.mktemp("tvm"), peer, questions)
     return Exchange(modules, given["cases"], given["signatures"])
 
