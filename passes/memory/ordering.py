@@ -7,9 +7,8 @@ those of another are still there. Where the one waits for the other, they share 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .kernels import Buffer, Kernel, Kernels
+from .memory_model import Buffer, Kernel, Kernels, Placement
 from .moments import has_number
-from .placement import Placement, placed
 from .plan import Plan
 from .schedule import Order
 
@@ -29,6 +28,8 @@ def ordered(plan: Plan) -> Plan:
 
     What is taken leaves less that is live near the peak, because there may be several as high.
     """
+    if plan.model.runs_as_written:
+        return plan
     left = _PLACED
     refused: set[Order] = set()
     while True:
@@ -39,7 +40,7 @@ def ordered(plan: Plan) -> Plan:
                 break
             if edge.order in refused:
                 continue
-            tried = placed(edge.added(plan.kernels))
+            tried = plan.model.placed(edge.added(plan.kernels))
             left -= len(plan.kernels.all)
             found = _beyond(tried, high)
             if tried.peak <= plan.peak and (best is None or found < best[0]):

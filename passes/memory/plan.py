@@ -1,14 +1,20 @@
 """A memory plan: the forward values that are kept for the backward part, and what that takes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from relaxjax.ir.expr import Var
 
-from .kernels import Kernels, kernels
-from .placement import Placement, placed
+from .live_bytes import LiveBytes
+from .memory_model import Kernels, MemoryModel, Placement
 from .program import Program
 from .schedule import Order, Task, extra_flops, schedule
+from .xla_cpu import XlaCpu
+
+# The models of memory by platform. Of the compilers of the others nothing is predicted.
+_MODELS: Mapping[str, MemoryModel] = {"cpu": XlaCpu()}
+_OTHERWISE: MemoryModel = LiveBytes()
 
 
 @dataclass(frozen=True)
@@ -19,6 +25,11 @@ class Plan:
     kept: frozenset[Var]
     late: bool = False  # whether all that can wait for the backward part does
     orders: tuple[Order, ...] = ()  # what waits besides
+
+    @property
+    def model(self) -> MemoryModel:
+        """What predicts the memory that it takes."""
+        return _MODELS.get(self.program.platform, _OTHERWISE)
 
     @property
     def peak(self) -> int:
@@ -33,13 +44,13 @@ class Plan:
     @cached_property
     def placement(self) -> Placement:
         """Where its values are stored."""
-        return placed(self.kernels)
+        return self.model.placed(self.kernels)
 
     @cached_property
     def kernels(self) -> Kernels:
         """What it stores."""
         inside = {var: size_inside(loop) for var, loop in self.program.loops.items()}
-        return kernels(self.program, self.tasks, inside)
+        return self.model.kernels(self.program, self.tasks, inside)
 
     @cached_property
     def extra(self) -> int:

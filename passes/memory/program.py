@@ -11,6 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.uses import values_of_kind
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.decisions import decisions
+from relaxjax.ops.platform import chosen_platform
 
 from .caller import Caller, CallersPart, callers_part
 from .loop_bodies import loop_bodies, loops_part
@@ -30,6 +31,7 @@ class Program:
     callers_part: CallersPart | None = None
     loops: Mapping[Var, "Program"] = field(default_factory=dict)  # what each computes a step
     is_whole: bool = False  # no loop's body: its arguments are stored
+    platform: str = field(default_factory=chosen_platform)  # whose compiler stores its values
 
     @staticmethod
     def of(

@@ -1,6 +1,7 @@
 """Backward programs that compute forward values again rather than keep them."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from typing import NamedTuple
@@ -10,6 +11,7 @@ from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.walk import type_symbols
+from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
@@ -263,8 +265,9 @@ def _by_policy(ways: Ways, policy: str) -> Decided:
     way, plan = followed(policy)
     if policy == "minimal":
         other, before = followed("balanced")
-        if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
-            way, plan = other, before
+        with suppress(NoCompilerError):  # then what is predicted is all that is known
+            if before != plan and other.bytes_of(before) <= way.bytes_of(plan):
+                way, plan = other, before
     return Decided(way.planner, plan)
 
 

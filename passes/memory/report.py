@@ -11,10 +11,12 @@ from relaxjax.ir.highlight import Style, painted
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
 from relaxjax.ir.tables import shown_bytes, shown_flops
+from relaxjax.lowering.interpreter import NoCompilerError
+from relaxjax.ops.platform import PLATFORM, lowering_for
 
 from .budget import Budget
 from .caller import Caller
-from .kernels import Buffer
+from .memory_model import Buffer
 from .plan import Plan
 from .planning import Planner
 from .program import Program
@@ -139,11 +141,25 @@ class MemoryReport:
     @cached_property
     def bytes_by_xla(self) -> int:
         """What XLA counts of the program as planned, beside arguments and results."""
-        return bytes_by_xla(self.mod, self.name, self.plan, self.caller)
+        with lowering_for(self._program.platform):
+            return bytes_by_xla(self.mod, self.name, self.plan, self.caller)
 
     @cached_property
     def bytes_by_xla_of_all_kept(self) -> int:
-        return temporary_bytes_of(self.mod, self.name, self.caller)
+        with lowering_for(self._program.platform):
+            return temporary_bytes_of(self.mod, self.name, self.caller)
+
+    @property
+    def is_estimated(self) -> bool:
+        """Whether the compiler that would count is not here, as without a GPU for programs on it.
+
+        Then `bytes_by_xla` is an error, and all bytes are predicted from those that are live.
+        """
+        try:
+            _ = self.bytes_by_xla_of_all_kept
+        except NoCompilerError:
+            return True
+        return False
 
     def compared_with_jax(self) -> ComparedWithJax:
         """Beside what JAX's own derivative of the same loss takes, which is compiled for it."""
@@ -176,8 +192,8 @@ class MemoryReport:
             "extra_flops": self.extra_flops,
             "at_peak": {"computed": self.peak_at, "bytes": self.at_peak},
             "peaks": {
-                "everything kept": _peak(self.planner.none, self.bytes_by_xla_of_all_kept),
-                "planned": _peak(self.plan, self.bytes_by_xla),
+                "everything kept": self._peak(self.planner.none),
+                "planned": self._peak(self.plan),
             },
         }
 
@@ -211,8 +227,11 @@ class MemoryReport:
             f"{self.name}: at most {shown_bytes(self.peak_of_all_kept)} are live if everything is "
             f"kept, {shown_bytes(self.peak)} as planned, {self.extra_share:.1%} computed again"
         )
-        counts = (self.bytes_by_xla_of_all_kept, self.bytes_by_xla)
-        by_xla = "by XLA's count " + " and ".join(map(shown_bytes, counts))
+        if self.is_estimated:
+            by_xla = f"estimated: the compiler for {self._program.platform} is not here to count"
+        else:
+            counts = (self.bytes_by_xla_of_all_kept, self.bytes_by_xla)
+            by_xla = "by XLA's count " + " and ".join(map(shown_bytes, counts))
         if self.budget is not None:
             by_xla += f", within a budget of {shown_bytes(self.budget)}"
         return [head, by_xla]
@@ -242,6 +261,12 @@ class MemoryReport:
     @property
     def _program(self) -> Program:
         return self.plan.program
+
+    def _peak(self, plan: Plan) -> dict[str, Any]:
+        by_xla = None
+        if not self.is_estimated:
+            by_xla = self.bytes_by_xla if plan is self.plan else self.bytes_by_xla_of_all_kept
+        return {"predicted": plan.size, "by_xla": by_xla, "timeline": list(plan.placement.live)}
 
     @property
     def _peak_time(self) -> int:
@@ -302,13 +327,15 @@ def memory(
         if not (must_keep or must_recompute):
             return report_as_written(mod, name)
         policy = "none"
-    found = decided(mod, name, budget, policy, must_keep, must_recompute)
+    with lowering_for(mod.attrs.get(PLATFORM)):
+        found = decided(mod, name, budget, policy, must_keep, must_recompute)
     return report_of(mod, name, found)
 
 
 def report_as_written(mod: IRModule, name: str, caller: Caller | None = None) -> MemoryReport:
     """Of an adjoint that is planned, or not: what it keeps and computes again as it stands."""
-    found = read_plan(mod, name, caller)
+    with lowering_for(mod.attrs.get(PLATFORM)):
+        found = read_plan(mod, name, caller)
     return report_of(found.mod, name, found.decided, caller)
 
 
@@ -320,10 +347,6 @@ def report_of(
     jax_bytes: Callable[[], int] | None = None,
 ) -> MemoryReport:
     return MemoryReport(mod, name, found.planner, found.plan, found.limit, caller, jax_bytes)
-
-
-def _peak(plan: Plan, by_xla: int) -> dict[str, Any]:
-    return {"predicted": plan.size, "by_xla": by_xla, "timeline": list(plan.placement.live)}
 
 
 def _named(buffer: Buffer) -> str:

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.printer import variable_names
-from relaxjax.passes.memory.kernels import Buffer
-from relaxjax.passes.memory.placement import Placement
+from relaxjax.passes.memory.memory_model import Buffer, Placement
 from relaxjax.passes.memory.plan import Plan as FoundPlan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.report import MemoryReport

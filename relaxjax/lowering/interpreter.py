@@ -59,6 +59,10 @@ class LoweringError(TypeError):
     """A program cannot be run in the way that was asked for; the message says why."""
 
 
+class NoCompilerError(LoweringError):
+    """The compiler for a platform, which would tell what a program takes there, is not here."""
+
+
 @dataclass(slots=True)
 class Frame:
     """One call in progress: the values of variables and symbols, and the names that they have.

@@ -23,7 +23,7 @@ from relaxjax.trainable.names import TRAIN_STEP
 from relaxjax.trainable.sharding import Distribution, shardings_of_step
 
 from .donation import donated_params
-from .interpreter import LoweringError
+from .interpreter import LoweringError, NoCompilerError
 from .target import agree, device
 from .to_jax import to_jax
 from .traits import needs_x64
@@ -106,7 +106,7 @@ def _counting_device(platform: str) -> jax.Device:
     try:
         return device(platform)
     except ValueError as error:
-        raise LoweringError(
+        raise NoCompilerError(
             f"what memory a program takes on {platform} is told by the compiler for it: {error}. "
             "Plan it where one is, or for JAX's default device, or without a budget"
         ) from None

@@ -1,43 +1,17 @@
-"""When XLA runs the kernels of a schedule, and the bytes that it stores them in."""
+"""When XLA's CPU compiler runs the kernels of a schedule, and the bytes that it stores them in.
+
+It stands for the breadth-first scheduler (`in_breadth`), and for buffer assignment: temporary
+values lie in what is free of the arguments' and results' memory (`_has_room`), in that of an
+operand that nobody else needs (`_share`), and else in one block.
+"""
 
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-from .heap import Life, heap_size
-from .kernels import Buffer, Kernel, Kernels
+from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels, Placement
+
 from .parameter_copies import with_parameter_copies
-
-
-@dataclass(frozen=True)
-class Placement:
-    """The temporary bytes that are live at each kernel, in the order in which they run."""
-
-    live: tuple[int, ...]
-    order: Sequence[Kernel]
-    lives: Mapping[Buffer, Life]  # of all that takes them
-    takers: Mapping[Buffer, Buffer]  # of what is written over others: whose memory it was first
-
-    @property
-    def peak(self) -> int:
-        return max(self.live, default=0)
-
-    @property
-    def size(self) -> int:
-        """The bytes of the block of memory that they all lie in, with what is between them."""
-        return heap_size(self.lives.values())
-
-    def held(self, time: int) -> dict[Buffer, int]:
-        """What takes bytes while the kernel at a place runs, with their number."""
-        last: dict[Buffer, Buffer] = {}
-        for kernel in self.order[: time + 1]:
-            last[self.takers.get(kernel.buffer, kernel.buffer)] = kernel.buffer
-        return {
-            last[first]: size
-            for first, (start, end, size) in self.lives.items()
-            if start <= time <= end
-        }
 
 
 @dataclass(slots=True)
@@ -70,13 +44,8 @@ def placed(kernels: Kernels) -> Placement:
     temporary.sort(key=lambda buffer: (-lives[buffer].size, lives[buffer].start))
     own = {buffer: lives[buffer] for buffer in temporary if not _has_room(lives[buffer], rooms)}
     takers = _share(order, own)
-    changes = [0] * (len(order) + 1)
-    for life in own.values():
-        changes[life.start] += life.size
-        changes[life.end + 1] -= life.size
-    live = tuple(accumulate(changes[:-1]))
     ends = {b: (life.start, life.end, life.size) for b, life in own.items()}
-    return Placement(live, order, ends, takers)
+    return Placement(order, ends, takers)
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:

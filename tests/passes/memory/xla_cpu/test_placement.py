@@ -2,8 +2,8 @@
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
-from relaxjax.passes.memory.kernels import Buffer, Kernel, Kernels
-from relaxjax.passes.memory.placement import placed
+from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
+from relaxjax.passes.memory.xla_cpu.placement import placed
 
 
 def test_of_two_values_that_end_at_once_the_first_that_is_read_gives_its_memory() -> None:

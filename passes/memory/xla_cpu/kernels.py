@@ -1,52 +1,29 @@
-"""What XLA computes at once, and so the values of a schedule that have bytes of their own."""
+"""What XLA's CPU compiler computes at once, and so which values have bytes of their own.
+
+It stands for the instruction fusion for CPUs (`_Use`, `_is_inside`: what is cheap is computed in
+each kernel that reads it, what is dear in one alone), for layouts that convolutions and products
+ask for (`_Finder.reads`), for `while` loops whose carried values alias what they start with
+(`_Finder.add_loop`), and for operands whose bytes a result may take (`_Finder.over`).
+"""
 
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.cost_rules import elements
-
-from .caller import Place, tensors_in
-from .needed import needed
-from .program import Program
-from .schedule import Task, Value, Wait
-from .step import Step, size_of
-
-# Bytes of their own: those of a value, or of its copy for a reason, such as another layout.
-Buffer: TypeAlias = tuple[Value, Hashable]
+from relaxjax.passes.memory.caller import Place, tensors_in
+from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
+from relaxjax.passes.memory.needed import needed
+from relaxjax.passes.memory.program import Program
+from relaxjax.passes.memory.schedule import Task, Value, Wait
+from relaxjax.passes.memory.step import Step, size_of
 
 # So many parts of a value, each read elsewhere, are not computed each from what it is made of.
 _MANY_PARTS = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A buffer that is filled, with what is read for it and what it waits for besides.
-
-    `over` are those among the buffers read whose memory it may take, if nobody else needs them.
-    One that is `brief` is done with its bytes before anybody goes on who waits for it.
-    """
-
-    buffer: Buffer
-    size: int
-    reads: tuple[Buffer, ...]
-    after: tuple[Buffer, ...]
-    over: frozenset[Buffer] = frozenset()
-    brief: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """What a schedule stores of its own, in its order, and which of it the function returns."""
-
-    all: tuple[Kernel, ...]
-    results: frozenset[Buffer]
-    over: tuple[tuple[Buffer, Buffer], ...]  # results, and the parameters whose memory they take
 
 
 def kernels(program: Program, tasks: Sequence[Task], inside: Mapping[Var, int]) -> Kernels:

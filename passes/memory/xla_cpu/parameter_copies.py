@@ -1,9 +1,12 @@
-"""Copies of parameters that others read when results may have taken their memory already."""
+"""Copies of parameters that others read when results may have taken their memory already.
+
+It stands for copy insertion, which knows no order yet.
+"""
 
 from collections.abc import Sequence
 
-from .kernels import Buffer, Kernel, Kernels
-from .step import size_of
+from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
+from relaxjax.passes.memory.step import size_of
 
 
 def with_parameter_copies(kernels: Kernels) -> Sequence[Kernel]:
