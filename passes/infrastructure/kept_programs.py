@@ -8,6 +8,7 @@ their code may change without a sign.
 
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
@@ -113,17 +114,22 @@ def _nodes(mod: IRModule) -> Iterator[Expr]:
 
 
 def _read(path: Path, zeros: str) -> IRModule | None:
-    """What is kept in a file; one that holds no whole program counts for nothing."""
+    """What is kept in a file; one that holds no whole program is told, and written anew."""
     try:
-        data = path.read_bytes()
-        head, _, content = data.partition(b"\n")
+        head, _, content = path.read_bytes().partition(b"\n")
         if head != _head(content):
-            return None
+            raise ValueError("it is damaged")
         mod = load_json(content)
         if not isinstance(mod, IRModule):
-            return None
+            raise ValueError(f"it holds a {type(mod).__name__}")
         found = _with_zeros(mod, zeros)
-    except (OSError, ValueError, KeyError, TypeError):
+    except OSError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        warnings.warn(
+            f"{path} holds no program that can be read, so that it is made anew: {error!r}",
+            stacklevel=2,
+        )
         return None
     with suppress(OSError):
         os.utime(path)  # what is used last goes last
