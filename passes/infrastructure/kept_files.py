@@ -73,5 +73,5 @@ _OF_CACHES = ("cache", "persistent")
 
 
 def _flags() -> dict[str, Any]:
-    values: dict[str, Any] = jax.config.values  # type: ignore[attr-defined]  # made at run time
+    values: dict[str, Any] = jax.config.values
     return {n: value for n, value in values.items() if not any(part in n for part in _OF_CACHES)}

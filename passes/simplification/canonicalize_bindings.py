@@ -87,7 +87,8 @@ def _visible(binding: Binding) -> Tuple:
 def _value(value: Expr, names: Names, tuples: Tuples) -> Expr:
     """`value` with what names stand for in their place, the sequences inside it canonical too."""
     if isinstance(value, Var):
-        return names.get(value, value)
+        known = names.find(value)
+        return value if known is None else known
     if isinstance(value, SeqExpr):
         return _sequence(value, names, tuples)
     return map_children(value, lambda child: _value(child, names, tuples))

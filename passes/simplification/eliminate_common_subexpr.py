@@ -87,7 +87,7 @@ class _Sharing:
             if hidden.ty == binding.var.ty:
                 self.seen[key] = Var(hidden.name, hidden.ty, span=hidden.span)
                 self.shown[hidden] = self.seen[key]
-        return self.seen.get(key)
+        return self.seen.find(key)
 
     def new(self, binding: Binding, key: Expr | None) -> Binding:
         """A binding of a value that no variable has so far."""
@@ -120,7 +120,7 @@ class _Sharing:
     def end_block(self) -> None:
         """What only a block could see stands for nothing any more, now that it has ended."""
         for key in self.inside:
-            if isinstance(var := self.seen.get(key), DataflowVar):
+            if isinstance(var := self.seen.find(key), DataflowVar):
                 self.hidden[key] = var
                 del self.seen[key]
         for cast in self.casts_inside:

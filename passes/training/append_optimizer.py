@@ -10,7 +10,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import post_order
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.infrastructure.kept_programs import is_ours
+from relaxjax.passes.infrastructure.kept_results import is_ours
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import (
     BACKBONE_LOSS,
@@ -126,8 +126,8 @@ def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -
             return kind.__qualname__, numbers
     update = _update(optimizer, params, None, master_weights)
     states = [np.asarray(state) for state in update.state]
-    numbers = sum(state.nbytes for state in states if state.any())
-    if numbers > _MOST_STATES or not is_ours(post_order(update.function)):
+    size = sum(state.nbytes for state in states if state.any())
+    if size > _MOST_STATES or not is_ours(post_order(update.function)):
         return None
     first = [(s.shape, str(s.dtype), s.tobytes() if s.any() else b"") for s in states]
     kinds = optimizer.is_elementwise, getattr(optimizer, "is_lazy", False)

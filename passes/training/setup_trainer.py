@@ -10,7 +10,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.passes.infrastructure.kept_programs import kept_or_made
+from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss

@@ -29,7 +29,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
-from relaxjax.passes.infrastructure.kept_programs import kept_or_made
+from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.rematerialize import AUTO
 

@@ -1,7 +1,7 @@
 """What names stand for in scopes within scopes."""
 
 from collections import ChainMap
-from typing import Any, TypeVar
+from typing import TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -10,11 +10,12 @@ V = TypeVar("V")
 class Scoped(ChainMap[K, V]):
     """A `ChainMap` that is asked for each variable of a program: it looks once in each scope."""
 
-    def get(self, key: Any, default: Any = None) -> Any:
+    def find(self, key: K) -> V | None:
+        """What a key stands for; None where it stands for nothing."""
         for scope in self.maps:
             if key in scope:
-                return scope[key]  # type: ignore[index]  # what is there is a key
-        return default
+                return scope[key]
+        return None
 
     def __contains__(self, key: object) -> bool:
         for scope in self.maps:  # noqa: SIM110  # a generator here takes several times as long

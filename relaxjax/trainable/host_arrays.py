@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jax.dtypes import canonicalize_dtype, extended, issubdtype
+from jax.dtypes import canonicalize_dtype, extended
 
 
 def rearranged(change: Callable[..., Any], *arrays: Any) -> Any:
@@ -34,7 +35,7 @@ def _is_on_host(array: Any) -> bool:
         return True
     if isinstance(array, Tracer) or not isinstance(array, jax.Array):
         return False
-    if issubdtype(array.dtype, extended) or canonicalize_dtype(array.dtype) != array.dtype:
+    if jnp.issubdtype(array.dtype, extended) or canonicalize_dtype(array.dtype) != array.dtype:
         return False  # random keys, and 64 bits where these are switched off
-    devices = array.sharding.device_set
-    return len(devices) == 1 and next(iter(devices)).platform == "cpu"
+    devices: list[Any] = list(array.sharding.device_set)
+    return len(devices) == 1 and devices[0].platform == "cpu"

@@ -28,7 +28,7 @@ from relaxjax.lowering.cache_folder import VARIABLE
 from relaxjax.ops import op
 from relaxjax.optim import SGD, Adam, from_optax
 from relaxjax.passes import PassContext, SetupTrainer, pass_instrument
-from relaxjax.passes.infrastructure import kept_files, kept_programs
+from relaxjax.passes.infrastructure import kept_files, kept_results
 from relaxjax.passes.training import setup_trainer
 from relaxjax.script import from_source
 from relaxjax.trainable.names import OPTIM_STATE
@@ -54,7 +54,7 @@ TYPES = [TensorType((4, 5), "float32"), TensorType((4,), "int32")]
 @pytest.fixture(autouse=True)
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     monkeypatch.setenv(VARIABLE, str(tmp_path))
-    monkeypatch.setattr(kept_programs, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(kept_results, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(backward, "_KEPT", {})
     jax.config.update("jax_enable_compilation_cache", True)
     yield tmp_path / "programs"
@@ -75,7 +75,7 @@ def trainable(text: str = MODEL, optimizer: Any = None, **options: Any) -> IRMod
 def told(mod: IRModule) -> Any:
     """All that a module says, and the bytes of its constants."""
     states = [(state.data.dtype, state.data.tobytes()) for state in mod.attrs[OPTIM_STATE]]
-    return kept_programs.text_of(mod), states, list(mod.attrs)
+    return kept_results.text_of(mod), states, list(mod.attrs)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_settings_count(name: str, folder: Path) -> None:
     found = []
     for setting in (nullcontext, SETTINGS[name], nullcontext):
         with setting():
-            found.append(kept_programs._path(mod, lambda: "options"))
+            found.append(kept_results._path(mod, lambda: "options"))
     assert found[0] == found[2] != found[1]
 
 
@@ -242,7 +242,7 @@ def test_what_is_watched_is_made(folder: Path) -> None:
 
 
 def test_what_is_made_quickly_is_not_kept(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_programs, "LEAST_SECONDS", 1e9)
+    monkeypatch.setattr(kept_results, "LEAST_SECONDS", 1e9)
     trainable()
     assert not kept(folder)
 
@@ -258,7 +258,7 @@ def test_nothing_is_kept_where_nothing_may_be(
 def test_programs_of_many_numbers_are_not_kept(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_programs, "MOST_CONSTANTS", 3)
+    monkeypatch.setattr(kept_results, "MOST_CONSTANTS", 3)
     trainable(MODEL.replace("x, w)", "x, w) * 2.0"))
     assert not kept(folder)
 
@@ -274,17 +274,17 @@ def test_the_files_that_were_used_longest_ago_go(
         os.utime(folder / f"{number}.program", (number, number))
     os.utime(last, (0, 0))
     trainable()  # is used again
-    monkeypatch.setattr(kept_programs, "MOST_BYTES", 3 * size)
-    kept_programs._make_room(folder)
+    monkeypatch.setattr(kept_results, "MOST_BYTES", 3 * size)
+    kept_results._make_room(folder)
     assert {path.name for path in kept(folder)} == {last.name, "2.program", "3.program"}
 
 
 def test_states_that_do_not_begin_as_zeros_stay_as_they_are(folder: Path) -> None:
     zeros = Constant(np.array([0.0, 0.0], "float32"))
-    others = Constant(np.array([0.0, -0.0], "float32")), Constant(np.float32(1.0))
-    short = kept_programs._without_zeros(IRModule({}, {OPTIM_STATE: (zeros, *others)}), OPTIM_STATE)
+    others = Constant(np.array([0.0, -0.0], "float32")), Constant(np.ones((), "float32"))
+    short = kept_results._without_zeros(IRModule({}, {OPTIM_STATE: (zeros, *others)}), OPTIM_STATE)
     assert [isinstance(one, Constant) for one in short.attrs[OPTIM_STATE]] == [False, True, True]
-    again = kept_programs._with_zeros(short, OPTIM_STATE)
+    again = kept_results._with_zeros(short, OPTIM_STATE)
     for one, other in zip(again.attrs[OPTIM_STATE], (zeros, *others), strict=True):
         assert one.data.tobytes() == other.data.tobytes()
         assert one.ty == other.ty
@@ -310,6 +310,6 @@ def test_many_may_write_at_once(folder: Path) -> None:
     good = path.read_bytes()
     with ThreadPoolExecutor(4) as pool:
         for _ in range(12):
-            pool.submit(kept_programs._write, path, made, OPTIM_STATE)
+            pool.submit(kept_results._write, path, made, OPTIM_STATE)
     assert path.read_bytes() == good
     assert kept(folder) == [path]
