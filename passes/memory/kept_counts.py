@@ -4,12 +4,11 @@ import hashlib
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 from relaxjax.ir.function import Function
 from relaxjax.ir.whole_file import write_whole
-from relaxjax.lowering.cache_folder import cache_folder, is_usable
+from relaxjax.passes.infrastructure.kept_files import kept_folder, versions
 
 _FOLDER = "plans"
 
@@ -39,15 +38,7 @@ class KeptCounts:
 
 def plans_folder() -> Path | None:
     """The folder of what is known of plans; None where nothing is kept."""
-    folder = cache_folder()
-    if folder is None or not (is_usable(folder) and is_usable(folder / _FOLDER)):
-        return None
-    return folder / _FOLDER
-
-
-def versions() -> str:
-    """Those of what makes a program, and compiles it."""
-    return " ".join(version(package) for package in ("relaxjax", "jax", "jaxlib"))
+    return kept_folder(_FOLDER)
 
 
 def _path(lowered: Callable[[], str]) -> Path | None:

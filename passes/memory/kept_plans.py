@@ -20,8 +20,9 @@ from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.ops.lax import matmul_precision, x64_enabled
 from relaxjax.ops.platform import chosen_platform
+from relaxjax.passes.infrastructure.kept_files import versions
 
-from .kept_counts import plans_folder, versions
+from .kept_counts import plans_folder
 from .plan import Plan
 from .planning import Planner
 from .program import Program

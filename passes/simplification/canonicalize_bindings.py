@@ -1,6 +1,5 @@
 """Removing bindings that only give another name to a value that has one."""
 
-from collections import ChainMap
 from typing import TypeAlias
 
 from relaxjax.ir.blocks import tidy_blocks
@@ -17,13 +16,14 @@ from relaxjax.ir.function import (
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import ShapeType
 from relaxjax.ir.walk import kept, map_children, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 
 # What names stand for, and which tuples variables hold; an inner sequence adds its own.
-Names: TypeAlias = ChainMap[Var, Expr]
-Tuples: TypeAlias = ChainMap[Var, Tuple]
+Names: TypeAlias = Scoped[Var, Expr]
+Tuples: TypeAlias = Scoped[Var, Tuple]
 
 
 @pass_factory(opt_level=1, kind="function")
@@ -37,7 +37,7 @@ def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
 
 def canonical_bindings(function: Function) -> Function:
     """`function` without aliases, in branches and closures too."""
-    return replace(function, body=_sequence(function.body, ChainMap(), ChainMap()))
+    return replace(function, body=_sequence(function.body, Scoped(), Scoped()))
 
 
 def _sequence(seq: SeqExpr, names: Names, tuples: Tuples) -> SeqExpr:
@@ -87,7 +87,8 @@ def _visible(binding: Binding) -> Tuple:
 def _value(value: Expr, names: Names, tuples: Tuples) -> Expr:
     """`value` with what names stand for in their place, the sequences inside it canonical too."""
     if isinstance(value, Var):
-        return names.get(value, value)
+        known = names.find(value)
+        return value if known is None else known
     if isinstance(value, SeqExpr):
         return _sequence(value, names, tuples)
     return map_children(value, lambda child: _value(child, names, tuples))

@@ -1,6 +1,5 @@
 """Computing the same value once."""
 
-from collections import ChainMap
 from collections.abc import Callable
 
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Tuple, TupleGetItem, Var
@@ -9,6 +8,7 @@ from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
+from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import map_bindings, map_children, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -42,9 +42,9 @@ class _Sharing:
     def __init__(self, call_only: bool, skip: Skip | None, outer: "_Sharing | None" = None) -> None:
         self.call_only = call_only
         self.skip = skip
-        self.seen: ChainMap[Expr, Var] = outer.seen.new_child() if outer else ChainMap()
+        self.seen: Scoped[Expr, Var] = outer.seen.new_child() if outer else Scoped()
         # What variables are the transposes of.
-        self.transposes: ChainMap[Var, Expr] = outer.transposes.new_child() if outer else ChainMap()
+        self.transposes: Scoped[Var, Expr] = outer.transposes.new_child() if outer else Scoped()
         self.casts: dict[tuple[Expr, Type], Var] = {}
         self.names: dict[Var, Expr] = {}
         # Keys of all of these for what only the block that is open can see.
@@ -67,19 +67,19 @@ class _Sharing:
 
     def binding(self, binding: Binding) -> Binding:
         binding = replace(binding, value=self.nested(substitute(binding.value, self.names)))
-        first = self.first(binding)
+        key = self.key(binding) if isinstance(binding, VarBinding) else None
+        first = self.first(binding, key)
         if first is not None and first.ty == binding.var.ty:
             self.names[binding.var] = first
             if isinstance(first, DataflowVar):
                 self.names_inside.append(binding.var)
             return VarBinding(binding.var, first, span=binding.span)
-        return binding if first is not None else self.new(binding)
+        return binding if first is not None else self.new(binding, key)
 
-    def first(self, binding: Binding) -> Var | None:
+    def first(self, binding: Binding, key: Expr | None) -> Var | None:
         """The variable that has the value of a binding already."""
         if isinstance(binding, MatchCast):
             return self.casts.get((binding.value, binding.ty))
-        key = self.key(binding)
         if key is None:
             return None
         if key in self.hidden and key not in self.seen:
@@ -87,16 +87,15 @@ class _Sharing:
             if hidden.ty == binding.var.ty:
                 self.seen[key] = Var(hidden.name, hidden.ty, span=hidden.span)
                 self.shown[hidden] = self.seen[key]
-        return self.seen.get(key)
+        return self.seen.find(key)
 
-    def new(self, binding: Binding) -> Binding:
+    def new(self, binding: Binding, key: Expr | None) -> Binding:
         """A binding of a value that no variable has so far."""
         if isinstance(binding, MatchCast):
             self.casts[binding.value, binding.ty] = binding.var
             if isinstance(binding.var, DataflowVar):
                 self.casts_inside.append((binding.value, binding.ty))
             return binding
-        key = self.key(binding)
         if key is None:
             return binding
         transpose = transposed_twin(binding.value, self.seen, self.transposes)
@@ -121,7 +120,7 @@ class _Sharing:
     def end_block(self) -> None:
         """What only a block could see stands for nothing any more, now that it has ended."""
         for key in self.inside:
-            if isinstance(var := self.seen.get(key), DataflowVar):
+            if isinstance(var := self.seen.find(key), DataflowVar):
                 self.hidden[key] = var
                 del self.seen[key]
         for cast in self.casts_inside:

@@ -8,7 +8,9 @@ import numpy as np
 from relaxjax.ir.expr import Constant, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.walk import post_order
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.kept_results import is_ours
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import (
     BACKBONE_LOSS,
@@ -24,6 +26,8 @@ from .master_weights import masters, needs_masters, states_of_masters, with_mast
 from .shard_training import with_state_splits
 from .stacked_update import update_of_stacks
 from .update import Update, tensor_type
+
+_MOST_STATES = 2**22  # bytes, of states that do not begin as zeros
 
 
 class BoundOptimizer(Protocol):
@@ -107,6 +111,34 @@ def check_optimizer(optimizer: Any) -> None:
             f"from_optax(optax.adam(0.1)), but it is {optimizer!r}; one of your own is a "
             "relaxjax.optim.Optimizer"
         )
+
+
+def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
+    """All that AppendOptimizer goes by of an optimizer, as values; None where these are too many.
+
+    One of this package is its numbers. Any other is what it writes for these parameters: if it is
+    elementwise, it writes the same for stacks of them.
+    """
+    kind, options = type(optimizer), getattr(optimizer, "__dict__", None)
+    if kind.__module__.startswith("relaxjax.optim.") and options is not None:
+        numbers = tuple(options.items())
+        if _is_plain(numbers):
+            return kind.__qualname__, numbers
+    update = _update(optimizer, params, None, master_weights)
+    states = [np.asarray(state) for state in update.state]
+    size = sum(state.nbytes for state in states if state.any())
+    if size > _MOST_STATES or not is_ours(post_order(update.function)):
+        return None
+    first = [(s.shape, str(s.dtype), s.tobytes() if s.any() else b"") for s in states]
+    kinds = optimizer.is_elementwise, getattr(optimizer, "is_lazy", False)
+    return update.function.script(), first, update.names, update.owners, kinds
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is told by its `repr`."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or type(value) in (bool, int, float, str)
 
 
 def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:

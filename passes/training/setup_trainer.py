@@ -1,7 +1,7 @@
 """From a backbone, a loss and an optimizer to a module that can be trained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Protocol, TypeAlias
 
 from relaxjax.ir.expr import Var
@@ -10,6 +10,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
@@ -22,6 +23,7 @@ from relaxjax.trainable.names import (
     BACKBONE,
     BACKBONE_LOSS,
     EVALUATE,
+    OPTIM_STATE,
     OPTIMIZER,
     TRAIN_STEP,
 )
@@ -31,7 +33,7 @@ from relaxjax.trainable.sharding_rules import DATA, ShardingLike
 from .append_adjoint import AppendAdjoint
 from .append_evaluation import AppendEvaluation
 from .append_loss import AppendLoss
-from .append_optimizer import AppendOptimizer, Optimizer, check_optimizer, is_by_number
+from .append_optimizer import AppendOptimizer, Optimizer, check_optimizer, is_by_number, told_of
 from .check_trains import CheckTrains
 from .decompose_ops import DecomposeOpsForInference
 from .describe_loss import described
@@ -129,9 +131,8 @@ def SetupTrainer(
             CheckTrains(),
         ):
             mod = one(mod)
-        for one in step_passes(mod, options, [AppendEvaluation(function, outputs)]):
-            mod = one(mod)
-    return mod
+        evaluation = AppendEvaluation(function, outputs)
+        return with_step_passes(mod, options, [evaluation], (function.script(), outputs))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,6 +155,29 @@ class StepOptions:
     spread: Spread | None = None
     keeps_params: bool = False
     gives_outputs: bool = False
+
+
+def with_step_passes(
+    mod: IRModule, options: StepOptions, evaluation: Sequence[Pass] = (), evaluated: Any = None
+) -> IRModule:
+    """The module after `step_passes`; `evaluated` tells what `evaluation` goes by."""
+
+    def made() -> IRModule:
+        result = mod
+        for one in step_passes(mod, options, evaluation):
+            result = one(result)
+        return result
+
+    def goes_by() -> Any:
+        params = Arguments.of(mod, BACKBONE_LOSS).params
+        optimizer = told_of(options.optimizer, params, options.master_weights)
+        others = {
+            f.name: getattr(options, f.name) for f in fields(options) if f.name != "optimizer"
+        }
+        is_one_device = options.spread is None and not is_placed(mod)
+        return (optimizer, others, evaluated) if is_one_device and optimizer is not None else None
+
+    return kept_or_made(mod, goes_by, made, zeros=OPTIM_STATE)
 
 
 def step_passes(

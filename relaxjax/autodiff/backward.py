@@ -29,6 +29,7 @@ from relaxjax.passes import (
     Rematerialize,
     SimplifyGradient,
 )
+from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.rematerialize import AUTO
 
@@ -91,6 +92,12 @@ def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRM
     names = list(_names(mod))
     if is_watched or any(isinstance(name, ExternFunc) for name in names):
         return written(mod, wanted, memory)
+
+    def made() -> IRModule:
+        return kept_or_made(
+            mod, lambda: (tuple(wanted), memory), lambda: written(mod, wanted, memory)
+        )
+
     settings = (
         x64_enabled(),
         matmul_precision(),
@@ -100,7 +107,7 @@ def kept_or_written(mod: IRModule, wanted: Sequence[int], memory: Memory) -> IRM
     key = structural_hash(mod), tuple(names), tuple(wanted), repr(memory), settings
     known = _KEPT.get(key)
     if known is None or not structural_equal(known[0], mod):
-        known = mod, written(mod, wanted, memory)
+        known = mod, made()
     with _LOCK:
         _KEPT.pop(key, None)
         _KEPT[key] = known

@@ -10,7 +10,7 @@ from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.passes import EliminateCommonSubexpr, FoldConstant, RaiseOps
-from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
+from relaxjax.passes.training.setup_trainer import StepOptions, with_step_passes
 from relaxjax.trainable.names import BACKBONE_LOSS, INPUT_NUM, PARAM_NUM, STATE_NUM
 
 
@@ -40,9 +40,7 @@ def with_step(program: JaxProgram, counts: Counts, options: StepOptions) -> IRMo
     )
     for one in (FoldConstant(), EliminateCommonSubexpr(), RaiseOps()):
         mod = one(mod)
-    for one in step_passes(mod, options):
-        mod = one(mod)
-    return mod
+    return with_step_passes(mod, options)
 
 
 def results_of(

@@ -120,7 +120,7 @@ def _caches() -> Iterator[Line]:
     if not is_usable(folder):
         yield Line("programs", f"{folder}  not used: it must be yours, and yours alone to write")
         return
-    sizes = [path.stat().st_size for path in folder.glob("*") if path.is_file()]
+    sizes = [path.stat().st_size for path in folder.rglob("*") if path.is_file()]
     held = f"{len(sizes)} files, {sum(sizes) / 2**20:.1f} MiB"
     yield Line("programs", f"{folder}  {held}")
 

@@ -15,12 +15,13 @@ class Attrs(Mapping[str, Any]):
     Equality tells `1`, `1.0` and `True` apart: they print differently and mean different things.
     """
 
-    __slots__ = ("_items", "_key")
+    __slots__ = ("_hash", "_items", "_key")
 
     def __init__(self, items: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         merged = {**(items or {}), **more}
         self._items = {str(key): freeze(value) for key, value in merged.items()}
         self._key: tuple[Any, ...] | None = None
+        self._hash: int | None = None
 
     def __getitem__(self, key: str) -> Any:
         return self._items[key]
@@ -42,7 +43,9 @@ class Attrs(Mapping[str, Any]):
         return self is other or (isinstance(other, Attrs) and self._compared() == other._compared())
 
     def __hash__(self) -> int:
-        return hash(self._compared())
+        if self._hash is None:
+            self._hash = hash(self._compared())
+        return self._hash
 
     def _compared(self) -> tuple[Any, ...]:
         """What tells attributes apart, written out once: maps of calls ask for it often."""

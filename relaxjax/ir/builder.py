@@ -1,7 +1,7 @@
 """Building functions binding by binding: names made unique, nesting undone, types inferred."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from operator import is_
 from typing import Any
@@ -62,6 +62,24 @@ class _Scope:
         self.bindings, self.shared, self.dataflow, self.span = [], {}, False, None
 
 
+class _Origin(AbstractContextManager[None]):
+    """Where a builder says that things come from; a class, for there is one for each binding."""
+
+    __slots__ = ("builder", "inside", "outer")
+
+    def __init__(self, builder: "BlockBuilder", span: Span | None, source: str | None) -> None:
+        self.builder = builder
+        self.inside = span, source
+
+    def __enter__(self) -> None:
+        builder, (span, source) = self.builder, self.inside
+        self.outer = builder.origins
+        builder.origins = span or self.outer[0], source or self.outer[1]
+
+    def __exit__(self, *_: object) -> None:
+        self.builder.origins = self.outer
+
+
 # The builders that have something open, the innermost last.
 _open: ContextVar[tuple["BlockBuilder", ...]] = ContextVar("open_builders", default=())
 
@@ -78,8 +96,7 @@ class BlockBuilder:
         self._names = Names()
         self._function: tuple[str, list[Var], Attrs, bool, bool] | None = None
         self._bound: dict[Var, Expr] = {}
-        self._origin: Span | None = None
-        self._source: str | None = None
+        self.origins: tuple[Span | None, str | None] = None, None
 
     @staticmethod
     def current() -> "BlockBuilder":
@@ -128,18 +145,14 @@ class BlockBuilder:
             _open.reset(token)
             self._scopes.pop()
 
-    @contextmanager
-    def origin(self, span: Span | None, derived_from: str | None = None) -> Iterator[None]:
+    def origin(
+        self, span: Span | None, derived_from: str | None = None
+    ) -> AbstractContextManager[None]:
         """Give `span`, and the name of a variable, to all that is emitted inside without its own.
 
         The variable is the one whose derivative is written here.
         """
-        outer = self._origin, self._source
-        self._origin, self._source = span or self._origin, derived_from or self._source
-        try:
-            yield
-        finally:
-            self._origin, self._source = outer
+        return _Origin(self, span, derived_from)
 
     @contextmanager
     def dataflow(self, span: Span | None = None) -> Iterator[None]:
@@ -174,13 +187,13 @@ class BlockBuilder:
 
     def match_cast(self, value: Expr, ty: Type, name_hint: str = "lv") -> Var:
         """Assert a type at run time; new symbolic dimensions in `ty` are defined by it."""
-        span = value.span or self._origin
+        span = value.span or self.origins[0]
         value = self.normalize_leaf(value)
         if fits(value.ty, ty) is Fit.NEVER:
             raise TypeError(f"`{value}` is of type {value.ty}, which can never be {ty}")
         kind = DataflowVar if self._scope().dataflow else Var
         var = kind(self._names.unique(name_hint), ty, span=span)
-        return self._append(MatchCast(var, value, ty, span=span, derived_from=self._source))
+        return self._append(MatchCast(var, value, ty, span=span, derived_from=self.origins[1]))
 
     def emit_func_output(
         self, output: Expr | Sequence[Expr], params: Sequence[Var] | Var | None = None
@@ -266,10 +279,10 @@ class BlockBuilder:
 
     def _bind(self, kind: type[Var], expr: Expr | Sequence[Expr], hint: str) -> Var:
         value = self._value(as_tuple(expr))
-        span = value.span or self._origin
+        span = value.span or self.origins[0]
         var = kind(self._names.unique(hint), value.ty, span=span)
         with located(span):
-            return self._append(VarBinding(var, value, span=span, derived_from=self._source))
+            return self._append(VarBinding(var, value, span=span, derived_from=self.origins[1]))
 
     def _append(self, binding: Binding) -> Var:
         scope = self._scope()

@@ -47,6 +47,12 @@ def checked_dtype(name: str) -> str:
 
 
 @functools.cache
+def numpy_dtype_name(dtype: np.dtype[Any]) -> str:
+    """The full name of numpy's dtype, which numpy itself writes anew each time."""
+    return checked_dtype(str(dtype))
+
+
+@functools.cache
 def named_dtype(name: str) -> np.dtype[Any]:
     """The numpy dtype of a name, the `ml_dtypes` ones (bfloat16, float8, int4) included."""
     try:

@@ -260,8 +260,8 @@ KINDS: dict[str, Kind] = {
     "Function": _fields(
         Function, params=_tuple_of(VAR), body=SEQUENCE, ret_ty=TYPE, pure=FLAG, attrs=ATTRS
     ),
-    "VarBinding": _fields(VarBinding, var=VAR, value=EXPR),
-    "MatchCast": _fields(MatchCast, var=VAR, value=EXPR, ty=TYPE),
+    "VarBinding": _fields(VarBinding, var=VAR, value=EXPR, derived_from=OPTIONAL_TEXT),
+    "MatchCast": _fields(MatchCast, var=VAR, value=EXPR, ty=TYPE, derived_from=OPTIONAL_TEXT),
     "BindingBlock": _fields(
         BindingBlock, bindings=_tuple_of(_instance("a binding", VarBinding, MatchCast))
     ),

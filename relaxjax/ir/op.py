@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from .arguments import by_name
@@ -183,10 +184,8 @@ def typed(call: Call) -> Call:
 def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     """The arguments of an operator's call, None for optional ones left out, and its attributes."""
     assert isinstance(call.op, Op)
-    params = [param for param in call.op.params if param.is_arg]
-    names = [param.name for param in params if not param.variadic]
-    required = sum(param.required and not param.variadic for param in params)
-    surplus = len(call.args) > len(names) and len(names) == len(params)
+    names, required, is_variadic = _places(call.op)
+    surplus = len(call.args) > len(names) and not is_variadic
     if surplus or len(call.args) < required:
         listed = ", ".join(f"`{name}`" for name in names)
         raise TypeError(
@@ -197,17 +196,35 @@ def arguments(call: Call) -> tuple[list[Expr | None], dict[str, Any]]:
     return [*call.args, *missing], dict(call.attrs)
 
 
-def _check_attributes(operator: Op, attrs: Attrs) -> None:
+@lru_cache(maxsize=1024)
+def _places(operator: Op) -> tuple[Sequence[str], int, bool]:
+    """The names of an operator's arguments, how many must be there, and whether it takes more."""
+    params = [param for param in operator.params if param.is_arg]
+    names = [param.name for param in params if not param.variadic]
+    required = sum(param.required and not param.variadic for param in params)
+    return names, required, len(names) != len(params)
+
+
+@lru_cache(maxsize=1024)
+def _attributes(operator: Op) -> Mapping[str, bool] | None:
+    """Whether each attribute must be there; None of a primitive of JAX, which knows its own."""
     params = [param for param in operator.params if not param.is_arg]
     if not params and any(param.variadic for param in operator.params):
-        return  # a primitive of JAX: it knows its own parameters
-    names = [param.name for param in params]
+        return None
+    return {param.name: param.required for param in params}
+
+
+def _check_attributes(operator: Op, attrs: Attrs) -> None:
+    known = _attributes(operator)
+    if known is None:
+        return
     for name in attrs:
-        if name not in names:
-            raise TypeError(f"{operator.name} has no attribute `{name}`{did_you_mean(name, names)}")
-    for param in params:
-        if param.required and param.name not in attrs:
-            raise TypeError(f"{operator.name}: the attribute `{param.name}` is missing")
+        if name not in known:
+            hint = did_you_mean(name, list(known))
+            raise TypeError(f"{operator.name} has no attribute `{name}`{hint}")
+    for name, is_required in known.items():
+        if is_required and name not in attrs:
+            raise TypeError(f"{operator.name}: the attribute `{name}` is missing")
 
 
 def _bind(operator: Op, given: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,14 +14,15 @@ from .device_mesh import MESHES
 from .expr import Call, DataflowVar, Expr, ExternFunc, GlobalVar, Var
 from .function import BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr, VarBinding
 from .highlight import ScriptText
-from .identifiers import identifier
+from .identifiers import Identifiers, identifier
 from .module import IRModule
 from .node import Node, prints_nodes
 from .op import Op
 from .registry import did_you_mean
 from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
-from .types import TupleType
+from .types import TensorType, TupleType
+from .walk import all_vars, expr_symbols
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,30 @@ def print_lines(node: Node, **options: Any) -> tuple[list[str], dict[int, int]]:
 
 def variable_names(function: Function) -> dict[Var, str]:
     """The names that the variables of a function have where it is printed, those inside it too."""
-    printer = _Printer(PrintOptions(show_meta=False))
+    options = PrintOptions(show_meta=False)
+    own = _own_names(function, options)
+    if own is not None:
+        return own
+    printer = _Printer(options)
     printer.document(function)
     return printer.exprs.var_names
+
+
+def _own_names(function: Function, options: PrintOptions) -> dict[Var, str] | None:
+    """The variables' own names, where they have these in whatever order they are named.
+
+    They may lose them to each other, to symbolic dimensions, and to what is named as it is printed.
+    """
+    values = [*(binding.value for binding in function.body.bindings()), function.body.body]
+    if any(isinstance(value, If | Function) for value in values):
+        return None
+    names = Identifiers({options.module_alias, options.name})
+    shown = {var: names.unique(var.name) for var in all_vars(function)}
+    are_own = all(
+        name == var.name and isinstance(var.ty, TensorType | TupleType) and not _is_unit(var.ty)
+        for var, name in shown.items()
+    )
+    return shown if are_own and not expr_symbols(function) else None
 
 
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
@@ -359,7 +381,11 @@ def _function_order(item: tuple[Any, Any]) -> tuple[bool, bool, str]:
 
 
 def _returns_nothing(var: Any, value: Any) -> bool:
-    return isinstance(value, Call) and isinstance(var.ty, TupleType) and not var.ty.fields
+    return isinstance(value, Call) and _is_unit(var.ty)
+
+
+def _is_unit(ty: Any) -> bool:
+    return isinstance(ty, TupleType) and not ty.fields
 
 
 def _bare_name(node: Any) -> str:

@@ -24,6 +24,7 @@ from .attrs import Attrs
 from .node import Node
 from .node_kinds import ENTRIES, KINDS, Entry, Kind, kind_name
 from .span import Span
+from .types import TensorType
 
 FORMAT = "relaxjax"
 VERSION = 1
@@ -108,13 +109,14 @@ class _Saver:
         self.spans = spans
         self.records: list[dict[str, Any]] = []
         self.numbers: dict[int, int] = {}
+        self.types: dict[Entry, int] = {}
         self.bounds = _Bounds()
 
     def save(self, root: Entry) -> int:
         waiting: list[Entry] = [root]
         while waiting:
             entry = waiting[-1]
-            if id(entry) in self.numbers:
+            if id(entry) in self.numbers or self._is_known_type(entry):
                 waiting.pop()
                 continue
             fields = KINDS[kind_name(entry)].read(entry)
@@ -125,9 +127,18 @@ class _Saver:
                 continue
             self.bounds.add([self.numbers[id(child)] for child in children])
             self.numbers[id(entry)] = len(self.records)
+            if _is_bare_type(entry):
+                self.types[entry] = len(self.records)
             self.records.append(self._record(entry, fields))
             waiting.pop()
         return self.numbers[id(root)]
+
+    def _is_known_type(self, entry: Entry) -> bool:
+        """Whether an equal type is saved, which stands for this one, too."""
+        known = self.types.get(entry) if _is_bare_type(entry) else None
+        if known is not None:
+            self.numbers[id(entry)] = known
+        return known is not None
 
     def _record(self, entry: Entry, fields: dict[str, Any]) -> dict[str, Any]:
         stated = {name: value for name, value in fields.items() if value is not None}
@@ -152,6 +163,11 @@ class _Saver:
                 return {"complex": [self._encoded(value.real), self._encoded(value.imag)]}
             case _:
                 return value
+
+
+def _is_bare_type(entry: Entry) -> bool:
+    """Whether a node is a tensor's type, and all that it says counts where types are compared."""
+    return type(entry) is TensorType and entry.span is None and entry.placement is None
 
 
 def _entries(value: Any, depth: int = 0) -> Iterator[Entry]:
@@ -217,6 +233,8 @@ class _Loader:
         return value
 
     def _decoded(self, value: Any, depth: int = 0) -> Any:
+        if not isinstance(value, list | dict):
+            return value
         if depth > MAX_VALUE_DEPTH:
             raise ValueError(f"a value is nested more than {MAX_VALUE_DEPTH} deep")
         match value:
@@ -230,10 +248,8 @@ class _Loader:
                 return float(text)
             case {"complex": [real, imag], **rest} if not rest:
                 return complex(self._decoded(real, depth + 1), self._decoded(imag, depth + 1))
-            case dict():
-                raise ValueError(f"there is no value with the fields {list(value)!r:.50}")
             case _:
-                return value
+                raise ValueError(f"there is no value with the fields {list(value)!r:.50}")
 
     def _entry(self, number: Any) -> Any:
         if type(number) is not int or not 0 <= number < len(self.entries):

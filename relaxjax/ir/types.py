@@ -8,7 +8,7 @@ import numpy as np
 
 from .device_mesh import Placement
 from .dims import Dim, as_dim
-from .dtypes import checked_dtype
+from .dtypes import checked_dtype, numpy_dtype_name
 from .node import Node, also_called
 from .span import Span
 
@@ -207,7 +207,7 @@ def dtype_name(dtype: Any) -> str:
     if isinstance(dtype, str):
         return checked_dtype(dtype)
     try:
-        return checked_dtype(str(np.dtype(dtype)))
+        return numpy_dtype_name(np.dtype(dtype))
     except TypeError:
         raise TypeError(f"there is no dtype `{dtype!r}` for tensors") from None
 

@@ -9,6 +9,7 @@ from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
 from .expr import (
     Call,
     Constant,
+    DataflowVar,
     Expr,
     GlobalVar,
     PrimExpr,
@@ -24,11 +25,18 @@ from .types import FuncType, ShapeType, TensorType, TupleType, Type
 
 Rule = Callable[[Expr], Expr]
 
+_LEAVES = frozenset({Var, DataflowVar, Op, Constant, GlobalVar})
+
 
 def children(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly inside `expr`, in the order in which they are evaluated."""
+    kind = type(expr)
+    if kind in _LEAVES:  # most are of these
+        return ()
+    if kind is Call:
+        return (expr.op, *expr.args)  # type: ignore[attr-defined]  # of a call
     match expr:
-        case Var() | Op() | Constant():  # most are of these
+        case Var() | Op() | Constant():
             return ()
         case Call():
             return (expr.op, *expr.args)
@@ -232,11 +240,15 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
 
 def map_children(expr: Expr, visit: Rule) -> Expr:
     """`expr` with `visit` applied to the expressions directly inside it."""
+    if type(expr) in _LEAVES:
+        return expr
     match expr:
         case Var() | Op() | Constant():
             return expr
-        case Call(op=op, args=args):
-            return _retyped(expr, op=visit(op), args=kept(args, map(visit, args)))
+        case Call():
+            op, args = visit(expr.op), kept(expr.args, map(visit, expr.args))
+            same = op is expr.op and args is expr.args
+            return expr if same else replace(expr, op=op, args=args)
         case Tuple(fields=items):
             return _retyped(expr, fields=kept(items, map(visit, items)))
         case TupleGetItem():
@@ -258,10 +270,8 @@ def map_children(expr: Expr, visit: Rule) -> Expr:
 
 
 def _retyped(expr: Expr, **changes: Any) -> Expr:
-    """`expr` with other children; a tuple's type follows its children, a call keeps its type."""
-    if unchanged(expr, changes):
-        return expr
-    return replace(expr, **changes) if isinstance(expr, Call) else replace(expr, ty=None, **changes)
+    """A tuple, or a field of one, with other children, which its type follows."""
+    return expr if unchanged(expr, changes) else replace(expr, ty=None, **changes)
 
 
 def _map_block(block: BindingBlock, change: Callable[[Binding], Binding | None]) -> BindingBlock:

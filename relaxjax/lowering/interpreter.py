@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import jax
@@ -368,4 +368,9 @@ def _dtypes_of(call: Call, args: Sequence[Any]) -> AbstractContextManager[Any]:
 
 
 def _is_wide_array(value: Any) -> bool:
-    return isinstance(value, jax.Array | np.ndarray) and str(value.dtype) in WIDE_DTYPES
+    return isinstance(value, jax.Array | np.ndarray) and _is_wide_dtype(value.dtype)
+
+
+@cache
+def _is_wide_dtype(dtype: Any) -> bool:
+    return str(dtype) in WIDE_DTYPES

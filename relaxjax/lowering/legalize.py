@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expand import expand_bindings
-from relaxjax.ir.expr import Call, Expr, Tuple, Var
+from relaxjax.ir.expr import Call, Constant, Expr, Tuple, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule, check_module
@@ -18,8 +19,9 @@ from relaxjax.ops.platform import PLATFORM, asked_for_platform, chosen_platform,
 from .interpreter import LoweringError, holds_tensors
 from .one_primitive import OnePrimitive
 from .products import with_quick_products
+from .spelling import Hint, Spelling
 from .target import Target, check_platform, platform_of
-from .tracing import Lowering, trace_call
+from .tracing import Lowering, Traced, trace_call
 
 
 def legalize(
@@ -73,6 +75,7 @@ class _Legalization:
         self.customize_map = customize_map
         self.skipped = frozenset(skip_ops)
         self.one_primitive = OnePrimitive(self.alone)
+        self.spellings: dict[int, tuple[Any, Spelling | None]] = {}  # by the program's identity
 
     def function(self, function: Function) -> Function:
         legal = expand_bindings(function, self.expansion)
@@ -121,18 +124,36 @@ class _Legalization:
         with builder.scope():
             with builder.dataflow() if dataflow else nullcontext():
                 try:
-                    results = read_jaxpr(
-                        traced.program,
-                        traced.tensors,
-                        builder,
-                        symbols=traced.symbols,
-                        hint=lambda primitive: f"{name}_{primitive.replace('-', '_')}",
-                        platform=self.platform,
-                        spans=False,
-                    )
+                    results = self.results(traced, name, builder)
                 except UnsupportedPrimitiveError:
                     return None
             return builder.sequence(_result(call, results))
+
+    def results(self, traced: Traced, name: str, builder: BlockBuilder) -> list[Expr]:
+        """Emit a program; what was read before is written again, as equal layers have it."""
+
+        def hint(primitive: str) -> str:
+            return f"{name}_{primitive.replace('-', '_')}"
+
+        def read(tensors: Sequence[Expr], builder: BlockBuilder, hint: Hint) -> list[Expr]:
+            return read_jaxpr(
+                traced.program,
+                tensors,
+                builder,
+                symbols=traced.symbols,
+                hint=hint,
+                platform=self.platform,
+                spans=False,
+            )
+
+        key = id(traced.program)
+        if key not in self.spellings:
+            self.spellings[key] = traced.program, Spelling.of(traced.tensors, read)
+        _, known = self.spellings[key]
+        are_leaves = all(isinstance(tensor, Var | Constant) for tensor in traced.tensors)
+        if known is None or not are_leaves:
+            return read(traced.tensors, builder, hint)
+        return known.emit(traced.tensors, builder, hint)
 
 
 def _result(call: Call, results: Sequence[Expr]) -> Expr:

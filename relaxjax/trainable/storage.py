@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.layout import Order, inverse
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 
+from .host_arrays import is_numpy, rearranged
 from .names import PARAM_NUM, STORED_OPTIM_STATES, STORED_PARAMS
 from .records import by_name, read, written
 
@@ -28,14 +30,22 @@ class Place:
 
     def outside(self, stored: Any) -> Any:
         """The user's array, of the stored one; None where that has no value."""
-        value = stored if self.row is None or stored is None else stored[self.row]
-        if value is None or not self.order:
-            return value
-        return jnp.transpose(value, inverse(self.order))
+        if isinstance(stored, tuple) and self.row is not None:  # a stack in parts
+            return Place(self.array, None, self.order).outside(stored[self.row])
+        if stored is None or (self.row is None and not self.order):
+            return stored
+
+        def change(array: Any) -> Any:
+            own = array if self.row is None else array[self.row]
+            return own.transpose(inverse(self.order)) if self.order else own
+
+        return rearranged(change, stored)
 
     def inside(self, own: Any) -> Any:
         """What is stored, of the user's array."""
-        return jnp.transpose(own, self.order) if own is not None and self.order else own
+        if own is None or not self.order:
+            return own
+        return rearranged(lambda array: array.transpose(self.order), own)
 
     def type_of(self, stored: Var) -> Type | None:
         """The type of the user's array, of the stored one's."""
@@ -129,7 +139,9 @@ def _stacked(parts: Sequence[Any]) -> Any:
     """A stack, or the parts themselves as long as some are missing."""
     if all(part is None for part in parts):
         return None
-    return tuple(parts) if any(part is None for part in parts) else jnp.stack(parts)
+    if any(part is None for part in parts):
+        return tuple(parts)
+    return rearranged(lambda *arrays: (np if is_numpy(arrays) else jnp).stack(arrays), *parts)
 
 
 Own = tuple[tuple[Var, ...], Storage]

@@ -40,6 +40,11 @@ class TrainState:
     states: Arrays
     optimizer: Arrays
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether there is a value for each parameter and model state."""
+        return all(isinstance(array, jax.Array) for array in (*self.params, *self.states))
+
 
 def step_of(
     executable: Executable, placement: Placement, made_for: str | None = None

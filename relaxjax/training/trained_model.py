@@ -429,10 +429,10 @@ class TrainedModel:
             )
 
     def _check_initialised(self, wanted: str = "training or inference") -> None:
-        if not self._is_initialised:
+        if not self._is_initialised and not self._state.is_whole:
             self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
-            self._is_initialised = True  # and no step changes that
+        self._is_initialised = True  # and no step changes that
 
 
 def _first_dim(var: Var) -> int | None:

@@ -82,7 +82,7 @@ def test_another_constant_or_other_flags_are_another_program(
     monkeypatch.setenv("XLA_FLAGS", "")
     planned(adjoint())
     assert len(list(folder.iterdir())) == 3
-    monkeypatch.setattr("relaxjax.passes.memory.kept_counts.version", lambda package: "9.9")
+    monkeypatch.setattr("relaxjax.passes.infrastructure.kept_files.version", lambda package: "9.9")
     planned(adjoint())
     assert len(list(folder.iterdir())) == 4
 

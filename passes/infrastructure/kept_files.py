@@ -1,0 +1,77 @@
+"""The folders of what is kept on disk for the next process, and what it is known by."""
+
+import hashlib
+import os
+from functools import cache
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import jax
+
+from relaxjax.lowering.cache_folder import cache_folder, is_usable
+from relaxjax.ops.lax import matmul_precision, x64_enabled
+from relaxjax.ops.platform import chosen_platform
+
+
+def kept_folder(name: str) -> Path | None:
+    """The folder of one kind of what is kept; None where nothing is."""
+    folder = cache_folder()
+    if folder is None or not (is_usable(folder) and is_usable(folder / name)):
+        return None
+    return folder / name
+
+
+def versions() -> str:
+    """Those of what makes a program, and compiles it."""
+    return " ".join(version(package) for package in ("relaxjax", "jax", "jaxlib"))
+
+
+def settings() -> tuple[Any, ...]:
+    """What decides, beside a program and options, what becomes of it here and now."""
+    config: Any = jax.config
+    flags = sorted((name, repr(getattr(config, name, value))) for name, value in _flags().items())
+    return (
+        versions(),
+        code(),
+        chosen_platform(),
+        x64_enabled(),
+        repr(matmul_precision()),
+        repr(jax.sharding.get_abstract_mesh()),
+        os.environ.get("XLA_FLAGS", ""),
+        flags,
+    )
+
+
+@cache
+def code() -> str:
+    """A digest of the sources of this package, which change between releases, too.
+
+    It is empty where there are none, as in an archive.
+    """
+    digest, count = hashlib.sha256(), 0
+    spec = find_spec("relaxjax")
+    for top in (spec and spec.submodule_search_locations) or ():
+        # Three packages lie elsewhere in a checkout, and are links here.
+        for folder, folders, files in os.walk(top, followlinks=True):
+            folders.sort()
+            for name in sorted(file for file in files if file.endswith(".py")):
+                place = Path(folder, name)
+                digest.update(place.relative_to(top).as_posix().encode() + b"\0")
+                digest.update(place.read_bytes() + b"\0")
+                count += 1
+    return digest.hexdigest() if count else ""
+
+
+def digest_of(goes_by: Any) -> str:
+    return hashlib.sha256(repr(goes_by).encode()).hexdigest()
+
+
+# Where things are kept, and when, decides nothing about what is made.
+_OF_CACHES = ("cache", "persistent")
+
+
+def _flags() -> dict[str, Any]:
+    values: dict[str, Any] = jax.config.values
+    return {n: value for n, value in values.items() if not any(part in n for part in _OF_CACHES)}
