@@ -12,6 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, named_as, traced
+from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
@@ -40,7 +41,7 @@ _DEFAULTS = {
 }
 
 
-class ValueAndGrad:
+class ValueAndGrad(Explorable):
     """A function of a loss's arguments: its value, and its gradients by some of them.
 
     `module(*args)` shows the backward program for such arguments, as it is run, and `memory(*args)`

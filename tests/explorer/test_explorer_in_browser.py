@@ -292,6 +292,17 @@ def test_colours_follow_the_system_until_somebody_chooses(opened: Open) -> None:
     assert paper(dark) == white
 
 
+def test_a_notebook_shows_the_page_inside_of_its_own(opened: Open, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    found = explore(value_and_grad(loss), jnp.ones((16, 16)), jnp.ones((512, 16)))
+    path.write_text(f"<!doctype html><div class=view>{found._repr_html_()}</div>")
+    page = opened(path=path)
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("tab", name="Cost").click()
+    frame.get_by_role("listbox", name="Costs").locator(".row").first.click()
+    assert frame.locator(".forward .row.lit").count()
+
+
 def test_all_rows_are_printed(opened: Open) -> None:
     page = opened()
     before = page.locator(".backward .row").count()
