@@ -111,6 +111,13 @@ class ValueAndGrad(Explorable):
         return written(program.module, wanted, self._memory)
 
     @in_the_users_frames
+    def inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """What `loss_adjoint` of `module` takes for such arguments: their arrays, in its order."""
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
+        program, _ = self._program(arguments)
+        return [*program.captured, *(arguments.leaves[place] for place in arguments.traced)]
+
+    @in_the_users_frames
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:
         """Where the bytes of the backward program for such arguments go, by budget or policy."""
         arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)

@@ -22,6 +22,7 @@ SCRIPTS = (
     "memory.js",
     "cost.js",
     "graph.js",
+    "numbers.js",
     "main.js",
 )
 STYLES = ("theme.css", "layout.css", "views.css")

@@ -23,10 +23,6 @@ KINDS = (
 # What takes time while data is on its way.
 _WORKS = ("fusion", "dot", "convolution", "custom-call", "while", "call", "reduce", "sort")
 _IN_PIECES = ("all-to-all", "ragged-all-to-all")  # of one value, a piece for each device
-_CALLED = re.compile(
-    r"(body|condition|calls|to_apply|branch_computations|true_computation|false_computation)="
-    r"(\{[^}]*\}|%?[\w.\-]+)"
-)
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _SHAPE = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 _MESH = re.compile(
@@ -109,16 +105,15 @@ def _visited(
                 given, gives, places = [sum(given)], [sum(gives)], [place or "".join(places[:1])]
             for taken, made, where in zip(given, gives, places, strict=True):
                 yield Collective(kind, max(taken, made), times, groups, where, overlapped)
-        for way, names in _CALLED.findall(one.text):
+        for way, called in one.calls:
             trips = _TRIPS.search(one.text)
             often = times
             if way == "body":
                 often = None if times is None or trips is None else times * int(trips[1])
             is_async = one.opcode == "async-start"
             overlapped = _works_between(instructions, at) if is_async else is_overlapped
-            for called in re.findall(r"[\w.\-]+", names):
-                if called in computations:
-                    yield from _visited(computations, called, often, overlapped)
+            if called in computations:
+                yield from _visited(computations, called, often, overlapped)
 
 
 def _works_between(instructions: Sequence[Instruction], start: int) -> bool:

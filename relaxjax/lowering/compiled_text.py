@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
 _NAMED = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
+_CALLED = re.compile(
+    r"(body|condition|calls|to_apply|branch_computations|true_computation|false_computation)="
+    r"(\{[^}]*\}|%?[\w.\-]+)"
+)
 _NAME = re.compile(r"%([\w.\-]+)")
 
 
@@ -17,6 +21,15 @@ class Instruction:
     opcode: str
     operands: tuple[str, ...]
     text: str
+
+    @property
+    def calls(self) -> list[tuple[str, str]]:
+        """The computations that it runs: in which way, such as `body`, and which."""
+        return [
+            (way, name)
+            for way, names in _CALLED.findall(self.text)
+            for name in re.findall(r"[\w.\-]+", names)
+        ]
 
 
 def computations_of(text: str) -> tuple[dict[str, list[Instruction]], str]:

@@ -1,5 +1,6 @@
 """The explorer's page in a real browser: every view by click and by key, and nothing goes wrong."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,53 @@ def test_a_box_of_the_map_leads_to_its_binding(opened: Open) -> None:
     name = box.get_attribute("title").split(":")[0]
     box.click()
     assert chosen(page).inner_text() == name
+
+
+def test_times_are_those_of_kernels(opened: Open, ran: Path) -> None:
+    page = opened("view=cost", path=ran)
+    told = page.locator(".tools .hint").inner_text()
+    assert "of kernels in a run of" in told
+    assert "with the numbers given" in told
+    costs = column(page, "Costs")
+    assert "x @ w" in costs.locator(".row").first.inner_text()
+    assert "kernel" in costs.locator(".row .delta").first.inner_text()
+    assert re.search(r"\d [µm]s$", costs.locator(".row .amount").first.inner_text())
+    page.locator(".box.forward").first.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert re.search(r"\d [µm]s\b", page.locator(".inspector .head").inner_text())
+    page.get_by_role("tab", name="Cost").click()
+    page.get_by_role("button", name="FLOPs").click()
+    assert "FLOP" in costs.locator(".row .amount").first.inner_text()
+
+
+def test_numbers_show_what_is_not_finite_and_where(opened: Open, ran: Path) -> None:
+    page = opened("view=numbers", path=ran)
+    told = page.locator(".badge.bad").all_inner_texts()
+    assert any("with NaN" in text for text in told)
+    assert any("with infinite numbers" in text for text in told)
+    values = column(page, "Values")
+    row = values.locator(".row.wrong", has_text="x").first
+    row.click()
+    assert "row=x" in fragment(page)
+    assert "infinite" in page.locator(".detail").inner_text()
+    chart = page.get_by_role("slider", name="Value of the program")
+    before = int(chart.get_attribute("aria-valuenow"))
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert int(chart.get_attribute("aria-valuenow")) == before + 1
+    page.keyboard.press("End")
+    box = chart.bounding_box()
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 60)
+    assert int(chart.get_attribute("aria-valuenow")) < before + 20
+    page.locator(".detail .link").first.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert "rms" in page.locator(".inspector .head").inner_text()
+
+
+def test_numbers_have_a_view_only_where_there_are_some(opened: Open) -> None:
+    page = opened("view=numbers")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert page.get_by_role("tab", name="Numbers").count() == 0
 
 
 def test_the_graph_folds_layers_that_repeat(opened: Open) -> None:

@@ -36,6 +36,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a loss that was run, one of whose values is infinite."""
+    path = tmp_path_factory.mktemp("explorer") / "ran.html"
+    w = 0.3 * jnp.eye(16)
+    explore(loss, w, jnp.full((512, 16), jnp.inf), profile=True, numbers=True).save(path)
+    return path
+
+
 @pytest.fixture
 def opened(browser: Any, report: Path) -> Iterator[Callable[..., Any]]:
     """Open a page; whatever it does wrong is found at the end."""
