@@ -220,6 +220,33 @@ class Numbers:
 
 
 @dataclass(frozen=True, slots=True)
+class Exchange:
+    """What devices tell each other in a step, for one value.
+
+    bytes: those that each gives or takes, whichever are more; of one time, where `times` is None.
+    axes: of the mesh. What the compiler does not tell is None.
+    part: "forward", "backward", "update" or "not known".
+    """
+
+    kind: str
+    bytes: int
+    times: int | None
+    axes: tuple[str, ...] | None
+    part: str
+    value: str | None
+    place: int | None
+    overlapped: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """The exchanges of a training step, the largest first, and the sizes of the mesh's axes."""
+
+    mesh: Mapping[str, int]
+    exchanges: tuple[Exchange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """All that a view of a program needs."""
 
@@ -233,6 +260,7 @@ class Document:
     notes: tuple[str, ...] = field(default=())  # what is not shown, and why
     profile: Profile | None = None
     numbers: Numbers | None = None
+    communication: Communication | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document as JSON has it; lines, places and lives are lists of their fields."""

@@ -12,6 +12,7 @@ from relaxjax.ir.whole_file import write_whole
 from relaxjax.passes.memory.budget import Budget
 
 from .document import Document
+from .exchanges import communication_of
 from .measured import profile_of
 from .page import page
 from .plans import memory_of
@@ -115,6 +116,8 @@ def _document(found: Found, title: str) -> Document:
     table = Table()
     stages = stages_of(found.moments, table)
     memory = None if found.report is None else memory_of(found.report, table.places)
+    told = found.communication
+    communication = None if told is None else communication_of(told, table.places)
     return Document(
         title,
         table.places.sources(),
@@ -124,4 +127,5 @@ def _document(found: Found, title: str) -> Document:
         found.function,
         memory,
         found.notes,
+        communication=communication,
     )

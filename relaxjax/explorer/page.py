@@ -23,6 +23,7 @@ SCRIPTS = (
     "cost.js",
     "graph.js",
     "numbers.js",
+    "devices.js",
     "main.js",
 )
 STYLES = ("theme.css", "layout.css", "views.css")

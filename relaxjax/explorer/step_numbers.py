@@ -13,11 +13,11 @@ from jax.core import Tracer
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import variable_names
+from relaxjax.ir.types import is_float
 from relaxjax.lowering.arguments import admit, as_jax
 from relaxjax.lowering.interpreter import Frame, Interpreter
 from relaxjax.lowering.trial import wide_enough_for
 from relaxjax.lowering.when_lowered import only_for
-from relaxjax.ops.lax import is_key
 from relaxjax.ops.platform import PLATFORM
 
 from .document import Number, Numbers
@@ -65,14 +65,10 @@ class _Watcher(Interpreter):
         return value
 
     def look(self, var: str, value: Any) -> None:
-        """Take down an array of numbers; what a tuple holds is bound where it is taken out."""
-        if isinstance(value, jax.Array) and not isinstance(value, Tracer) and _is_ordered(value):
+        """Take down an array of floats; what a tuple holds is bound where it is taken out."""
+        is_known = isinstance(value, jax.Array) and not isinstance(value, Tracer)
+        if is_known and is_float(str(value.dtype)):
             self.seen.setdefault(var, _Seen()).add(np.asarray(value))
-
-
-def _is_ordered(array: jax.Array) -> bool:
-    """Whether it holds numbers of which one is less than another."""
-    return not is_key(array.dtype) and array.dtype.kind != "c"
 
 
 @dataclass(slots=True)

@@ -32,6 +32,7 @@ from relaxjax.script import ArchiveError, from_source, load_archive
 from relaxjax.trainable.names import ADJOINT as LOSS_ADJOINT
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer, checkpoint
+from relaxjax.training.communication import CommunicationReport
 
 from .inputs import Inputs, by_name, inputs_of, inputs_of_trainer
 from .stages import Moment, moments_of
@@ -62,6 +63,7 @@ class Found:
     report: MemoryReport | None = None
     notes: tuple[str, ...] = ()
     inputs: Callable[[Function], Inputs] | None = None
+    communication: CommunicationReport | None = None
 
 
 def found_in(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
@@ -90,8 +92,7 @@ def _sorted(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
         case IRModule():
             return _of_module(subject, wish, wish.function or "module")
         case Trainer():
-            found = _as_it_stands(subject.mod, wish, "trainer")
-            return replace(found, inputs=_of_trainer(subject, wish)) if _is_step(found) else found
+            return _of_trainer(subject, wish)
         case Executable():
             return _as_it_stands(subject.mod, wish, "executable")
         case ValueAndGrad():
@@ -105,13 +106,23 @@ def _sorted(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
     )
 
 
-def _is_step(found: Found) -> bool:
-    """Whether what is looked at is what a trainer runs on its batches."""
-    return found.function == LOSS_ADJOINT
+def _of_trainer(trainer: Trainer, wish: Wish) -> Found:
+    """A trainer: its adjoint is run with its parameters, and what its devices exchange is told."""
+    found = _as_it_stands(trainer.mod, wish, "trainer")
+    if trainer.placement.mesh is not None:
+        found = _with_exchanges(trainer, found, wish)
+    if found.function != LOSS_ADJOINT:
+        return found
+    return replace(found, inputs=lambda _: inputs_of_trainer(trainer, wish.data))
 
 
-def _of_trainer(trainer: Trainer, wish: Wish) -> Callable[[Function], Inputs]:
-    return lambda _: inputs_of_trainer(trainer, wish.data)
+def _with_exchanges(trainer: Trainer, found: Found, wish: Wish) -> Found:
+    batch = () if wish.data is None else next(trainer.pairs([wish.data]))
+    try:
+        return replace(found, communication=trainer.communication(*batch))
+    except (RuntimeError, ValueError) as error:  # no parameters yet, or sizes that only data says
+        note = f"what the devices exchange is not known: {error}"
+        return replace(found, notes=(*found.notes, note))
 
 
 def _is_loss(subject: Any) -> bool:

@@ -177,6 +177,7 @@ def test_the_document_is_json_of_a_schema() -> None:
         "notes",
         "profile",
         "numbers",
+        "communication",
     ]
     assert json.loads(json.dumps(data)) == data
     assert data["function"] == data["memory"]["function"] == "main_adjoint"

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,15 @@ from hostile_program import HOSTILE, LONG, hostile_document
 
 from relaxjax import explore, value_and_grad
 from relaxjax.explorer import Document
-from relaxjax.explorer.document import Hunk, Line, Place, Source, Stage
+from relaxjax.explorer.document import (
+    Communication,
+    Exchange,
+    Hunk,
+    Line,
+    Place,
+    Source,
+    Stage,
+)
 from relaxjax.explorer.page import page as page_of
 
 VIEWS = ("program", "passes", "memory", "cost", "graph")
@@ -250,6 +259,25 @@ def test_numbers_show_what_is_not_finite_and_where(opened: Open, ran: Path) -> N
     page.locator(".detail .link").first.click()
     assert page.get_by_role("tab", selected=True).inner_text() == "Program"
     assert "rms" in page.locator(".inspector .head").inner_text()
+
+
+def test_exchanges_of_devices_lead_to_their_values(opened: Open, tmp_path: Path) -> None:
+    gathered = Exchange("all-gather", 4096, 12, ("data",), "backward", "d1", 0, True)
+    reduced = Exchange("all-reduce", 1024, None, None, "update", None, None, None)
+    told = Communication({"data": 2, "model": 4}, (gathered, reduced))
+    path = tmp_path / "devices.html"
+    path.write_text(page_of(replace(many_bindings(), communication=told)), encoding="utf-8")
+    for width in (390, 1280):
+        page = opened("view=devices", path=path, width=width)
+        head = page.locator(".devices .tools").inner_text()
+        assert "5.00 KiB a step and device" in head
+        assert "a mesh of data 2 × model 4" in head
+    rows = column(page, "Exchanges").locator(".row").all_inner_texts()
+    assert all(word in rows[0] for word in ("all-gather", "backward", "yes", "12", "4.00 KiB"))
+    assert "not known" in rows[1]
+    assert "1.00 KiB or more" in rows[1]
+    column(page, "Exchanges").locator(".row").first.click()
+    assert chosen(page).inner_text() == "d1"
 
 
 def test_numbers_have_a_view_only_where_there_are_some(opened: Open) -> None:

@@ -1,6 +1,6 @@
 """What the explorer sees where it runs a program: times of kernels, and numbers of bindings."""
 
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -9,12 +9,21 @@ import pytest
 from parsing import parse_module as module
 
 from relaxjax import build, explore, value_and_grad
-from relaxjax.cli.demo import trainable
-from relaxjax.explorer.document import Number, Numbers
+from relaxjax.cli.demo import MLP, trainable
+from relaxjax.explorer.document import Exchange, Number, Numbers
+from relaxjax.explorer.exchanges import communication_of
+from relaxjax.explorer.printed import Places
 from relaxjax.explorer.step_numbers import LEAST, _Seen
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.span import Span
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import CrossEntropyLoss
 from relaxjax.lowering import VirtualMachine
+from relaxjax.optim import SGD
+from relaxjax.passes import SetupTrainer
 from relaxjax.training import Trainer
+from relaxjax.training.communication import CommunicationReport
+from relaxjax.training.communication import Exchange as TrainingExchange
 
 MODEL = """
 @I.ir_module
@@ -149,6 +158,40 @@ def test_a_profile_tells_which_bindings_a_kernel_computes() -> None:
     assert "hidden" in computed
     assert set(computed) <= names
     assert document.numbers is None
+
+
+def on_a_mesh(batch: Any) -> Trainer:
+    params = {"w": np.ones((4, 4), "float32")}
+    return Trainer.from_jax(
+        lambda p, x: jnp.mean(jnp.tanh(x @ p["w"])), params, SGD(0.1), batch, mesh={"data": 1}
+    )
+
+
+def test_a_training_on_a_mesh_tells_what_its_devices_exchange() -> None:
+    trainer = on_a_mesh(np.ones((8, 4), "float32"))
+    found = explore(trainer).document.communication
+    assert found is not None
+    assert found.mesh == {"data": 1}
+    assert explore(a_trainer()).document.communication is None
+
+
+def test_exchanges_have_the_places_of_their_lines() -> None:
+    places = Places()
+    span = Span(__file__, 3, 0)
+    told = TrainingExchange("all-reduce", 64, 2, ("data",), "backward", "w", span, False)
+    found = communication_of(CommunicationReport({"data": 4}, (told,)), places)
+    assert found.exchanges == (Exchange("all-reduce", 64, 2, ("data",), "backward", "w", 0, False),)
+    (place,) = places.places()
+    assert place.line == 3
+
+
+def test_exchanges_that_are_not_known_are_told_of() -> None:
+    targets = [TensorType((64, 10), "float32"), TensorType((64,), "int32")]
+    mod = SetupTrainer(CrossEntropyLoss(), SGD(0.1), targets, mesh={"data": 1})(cast(Any, MLP))
+    trainer = Trainer(mod, VirtualMachine(build(mod)), zero_init_param_state=False)
+    document = explore(trainer).document
+    assert document.communication is None
+    assert document.notes[-1].startswith("what the devices exchange is not known: ")
 
 
 def test_nothing_to_run_is_told_of() -> None:

@@ -4,6 +4,7 @@
 function viewsOf(data) {
   const found = { program: "Program", passes: "Passes", memory: "Memory", cost: "Cost", graph: "Graph" };
   if (data.numbers) found.numbers = "Numbers";
+  if (data.communication) found.devices = "Devices";
   return found;
 }
 
