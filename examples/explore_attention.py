@@ -51,12 +51,12 @@ def layer(key: Any) -> Any:
     }
 
 
-def explored() -> Explorer:
+def explored(numbers: bool = False) -> Explorer:
     keys = jax.random.split(jax.random.key(0), 3)
     params = [layer(key) for key in keys]
-    x = jnp.ones((BATCH, LENGTH, WIDTH))
+    x = jax.random.normal(jax.random.key(1), (BATCH, LENGTH, WIDTH))
     step = relaxjax.value_and_grad(loss, memory_policy="balanced")
-    return relaxjax.explore(step, params, x, x, title="an attention block")
+    return relaxjax.explore(step, params, x, x, title="an attention block", numbers=numbers)
 
 
 def main() -> None:

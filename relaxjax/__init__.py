@@ -30,6 +30,7 @@ from .ir import TupleType as TupleType
 from .ir import Var as Var
 from .ir import const as const
 from .ir import diff as diff
+from .ir.explorable import explored_by as _explored_by
 from .ops import op as op
 
 if TYPE_CHECKING:
@@ -101,6 +102,10 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":  # asked for by `from relaxjax import *`, which wants the late names too
         return [known for known in __dir__() if known[0] != "_" and known not in _NOT_OURS]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+# `.explore()` of what lies below the explorer; nothing is imported before that is called.
+_explored_by(lambda: __getattr__("explore"))
 
 
 def _version() -> str:

@@ -34,6 +34,8 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.script import from_source
 
+pytest_plugins = ["explorer_pages"]  # fixtures that several files of tests share
+
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_enable_compilation_cache", False)  # or JAX makes a key for each program

@@ -19,6 +19,7 @@ FIGURES = ROOT / "docs" / "figures"
 VIEWS = {
     "program": "view=program&stage=12&line=0:24",
     "memory": "view=memory",
+    "numbers": "view=numbers&row=lv94",
 }
 SCHEMES = ("light", "dark")
 SIZE = {"width": 1200, "height": 620}
@@ -43,6 +44,8 @@ def pictures(page: Path) -> None:
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "report.html"
-        found = runpy.run_path(str(ROOT / "examples" / "explore_attention.py"))["explored"]()
+        found = runpy.run_path(str(ROOT / "examples" / "explore_attention.py"))["explored"](
+            numbers=True
+        )
         found.save(path)
         pictures(path)

@@ -12,6 +12,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.extend.core import primitives
 
 from relaxjax.frontends import JaxProgram, named_as, traced
+from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
@@ -40,7 +41,7 @@ _DEFAULTS = {
 }
 
 
-class ValueAndGrad:
+class ValueAndGrad(Explorable):
     """A function of a loss's arguments: its value, and its gradients by some of them.
 
     `module(*args)` shows the backward program for such arguments, as it is run, and `memory(*args)`
@@ -108,6 +109,13 @@ class ValueAndGrad:
         program, _ = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         return written(program.module, wanted, self._memory)
+
+    @in_the_users_frames
+    def inputs(self, *args: Any, **kwargs: Any) -> list[Any]:
+        """What `loss_adjoint` of `module` takes for such arguments: their arrays, in its order."""
+        arguments = sort_arguments(self.function, args, kwargs, self.argnums, self.allow_int)
+        program, _ = self._program(arguments)
+        return [*program.captured, *(arguments.leaves[place] for place in arguments.traced)]
 
     @in_the_users_frames
     def memory(self, *args: Any, **kwargs: Any) -> MemoryReport:

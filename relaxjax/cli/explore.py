@@ -13,7 +13,14 @@ holds the arguments of the loss, in Python, with the names of the file:
 
     relaxjax explore train.py:loss --args "params, batch" -o report.html
 
-A trainer's checkpoint is shown as well. --json prints what the page shows as JSON instead.
+A trainer's checkpoint is shown as well. --profile runs the program and shows how long each part of
+it takes; --data shows the numbers of one step, on random numbers or on examples as `relaxjax train`
+takes them, with the parameters of a checkpoint:
+
+    relaxjax explore model.py --loss cross_entropy --profile --data digits
+    relaxjax explore trained.safetensors --data digits
+
+--json prints what the page shows as JSON instead.
 """
 
 import argparse
@@ -22,11 +29,13 @@ from pathlib import Path
 
 from relaxjax.explorer import Explorer, explore
 from relaxjax.trainable.names import BACKBONE
+from relaxjax.training import Trainer, load_trainer
 
 from .adjoint_options import add_adjoint
 from .device import where_asked
-from .failure import bad_input
-from .files import read_module, writable
+from .explore_data import first_batch, named_batch
+from .failure import InputError, bad_input
+from .files import is_saved_trainer, read_module, writable
 from .jax_loss import is_jax_loss, refuse_jax_options, step_and_arguments
 from .sizes import with_sizes
 from .train_setup import with_loss
@@ -37,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", metavar="OUT", default="report.html",
         help="the file to write the page to (report.html)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--profile", action="store_true", help="run it, and show how long each part of it takes"
+    )
+    parser.add_argument(
+        "--data", metavar="DATA", nargs="?", const="",
+        help="show the numbers of one step, on examples as `relaxjax train` takes them; random "
+        "numbers where none are named",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print a JSON object, and no page")
 
@@ -58,19 +75,48 @@ def run(args: argparse.Namespace) -> int:
 
 def _of_jax_loss(args: argparse.Namespace) -> Explorer:
     step, given = step_and_arguments(args, ("function", "loss", "set"))
-    return explore(step, *given, title=Path(args.file).name)
+    if args.data:
+        raise InputError(
+            f"--data {args.data}: a loss written in JAX is run with the arguments of --args: leave "
+            "the name out"
+        )
+    return explore(
+        step,
+        *given,
+        title=Path(args.file).name,
+        profile=args.profile,
+        numbers=args.data is not None,
+    )
+
+
+def _of_trainer(args: argparse.Namespace, trainer: Trainer) -> Explorer:
+    """A trainer that was saved, with the parameters that it has."""
+    data = first_batch(trainer.mod, args.data, trainer.scores_classes) if args.data else None
+    return explore(
+        trainer,
+        data=data,
+        title=Path(args.file).name,
+        profile=args.profile,
+        numbers=args.data is not None,
+    )
 
 
 def _of_script(args: argparse.Namespace) -> Explorer:
     refuse_jax_options(args, ("args", "has_aux"))
+    if (args.profile or args.data is not None) and is_saved_trainer(args.file):
+        return _of_trainer(args, load_trainer(args.file))
     mod, function = read_module(args.file), args.function
     if args.loss is not None:
         mod, function = with_loss(mod, args.loss, function), f"{BACKBONE}_loss_adjoint"
+    mod = with_sizes(mod, args.set)
     policy = args.policy or (None if args.budget else "free")
     return explore(
-        with_sizes(mod, args.set),
+        mod,
         function=function,
         budget=args.budget,
         policy=policy,
         title=Path(args.file).name,
+        data=named_batch(mod, args.data, args.loss) if args.data else None,
+        profile=args.profile,
+        numbers=args.data is not None,
     )

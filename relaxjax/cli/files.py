@@ -39,6 +39,17 @@ def is_of_torch(name: str) -> bool:
     return name.endswith(".pt2")
 
 
+def is_saved_trainer(name: str) -> bool:
+    """Whether a file is what a trainer saved, which holds its parameters, too."""
+    if not name.endswith(".safetensors"):
+        return False
+    try:
+        load_archive(Path(name))
+    except ArchiveError:
+        return True
+    return False
+
+
 def write_text(name: str, text: str) -> None:
     """Write a file in one step: it holds its old text or the new one, never a part of it."""
     with writable(name):

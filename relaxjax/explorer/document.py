@@ -157,6 +157,96 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class Kernel:
+    """What the compiler made one piece of, how long a run takes for it, and what it computes.
+
+    bindings: those of the function that is looked at, by name; none where it is not known.
+    times: how often a run does it.
+    """
+
+    name: str
+    milliseconds: float
+    times: float
+    bindings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What runs of the function take, the middle of several: on the clock, and kernel by kernel.
+
+    origin: with which numbers it was run.
+    """
+
+    device: str
+    origin: str
+    runs: int
+    milliseconds: float
+    kernels: tuple[Kernel, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """The numbers of a value, all that one step computes of it.
+
+    gradient_of: the variable whose whole gradient it is.
+    low, high, rms: of those that are finite; None where there is none.
+    octaves: how many numbers but zeros are at least 2^n and less than 2^(n + 1), whatever their
+    sign, from n = `first` and the least of all on.
+    """
+
+    var: str
+    gradient_of: str | None
+    count: int
+    nan: int
+    infinite: int
+    zeros: int
+    low: float | None
+    high: float | None
+    rms: float | None
+    first: int
+    octaves: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """What the bindings of the function compute in one step.
+
+    origin: with which numbers it was run. least: the power of two of the octave 0.
+    """
+
+    origin: str
+    least: int
+    values: tuple[Number, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What devices tell each other in a step, for one value.
+
+    bytes: those that each gives or takes, whichever are more; of one time, where `times` is None.
+    axes: of the mesh. What the compiler does not tell is None.
+    part: "forward", "backward", "update" or "not known".
+    """
+
+    kind: str
+    bytes: int
+    times: int | None
+    axes: tuple[str, ...] | None
+    part: str
+    value: str | None
+    place: int | None
+    overlapped: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Communication:
+    """The exchanges of a training step, the largest first, and the sizes of the mesh's axes."""
+
+    mesh: Mapping[str, int]
+    exchanges: tuple[Exchange, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """All that a view of a program needs."""
 
@@ -168,6 +258,9 @@ class Document:
     function: str | None  # the one that is looked at: the adjoint where there is one
     memory: Memory | None
     notes: tuple[str, ...] = field(default=())  # what is not shown, and why
+    profile: Profile | None = None
+    numbers: Numbers | None = None
+    communication: Communication | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The document as JSON has it; lines, places and lives are lists of their fields."""
@@ -180,9 +273,9 @@ class Document:
 
     def text(self, stage: int, function: str) -> list[str]:
         """The lines of a function at a stage."""
-        return [self.lines[number].text for number in self.numbers(stage)[function]]
+        return [self.lines[number].text for number in self.line_numbers(stage)[function]]
 
-    def numbers(self, stage: int) -> dict[str, list[int]]:
+    def line_numbers(self, stage: int) -> dict[str, list[int]]:
         """The functions of a stage, as numbers of lines in the table."""
         found: dict[str, list[int]] = {}
         for one in self.stages[: stage + 1]:

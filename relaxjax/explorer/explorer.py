@@ -1,19 +1,24 @@
 """`explore`: a program, its passes and its memory, as one document and as a page."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from os import PathLike
 from typing import Any
 
+from relaxjax.ir.flags import check_flags
+from relaxjax.ir.function import Function
 from relaxjax.ir.whole_file import write_whole
 from relaxjax.passes.memory.budget import Budget
 
 from .document import Document
+from .exchanges import communication_of
+from .measured import profile_of
 from .page import page
 from .plans import memory_of
 from .printed import Table
 from .stages import stages_of
+from .step_numbers import numbers_of
 from .subjects import Found, Wish, found_in
 
 _HEIGHT = 720  # pixels of a notebook
@@ -61,6 +66,9 @@ def explore(
     budget: Budget | None = None,
     policy: str | None = None,
     title: str | None = None,
+    profile: bool = False,
+    numbers: bool = False,
+    data: Any = None,
 ) -> Explorer:
     """Look at a program, what its passes did, what it costs and what memory it takes.
 
@@ -76,15 +84,40 @@ def explore(
         budget: the bytes that the adjoint may take, as `Rematerialize` has it.
         policy: what of it is computed again, instead of a budget; all is kept unless one is given.
         title: what the page is called.
+        profile: whether to run the function, and tell how long the kernels of its program take.
+        numbers: whether to run one step of it binding by binding, and tell the range, the norm and
+            the histogram of each value and gradient.
+        data: what it is run with. Of a trainer, a batch as `fit` takes it; of all else arrays by
+            the names of parameters, or for the first ones. What is not given is random; a loss in
+            JAX is run with its arguments.
     """
-    found = found_in(subject, args, Wish(function, budget, policy))
-    return Explorer(_document(found, title or found.title))
+    check_flags(profile=profile, numbers=numbers)
+    found = found_in(subject, args, Wish(function, budget, policy, data))
+    document = _document(found, title or found.title)
+    return Explorer(_run(document, found, profile, numbers) if profile or numbers else document)
+
+
+def _run(document: Document, found: Found, profile: bool, numbers: bool) -> Document:
+    """The document, and what is seen where the function is run."""
+    mod, name = found.moments[-1].mod, found.function
+    function = None if name is None else mod[name]
+    if name is None or not isinstance(function, Function) or found.inputs is None:
+        note = "there is no function that could be run"
+        return replace(document, notes=(*document.notes, note))
+    inputs = found.inputs(function)
+    return replace(
+        document,
+        profile=profile_of(mod, name, inputs) if profile else None,
+        numbers=numbers_of(mod, name, inputs) if numbers else None,
+    )
 
 
 def _document(found: Found, title: str) -> Document:
     table = Table()
     stages = stages_of(found.moments, table)
     memory = None if found.report is None else memory_of(found.report, table.places)
+    told = found.communication
+    communication = None if told is None else communication_of(told, table.places)
     return Document(
         title,
         table.places.sources(),
@@ -94,4 +127,5 @@ def _document(found: Found, title: str) -> Document:
         found.function,
         memory,
         found.notes,
+        communication=communication,
     )

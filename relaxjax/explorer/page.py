@@ -22,6 +22,8 @@ SCRIPTS = (
     "memory.js",
     "cost.js",
     "graph.js",
+    "numbers.js",
+    "devices.js",
     "main.js",
 )
 STYLES = ("theme.css", "layout.css", "views.css")

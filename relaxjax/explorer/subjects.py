@@ -1,7 +1,7 @@
 """What can be explored, and how a program of it is made while its passes are watched."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,9 @@ from relaxjax.script import ArchiveError, from_source, load_archive
 from relaxjax.trainable.names import ADJOINT as LOSS_ADJOINT
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.training import Trainer, checkpoint
+from relaxjax.training.communication import CommunicationReport
 
+from .inputs import Inputs, by_name, inputs_of, inputs_of_trainer
 from .stages import Moment, moments_of
 
 _PLANNER = "Rematerialize"
@@ -45,17 +47,23 @@ class Wish:
     function: str | None = None
     budget: Budget | None = None
     policy: str | None = None
+    data: Any = None
 
 
 @dataclass(frozen=True)
 class Found:
-    """What is shown of a subject: its moments, the function to look at, and its memory."""
+    """What is shown of a subject: its moments, the function to look at, and its memory.
+
+    `inputs` are the numbers to run that function with, made where they are asked for.
+    """
 
     title: str
     moments: Sequence[Moment]
     function: str | None
     report: MemoryReport | None = None
     notes: tuple[str, ...] = ()
+    inputs: Callable[[Function], Inputs] | None = None
+    communication: CommunicationReport | None = None
 
 
 def found_in(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
@@ -65,6 +73,17 @@ def found_in(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
             f"`explore` takes arguments of a loss written in JAX, but {_described(subject)} takes "
             "none: leave them out"
         )
+    found = _sorted(subject, args, wish)
+    return found if found.inputs is not None else replace(found, inputs=_named(wish))
+
+
+def _named(wish: Wish) -> Callable[[Function], Inputs]:
+    """What a function is run with: the data of the wish, by the names of its parameters."""
+    data = () if wish.data is None else wish.data
+    return lambda function: inputs_of(function, by_name(function, data))
+
+
+def _sorted(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
     match subject:
         case str() | PathLike():
             return _of_module(_read(Path(subject)), wish, Path(subject).name)
@@ -73,7 +92,7 @@ def found_in(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
         case IRModule():
             return _of_module(subject, wish, wish.function or "module")
         case Trainer():
-            return _as_it_stands(subject.mod, wish, "trainer")
+            return _of_trainer(subject, wish)
         case Executable():
             return _as_it_stands(subject.mod, wish, "executable")
         case ValueAndGrad():
@@ -85,6 +104,25 @@ def found_in(subject: Any, args: Sequence[Any], wish: Wish) -> Found:
         "`explore` takes a module, a function in Relax, a trainer, an executable, the name of a "
         f"file, or a loss written in JAX with its arguments, found {_described(subject)}"
     )
+
+
+def _of_trainer(trainer: Trainer, wish: Wish) -> Found:
+    """A trainer: its adjoint is run with its parameters, and what its devices exchange is told."""
+    found = _as_it_stands(trainer.mod, wish, "trainer")
+    if trainer.placement.mesh is not None:
+        found = _with_exchanges(trainer, found, wish)
+    if found.function != LOSS_ADJOINT:
+        return found
+    return replace(found, inputs=lambda _: inputs_of_trainer(trainer, wish.data))
+
+
+def _with_exchanges(trainer: Trainer, found: Found, wish: Wish) -> Found:
+    batch = () if wish.data is None else next(trainer.pairs([wish.data]))
+    try:
+        return replace(found, communication=trainer.communication(*batch))
+    except (RuntimeError, ValueError) as error:  # no parameters yet, or sizes that only data says
+        note = f"what the devices exchange is not known: {error}"
+        return replace(found, notes=(*found.notes, note))
 
 
 def _is_loss(subject: Any) -> bool:
@@ -122,9 +160,12 @@ def _of_loss(step: ValueAndGrad, args: Sequence[Any], wish: Wish) -> Found:
     """A loss written in JAX: its options say how memory is planned."""
     moments = watched(None, lambda: step.module(*args))
     name = f"loss{ADJOINT}"
-    return _with_memory(
+    if wish.data is not None:
+        raise TypeError("a loss written in JAX is run with its own arguments: leave out `data`")
+    found = _with_memory(
         step.__name__, moments, name, Wish(None, step.memory_budget, step.memory_policy)
     )
+    return replace(found, inputs=lambda function: inputs_of(function, step.inputs(*args)))
 
 
 def _as_it_stands(mod: IRModule, wish: Wish, title: str) -> Found:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from .attrs import Attrs, as_attrs
+from .explorable import Explorable
 from .expr import Call, Expr, Var
 from .node import Node, also_called, replace
 from .registry import FUNCTION_METHODS
@@ -84,7 +85,7 @@ class If(Expr):
 
 @also_called(is_pure="pure")
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Function(Expr):
+class Function(Explorable, Expr):
     """A function. A public one of a module has the attribute `global_symbol`."""
 
     params: tuple[Var, ...]

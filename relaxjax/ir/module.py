@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from .attrs import Attrs, as_attrs
+from .explorable import Explorable
 from .expr import ExternFunc, GlobalVar
 from .function import Function
 from .identifiers import check_function_name
@@ -18,7 +19,7 @@ BaseFunc: TypeAlias = Function | ExternFunc
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class IRModule(Node):
+class IRModule(Explorable, Node):
     """An immutable set of functions. Passes make new modules out of it.
 
     `mod["f"] = function` exists for scripts written against TVM; it is the one way to change

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from .compiled_text import Instruction, computations_of, place_of
+
 KINDS = (
     "all-reduce",
     "all-gather",
@@ -21,13 +23,6 @@ KINDS = (
 # What takes time while data is on its way.
 _WORKS = ("fusion", "dot", "convolution", "custom-call", "while", "call", "reduce", "sort")
 _IN_PIECES = ("all-to-all", "ragged-all-to-all")  # of one value, a piece for each device
-_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\{$")
-_NAMED = re.compile(r"^\s+(?:ROOT )?%?([\w.\-]+) = (.*)$")
-_CALLED = re.compile(
-    r"(body|condition|calls|to_apply|branch_computations|true_computation|false_computation)="
-    r"(\{[^}]*\}|%?[\w.\-]+)"
-)
-_NAME = re.compile(r"%([\w.\-]+)")
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
 _SHAPE = re.compile(r"\b([a-z]+\d*\w*)\[([\d,]*)\]")
 _MESH = re.compile(
@@ -55,18 +50,9 @@ class Collective:
     is_overlapped: bool | None  # None where XLA does not say when it starts and ends
 
 
-@dataclass(frozen=True, slots=True)
-class _Instruction:
-    name: str
-    shape: str
-    opcode: str
-    operands: tuple[str, ...]
-    text: str
-
-
 def collectives_of(text: str) -> list[Collective]:
     """All exchanges in a compiled program, of its text as XLA gives it, in their order."""
-    computations, entry = _read(text)
+    computations, entry = computations_of(text)
     return list(_visited(computations, entry, 1, None))
 
 
@@ -95,48 +81,8 @@ def groups_along(mesh: Mapping[str, int], axes: Sequence[str]) -> frozenset[froz
     return frozenset(frozenset(map(int, row)) for row in rows)
 
 
-def _read(text: str) -> tuple[dict[str, list[_Instruction]], str]:
-    """The instructions of each computation, and the name of the one that is run."""
-    found: dict[str, list[_Instruction]] = {}
-    current: list[_Instruction] = []
-    entry = ""
-    for line in text.splitlines():
-        head = _HEAD.match(line)
-        if head is not None:
-            current = found.setdefault(head[2], [])
-            entry = head[2] if head[1] else entry
-            continue
-        named = _NAMED.match(line)
-        if named is not None:
-            current.append(_instruction(named[1], named[2]))
-    return found, entry
-
-
-def _instruction(name: str, rest: str) -> _Instruction:
-    shape, rest = _shape_first(rest)
-    opcode, _, arguments = rest.partition("(")
-    inside = arguments[: _closing(arguments)]
-    return _Instruction(name, shape, opcode.strip(), tuple(_NAME.findall(inside)), rest)
-
-
-def _shape_first(text: str) -> tuple[str, str]:
-    """The shape that a text begins with, and what comes after it."""
-    end = _closing(text[1:]) + 2 if text.startswith("(") else text.find(" ")
-    return text[:end], text[end:].lstrip()
-
-
-def _closing(text: str) -> int:
-    """Where the parenthesis ends that was opened before a text."""
-    depth = 1
-    for at, sign in enumerate(text):
-        depth += (sign == "(") - (sign == ")")
-        if not depth:
-            return at
-    return len(text)
-
-
 def _visited(
-    computations: dict[str, list[_Instruction]],
+    computations: dict[str, list[Instruction]],
     name: str,
     times: int | None,
     is_overlapped: bool | None,
@@ -144,14 +90,14 @@ def _visited(
     """The exchanges of a computation that is run so often, and of those that it calls."""
     instructions = computations.get(name, [])
     shapes = {one.name: one.shape for one in instructions}
-    places_of = {one.name: _place(one.text) for one in instructions}
+    places_of = {one.name: place_of(one.text) for one in instructions}
     for at, one in enumerate(instructions):
         kind = one.opcode.removesuffix("-start")
         if kind in KINDS:
             starts = one.opcode != kind
             overlapped = _works_between(instructions, at) if starts else is_overlapped
             result = _done_shape(instructions, at) if starts else one.shape
-            groups, place = _groups(one.text), _place(one.text)
+            groups, place = _groups(one.text), place_of(one.text)
             given = [_bytes_of(shapes.get(operand, "")) for operand in one.operands]
             places = [places_of.get(operand) or place for operand in one.operands]
             gives = _parts_of(result)
@@ -159,24 +105,23 @@ def _visited(
                 given, gives, places = [sum(given)], [sum(gives)], [place or "".join(places[:1])]
             for taken, made, where in zip(given, gives, places, strict=True):
                 yield Collective(kind, max(taken, made), times, groups, where, overlapped)
-        for way, names in _CALLED.findall(one.text):
+        for way, called in one.calls:
             trips = _TRIPS.search(one.text)
             often = times
             if way == "body":
                 often = None if times is None or trips is None else times * int(trips[1])
             is_async = one.opcode == "async-start"
             overlapped = _works_between(instructions, at) if is_async else is_overlapped
-            for called in re.findall(r"[\w.\-]+", names):
-                if called in computations:
-                    yield from _visited(computations, called, often, overlapped)
+            if called in computations:
+                yield from _visited(computations, called, often, overlapped)
 
 
-def _works_between(instructions: Sequence[_Instruction], start: int) -> bool:
+def _works_between(instructions: Sequence[Instruction], start: int) -> bool:
     """Whether there is work between the start of an exchange and its end."""
     return any(one.opcode in _WORKS for one in instructions[start + 1 : _done(instructions, start)])
 
 
-def _done(instructions: Sequence[_Instruction], start: int) -> int:
+def _done(instructions: Sequence[Instruction], start: int) -> int:
     name = instructions[start].name
     ends = (
         at
@@ -186,7 +131,7 @@ def _done(instructions: Sequence[_Instruction], start: int) -> int:
     return next(ends, start + 1)
 
 
-def _done_shape(instructions: Sequence[_Instruction], start: int) -> str:
+def _done_shape(instructions: Sequence[Instruction], start: int) -> str:
     done = _done(instructions, start)
     return instructions[done].shape if done < len(instructions) else instructions[start].shape
 
@@ -204,11 +149,6 @@ def _parts_of(shape: str) -> list[int]:
         size = 8 if dtype == "pred" else int(bits[1]) if bits is not None else 0
         found.append(-(-size * prod(_numbers(dims)) // 8))
     return found
-
-
-def _place(text: str) -> str:
-    found = re.search(r'op_name="([^"]*)"', text)
-    return "" if found is None else found[1]
 
 
 def _groups(text: str) -> frozenset[frozenset[int]] | None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.tables import html_lines, html_table
@@ -45,7 +46,7 @@ def build(
 compile = build  # the name it has in TVM
 
 
-class Executable:
+class Executable(Explorable):
     """A built module: `executable["f"](*args)` runs the function `f`."""
 
     def __init__(

@@ -1,8 +1,7 @@
 """What the devices of a training tell each other in a step: the exchanges that XLA put in."""
 
-import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,13 +10,14 @@ from typing import Any
 from jax.sharding import Mesh
 
 from relaxjax.ir.expr import Call, GlobalVar, Tuple
-from relaxjax.ir.function import Binding, Function, If, SeqExpr
+from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.printer import variable_names
 from relaxjax.ir.span import Span
 from relaxjax.ir.tables import aligned, html_lines, html_table, shown_bytes
 from relaxjax.ir.walk import used_vars
 from relaxjax.lowering.collectives import Collective, axes_of_groups, collectives_of
+from relaxjax.lowering.scopes import bindings_by_scope, scopes_in
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER, TRAIN_STEP
 
 FORWARD, BACKWARD, UPDATE, NOT_KNOWN = "forward", "backward", "update", "not known"
@@ -161,13 +161,11 @@ class _Places:
 
     def __init__(self, mod: IRModule) -> None:
         self._mod = mod
-        self._bindings: dict[str, Binding] = {}
-        for name, function in mod.relax_functions().items():
-            self._bindings |= _named(function.body, name, variable_names(function))
+        self._bindings = bindings_by_scope(mod)
 
     def of(self, path: str) -> tuple[str | None, Binding | None, str]:
         """The innermost binding of a place in a compiled program, and the part it belongs to."""
-        scopes = [scope for scope in re.split("[/;:()]", path) if scope in self._bindings]
+        scopes = scopes_in(path, self._bindings)
         if all(scope.startswith(f"{TRAIN_STEP}.") for scope in scopes):  # XLA sent several together
             return None, None, self._part(scopes)
         own = [scope for scope in scopes if self._bindings[scope].span is not None]
@@ -207,25 +205,6 @@ class _Places:
     @property
     def _backward(self) -> set[str]:
         return self._parts[1]
-
-
-def _named(seq: SeqExpr, name: str, printed: Mapping[Any, str]) -> dict[str, Binding]:
-    """All bindings of a function, those of loops and branches too, by the names of their scopes."""
-    found: dict[str, Binding] = {}
-    for binding in seq.bindings():
-        scope = f"{name}.{printed.get(binding.var, binding.var.name)}"
-        found[scope] = binding
-        for inner, frame in _inside(binding, scope, name):
-            found |= _named(inner, frame, printed)
-    return found
-
-
-def _inside(binding: Binding, scope: str, name: str) -> Iterator[tuple[SeqExpr, str]]:
-    match binding.value:
-        case Function(body=body):
-            yield body, scope
-        case If(true_branch=one, false_branch=other):
-            yield from ((one, name), (other, name))
 
 
 def _row(one: Exchange) -> tuple[str, ...]:

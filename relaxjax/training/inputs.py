@@ -131,6 +131,12 @@ def all_to_device(arrays: tuple[Any, ...], device: Any) -> tuple[jax.Array, ...]
     return copies
 
 
+def first_dim(var: Var) -> int | None:
+    """The first dimension of a tensor, None where it is open or there is none."""
+    dims = tensor_type(var).dims
+    return dims[0] if dims and isinstance(dims[0], int) else None
+
+
 def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:
     """Whether an array of this shape can be of the variable's type, as far as the type says."""
     ty = tensor_type(var)

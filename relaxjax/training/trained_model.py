@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from relaxjax.autodiff.out_of_memory import told_of_memory
-from relaxjax.ir.expr import Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import VirtualMachine
@@ -33,8 +32,8 @@ from .inputs import (
     check_samples,
     check_stacked,
     elsewhere,
+    first_dim,
     given_arrays,
-    tensor_type,
 )
 from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .nested import Nested, check_one_argument, check_predicts
@@ -149,7 +148,7 @@ class TrainedModel:
     @property
     def batch_sizes(self) -> tuple[list[int | None], list[int | None]]:
         """The first dimension of each input and of each target; None where it may be any."""
-        return list(map(_first_dim, self.layout.inputs)), list(map(_first_dim, self.layout.targets))
+        return list(map(first_dim, self.layout.inputs)), list(map(first_dim, self.layout.targets))
 
     @property
     def scores_classes(self) -> bool:
@@ -245,12 +244,15 @@ class TrainedModel:
         """
         with self._step.dtypes():
             given, wanted = self._batch(inputs, targets)
-            state = self._state
-            scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
-            fault = blame(self.mod, [*given, *state.params, *state.states, *wanted, *scale])
+            fault = blame(self.mod, self._of_adjoint(given, wanted))
         if fault is not None:
             notes = (one.note(wanted[one.place]) for one in self._class_ids)
             raise NumericsError("\n".join([fault, *filter(None, notes)]))
+
+    def adjoint_arguments(self, inputs: Any, targets: Any = None) -> list[Any]:
+        """What the adjoint of the module takes for a batch, with the state as it is now."""
+        with self._step.dtypes():
+            return self._of_adjoint(*self._batch(inputs, targets))
 
     def evaluate(self, inputs: Any, targets: Any = None) -> tuple[jax.Array | None, Any]:
         """The loss of the model as it predicts, without dropout for one, and its outputs.
@@ -384,6 +386,11 @@ class TrainedModel:
             return self.nested.leaves(batch, is_stacked), []
         return next(self.pairs([batch]))
 
+    def _of_adjoint(self, given: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
+        state = self._state
+        scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
+        return [*given, *state.params, *state.states, *wanted, *scale]
+
     def _steps(self, batch: tuple[Arrays, Arrays], count: int | None) -> int:
         """How many steps to make on stacked batches: one on each unless so many are asked for."""
         items = check_stacked((*self.layout.inputs, *self.layout.targets), (*batch[0], *batch[1]))
@@ -433,11 +440,6 @@ class TrainedModel:
             self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
         self._is_initialised = True  # and no step changes that
-
-
-def _first_dim(var: Var) -> int | None:
-    dims = tensor_type(var).dims
-    return dims[0] if dims and isinstance(dims[0], int) else None
 
 
 def _listed(values: Any) -> Sequence[Any]:

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from relaxjax.autodiff.frames import in_the_users_frames
+from relaxjax.ir.explorable import Explorable
 from relaxjax.ir.expr import Constant, Var, np_dtype
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
@@ -50,7 +51,7 @@ _ELSEWHERE = {
 }
 
 
-class Trainer(TrainedModel):
+class Trainer(Explorable, TrainedModel):
     """Trains a module that `SetupTrainer` made.
 
         train_mod = SetupTrainer(loss, optimizer, loss_args)(backbone)

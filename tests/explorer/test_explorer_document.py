@@ -113,7 +113,9 @@ def test_a_pass_that_runs_others_is_shown_by_them() -> None:
 
 def test_a_binding_knows_its_line_and_what_it_is_derived_from() -> None:
     document = explore(loss, W, X).document
-    lines = [document.lines[n] for n in document.numbers(len(document.stages) - 1)["loss_adjoint"]]
+    lines = [
+        document.lines[n] for n in document.line_numbers(len(document.stages) - 1)["loss_adjoint"]
+    ]
     adjoints = [line for line in lines if line.of == "hidden"]
     (forward,) = (line for line in lines if line.var == "hidden")
     assert adjoints
@@ -128,7 +130,7 @@ def test_a_binding_knows_its_line_and_what_it_is_derived_from() -> None:
 def test_the_costs_of_lines_are_those_of_the_function() -> None:
     document = of_model()
     for number in range(len(document.stages)):
-        numbers = document.numbers(number)
+        numbers = document.line_numbers(number)
         if "main_adjoint" in numbers:
             flops = sum(document.lines[n].flops or 0 for n in numbers["main_adjoint"])
             assert flops > 0
@@ -173,6 +175,9 @@ def test_the_document_is_json_of_a_schema() -> None:
         "function",
         "memory",
         "notes",
+        "profile",
+        "numbers",
+        "communication",
     ]
     assert json.loads(json.dumps(data)) == data
     assert data["function"] == data["memory"]["function"] == "main_adjoint"

@@ -1,10 +1,8 @@
-"""The explorer's page in a real browser: every view by click and by key, and nothing goes wrong.
+"""The explorer's page in a real browser: every view by click and by key, and nothing goes wrong."""
 
-They run where playwright is installed and Chromium is: `apt-get install chromium`.
-"""
-
-import shutil
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,61 +13,20 @@ from hostile_program import HOSTILE, LONG, hostile_document
 
 from relaxjax import explore, value_and_grad
 from relaxjax.explorer import Document
-from relaxjax.explorer.document import Hunk, Line, Place, Source, Stage
+from relaxjax.explorer.document import (
+    Communication,
+    Exchange,
+    Hunk,
+    Line,
+    Place,
+    Source,
+    Stage,
+)
 from relaxjax.explorer.page import page as page_of
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None:
-    pytest.skip("there is no chromium: apt-get install chromium", allow_module_level=True)
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 VIEWS = ("program", "passes", "memory", "cost", "graph")
 MANY = 5000
 Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as started:
-        found = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("explorer") / "report.html"
-    step = value_and_grad(loss, memory_policy="balanced")
-    explore(step, jnp.ones((16, 16)), jnp.ones((512, 16))).save(path)
-    return path
-
-
-@pytest.fixture
-def opened(browser: Any, report: Path) -> Iterator[Open]:
-    """Open a page; whatever it does wrong is found at the end."""
-    wrong: list[str] = []
-    pages = []
-
-    def open_page(
-        fragment: str = "", path: Path = report, width: int = 1280, **options: Any
-    ) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 800}, **options)
-        page.on("pageerror", lambda error: wrong.append(f"an error: {error}"))
-        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-        page.on("request", lambda asked: wrong.append(asked.url) if not is_own(asked.url) else None)
-        page.goto(f"{path.as_uri()}#{fragment}")
-        page.set_default_timeout(5000)
-        page.locator(".view").wait_for()
-        pages.append(page)
-        return page
-
-    def is_own(url: str) -> bool:
-        return url.split("#")[0] == report.as_uri() or url.startswith("file:///")
-
-    yield open_page
-    for page in pages:
-        page.close()
-    assert not wrong
 
 
 def column(page: Any, name: str) -> Any:
@@ -263,6 +220,72 @@ def test_a_box_of_the_map_leads_to_its_binding(opened: Open) -> None:
     assert chosen(page).inner_text() == name
 
 
+def test_times_are_those_of_kernels(opened: Open, ran: Path) -> None:
+    page = opened("view=cost", path=ran)
+    told = page.locator(".tools .hint").inner_text()
+    assert "of kernels in a run of" in told
+    assert "with the numbers given" in told
+    costs = column(page, "Costs")
+    assert "x @ w" in costs.locator(".row").first.inner_text()
+    assert "kernel" in costs.locator(".row .delta").first.inner_text()
+    assert re.search(r"\d [µm]s$", costs.locator(".row .amount").first.inner_text())
+    page.locator(".box.forward").first.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert re.search(r"\d [µm]s\b", page.locator(".inspector .head").inner_text())
+    page.get_by_role("tab", name="Cost").click()
+    page.get_by_role("button", name="FLOPs").click()
+    assert "FLOP" in costs.locator(".row .amount").first.inner_text()
+
+
+def test_numbers_show_what_is_not_finite_and_where(opened: Open, ran: Path) -> None:
+    page = opened("view=numbers", path=ran)
+    told = page.locator(".badge.bad").all_inner_texts()
+    assert any("with NaN" in text for text in told)
+    assert any("with infinite numbers" in text for text in told)
+    values = column(page, "Values")
+    row = values.locator(".row.wrong", has_text="x").first
+    row.click()
+    assert "row=x" in fragment(page)
+    assert "infinite" in page.locator(".detail").inner_text()
+    chart = page.get_by_role("slider", name="Value of the program")
+    before = int(chart.get_attribute("aria-valuenow"))
+    chart.focus()
+    page.keyboard.press("ArrowRight")
+    assert int(chart.get_attribute("aria-valuenow")) == before + 1
+    page.keyboard.press("End")
+    box = chart.bounding_box()
+    page.mouse.click(box["x"] + 0.2 * box["width"], box["y"] + 60)
+    assert int(chart.get_attribute("aria-valuenow")) < before + 20
+    page.locator(".detail .link").first.click()
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert "rms" in page.locator(".inspector .head").inner_text()
+
+
+def test_exchanges_of_devices_lead_to_their_values(opened: Open, tmp_path: Path) -> None:
+    gathered = Exchange("all-gather", 4096, 12, ("data",), "backward", "d1", 0, True)
+    reduced = Exchange("all-reduce", 1024, None, None, "update", None, None, None)
+    told = Communication({"data": 2, "model": 4}, (gathered, reduced))
+    path = tmp_path / "devices.html"
+    path.write_text(page_of(replace(many_bindings(), communication=told)), encoding="utf-8")
+    for width in (390, 1280):
+        page = opened("view=devices", path=path, width=width)
+        head = page.locator(".devices .tools").inner_text()
+        assert "5.00 KiB a step and device" in head
+        assert "a mesh of data 2 × model 4" in head
+    rows = column(page, "Exchanges").locator(".row").all_inner_texts()
+    assert all(word in rows[0] for word in ("all-gather", "backward", "yes", "12", "4.00 KiB"))
+    assert "not known" in rows[1]
+    assert "1.00 KiB or more" in rows[1]
+    column(page, "Exchanges").locator(".row").first.click()
+    assert chosen(page).inner_text() == "d1"
+
+
+def test_numbers_have_a_view_only_where_there_are_some(opened: Open) -> None:
+    page = opened("view=numbers")
+    assert page.get_by_role("tab", selected=True).inner_text() == "Program"
+    assert page.get_by_role("tab", name="Numbers").count() == 0
+
+
 def test_the_graph_folds_layers_that_repeat(opened: Open) -> None:
     page = opened("view=graph")
     lanes = column(page, "Forward and backward lanes")
@@ -290,6 +313,17 @@ def test_colours_follow_the_system_until_somebody_chooses(opened: Open) -> None:
     assert white != paper(dark)
     dark.get_by_role("button", name="Show in light colours").click()
     assert paper(dark) == white
+
+
+def test_a_notebook_shows_the_page_inside_of_its_own(opened: Open, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    found = explore(value_and_grad(loss), jnp.ones((16, 16)), jnp.ones((512, 16)))
+    path.write_text(f"<!doctype html><div class=view>{found._repr_html_()}</div>")
+    page = opened(path=path)
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("tab", name="Cost").click()
+    frame.get_by_role("listbox", name="Costs").locator(".row").first.click()
+    assert frame.locator(".forward .row.lit").count()
 
 
 def test_all_rows_are_printed(opened: Open) -> None:

@@ -9,7 +9,8 @@ class CostView {
     this.selection = selection;
     this.program = selection.program;
     this.by = this.program.data.places.length ? "line" : "operator";
-    this.field = "flops";
+    this.profile = this.program.data.profile;
+    this.field = this.profile ? "time" : "flops";
     this.tools = h("div", { class: "tools" });
     this.map = h("div", { class: "map" });
     this.list = new Rows({
@@ -22,29 +23,40 @@ class CostView {
   }
 
   get unit() {
-    return this.field === "flops" ? inFlops : inBytes;
+    return { flops: inFlops, bytes: inBytes, time: inTime }[this.field];
   }
 
   update() {
+    const fields = [["flops", "FLOPs"], ["bytes", "Bytes"]];
+    if (this.profile) fields.unshift(["time", "Time"]);
     fill(
       this.tools,
-      choice("What is counted", [["flops", "FLOPs"], ["bytes", "Bytes"]], this.field, (field) => this.set({ field })),
+      choice("What is counted", fields, this.field, (field) => this.set({ field })),
       choice("By what", [["line", "By source line"], ["operator", "By operator"]], this.by, (by) => this.set({ by })),
       h(
         "span",
         { class: "legend" },
         h("span", { class: "key forward" }, "forward"),
         h("span", { class: "key backward" }, "backward"),
+        this.field === "time" ? h("span", { class: "key shared" }, "both, or not known") : null,
       ),
     );
-    const items = this.items();
-    this.total = items.reduce((sum, item) => sum + item.forward + item.backward, 0);
-    this.most = Math.max(1, ...items.map((item) => item.forward + item.backward));
-    const known = this.selection.listing.bindings.some((line) => line[this.field] !== null);
+    const entries = this.entries();
+    const items = this.items(entries);
+    this.total = items.reduce((sum, item) => sum + item.size, 0);
+    this.most = Math.max(0, ...items.map((item) => item.size));
     this.drawMap(items);
     this.list.show(items);
     this.map.hidden = !this.total;
-    if (!known) this.tools.append(h("span", { class: "hint" }, "no sizes are known, so no costs are"));
+    this.tools.append(h("span", { class: "hint" }, this.hint(entries)));
+  }
+
+  hint(entries) {
+    if (this.field === "time") {
+      const { device, origin, runs, milliseconds } = this.profile;
+      return `${inTime(this.total)} of kernels in a run of ${inTime(milliseconds)} on ${device}, the middle of ${counted(runs, "run")}, with ${origin}`;
+    }
+    return entries.length ? "" : "no sizes are known, so no costs are";
   }
 
   set(changes) {
@@ -52,52 +64,80 @@ class CostView {
     this.update();
   }
 
-  items() {
-    const found = new Map();
-    const { listing } = this.selection;
-    for (const line of listing.bindings) {
-      const amount = line[this.field] ?? 0;
-      const key = this.by === "operator" ? line.operator : this.program.lineKey(line.place);
-      if (!found.has(key)) found.set(key, { key, forward: 0, backward: 0, lines: [] });
-      const item = found.get(key);
-      item[line.of === null ? "forward" : "backward"] += amount;
-      item.lines.push(line);
+  /** What costs something: a binding, or a kernel with all the bindings that it computes. */
+  entries() {
+    if (this.field === "time") {
+      const { ran } = this.program;
+      return this.profile.kernels.map((kernel) => {
+        const rows = kernel.bindings.map((name) => ran.byName.get(name)).filter((row) => row !== undefined);
+        return { lines: rows.map((row) => ran.lines[row]), size: kernel.milliseconds, kernel };
+      });
     }
-    const size = (item) => item.forward + item.backward;
-    return [...found.values()].filter(size).sort((one, other) => size(other) - size(one));
+    const { bindings } = this.selection.listing;
+    return bindings.filter((line) => line[this.field]).map((line) => ({ lines: [line], size: line[this.field] }));
   }
 
-  label({ key }) {
-    if (this.by === "operator") return { where: "", text: key };
-    if (key === null) return { where: "", text: "no line is known" };
-    const [source, line] = key.split(":").map(Number);
-    return { where: this.program.shortPlace(key), text: this.program.sourceText(source, line).trim() };
+  /** Entries of the same lines of the source, or of the same operators, together. */
+  items(entries) {
+    const found = new Map();
+    for (const entry of entries) {
+      const keys = [...new Set(entry.lines.map((line) => this.keyOf(line)))].sort(inPlace);
+      const name = keys.join("|");
+      if (!found.has(name)) found.set(name, { keys, size: 0, sides: { forward: 0, backward: 0, shared: 0 }, entries: [] });
+      const item = found.get(name);
+      item.size += entry.size;
+      item.sides[sideOf(entry)] += entry.size;
+      item.entries.push(entry);
+    }
+    return [...found.values()].filter((item) => item.size).sort((one, other) => other.size - one.size);
+  }
+
+  keyOf(line) {
+    return this.by === "operator" ? line.operator : (this.program.lineKey(line.place) ?? "");
+  }
+
+  label({ keys }) {
+    if (!keys.length) return { where: "", text: "no binding is known: copies and the like, by the compiler" };
+    if (this.by === "operator") return { where: "", text: keys.join(" + ") };
+    const texts = keys.map((key) => {
+      if (!key) return "no line is known";
+      const [source, line] = key.split(":").map(Number);
+      return this.program.sourceText(source, line).trim();
+    });
+    const places = keys.filter(Boolean).map((key) => this.program.shortPlace(key));
+    const where = places.length > 1 ? counted(places.length, "line") : (places[0] ?? "");
+    return { where, text: texts.join(" + "), whole: places.join(", ") };
   }
 
   drawItem(item) {
-    const { where, text } = this.label(item);
-    const size = item.forward + item.backward;
+    const { where, text, whole } = this.label(item);
     return {
       children: [
-        h("span", { class: "where" }, where),
+        h("span", { class: "where", title: whole }, where),
         h("span", { class: "code" }, cut(text)),
-        h("span", { class: "delta" }, counted(item.lines.length, "binding")),
-        h("span", { class: "amount" }, this.unit(size)),
-        h("span", { class: "share" }, share(size, this.total)),
-        bar([["forward", item.forward], ["backward", item.backward]], this.most),
+        h("span", { class: "delta" }, counted(item.entries.length, this.field === "time" ? "kernel" : "binding")),
+        h("span", { class: "amount" }, this.unit(item.size)),
+        h("span", { class: "share" }, share(item.size, this.total)),
+        bar(Object.entries(item.sides), this.most),
       ],
     };
   }
 
-  chose(item) {
-    if (this.by === "line" && item.key !== null) this.selection.change({ view: "program", line: item.key, row: null });
+  chose({ keys }) {
+    if (this.by === "line" && keys[0]) this.selection.change({ ...this.home, view: "program", line: keys[0], row: null });
   }
 
-  /** Each line as large as its cost, and in it the bindings that belong to it. */
+  /** Where the bindings are that costs are of: times are those of the program that was run. */
+  get home() {
+    const { last, data } = this.program;
+    return this.field === "time" ? { stage: last, function: data.function } : {};
+  }
+
+  /** Each line as large as its cost, and in it the bindings or the kernels that belong to it. */
   drawMap(items) {
     const large = items.slice(0, BOXES);
-    const rest = items.slice(BOXES).reduce((sum, item) => sum + item.forward + item.backward, 0);
-    const sizes = large.map((item) => item.forward + item.backward);
+    const rest = items.slice(BOXES).reduce((sum, item) => sum + item.size, 0);
+    const sizes = large.map((item) => item.size);
     const boxes = tiled(rest ? [...sizes, rest] : sizes, 0, 0, MAP_WIDE, MAP_HIGH);
     fill(this.map, boxes.map((box, at) => this.drawLineBox(box, large[at], sizes[at] ?? rest)));
     this.map.setAttribute("role", "img");
@@ -117,24 +157,41 @@ class CostView {
   }
 
   inner(item, width, height) {
-    const sorted = item.lines.filter((line) => line[this.field]).sort((one, other) => other[this.field] - one[this.field]);
-    const boxes = tiled(sorted.slice(0, BOXES).map((line) => line[this.field]), 0, 0, width, height);
+    const sorted = [...item.entries].sort((one, other) => other.size - one.size).slice(0, BOXES);
+    const boxes = tiled(sorted.map((entry) => entry.size), 0, 0, width, height);
     return boxes.map((box, number) => {
-      const line = sorted[number];
-      const size = this.unit(line[this.field]);
+      const entry = sorted[number];
+      const size = this.unit(entry.size);
+      const name = entry.lines.length ? entry.lines.map((line) => line.name).join(" + ") : entry.kernel.name;
+      const operators = [...new Set(entry.lines.map((line) => line.operator))].join(" + ");
       return h(
         "div",
         {
-          class: `box ${line.of === null ? "forward" : "backward"}`,
-          title: `${line.name}: ${line.operator}, ${size}`,
+          class: `box ${sideOf(entry)}`,
+          title: `${[name, operators].filter(Boolean).join(": ")}, ${size}`,
           style: at(box, width, height),
-          onclick: () => this.selection.change({ view: "program", row: line.name, line: null }),
+          onclick: () => this.choseEntry(entry),
         },
-        box[2] > 48 && box[3] > 18 ? h("span", {}, cut(line.name, 40)) : null,
+        box[2] > 48 && box[3] > 18 ? h("span", {}, cut(name, 40)) : null,
         box[2] > 48 && box[3] > 36 ? h("span", { class: "fact" }, size) : null,
       );
     });
   }
+
+  choseEntry({ lines }) {
+    if (lines.length) this.selection.change({ ...this.home, view: "program", row: lines[0].name, line: null });
+  }
+}
+
+/** The part of the program that an entry belongs to, if it is one. */
+function sideOf({ lines }) {
+  const sides = new Set(lines.map((line) => (line.of === null ? "forward" : "backward")));
+  return sides.size === 1 ? [...sides][0] : "shared";
+}
+
+/** Lines of sources in their order; operators by name. */
+function inPlace(one, other) {
+  return one.localeCompare(other, "en", { numeric: true });
 }
 
 /** Where a box lies, in shares of what it lies in. */

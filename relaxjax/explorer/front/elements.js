@@ -45,9 +45,20 @@ function scaled(number, base, units) {
 
 const inBytes = (count) => scaled(count, 1024, ["B", "KiB", "MiB", "GiB", "TiB"]);
 const inFlops = (count) => scaled(count, 1000, ["FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP"]);
-const inTime = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms < 10 ? 2 : 0)} ms`);
+const inTime = (ms) => {
+  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
+  return ms < 0.1 ? `${(1000 * ms).toFixed(ms < 0.01 ? 1 : 0)} µs` : `${ms.toFixed(ms < 10 ? 2 : 0)} ms`;
+};
 const counted = (count, noun) => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`;
-const share = (part, whole) => `${((100 * part) / Math.max(whole, 1)).toFixed(1)} %`;
+const share = (part, whole) => `${(whole ? (100 * part) / whole : 0).toFixed(1)} %`;
+/** A number with three digits, on an exponent where it is far from 1. */
+function shortNumber(number) {
+  if (number === null) return "none";
+  const size = Math.abs(number);
+  const isFar = size !== 0 && (size < 1e-3 || size >= 1e5);
+  const shown = isFar ? number.toExponential(2).replace(/\.?0*e/, "e") : Number(number.toPrecision(3)).toString();
+  return shown.replace("e+", "e").replaceAll("-", "−");
+}
 
 /** A choice of which one is pressed: `options` are pairs of a value and its label. */
 function choice(label, options, value, chosen) {
@@ -72,7 +83,7 @@ function bar(parts, whole) {
     "span",
     { class: "bar", "aria-hidden": "true" },
     parts.map(([kind, size]) =>
-      h("span", { class: `part ${kind}`, style: `width:${((100 * size) / Math.max(whole, 1)).toFixed(3)}%` }),
+      h("span", { class: `part ${kind}`, style: `width:${(whole ? (100 * size) / whole : 0).toFixed(3)}%` }),
     ),
   );
 }

@@ -23,6 +23,26 @@ function drawLine(line, number, sign = "") {
   ];
 }
 
+/** What a kernel takes, and whether that is for one binding alone. */
+function timeOf(kernel) {
+  const others = kernel.bindings.length - 1;
+  const time = inTime(kernel.milliseconds);
+  return others ? `in a kernel of ${time} with ${counted(others, "other binding")}` : time;
+}
+
+function rangeOf({ low, high }) {
+  return low === high ? shortNumber(low) : `${shortNumber(low)} to ${shortNumber(high)}`;
+}
+
+/** The numbers of a value in a few words. */
+function inNumbers({ count, nan, infinite, zeros, low, high, rms }) {
+  const facts = [`rms ${shortNumber(rms)}`, rangeOf({ low, high })];
+  if (nan) facts.push(`${nan.toLocaleString("en")} of ${counted(count, "number")} NaN`);
+  if (infinite) facts.push(`${infinite.toLocaleString("en")} of ${counted(count, "number")} infinite`);
+  if (zeros && low !== high) facts.push(`${share(zeros, count)} zeros`);
+  return facts.join(", ");
+}
+
 /** The panel that tells all of the selected binding, or of the selected line of a source. */
 class Inspector {
   constructor(selection) {
@@ -52,6 +72,7 @@ class Inspector {
         h("span", { class: "badge" }, line.of === null ? "forward" : `part of the derivative of ${line.of}`),
         line.flops === null ? null : h("span", { class: "fact" }, inFlops(line.flops)),
         line.bytes === null ? null : h("span", { class: "fact" }, `${inBytes(line.bytes)} moved`),
+        this.seen(listing, line),
       ),
       h("pre", { class: "whole", tabindex: "0", "aria-label": "The whole line" }, line.text.trim()),
       this.placed(program.place(line.place)),
@@ -59,6 +80,18 @@ class Inspector {
       this.named("reads", listing, listing.reads(row)),
       this.named("is read by", listing, listing.readers(row)),
     );
+  }
+
+  /** What was seen of a binding where the program was run: its time, and its numbers. */
+  seen(listing, line) {
+    const { program } = this.selection;
+    if (listing !== program.ran) return null;
+    const { value, gradient } = program.numbersOf(line.name);
+    return [
+      ...program.kernelsOf(line.name).map((kernel) => h("span", { class: "fact" }, timeOf(kernel))),
+      value ? h("span", { class: "fact" }, inNumbers(value)) : null,
+      gradient ? h("span", { class: "fact" }, `gradient: ${inNumbers(gradient)}`) : null,
+    ];
   }
 
   line(key) {

@@ -155,6 +155,32 @@ class Program {
     return this.stages.length - 1;
   }
 
+  /** The program that was run: the last one of the function that is looked at. */
+  get ran() {
+    return this.listing(this.last, this.data.function);
+  }
+
+  /** The kernels that compute a binding, by its name. */
+  kernelsOf(name) {
+    if (!this.kernels) {
+      this.kernels = new Map();
+      for (const kernel of this.data.profile?.kernels ?? []) {
+        for (const binding of kernel.bindings) add(this.kernels, binding, kernel);
+      }
+    }
+    return this.kernels.get(name) ?? [];
+  }
+
+  /** The numbers of a binding, and those of its gradient. */
+  numbersOf(name) {
+    if (!this.numbers) {
+      const values = this.data.numbers?.values ?? [];
+      this.numbers = new Map(values.map((value) => [value.var, value]));
+      this.gradients = new Map(values.filter((value) => value.gradient_of).map((value) => [value.gradient_of, value]));
+    }
+    return { value: this.numbers.get(name), gradient: this.gradients.get(name) };
+  }
+
   line(number) {
     return (this.lines[number] ??= new Line(this.data.lines[number], number));
   }

@@ -1,6 +1,12 @@
 // What is looked at, kept in the fragment of the page's address, so that it can be sent to others.
 
-const VIEWS = ["program", "passes", "memory", "cost", "graph"];
+/** The views of a document, by what the address calls them; some are of what was run. */
+function viewsOf(data) {
+  const found = { program: "Program", passes: "Passes", memory: "Memory", cost: "Cost", graph: "Graph" };
+  if (data.numbers) found.numbers = "Numbers";
+  if (data.communication) found.devices = "Devices";
+  return found;
+}
 
 class Selection {
   constructor(program) {
@@ -27,7 +33,7 @@ class Selection {
       if (name in found) found[name] = Number(found[name]);
     }
     const valid = Number.isInteger(found.stage ?? 0) && (found.stage ?? 0) <= this.program.last;
-    return valid && VIEWS.includes(found.view ?? "program") ? found : {};
+    return valid && (found.view ?? "program") in viewsOf(this.program.data) ? found : {};
   }
 
   change(changes) {
