@@ -13,9 +13,12 @@ from relaxjax.trainable.names import TRAIN_STEP
 
 from .sharding import check_whole
 from .step_module import Counts
+from .step_placing import StepPlaces
 
 
-def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any, Any]:
+def compiled(
+    module: IRModule, program: JaxProgram, counts: Counts, places: StepPlaces | None = None
+) -> tuple[Any, Any]:
     """The step that takes the memory of its state, and the one for a state that JAX traces."""
     step = to_jax(module, TRAIN_STEP)
     last = len(program.avals) - counts.states
@@ -30,7 +33,8 @@ def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any
 
     inside = jax.custom_jvp(run)
     inside.defjvp(_no_derivative)
-    return jax.jit(run, donate_argnums=(0, 1, 2, 3)), jax.jit(inside)
+    where: dict[str, Any] = {} if places is None else {"out_shardings": places.given}
+    return jax.jit(run, donate_argnums=(0, 1, 2, 3), **where), jax.jit(inside, **where)
 
 
 def check_unmapped(arrays: Iterable[Any]) -> None:
