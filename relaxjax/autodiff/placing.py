@@ -12,12 +12,15 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 
 from relaxjax.ir.builder import Names
 from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.platform import chosen_platform, platform_name
 from relaxjax.passes.training.setup_trainer import spread_over
+from relaxjax.trainable.gathering import gathering
 from relaxjax.trainable.sharding import (
     WHOLE,
+    Axes,
     Distribution,
     MeshLike,
     axes_of,
@@ -91,8 +94,8 @@ class Placing:
         placed = [of_group(group, vars_) for group, vars_ in (groups | inputs).items()]
         return placed[0], placed[1], placed[2]
 
-    def of_call(self, arguments: Arguments, given: Sequence[Any]) -> list[NamedSharding]:
-        """Those of what the program of a loss takes: what it captured, then its own arguments.
+    def of_call(self, arguments: Arguments, given: Sequence[Any]) -> "CallPlaces":
+        """Where a program has what it takes: what it captured, then the arguments of a loss.
 
         What these are differentiated by are parameters, what else they have is of a batch.
         """
@@ -108,7 +111,28 @@ class Placing:
         )
         found = dict(zip([*asked, *beside], [*params, *batch], strict=True))
         own = [found[place] for place in arguments.traced]
-        return [*[self.whole] * (len(given) - len(own)), *own]
+        axes = {axis for one in batch for entry in one.spec for axis in as_axes(entry)}
+        return CallPlaces(self.mesh, tuple(axes), [*[self.whole] * (len(given) - len(own)), *own])
+
+
+@dataclass(frozen=True)
+class CallPlaces:
+    """The shardings of what the program of a loss takes, and the axes along which a batch is."""
+
+    mesh: Mesh
+    axes: Axes
+    arrays: list[NamedSharding]
+
+    def with_gathered_params(self, mod: IRModule, name: str, wanted: Sequence[int]) -> IRModule:
+        """The module whose function gathers what it is differentiated by where it uses that."""
+        params = mod[name].params
+        splits = {params[place]: tuple(map(as_axes, self.arrays[place].spec)) for place in wanted}
+        return gathering(mod, name, splits, self.axes, self.mesh)
+
+
+def as_axes(entry: str | Axes | None) -> Axes:
+    """The axes that an entry of a spec names."""
+    return () if entry is None else (entry,) if isinstance(entry, str) else tuple(entry)
 
 
 def unique(names: Sequence[str]) -> list[str]:

@@ -9,6 +9,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
+from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import TRAIN_STEP
 
 from .sharding import check_whole
@@ -20,7 +21,8 @@ def compiled(
     module: IRModule, program: JaxProgram, counts: Counts, places: StepPlaces | None = None
 ) -> tuple[Any, Any]:
     """The step that takes the memory of its state, and the one for a state that JAX traces."""
-    step = to_jax(module, TRAIN_STEP)
+    mesh = None if places is None else places.mesh
+    step = to_jax(with_gathered_params(module, mesh), TRAIN_STEP)
     last = len(program.avals) - counts.states
     others = (*program.all_avals[1:last], *program.all_avals[len(program.avals) :])
 

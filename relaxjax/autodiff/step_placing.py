@@ -27,6 +27,7 @@ class StepPlaces:
     Where XLA places a result, it is None.
     """
 
+    mesh: Mesh
     taken: tuple[Any, ...]
     given: tuple[Any, ...]
 
@@ -36,7 +37,7 @@ class StepPlaces:
         spread = Distribution.of(mod)
         assert spread is not None
         (params, states, opt, *inputs), (whole, *state) = shardings_of_step(mod, spread, mesh)
-        return StepPlaces((params, states, opt, whole, *inputs), (whole, *state, whole, None))
+        return StepPlaces(mesh, (params, states, opt, whole, *inputs), (whole, *state, whole, None))
 
 
 def spread_by_name(

@@ -28,7 +28,7 @@ from .arguments import Arguments, sort_arguments
 from .auxiliary_output import AuxiliaryOutput
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
-from .placing import Placing, placed
+from .placing import CallPlaces, Placing, placed
 from .sharding import are_on_one_device, check_whole, on_devices
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
@@ -111,11 +111,11 @@ class ValueAndGrad:
         given = [*program.captured, *arrays]
         places = None if self._placing is None else self._placing.of_call(arguments, given)
         if places is not None:
-            given = placed(given, places)
-        adjoint = self._where_it_runs(program.module, wanted, given)
+            given = placed(given, places.arrays)
+        adjoint = self._where_it_runs(program.module, wanted, given, places)
         leaves, gradients = _with_tangent(adjoint, program, wanted)(*given)
         if places is not None:
-            gradients = placed(list(gradients), [places[place] for place in wanted])
+            gradients = placed(list(gradients), [places.arrays[place] for place in wanted])
         values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)
@@ -179,16 +179,21 @@ class ValueAndGrad:
         return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), auxiliary
 
     def _where_it_runs(
-        self, mod: IRModule, wanted: Sequence[int], arrays: Sequence[Any]
+        self,
+        mod: IRModule,
+        wanted: Sequence[int],
+        arrays: Sequence[Any],
+        places: CallPlaces | None,
     ) -> Callable[..., Any]:
         """The backward program as a function of arrays, in the forms of the platform it runs on."""
         memory = self._memory
 
         def made_for(platform: str) -> IRModule:
             with lowering_for(platform):
-                return kept_or_written(mod, wanted, memory)
+                made = kept_or_written(mod, wanted, memory)
+            return made if places is None else places.with_gathered_params(made, ADJOINT, wanted)
 
-        known = known_platform(arrays)
+        known = known_platform(arrays) if self._placing is None else self._placing.platform
         own = known or chosen_platform()
         first = made_for(own)
         if known is not None or PLATFORM not in first.attrs or not are_on_one_device(arrays):
