@@ -57,7 +57,7 @@ def test_a_parameter_is_gathered_once_and_no_table_that_rows_are_looked_up_in() 
     assert said(gathered(from_source(PRODUCTS), splits, "data")) == [
         'R.dist.annotate_sharding(w, placement="R")',
         "R.matmul(x, w_whole)",
-        "R.take(table, ids, axis=0)",
+        'R.take(table, ids, axis=0, mode="fast")',
         "R.add(first, found)",
         "R.matmul(lv, w_whole)",
         "R.add(second, bias)",
