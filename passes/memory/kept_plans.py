@@ -85,7 +85,8 @@ def _data(plan: Plan) -> dict[str, Any]:
     orders = [
         [place[o.value[0]], o.value[1], reason(o.reason), place[o.moment]] for o in plan.orders
     ]
-    kept = sorted(place[var] for var in plan.kept)
+    forward = plan.program.forward
+    kept = [at for at, step in enumerate(forward) if step.var in plan.kept]  # others are there
     return {"steps": len(place), "kept": kept, "late": plan.late, "orders": orders}
 
 

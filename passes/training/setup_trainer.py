@@ -139,9 +139,9 @@ def SetupTrainer(
 class StepOptions:
     """How a training step is made of a loss, as SetupTrainer's options say.
 
-    `spread` is what ShardTraining takes. With `keeps_params`, the step takes parameters as the loss
-    does, neither stacked nor with their axes moved. With `gives_outputs` it gives what the loss
-    function returns beside the loss.
+    `spread` and `captured` are what ShardTraining takes. With `keeps_params`, the step takes
+    parameters as the loss does, neither stacked nor with their axes moved. With `gives_outputs` it
+    gives what the loss function returns beside the loss.
     """
 
     optimizer: Optimizer
@@ -153,6 +153,7 @@ class StepOptions:
     roll_blocks: RollOption = "auto"
     channels_last: bool = True
     spread: Spread | None = None
+    captured: int = 0
     keeps_params: bool = False
     gives_outputs: bool = False
 
@@ -212,7 +213,7 @@ def step_passes(
     spread: list[Pass] = []
     if options.spread is not None or is_placed(mod):
         mesh, sharding = options.spread or (None, DATA)
-        spread = [ShardTraining(mesh, sharding)]
+        spread = [ShardTraining(mesh, sharding, options.captured)]
     scores: list[Pass] = [FuseProductLoss()] if options.legalize else []
     return (
         *scores,

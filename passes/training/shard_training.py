@@ -31,7 +31,10 @@ from .update import Update
 
 @pass_factory(opt_level=0)
 def ShardTraining(
-    mod: IRModule, mesh: MeshLike | None = None, sharding: ShardingLike = DATA
+    mod: IRModule,
+    mesh: MeshLike | None = None,
+    sharding: ShardingLike = DATA,
+    captured: int = 0,
 ) -> IRModule:
     """State on which devices the training is, and which of its arrays they share.
 
@@ -43,6 +46,8 @@ def ShardTraining(
 
     Without a mesh, the types of the arguments say it, as passes such as TensorParallel write them.
 
+    Of the inputs the first `captured` belong to no batch, and are whole.
+
     The attributes `mesh`, `batch_axes` and `shardings` say so. No function changes: results are
     those on one device, up to the order of sums. A Trainer places its arrays by them, and XLA puts
     in what the devices exchange.
@@ -50,7 +55,7 @@ def ShardTraining(
     arguments = Arguments.of(mod, BACKBONE_LOSS)
     own, storage = params_of(mod, arguments.params)
     arrays = {"params": own, "states": arguments.states}
-    batch = {"inputs": arguments.inputs, "targets": arguments.targets}
+    batch = {"inputs": arguments.inputs[captured:], "targets": arguments.targets}
     if mesh is None:
         found = placed_distribution(arrays, batch)
     elif is_placed(mod):

@@ -44,6 +44,12 @@ class Arguments:
                 raise TypeError(without_numbers(f"`{name}`"))
 
     @property
+    def ways(self) -> list[str]:
+        """The way to each leaf inside of its argument, such as `layers/0/w`."""
+        found = jax.tree_util.tree_leaves_with_path(jax.tree.unflatten(self.tree, self.leaves))
+        return [jax.tree_util.keystr(path[2:], simple=True, separator="/") for path, _ in found]
+
+    @property
     def untraced(self) -> list[Any]:
         """What the traced leaves are where they are arrays of numpy that only stand by, or None."""
         return [

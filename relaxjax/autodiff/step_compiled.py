@@ -9,15 +9,20 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
+from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import TRAIN_STEP
 
 from .sharding import check_whole
 from .step_module import Counts
+from .step_placing import StepPlaces
 
 
-def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any, Any]:
+def compiled(
+    module: IRModule, program: JaxProgram, counts: Counts, places: StepPlaces | None = None
+) -> tuple[Any, Any]:
     """The step that takes the memory of its state, and the one for a state that JAX traces."""
-    step = to_jax(module, TRAIN_STEP)
+    mesh = None if places is None else places.mesh
+    step = to_jax(with_gathered_params(module, mesh), TRAIN_STEP)
     last = len(program.avals) - counts.states
     others = (*program.all_avals[1:last], *program.all_avals[len(program.avals) :])
 
@@ -30,7 +35,8 @@ def compiled(module: IRModule, program: JaxProgram, counts: Counts) -> tuple[Any
 
     inside = jax.custom_jvp(run)
     inside.defjvp(_no_derivative)
-    return jax.jit(run, donate_argnums=(0, 1, 2, 3)), jax.jit(inside)
+    where: dict[str, Any] = {} if places is None else {"out_shardings": places.given}
+    return jax.jit(run, donate_argnums=(0, 1, 2, 3), **where), jax.jit(inside, **where)
 
 
 def check_unmapped(arrays: Iterable[Any]) -> None:

@@ -81,6 +81,15 @@ class LossArguments:
         return *self.inputs, *self.params, *self.states
 
     @property
+    def ways(self) -> list[str]:
+        """The ways to all parameters, first those that are trained, then those that are not."""
+        nesting = self.nestings.params
+        leaves = jax.tree_util.tree_leaves_with_path(nesting.nested([0] * len(nesting.places)))
+        ways = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
+        moving, frozen = self.nestings.apart([ways[place] for place in nesting.places])
+        return [*moving, *frozen]
+
+    @property
     def counts(self) -> Counts:
         return Counts(len(self.inputs), len(self.params), len(self.states))
 

@@ -19,14 +19,18 @@ from relaxjax.passes.memory.report import MemoryReport
 from relaxjax.passes.training.plan_step_memory import memory_of_step
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.trainable.names import OPTIM_STATE
+from relaxjax.trainable.sharding import MeshLike
+from relaxjax.trainable.sharding_rules import ShardingLike
 
 from .auxiliary_output import AuxiliaryOutput
 from .frames import in_the_users_frames
 from .out_of_memory import told_of_memory
+from .placing import Placing, check_placeable, placed
 from .step_compiled import check_unmapped, compiled
 from .step_loss import LossArguments, program_of
 from .step_module import results_of, with_step
 from .step_optimizer import StepOptimizer, optimizer_of
+from .step_placing import FirstPlaces, StepPlaces, spread_by_name
 from .step_trees import (
     apart,
     check_alive,
@@ -63,6 +67,7 @@ class _Step:
     run: Any  # compiled, and takes the memory of the state
     inside: Any  # the same where JAX traces the state
     aux: AuxiliaryOutput
+    places: StepPlaces | None  # on a mesh
 
 
 class TrainStep:
@@ -80,11 +85,13 @@ class TrainStep:
         has_aux: bool,
         memory_budget: Budget | None,
         memory_policy: str | None,
+        placing: Placing | None,
     ) -> None:
         self.loss = loss
         self.has_aux = has_aux
         self._optimizer = optimizer
         self._budget, self._policy = memory_budget, memory_policy
+        self._placing = placing
         self._steps: dict[Hashable, _Step] = {}
         functools.update_wrapper(self, loss, updated=())
 
@@ -143,26 +150,34 @@ class TrainStep:
         """What the compiled program takes."""
         opt = self._optimizer.flat(state.opt_state, step.opt_count)
         inputs = (*step.program.captured, *given.inputs)
-        return given.params, given.states, tuple(opt), state.step, *inputs
+        arguments = given.params, given.states, tuple(opt), state.step, *inputs
+        return arguments if step.places is None else placed(arguments, step.places.taken)
 
     def _step(self, given: LossArguments) -> _Step:
         """The step for such arguments, written at the first of them."""
-        platform = known_platform(given.arrays) or chosen_platform()
+        placing = self._placing
+        own = known_platform(given.arrays) if placing is None else placing.platform
+        platform = own or chosen_platform()
         key = given.kind, platform, x64_enabled(), matmul_precision()
         if key not in self._steps:
             check_unmapped(given.arrays)
+            if placing is not None:
+                check_placeable(given.arrays)
             with lowering_for(platform):
                 program, aux = program_of(self.loss, given, self.has_aux)
-                module = with_step(program, given.counts, self._options(given))
+                module = with_step(program, given.counts, self._options(program, given))
             opt_count = len(module.attrs[OPTIM_STATE])
-            run, inside = compiled(module, program, given.counts)
-            step = _Step(module, program, opt_count, run, inside, aux)
+            places = None if placing is None else StepPlaces.of(module, placing.mesh)
+            run, inside = compiled(module, program, given.counts, places)
+            step = _Step(module, program, opt_count, run, inside, aux, places)
             if any(isinstance(array, Tracer) for array in program.captured):
                 return step  # they are of one call of whoever traces it
             self._steps[key] = step
         return self._steps[key]
 
-    def _options(self, given: LossArguments) -> StepOptions:
+    def _options(self, program: JaxProgram, given: LossArguments) -> StepOptions:
+        placing = self._placing
+        spread = None if placing is None else (placing.given, placing.sharding)
         return StepOptions(
             optimizer=self._optimizer.for_params(given.nestings.moving),
             master_weights=False,
@@ -170,6 +185,8 @@ class TrainStep:
             memory_policy=self._policy,
             keeps_params=True,
             gives_outputs=True,
+            spread=spread_by_name(spread, program, given),
+            captured=len(program.captured),
         )
 
 
@@ -180,6 +197,9 @@ def train_step(
     has_aux: bool = False,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
+    mesh: MeshLike | None = None,
+    sharding: ShardingLike | None = None,
+    devices: int | None = None,
 ) -> tuple[Callable[..., TrainState], TrainStep]:
     """A training step as one program: forward, backward and update, compiled and planned together.
 
@@ -197,11 +217,18 @@ def train_step(
     nested, or one of `relaxjax.optim`. Leaves of parameters that are no arrays, such as the
     activations of an equinox module, stay as they are. `memory_budget` and `memory_policy` are
     those of `SetupTrainer`, for the whole step.
+
+    With a `mesh`, such as {"data": 4, "model": 2}, or so many `devices`, `init` places the state on
+    them, and `step` the samples of a batch. `sharding` is that of `SetupTrainer`, too: "data",
+    which is the default, "fsdp", or a mapping from patterns for names of parameters such as
+    `layers/0/w` to specs. A budget is for each device then.
     """
     check_flags(has_aux=has_aux)
     if not callable(loss):
         raise TypeError(f"the loss must be a function of arrays, found {loss!r}")
     used = optimizer_of(optimizer)
+    placing = Placing.of(mesh, sharding, devices)
+    places = None if placing is None else FirstPlaces(loss, placing, used)
 
     @in_the_users_frames
     def init(params: Any, model_state: Any = None, key: Any = None) -> TrainState:
@@ -209,11 +236,17 @@ def train_step(
         check_numbers(params=params, model_state=model_state, key=key)
         own, states = copied_params(params), jax.tree.map(copied, model_state)
         check_trainable(own, "params")
+        key, count = copied(key), jnp.int32(0)
+        if places is not None:
+            own, states, key = places.of_params(own, states, key)
+            count = placed(count, places.placing.whole)
         arrays, nesting = apart(own, numbers=False)
         opt_state = jax.tree.map(copied, used.start(arrays, nesting))
-        return TrainState(own, states, opt_state, copied(key), jnp.int32(0))
+        if places is not None:
+            opt_state = places.of_optimizer(own, opt_state)
+        return TrainState(own, states, opt_state, key, count)
 
-    return init, TrainStep(loss, used, has_aux, memory_budget, memory_policy)
+    return init, TrainStep(loss, used, has_aux, memory_budget, memory_policy, placing)
 
 
 def _given(state: TrainState, batch: Any) -> LossArguments:

@@ -22,11 +22,14 @@ from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, low
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.rematerialize import decided
 from relaxjax.passes.memory.report import MemoryReport, report_of
+from relaxjax.trainable.sharding import MeshLike
+from relaxjax.trainable.sharding_rules import ShardingLike
 
 from .arguments import Arguments, sort_arguments
 from .auxiliary_output import AuxiliaryOutput
 from .backward import ADJOINT, LOSS, Memory, kept_or_written, written
 from .frames import in_the_users_frames
+from .placing import CallPlaces, Placing, placed
 from .sharding import are_on_one_device, check_whole, on_devices
 
 _BY_JAX = jax.value_and_grad  # as it is before anyone puts that from here in its place
@@ -38,6 +41,9 @@ _DEFAULTS = {
     "allow_int": False,
     "memory_budget": None,
     "memory_policy": None,
+    "mesh": None,
+    "sharding": None,
+    "devices": None,
 }
 
 
@@ -57,6 +63,9 @@ class ValueAndGrad(Explorable):
         allow_int: bool,
         memory_budget: Budget | None,
         memory_policy: str | None,
+        mesh: MeshLike | None,
+        sharding: ShardingLike | None,
+        devices: int | None,
     ) -> None:
         if not callable(function):
             raise TypeError(
@@ -75,6 +84,13 @@ class ValueAndGrad(Explorable):
         self.allow_int = allow_int
         self.memory_budget = memory_budget
         self.memory_policy = memory_policy
+        self.mesh, self.sharding, self.devices = mesh, sharding, devices
+        self._placing = Placing.of(mesh, sharding, devices)
+        if self._placing is not None and memory_budget is not None:
+            raise ValueError(
+                "a `memory_budget` here is for one device, without `mesh` or `devices`: give a "
+                "`memory_policy`, or take `relaxjax.train_step`, whose budget is for each device"
+            )
         self._memory = Memory.of(memory_budget, memory_policy)
         self.__name__: str = getattr(function, "__name__", LOSS)
         # Its name and docstring, but none of its attributes, which may be called as those here.
@@ -93,8 +109,14 @@ class ValueAndGrad(Explorable):
         check_whole(arrays)
         program, auxiliary = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
-        adjoint = self._where_it_runs(program.module, wanted, [*program.captured, *arrays])
-        leaves, gradients = _with_tangent(adjoint, program, wanted)(*program.captured, *arrays)
+        given = [*program.captured, *arrays]
+        places = None if self._placing is None else self._placing.of_call(arguments, given)
+        if places is not None:
+            given = placed(given, places.arrays)
+        adjoint = self._where_it_runs(program.module, wanted, given, places)
+        leaves, gradients = _with_tangent(adjoint, program, wanted)(*given)
+        if places is not None:
+            gradients = placed(list(gradients), [places.arrays[place] for place in wanted])
         values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)
@@ -165,16 +187,21 @@ class ValueAndGrad(Explorable):
         return traced(on_arrays, arrays, names, name=LOSS, moving=_wanted(arguments)), auxiliary
 
     def _where_it_runs(
-        self, mod: IRModule, wanted: Sequence[int], arrays: Sequence[Any]
+        self,
+        mod: IRModule,
+        wanted: Sequence[int],
+        arrays: Sequence[Any],
+        places: CallPlaces | None,
     ) -> Callable[..., Any]:
         """The backward program as a function of arrays, in the forms of the platform it runs on."""
         memory = self._memory
 
         def made_for(platform: str) -> IRModule:
             with lowering_for(platform):
-                return kept_or_written(mod, wanted, memory)
+                made = kept_or_written(mod, wanted, memory)
+            return made if places is None else places.with_gathered_params(made, ADJOINT, wanted)
 
-        known = known_platform(arrays)
+        known = known_platform(arrays) if self._placing is None else self._placing.platform
         own = known or chosen_platform()
         first = made_for(own)
         if known is not None or PLATFORM not in first.attrs or not are_on_one_device(arrays):
@@ -195,6 +222,9 @@ def value_and_grad(
     *,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
+    mesh: MeshLike | None = None,
+    sharding: ShardingLike | None = None,
+    devices: int | None = None,
 ) -> ValueAndGrad:
     """A function that gives the value of a loss and its gradients, as `jax.value_and_grad` does.
 
@@ -210,9 +240,24 @@ def value_and_grad(
     several times.
 
     The program is made for the platform that JAX lowers it for, a budget kept on that one.
+
+    With a `mesh`, such as {"data": 4, "model": 2}, or so many `devices`, the arguments of `argnums`
+    are placed as parameters by `sharding`, as SetupTrainer has them: "data", which is the default,
+    "fsdp", or a mapping from patterns for names such as `layers/0/w` to specs. The other arrays are
+    a batch, whose samples are spread. Gradients lie where their parameters do. Without these,
+    arrays stay where they are.
     """
     return ValueAndGrad(
-        function, argnums, has_aux, holomorphic, allow_int, memory_budget, memory_policy
+        function,
+        argnums,
+        has_aux,
+        holomorphic,
+        allow_int,
+        memory_budget,
+        memory_policy,
+        mesh,
+        sharding,
+        devices,
     )
 
 
@@ -225,6 +270,9 @@ def grad(
     *,
     memory_budget: Budget | None = None,
     memory_policy: str | None = None,
+    mesh: MeshLike | None = None,
+    sharding: ShardingLike | None = None,
+    devices: int | None = None,
 ) -> Callable[..., Any]:
     """A function that gives the gradients of a loss, as `jax.grad` does: see `value_and_grad`."""
     both = value_and_grad(
@@ -235,6 +283,9 @@ def grad(
         allow_int,
         memory_budget=memory_budget,
         memory_policy=memory_policy,
+        mesh=mesh,
+        sharding=sharding,
+        devices=devices,
     )
 
     @functools.wraps(function)

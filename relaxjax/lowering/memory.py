@@ -19,6 +19,7 @@ from relaxjax.ops.platform import (
     lowering_for,
     platform_name,
 )
+from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import TRAIN_STEP
 from relaxjax.trainable.sharding import Distribution, shardings_of_step
 
@@ -77,7 +78,8 @@ def _lowered(mod: IRModule, name: str, donate: Sequence[str | int]) -> jax.stage
     taken, given = shardings_of_step(mod, spread, mesh)
     assert isinstance(function.ret_ty, TupleType)
     others = [None] * (len(function.ret_ty.fields) - len(given))  # XLA places them
-    run = jax.jit(to_jax(mod, name), donate_argnums=donated, out_shardings=(*given, *others))
+    step = to_jax(with_gathered_params(mod, mesh), name)
+    run = jax.jit(step, donate_argnums=donated, out_shardings=(*given, *others))
     return run.lower(*map(_placed, args, taken))
 
 

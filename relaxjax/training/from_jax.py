@@ -1,9 +1,8 @@
 """A loss written in JAX as a module that can be trained."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from typing import Any
 
 import jax
@@ -15,16 +14,16 @@ from relaxjax.autodiff.step_loss import LossArguments, program_of
 from relaxjax.autodiff.step_module import Counts, with_step
 from relaxjax.autodiff.step_optimizer import optimizer_of
 from relaxjax.autodiff.step_parts import check_divides
+from relaxjax.autodiff.step_placing import spread_by_name
 from relaxjax.autodiff.step_trees import check_numbers, copied, copied_params
 from relaxjax.frontends import JaxProgram
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.registry import did_you_mean
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
-from relaxjax.passes.training.setup_trainer import Spread, StepOptions
+from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
@@ -63,7 +62,7 @@ def training_of(
         program, aux = program_of(loss, given, has_aux, parts)
         _warn_of_prints(program)
         own = _with_constants(program)
-        spread = _spread_by_name(options.spread, own, given)
+        spread = spread_by_name(options.spread, own, given)
         stored = replace(_stored(options, given, optimizer), spread=spread)
         module = with_step(own, given.counts, stored)
     beside = tuple(program.avals[1 : len(program.avals) - len(given.states)])
@@ -109,44 +108,6 @@ def _stored(options: StepOptions, given: LossArguments, optimizer: Any) -> StepO
     is_auto = options.roll_blocks == "auto"
     rolls = False if is_auto and given.nestings.frozen else options.roll_blocks
     return replace(options, optimizer=optimizer, roll_blocks=rolls)
-
-
-def _spread_by_name(spread: Spread | None, program: JaxProgram, given: LossArguments) -> Any:
-    """What ShardTraining takes, with patterns as the names of those parameters that they are for.
-
-    They may go by the ways to parameters, such as `layers/0/w`, or by the names in the program.
-    """
-    mesh, patterns = (None, None) if spread is None else spread
-    if not isinstance(patterns, Mapping):
-        return spread
-    function = program.module[BACKBONE_LOSS]
-    assert isinstance(function, Function)
-    ways = _ways(given)
-    first = len(given.inputs)
-    names = [param.name for param in function.params[first : first + len(ways)]]
-    found: dict[str, Any] = {}
-    for pattern, spec in patterns.items():
-        matching = [
-            name
-            for name, way in zip(names, ways, strict=True)
-            if fnmatchcase(way, pattern) or fnmatchcase(name, pattern)
-        ]
-        if not matching:
-            raise ValueError(
-                f"the pattern {pattern!r} of `sharding` is for none of the parameters "
-                f"{', '.join(ways)}{did_you_mean(pattern, ways)}"
-            )
-        found = {**dict.fromkeys(matching, spec), **found}  # the first pattern says it
-    return mesh, found
-
-
-def _ways(given: LossArguments) -> list[str]:
-    """The ways to all parameters, first those that are trained, then those that are not."""
-    nesting = given.nestings.params
-    leaves = jax.tree_util.tree_leaves_with_path(nesting.nested([0] * len(nesting.places)))
-    ways = [jax.tree_util.keystr(path, simple=True, separator="/") for path, _ in leaves]
-    moving, frozen = given.nestings.apart([ways[place] for place in nesting.places])
-    return [*moving, *frozen]
 
 
 def _example(leaf: Any) -> Any:

@@ -14,6 +14,7 @@ from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
 from .communication import CommunicationReport, report_of
@@ -85,6 +86,7 @@ class TrainStep:
     """
 
     def __init__(self, mod: IRModule, placement: Placement) -> None:
+        mod = with_gathered_params(mod, placement.mesh)
         self._mod, self._placement = mod, placement
         self._train_step = with_gradients(mod, TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"

@@ -214,14 +214,29 @@ for options in ({"devices": 4}, {"mesh": MIXED, "sharding": mixed}):
     for one in report.exchanges:
         line = None if one.span is None else one.span.source_line().strip().split(" ")[0]
         print(one.kind, one.bytes, one.times, one.axes, one.part, line, one.is_overlapped)
-print(Trainer.from_jax(loss, params, optimizer, batch).communication())
+plain, whole = loss, NamedSharding(trainer.device, P())
+
+
+def loss(params, batch):
+    return plain(jax.lax.with_sharding_constraint(params, whole), batch)
+
+
+fully = Trainer.from_jax(plain, params, optimizer, batch, devices=4, sharding="fsdp")
+arrays = fully.export_params()
+specs = {name: arrays[f"params_{name}"].sharding.spec for name in params}
+whole, found = NamedSharding(fully.device, P()), fully.communication()
+expected = by_hand(fully.device, specs, "data")
+assert sorted((one.kind, one.bytes) for one in found.exchanges) == expected, found
+print(found.by_kind)
+print(Trainer.from_jax(plain, params, optimizer, batch).communication())
 print(repr(report))
 """
 )
 
 
 def test_what_devices_exchange_is_what_they_do_in_plain_jax() -> None:
-    *rows, alone, report = printed_lines(COMMUNICATION, 4)
+    *rows, fully, alone, report = printed_lines(COMMUNICATION, 4)
+    assert fully == "{'all-gather': 2176, 'all-reduce': 2180}"
     assert rows == [
         "all-reduce 1024 1 ('data',) backward h None",
         "all-reduce 1024 1 ('data',) backward h None",
@@ -237,6 +252,26 @@ def test_what_devices_exchange_is_what_they_do_in_plain_jax() -> None:
     assert report.startswith(
         "<CommunicationReport: 1.3 KiB a step and device on a mesh of data 2 x"
     )
+
+
+ROLLED = (
+    HEAD
+    + """
+report = MODELS["gpt"]("float32").trainer(devices=4, sharding="fsdp").communication()
+for one in report.exchanges:
+    if one.kind == "all-gather":
+        print(one.part, one.bytes, one.times)
+"""
+)
+
+
+def test_a_loop_over_layers_gathers_one_layer_at_a_time() -> None:
+    layers = 4 * 2 * 16 * (48 + 16 + 64 + 64)
+    assert printed_lines(ROLLED, 4) == [
+        f"forward {layers} 8",
+        f"backward {layers} 8",
+        f"forward {4 * 32 * 16} 1",
+    ]
 
 
 BUDGET = (

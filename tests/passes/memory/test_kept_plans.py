@@ -8,6 +8,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 import relaxjax
@@ -137,3 +138,15 @@ def test_many_may_write_at_once(folder: Path) -> None:
     assert kept.path is not None
     assert kept.path.read_bytes() == good
     assert sorted(os.listdir(folder)) == sorted([path.name, kept.path.name])
+
+
+def test_a_plan_of_a_step_whose_caller_keeps_its_state_is_kept(folder: Path) -> None:
+    def loss(params: Any, x: Any) -> Any:
+        return jnp.mean(jnp.tanh(x @ params["w"]) ** 2)
+
+    init, step = relaxjax.train_step(loss, optax.adam(0.1), memory_policy="balanced")
+    state = init({"w": jnp.ones((16, 16))})
+    first = step.module(state, jnp.ones((64, 16)))
+    assert plans(folder)
+    _, again = relaxjax.train_step(loss, optax.adam(0.1), memory_policy="balanced")
+    assert_structural_equal(again.module(state, jnp.ones((64, 16))), first)
