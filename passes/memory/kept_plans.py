@@ -84,7 +84,9 @@ def _data(plan: Plan) -> dict[str, Any]:
     orders = [
         [place[o.value[0]], o.value[1], reason(o.reason), place[o.moment]] for o in plan.orders
     ]
-    kept = sorted(place[var] for var in plan.kept)
+    # What the caller of an adjoint gives to it is there in any case, and is of no step.
+    forward = {step.var: at for at, step in enumerate(plan.program.forward)}
+    kept = sorted(forward[var] for var in plan.kept if var in forward)
     return {"steps": len(place), "kept": kept, "late": plan.late, "orders": orders}
 
 
