@@ -5,15 +5,18 @@ python tests/from_torch/write_torch_files.py
 
 import io
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "long"))
+EXAMPLES = HERE.parents[1] / "examples"
+sys.path += [str(HERE.parent / "long"), str(EXAMPLES)]
 
 import numpy as np  # noqa: E402
 import torch_zoo as zoo  # noqa: E402
+import train_torch_model as example  # noqa: E402
 
 torch: Any = zoo.torch
 nn: Any = torch.nn
@@ -94,28 +97,36 @@ def main() -> None:
             for one in given
         )
         exported = torch.export.export(net, given, dynamic_shapes=shapes)
-        _save(exported, name)
+        _save(exported, _file(name))
         if name in FUNCTIONAL:
-            _save(exported.run_decompositions(), f"{name}_functional")
+            _save(exported.run_decompositions(), _file(f"{name}_functional"))
         arrays = zoo.results(net, given)
         np.savez_compressed(HERE / "files" / f"{name}.npz", allow_pickle=False, **arrays)
     with_dropout = Cnn().train()
     given = MODELS["cnn"][1]()
-    _save(torch.export.export(with_dropout, given), "dropout")
-    _save(torch.export.export(with_dropout.eval(), given), "evaluated")
+    _save(torch.export.export(with_dropout, given), _file("dropout"))
+    _save(torch.export.export(with_dropout.eval(), given), _file("evaluated"))
+    net = example.network(torch)
+    _save(example.exported(torch, net), EXAMPLES / "digits_cnn.pt2")
 
 
-def _save(exported: Any, name: str) -> None:
+def _file(name: str) -> Path:
+    return HERE / "files" / f"{name}.pt2"
+
+
+def _save(exported: Any, path: Path) -> None:
     """Write a program without the example inputs, and with what torch leaves as it is deflated."""
     file = io.BytesIO()
     torch.export.save(exported, file)
     with (
         zipfile.ZipFile(file) as read,
-        zipfile.ZipFile(HERE / "files" / f"{name}.pt2", "w", zipfile.ZIP_DEFLATED) as written,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written,
     ):
         for entry in read.infolist():
             if "/sample_inputs/" not in entry.filename:
-                data = read.read(entry).replace(f"{HERE}/".encode(), b"")  # lines of this file
+                data = read.read(entry)
+                for folder in (HERE, sysconfig.get_path("purelib")):
+                    data = data.replace(f"{folder}/".encode(), b"")  # where its lines are
                 undated = zipfile.ZipInfo(entry.filename)  # so that it is the same each time
                 written.writestr(undated, data, zipfile.ZIP_DEFLATED)
 
