@@ -3,6 +3,7 @@
 python tests/from_torch/write_torch_files.py
 """
 
+import importlib
 import io
 import sys
 import sysconfig
@@ -12,14 +13,15 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 EXAMPLES = HERE.parents[1] / "examples"
-sys.path += [str(HERE.parent / "long"), str(EXAMPLES)]
+sys.path += map(str, (HERE.parent / "long", HERE.parent / "support", EXAMPLES))
 
 import numpy as np  # noqa: E402
 import torch_zoo as zoo  # noqa: E402
-import train_torch_model as example  # noqa: E402
+from torch_loss_cases import CASES  # noqa: E402
 
 torch: Any = zoo.torch
 nn: Any = torch.nn
+example: Any = importlib.import_module("train_torch_model")
 
 
 class Cnn(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -106,8 +108,24 @@ def main() -> None:
     given = MODELS["cnn"][1]()
     _save(torch.export.export(with_dropout, given), _file("dropout"))
     _save(torch.export.export(with_dropout.eval(), given), _file("evaluated"))
+    np.savez_compressed(HERE / "files" / "losses.npz", allow_pickle=False, **losses())
     net = example.network(torch)
     _save(example.exported(torch, net), EXAMPLES / "digits_cnn.pt2")
+
+
+def losses() -> dict[str, Any]:
+    """What the losses give, and the gradients of their sums."""
+    found: dict[str, Any] = {}
+    for name, (kind, options, predictions, targets) in CASES.items():
+        given = {
+            key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+            for key, value in options.items()
+        }
+        scores = torch.from_numpy(predictions).requires_grad_()
+        loss = getattr(nn, kind)(**given)(scores, torch.from_numpy(targets))
+        loss.sum().backward()
+        found |= {f"{name} loss": loss.detach().numpy(), f"{name} gradient": scores.grad.numpy()}
+    return found
 
 
 def _file(name: str) -> Path:
