@@ -1,4 +1,8 @@
-"""Losses of PyTorch as those of this package, with the same options."""
+"""Losses of PyTorch as those of this package, with the same options.
+
+Those with weights, and divergences, compute what ATen does: `relaxjax.losses` takes weights with
+each batch, and means of divergences over distributions.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,12 +12,19 @@ from relaxjax.losses import (
     BCEWithLogitsLoss,
     CrossEntropyLoss,
     HuberLoss,
-    KLDivLoss,
     L1Loss,
     Loss,
     MSELoss,
     NLLLoss,
     SmoothL1Loss,
+)
+
+from .aten_loss import (
+    AtenClassLoss,
+    AtenDivergenceLoss,
+    AtenLikelihoodLoss,
+    AtenLoss,
+    AtenProbabilityLoss,
 )
 
 
@@ -29,33 +40,56 @@ def _plain(kind: type[Any], *options: str, **renamed: str) -> Callable[[Any], Lo
     return made
 
 
-def _with_logits(module: Any) -> Loss:
-    weight = module.pos_weight
-    if weight is not None and weight.numel() != 1:
-        raise ValueError("BCEWithLogitsLoss: `pos_weight` must be one number for all classes")
-    factor = 1.0 if weight is None else float(weight)
-    return BCEWithLogitsLoss(reduction=module.reduction, pos_weight=factor)
+def _weighted(
+    ours: Callable[[Any], Loss], kind: type[AtenLoss], target: str, *options: str
+) -> Callable[[Any], Loss]:
+    """Our loss where a module has no weights, and else what torch computes with them."""
+
+    def made(module: Any) -> Loss:
+        given = {name: getattr(module, name, None) for name in ("weight", "pos_weight")}
+        weights = {name: one.numpy(force=True) for name, one in given.items() if one is not None}
+        if not weights:
+            return ours(module)
+        return kind(
+            loss_name=target,
+            reduction=module.reduction,
+            target=f"aten.{target}.default",
+            options={name: getattr(module, name) for name in options},
+            weights=weights,
+        )
+
+    return made
 
 
 def _kl_div(module: Any) -> Loss:
-    if module.reduction == "mean":
-        raise ValueError(
-            'KLDivLoss: torch\'s reduction "mean" divides by all elements: write "batchmean", '
-            "which is the divergence, or a loss of your own"
-        )
-    reduction: Any = "mean" if module.reduction == "batchmean" else module.reduction
-    return KLDivLoss(reduction=reduction, log_target=module.log_target)
+    """Its means are over elements or over samples in torch, and over distributions here."""
+    is_by_sample = module.reduction == "batchmean"
+    return AtenDivergenceLoss(
+        loss_name="kl_div",
+        reduction="mean" if is_by_sample else module.reduction,
+        target="aten.kl_div.default",
+        options={"log_target": module.log_target},
+        weights={},
+        is_by_sample=is_by_sample,
+    )
 
 
 _LOSSES: Mapping[str, Callable[[Any], Loss]] = {
-    "CrossEntropyLoss": _plain(CrossEntropyLoss, "ignore_index", "label_smoothing"),
-    "NLLLoss": _plain(NLLLoss, "ignore_index"),
+    "CrossEntropyLoss": _weighted(
+        _plain(CrossEntropyLoss, "ignore_index", "label_smoothing"),
+        *(AtenClassLoss, "cross_entropy_loss", "ignore_index", "label_smoothing"),
+    ),
+    "NLLLoss": _weighted(
+        _plain(NLLLoss, "ignore_index"), AtenLikelihoodLoss, "nll_loss_nd", "ignore_index"
+    ),
     "MSELoss": _plain(MSELoss),
     "L1Loss": _plain(L1Loss),
     "HuberLoss": _plain(HuberLoss, "delta"),
     "SmoothL1Loss": _plain(SmoothL1Loss, delta="beta"),
-    "BCELoss": _plain(BCELoss),
-    "BCEWithLogitsLoss": _with_logits,
+    "BCELoss": _weighted(_plain(BCELoss), AtenProbabilityLoss, "binary_cross_entropy"),
+    "BCEWithLogitsLoss": _weighted(
+        _plain(BCEWithLogitsLoss), AtenLoss, "binary_cross_entropy_with_logits"
+    ),
     "KLDivLoss": _kl_div,
 }
 
@@ -71,10 +105,5 @@ def loss_of(module: Any) -> Loss:
         raise TypeError(
             f"there is no loss here for torch.nn.{name}, but for {', '.join(_LOSSES)}: give a loss "
             "of relaxjax.losses, or write one"
-        )
-    if getattr(module, "weight", None) is not None:
-        raise ValueError(
-            f"{name}: weights are an argument of a loss here: give a loss of relaxjax.losses, and "
-            "the weights with each batch"
         )
     return _LOSSES[name](module)

@@ -4,7 +4,7 @@ import importlib
 import io
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.losses import Loss
 from relaxjax.lowering import VirtualMachine, build
-from relaxjax.passes import DeadCodeElimination, SetupTrainer
+from relaxjax.passes import BindSymbolicVars, DeadCodeElimination, SetupTrainer
 from relaxjax.trainable.names import BACKBONE, STATE_NUM
 from relaxjax.training import Trainer
 
@@ -51,6 +51,18 @@ class ImportedModel:
         fields = body.fields if isinstance(body, Tuple) else (body,)
         types = [field.ty for field in fields[: len(fields) - count]]
         return [ty for ty in types if isinstance(ty, TensorType)]
+
+    def with_sizes(self, **sizes: int) -> "ImportedModel":
+        """The model for these sizes alone, which a budget of memory is planned for.
+
+            trainer = model.with_sizes(n=64).trainer(loss, optimizer, memory_budget="500MB")
+
+        A trainer of it takes no other sizes. `ranges` names them.
+        """
+        for name, size in sizes.items():
+            _check_size(self.ranges, name, size)
+        left = {name: range_ for name, range_ in self.ranges.items() if name not in sizes}
+        return replace(self, mod=BindSymbolicVars(sizes)(self.mod), ranges=left)
 
     def trainer(self, loss: Any, optimizer: Any, *targets: Type, **options: Any) -> Trainer:
         """A trainer of the model, with its weights.
@@ -85,6 +97,24 @@ class ImportedModel:
         """
         held = {**trainer.export_params(), **trainer.export_states()}
         return {name: np.array(held[var]) for name, var in self.names.items()}
+
+
+def _check_size(ranges: Mapping[str, tuple[int | None, int | None]], name: str, size: int) -> None:
+    listed = ", ".join(f"{known} ({_range(*range_)})" for known, range_ in ranges.items())
+    if name not in ranges:
+        raise ValueError(
+            f"the model has no size `{name}` that is left open: "
+            f"{f'those are {listed}' if listed else 'all of them are fixed'}"
+        )
+    low, high = ranges[name]
+    if (low is not None and size < low) or (high is not None and size > high):
+        raise ValueError(
+            f"the size `{name}` is to be {size}, but PyTorch exported the model for {listed}"
+        )
+
+
+def _range(low: int | None, high: int | None) -> str:
+    return f"{0 if low is None else low} or more" if high is None else f"{low or 0} to {high}"
 
 
 def _target(loss: Loss, output: TensorType) -> TensorType:

@@ -29,6 +29,10 @@ SETTINGS: dict[str, tuple[list[str], tuple[str, float, float]]] = {
     "small_llama": (["--steps", "40"], (r"perplexity (.*)$", 5.0, 30.0)),
     "train_mlp": (["--epochs", "2"], ACCURACY),
     "train_mlp_low_level": (["--epochs", "2"], ACCURACY),
+    "train_torch_model": (
+        ["--file", str(EXAMPLES / "digits_cnn.pt2"), "--epochs", "2", "--out", os.devnull],
+        ACCURACY,
+    ),
     "write_a_pass": ([], DIFFERENCE),
 }
 # What is compared with the loop of its library, and the name of that. The dependency group
@@ -59,6 +63,16 @@ def test_an_example_does_what_it_is_for(name: str) -> None:
         numbers = [float(number) for number in re.findall(pattern, done.stdout, re.MULTILINE)]
         assert numbers, done.stdout
         assert low <= numbers[-1] <= high, done.stdout
+
+
+def test_pytorch_is_as_accurate_with_the_weights_that_it_gets_back() -> None:
+    pytest.importorskip("torch")
+    env = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    done = run_program(EXAMPLES / "train_torch_model.py", ["--epochs", "3"], env=env)
+    assert done.returncode == 0, done.stderr
+    before, here, there = re.findall(r"accuracy on test images (.*)%$", done.stdout, re.MULTILINE)
+    assert here == there, done.stdout
+    assert float(before) + 3 < float(here), done.stdout
 
 
 def test_every_example_is_run_here() -> None:

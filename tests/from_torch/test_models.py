@@ -91,6 +91,30 @@ def test_a_trainer_starts_with_the_weights_of_torch() -> None:
     np.testing.assert_allclose(found, arrays["output 0"], rtol=1e-4, atol=1e-5)
 
 
+def test_a_model_of_fixed_sizes_is_planned_for_a_budget() -> None:
+    model = read("block").with_sizes(n=32)
+    assert model.ranges == {}
+    assert [str(ty) for ty in model.outputs] == ['R.Tensor((32, 4), dtype="float32")']
+    batch = np.zeros((32, 1, 8, 8), "float32"), np.zeros(32, "int64")
+    trainer = model.trainer(CrossEntropyLoss(), SGD(0.1), memory_budget="1MB")
+    assert (trainer.temporary_bytes(*batch) or 0) < 2**20
+
+
+def test_a_size_that_torch_did_not_export_for() -> None:
+    with pytest.raises(
+        ValueError, match=r"`n` is to be 65, but .* exported the model for n \(2 to"
+    ):
+        read("cnn").with_sizes(n=65)
+
+
+@pytest.mark.parametrize(
+    ("name", "listed"), [("cnn", r"those are n \(2 to 64\)"), ("dropout", "all of them are fixed")]
+)
+def test_a_size_that_is_not_open(name: str, listed: str) -> None:
+    with pytest.raises(ValueError, match=f"no size `batch` that is left open: {listed}"):
+        read(name).with_sizes(batch=8)
+
+
 def test_dropout_draws_in_training_and_not_in_a_prediction() -> None:
     trainer = read("dropout").trainer(MSELoss(), SGD(0.0))
     arrays = dict(np.load(FILES / "cnn.npz"))

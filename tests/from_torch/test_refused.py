@@ -20,9 +20,9 @@ WEIGHTS = "data/weights/model_weights_config.json"
 Change = Callable[[dict[str, bytes]], Any]
 
 
-def changed(change: Change, method: int = zipfile.ZIP_STORED) -> io.BytesIO:
+def changed(change: Change, method: int = zipfile.ZIP_STORED, name: str = FILE.name) -> io.BytesIO:
     """The file with other entries; their names are without the folder that they lie in."""
-    with zipfile.ZipFile(FILE) as read:
+    with zipfile.ZipFile(FILE.with_name(name)) as read:
         entries = {name.split("/", 1)[1]: read.read(name) for name in read.namelist()}
     change(entries)
     file = io.BytesIO()
@@ -33,9 +33,9 @@ def changed(change: Change, method: int = zipfile.ZIP_STORED) -> io.BytesIO:
     return file
 
 
-def refusal(change: Change, method: int = zipfile.ZIP_STORED) -> str:
+def refusal(change: Change, method: int = zipfile.ZIP_STORED, name: str = FILE.name) -> str:
     with pytest.raises((TorchArchiveError, TorchImportError)) as caught:
-        import_program(read_archive(changed(change, method), "model.pt2"))
+        import_program(read_archive(changed(change, method, name), "model.pt2"))
     return str(caught.value)
 
 
@@ -238,6 +238,45 @@ def test_an_input_or_output_that_is_not_read(part: str) -> None:
         data["graph_module"]["signature"][f"{part}_specs"][0] = {"token": {}}
 
     assert f"an {part} of the kind `token` is not read" in refusal(with_model(other))
+
+
+def test_autocast() -> None:
+    def cast(data: Any) -> None:
+        (node,) = (one for one in nodes(data) if "higher_order" in one["target"])
+        node["target"] = "torch.ops.higher_order.wrap_with_autocast"
+        device = {"as_string": "cpu"}, {"as_none": True}, {"as_bool": True}, {"as_none": True}
+        node["inputs"][:1] = [{"name": "", "arg": one, "kind": 1} for one in device]
+
+    text = refusal(with_model(cast), name="tied.pt2")
+    assert "autocast is not read: export without it" in text
+
+
+def test_an_input_that_is_a_number() -> None:
+    def number(data: Any) -> None:
+        data["graph_module"]["graph"]["tensor_values"].pop("more_bias")
+
+    assert "the input `more_bias` is a number, and a backbone takes" in refusal(with_model(number))
+
+
+def test_a_program_without_a_result() -> None:
+    def drop(data: Any) -> None:
+        outputs = data["graph_module"]["signature"]["output_specs"]
+        outputs[:] = [one for one in outputs if "as_none" in one["user_output"]["arg"]]
+
+    assert "`model.pt2` gives no tensor" in refusal(with_model(drop))
+
+
+def test_a_parameter_that_is_written_to() -> None:
+    def write(data: Any) -> None:
+        (relu,) = (one for one in nodes(data) if "relu_" in one["target"])
+        argument = {"name": "self", "arg": {"as_tensor": {"name": "p_norm_weight"}}, "kind": 1}
+        results = [{"as_tensor": {"name": "written"}}]
+        nodes(data).append({**relu, "inputs": [argument], "outputs": results, "name": "written"})
+        tensors = data["graph_module"]["graph"]["tensor_values"]
+        tensors["written"] = tensors["p_norm_weight"]
+
+    text = refusal(with_model(write))
+    assert "the parameter `norm.weight` is written to by the program, which an" in text
 
 
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:

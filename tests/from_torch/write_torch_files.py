@@ -3,20 +3,25 @@
 python tests/from_torch/write_torch_files.py
 """
 
+import importlib
 import io
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.append(str(HERE.parent / "long"))
+EXAMPLES = HERE.parents[1] / "examples"
+sys.path += map(str, (HERE.parent / "long", HERE.parent / "support", EXAMPLES))
 
 import numpy as np  # noqa: E402
 import torch_zoo as zoo  # noqa: E402
+from torch_loss_cases import CASES  # noqa: E402
 
 torch: Any = zoo.torch
 nn: Any = torch.nn
+example: Any = importlib.import_module("train_torch_model")
 
 
 class Cnn(nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -94,28 +99,52 @@ def main() -> None:
             for one in given
         )
         exported = torch.export.export(net, given, dynamic_shapes=shapes)
-        _save(exported, name)
+        _save(exported, _file(name))
         if name in FUNCTIONAL:
-            _save(exported.run_decompositions(), f"{name}_functional")
+            _save(exported.run_decompositions(), _file(f"{name}_functional"))
         arrays = zoo.results(net, given)
         np.savez_compressed(HERE / "files" / f"{name}.npz", allow_pickle=False, **arrays)
     with_dropout = Cnn().train()
     given = MODELS["cnn"][1]()
-    _save(torch.export.export(with_dropout, given), "dropout")
-    _save(torch.export.export(with_dropout.eval(), given), "evaluated")
+    _save(torch.export.export(with_dropout, given), _file("dropout"))
+    _save(torch.export.export(with_dropout.eval(), given), _file("evaluated"))
+    np.savez_compressed(HERE / "files" / "losses.npz", allow_pickle=False, **losses())
+    net = example.network(torch)
+    _save(example.exported(torch, net), EXAMPLES / "digits_cnn.pt2")
 
 
-def _save(exported: Any, name: str) -> None:
+def losses() -> dict[str, Any]:
+    """What the losses give, and the gradients of their sums."""
+    found: dict[str, Any] = {}
+    for name, (kind, options, predictions, targets) in CASES.items():
+        given = {
+            key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+            for key, value in options.items()
+        }
+        scores = torch.from_numpy(predictions).requires_grad_()
+        loss = getattr(nn, kind)(**given)(scores, torch.from_numpy(targets))
+        loss.sum().backward()
+        found |= {f"{name} loss": loss.detach().numpy(), f"{name} gradient": scores.grad.numpy()}
+    return found
+
+
+def _file(name: str) -> Path:
+    return HERE / "files" / f"{name}.pt2"
+
+
+def _save(exported: Any, path: Path) -> None:
     """Write a program without the example inputs, and with what torch leaves as it is deflated."""
     file = io.BytesIO()
     torch.export.save(exported, file)
     with (
         zipfile.ZipFile(file) as read,
-        zipfile.ZipFile(HERE / "files" / f"{name}.pt2", "w", zipfile.ZIP_DEFLATED) as written,
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as written,
     ):
         for entry in read.infolist():
             if "/sample_inputs/" not in entry.filename:
-                data = read.read(entry).replace(f"{HERE}/".encode(), b"")  # lines of this file
+                data = read.read(entry)
+                for folder in (HERE, sysconfig.get_path("purelib")):
+                    data = data.replace(f"{folder}/".encode(), b"")  # where its lines are
                 undated = zipfile.ZipInfo(entry.filename)  # so that it is the same each time
                 written.writestr(undated, data, zipfile.ZIP_DEFLATED)
 

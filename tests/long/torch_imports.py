@@ -62,7 +62,7 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
         found.setdefault(name, {})[dtype] = row
         wrong += not row.get("equal", False)
         print(name, dtype, json.dumps(row)[:600], flush=True)
-    RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+        RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
     return wrong
 
 

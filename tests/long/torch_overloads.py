@@ -538,6 +538,25 @@ def layers() -> dict[str, Case]:
 
 
 @family
+def cells() -> dict[str, Case]:
+    """Single steps of recurrent networks, with biases and without."""
+    rows = {"gru": 3, "lstm": 4, "rnn_tanh": 1, "rnn_relu": 1}
+    cases: dict[str, Case] = {}
+    for name, count in rows.items():
+        cell = getattr(torch, f"{name}_cell")
+        cases[name] = _cell(cell, name, [t(4 * count, 6), t(4 * count, 4)])
+        biases = [t(4 * count), t(4 * count)]
+        cases[f"{name}_biases"] = _cell(cell, name, [t(4 * count, 6), t(4 * count, 4), *biases])
+    return cases
+
+
+def _cell(cell: Callable[..., Any], name: str, params: list[Any]) -> Case:
+    if name == "lstm":
+        return lambda x, h, c, *rest: cell(x, (h, c), *rest), [t(3, 6), t(3, 4), t(3, 4), *params]
+    return cell, [t(3, 6), t(3, 4), *params]
+
+
+@family
 def losses() -> dict[str, Case]:
     f = functional
     return {
@@ -557,6 +576,14 @@ def losses() -> dict[str, Case]:
         "cross_entropy_weights": (
             lambda x, y, w: f.cross_entropy(x, y, w.detach()),
             [t(4, 5), whole(5, 4), positive(5)],
+        ),
+        "cross_entropy_weights_smooth": (
+            lambda x, y, w: f.cross_entropy(x, y, w.detach(), ignore_index=1, label_smoothing=0.1),
+            [t(2, 3, 4), whole(3, 2, 4), positive(3)],
+        ),
+        "cross_entropy_weights_of_shares": (
+            lambda x, y, w: f.cross_entropy(x, y.softmax(1), w.detach(), label_smoothing=0.1),
+            [t(2, 3, 4), t(2, 3, 4), positive(3)],
         ),
         "cross_entropy_shares": (lambda x, y: f.cross_entropy(x, y.softmax(1)), [t(4, 5), t(4, 5)]),
         "nll": (lambda x, y: f.nll_loss(x.log_softmax(1), y), [t(4, 5), whole(5, 4)]),

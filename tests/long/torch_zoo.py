@@ -1,6 +1,7 @@
 """Models of PyTorch that are compared with what they become here; this file needs PyTorch."""
 
 import copy
+import functools
 import importlib
 from collections.abc import Callable
 from pathlib import Path
@@ -134,7 +135,7 @@ MODELS |= {
     "efficientnet_b0": _vision("efficientnet_b0", 64, stochastic_depth_prob=0.0),
     "convnext_tiny": _vision("convnext_tiny", 64, stochastic_depth_prob=0.0),
     "vit_b_16": _vision("vit_b_16", 32, image_size=32),
-    "swin_t": _vision("swin_t", 64, stochastic_depth_prob=0.0),
+    "swin_t": _vision("swin_t", 64),
     "squeezenet": _vision("squeezenet1_1", 64),
     "shufflenet_v2": _vision("shufflenet_v2_x0_5", 64),
     "regnet_y_400mf": _vision("regnet_y_400mf", 64),
@@ -249,3 +250,129 @@ MODELS |= {
     "timm_ghostnet": _timm("ghostnet_050", 64),
     "timm_poolformer": _timm("poolformer_s12", 64),
 }
+
+
+@model
+def whisper() -> Made:
+    transformers: Any = importlib.import_module("transformers")
+    sides = {
+        f"{side}_{name}": value
+        for side in ("encoder", "decoder")
+        for name, value in (("layers", 2), ("attention_heads", 2), ("ffn_dim", 32))
+    }
+    config = transformers.WhisperConfig(
+        d_model=16,
+        vocab_size=50,
+        num_mel_bins=8,
+        max_source_positions=10,
+        max_target_positions=12,
+        pad_token_id=0,
+        bos_token_id=1,
+        eos_token_id=2,
+        decoder_start_token_id=1,
+        **sides,
+    )
+    net = _ByPosition(transformers.WhisperForConditionalGeneration(config))
+    mask = torch.ones(2, 20, dtype=torch.long)
+    return net, (torch.randn(2, 8, 20), mask, torch.randint(0, 50, (2, 5)))
+
+
+@model
+def diffusers_unet() -> Made:
+    """A denoising network that looks at a text, as Stable Diffusion's does."""
+    diffusers: Any = importlib.import_module("diffusers")
+    net = diffusers.UNet2DConditionModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+        cross_attention_dim=8,
+        norm_num_groups=4,
+        attention_head_dim=4,
+    )
+    net.forward = functools.partial(net.forward, return_dict=False)
+    return net, (torch.randn(2, 4, 8, 8), torch.tensor([3, 7]), torch.randn(2, 5, 8))
+
+
+@model
+def feature_pyramid() -> Made:
+    """A detector on a feature pyramid: focal and box losses of fixed anchors."""
+    ops: Any = importlib.import_module("torchvision.ops")
+    kinds, sizes = 3, (16, 8)
+
+    class Detector(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.stem = ops.Conv2dNormActivation(3, 8, stride=2)
+            self.deeper = ops.Conv2dNormActivation(8, 16, stride=2)
+            self.pyramid = ops.FeaturePyramidNetwork([8, 16], 12)
+            self.scores = nn.Conv2d(12, kinds, 3, padding=1)
+            self.moves = nn.Conv2d(12, 4, 3, padding=1)
+            self.register_buffer("anchors", torch.cat([_anchors(32, size) for size in sizes]))
+
+        def forward(self, images: Any, truth: Any, boxes: Any) -> Any:
+            fine = self.stem(images)
+            levels = self.pyramid({"fine": fine, "coarse": self.deeper(fine)}).values()
+            scores = torch.cat([self.scores(x).flatten(2) for x in levels], 2).mT
+            moves = torch.cat([self.moves(x).flatten(2) for x in levels], 2).mT
+            focal = ops.sigmoid_focal_loss(scores, truth, reduction="mean")
+            found = self.anchors + torch.tanh(moves)
+            is_object = truth.amax(2) > 0
+            near = functional.smooth_l1_loss(found, boxes, reduction="none").sum(2)
+            losses = near + 1 - _overlap(found, boxes)
+            box = torch.where(is_object, losses, 0.0).sum() / is_object.sum().clamp(min=1)
+            return focal, box, scores
+
+    net = Detector()
+    truth = (torch.rand(2, len(net.anchors), kinds) > 0.8).float()
+    boxes = net.anchors + torch.rand(2, len(net.anchors), 4)
+    return net, (torch.randn(2, 3, 32, 32), truth, boxes)
+
+
+def _overlap(found: Any, boxes: Any) -> Any:
+    """The share of the union of two boxes that both of them cover."""
+
+    def area(low: Any, high: Any) -> Any:
+        return (high - low).clamp(min=0).prod(-1)
+
+    low, high = torch.split(found, 2, -1)
+    their_low, their_high = torch.split(boxes, 2, -1)
+    both = area(torch.maximum(low, their_low), torch.minimum(high, their_high))
+    return both / (area(low, high) + area(their_low, their_high) - both)
+
+
+def _anchors(side: int, count: int) -> Any:
+    """Boxes around the places of a level, by their corners."""
+    step = side / count
+    middle = (torch.arange(count) + 0.5) * step
+    rows, columns = torch.meshgrid(middle, middle, indexing="ij")
+    corner = torch.stack([columns, rows], 2).reshape(-1, 2)
+    return torch.cat([corner - step, corner + step], 1)
+
+
+@model
+def graph_network() -> Made:
+    """Messages along edges, summed at the nodes that they go to by `index_add`."""
+
+    class Net(nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.message, self.own = nn.Linear(16, 8), nn.Linear(8, 8)
+            self.gate = nn.GRUCell(8, 8)
+            self.out = nn.Linear(8, 3)
+
+        def forward(self, x: Any, edges: Any, graph: Any) -> Any:
+            source, target = edges
+            counts = torch.zeros(len(x), dtype=x.dtype).index_add(
+                0, target, torch.ones_like(x[source, 0])
+            )
+            for _ in range(2):
+                sent = functional.silu(self.message(torch.cat([x[source], x[target]], 1)))
+                total = torch.zeros_like(x).index_add(0, target, sent)
+                x = self.gate(total / counts.clamp(min=1).unsqueeze(1), self.own(x))
+            summed = torch.zeros(2, 8, dtype=x.dtype).index_add_(0, graph, x)
+            return self.out(summed), x
+
+    edges = torch.randint(0, 10, (2, 24))
+    return Net(), (torch.randn(10, 8), edges, torch.arange(10) // 5)

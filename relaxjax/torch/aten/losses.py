@@ -2,18 +2,18 @@
 
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, scalar, where
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
 from .binary import xlogy
 from .promotion import cast, promoted
 from .table import aten
 
 # The numbers by which ATen calls reductions.
-_REDUCTIONS = ("none", "mean", "sum")
+REDUCTIONS = ("none", "mean", "sum")
 
 
 def _reduce(losses: Expr, reduction: int) -> Expr:
-    name = _REDUCTIONS[reduction]
+    name = REDUCTIONS[reduction]
     return losses if name == "none" else call(name, losses)
 
 
@@ -29,7 +29,7 @@ def nll_loss(
     reduction: int = 1,
     ignore_index: Dim = -100,
 ) -> Expr:
-    return call("nn.nll_loss", self, target, weight, _REDUCTIONS[reduction], ignore_index)
+    return call("nn.nll_loss", self, target, weight, REDUCTIONS[reduction], ignore_index)
 
 
 @aten("nll_loss_forward.default", "nll_loss2d_forward.default")
@@ -48,41 +48,41 @@ def cross_entropy_loss(
     ignore_index: Dim = -100,
     label_smoothing: float = 0.0,
 ) -> Expr:
-    if weight is not None and label_smoothing:
-        raise ValueError("cross entropy with weights of classes and label smoothing together")
     axis = _class_axis(self)
     log_p = call("nn.log_softmax", self, axis)
+    factors = None if weight is None else _along_classes(weight, log_p)
     if ndim_of(target) == ndim_of(self):
-        return _of_shares(log_p, target, weight, reduction, label_smoothing, axis)
+        return _of_shares(log_p, target, factors, reduction, label_smoothing)
     picked = nll_loss(log_p, target, weight, 0 if label_smoothing else reduction, ignore_index)
     if not label_smoothing:
         return picked
     counted = call("not_equal", target, cast(ignore_index, dtype_of(target)))
-    spread = where(counted, -call("mean", log_p, [axis]), scalar(0, log_p))
+    even = -call("mean", log_p if factors is None else log_p * factors, [axis])
+    spread = where(counted, even, scalar(0, log_p))
     share = scalar(label_smoothing, log_p)
     losses = (scalar(1, log_p) - share) * picked + share * spread
-    if _REDUCTIONS[reduction] != "mean":
+    if REDUCTIONS[reduction] != "mean":
         return _reduce(losses, reduction)
-    return call("sum", losses) / call("sum", cast(counted, dtype_of(log_p)))
+    counts = nll_loss(-call("ones_like", log_p), target, weight, 2, ignore_index)
+    return call("sum", losses) / counts
+
+
+def _along_classes(weight: Expr, log_p: Expr) -> Expr:
+    """The weights of the classes, as they broadcast along the axis of the classes."""
+    return call("reshape", weight, [dims_of(weight)[0], *[1] * (ndim_of(log_p) - 2)])
 
 
 def _of_shares(
-    log_p: Expr,
-    target: Expr,
-    weight: Expr | None,
-    reduction: int,
-    label_smoothing: float,
-    axis: int,
+    log_p: Expr, target: Expr, factors: Expr | None, reduction: int, label_smoothing: float
 ) -> Expr:
-    """Of probabilities of the classes; the mean is over the samples."""
-    classes = dims_of(log_p)[axis]
-    if weight is not None or not isinstance(classes, int):
-        raise ValueError("cross entropy of probabilities with weights of classes")
+    """Of probabilities of the classes; the mean is over the samples, with weights or without."""
+    axis = _class_axis(log_p)
     shares = cast(target, dtype_of(log_p))
     if label_smoothing:
-        kept = scalar(1 - label_smoothing, log_p)
-        shares = shares * kept + scalar(label_smoothing / classes, log_p)
-    return _reduce(-call("sum", shares * log_p, [axis]), reduction)
+        share = scalar(label_smoothing, log_p) / number(dims_of(log_p)[axis], log_p)
+        shares = shares * scalar(1 - label_smoothing, log_p) + share
+    losses = shares * log_p if factors is None else shares * log_p * factors
+    return _reduce(-call("sum", losses, [axis]), reduction)
 
 
 @aten("mse_loss.default")

@@ -158,3 +158,53 @@ def _of_one_state(cell: Cell) -> Callable[..., tuple[Expr, ...]]:
 
 for _name, _cell in (("gru", _gru_cell), ("rnn_tanh", _tanh_cell), ("rnn_relu", _relu_cell)):
     aten(f"{_name}.input")(_of_one_state(_cell))
+
+
+def _one_step(
+    cell: Cell,
+    x: Expr,
+    states: Sequence[Expr],
+    weights: Sequence[Expr],
+    biases: Sequence[Expr | None],
+) -> Expr:
+    """What one step of a cell gives, as a tuple where it has several states."""
+    count = len(states)
+
+    def step(x: Any, *rest: Any) -> Any:
+        inner, outer, *given = rest[count:]
+        before, within = (0 if one is None else given.pop(0) for one in biases)
+        new = cell(x @ inner.T + before, rest[:count], outer, within)
+        return new[0] if count == 1 else new
+
+    return _traced(step, x, *states, *weights, *(one for one in biases if one is not None))
+
+
+@aten("lstm_cell.default")
+def lstm_cell(
+    input: Expr,  # torch's name
+    hx: Sequence[Expr],
+    w_ih: Expr,
+    w_hh: Expr,
+    b_ih: Expr | None = None,
+    b_hh: Expr | None = None,
+) -> tuple[Expr, ...]:
+    found = _one_step(_lstm_cell, input, hx, (w_ih, w_hh), (b_ih, b_hh))
+    return TupleGetItem(found, 0), TupleGetItem(found, 1)
+
+
+def _cell_of_one_state(cell: Cell) -> Callable[..., Expr]:
+    def rule(
+        input: Expr,
+        hx: Expr,
+        w_ih: Expr,
+        w_hh: Expr,
+        b_ih: Expr | None = None,
+        b_hh: Expr | None = None,
+    ) -> Expr:
+        return _one_step(cell, input, [hx], (w_ih, w_hh), (b_ih, b_hh))
+
+    return rule
+
+
+for _name, _cell in (("gru", _gru_cell), ("rnn_tanh", _tanh_cell), ("rnn_relu", _relu_cell)):
+    aten(f"{_name}_cell.default")(_cell_of_one_state(_cell))

@@ -14,11 +14,15 @@ import pytest
 import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
+from relaxjax.losses import MSELoss
 from relaxjax.lowering.cache_folder import VARIABLE
-from relaxjax.passes import Rematerialize
+from relaxjax.optim import SGD
+from relaxjax.passes import Rematerialize, SetupTrainer
 from relaxjax.passes.memory import kept_plans, rematerialize
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.planning import Planner
+from relaxjax.script import from_source
 
 ADJOINT = "loss_adjoint"
 
@@ -79,6 +83,32 @@ def test_the_second_process_searches_no_plan(
     second = Rematerialize(ADJOINT, **options)(make())
     assert_structural_equal(second, first)
     assert second[ADJOINT] != make()[ADJOINT]
+
+
+def step_of_training(**options: Any) -> IRModule:
+    weights = "w0: R.Tensor((16, 16), 'float32'), w1: R.Tensor((16, 16), 'float32')"
+    values = TensorType((256, 16), "float32")
+    backbone = from_source(f"""
+@R.function
+def backbone(x: R.Tensor((256, 16), "float32"), {weights}):
+    with R.dataflow():
+        out = R.nn.gelu(R.matmul(R.nn.gelu(R.matmul(x, w0)), w1))
+        R.output(out)
+    return out
+""")
+    mod = IRModule({"backbone": backbone}, attrs={"param_num": 2, "state_num": 0})
+    return SetupTrainer(MSELoss(), SGD(0.1), [values, values], **options)(mod)
+
+
+@pytest.mark.parametrize("options", [{"memory_budget": "70%"}, {"memory_policy": "balanced"}])
+def test_the_plan_of_a_training_step_is_kept(
+    options: dict[str, Any], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = step_of_training(**options)
+    assert len(plans(folder)) == 1
+    monkeypatch.setattr(Planner, "candidates", property(lambda _: pytest.fail("it searches")))
+    monkeypatch.setattr(Chooser, "within", lambda *_: pytest.fail("it searches"))
+    assert_structural_equal(step_of_training(**options), first)
 
 
 def test_other_programs_and_options_have_their_own(

@@ -1,0 +1,68 @@
+"""Losses of `torch.nn` by the operators of ATen that they call, with the options that they hold."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
+from relaxjax.losses import Loss
+from relaxjax.ops.emit import dims_of, dtype_of, number
+
+from .aten import TABLE
+from .aten.losses import REDUCTIONS
+from .program import Array
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AtenLoss(Loss):
+    """What torch computes where no loss of `relaxjax.losses` has its options, such as weights.
+
+    `options` and `weights` have the names of torch's schema. The weights are part of the program.
+    """
+
+    target: str
+    options: Mapping[str, Any]
+    weights: Mapping[str, Array]
+
+    def build(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        dtype = np_dtype(dtype_of(predictions))
+        weights = {name: Constant(array.astype(dtype)) for name, array in self.weights.items()}
+        reduction = REDUCTIONS.index(self.reduction)
+        rule = TABLE[self.target].rule
+        found: Expr = rule(predictions, targets, reduction=reduction, **self.options, **weights)
+        return found
+
+
+class AtenClassLoss(AtenLoss):
+    """One of scores of classes."""
+
+    compares_classes: ClassVar[bool] = True
+
+
+class AtenLikelihoodLoss(AtenClassLoss):
+    """One of the logarithms of the probabilities of classes."""
+
+    takes: ClassVar[str | None] = "log-probabilities"
+
+
+class AtenProbabilityLoss(AtenLoss):
+    """One of probabilities."""
+
+    takes: ClassVar[str | None] = "probabilities"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AtenDivergenceLoss(AtenLoss):
+    """One of the logarithms of distributions; `is_by_sample` is what torch calls "batchmean"."""
+
+    takes: ClassVar[str | None] = "log-probabilities"
+
+    is_by_sample: bool = False
+
+    def build(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        if not self.is_by_sample:
+            return super().build(builder, predictions, targets)
+        total = replace(self, reduction="sum", is_by_sample=False)
+        samples = number(dims_of(predictions)[0], predictions)
+        return total.build(builder, predictions, targets) / samples

@@ -1,0 +1,67 @@
+"""What single operators of PyTorch are refused for, each with what to do or what is not known."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from relaxjax.ir.dims import SymbolicVar
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType
+from relaxjax.torch.aten import TABLE
+
+N = SymbolicVar("n")
+
+
+def tensor(*shape: Any, dtype: str = "float32") -> Var:
+    return Var("x", TensorType(shape, dtype))
+
+
+IMAGE, MASK, PLACES = tensor(2, 3, 7, 7), tensor(4, dtype="bool"), tensor(4, dtype="int64")
+SCALE = tensor(3)
+BATCH_NORM = (IMAGE, SCALE, SCALE, None, None, False, 0.1, 1e-5, True)
+LSTM = ([tensor(1, 2, 4)] * 2, [tensor(4, 4)] * 5, True, 1, 0.0, False, False, False)
+
+CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
+    "scaled_dot_product_attention.default": (
+        (tensor(2, 3, N),) * 3, {}, "heads of a symbolic width needs a `scale`"
+    ),
+    "arange.start_step": ((N, 0, 2), {}, "with a step, of sizes that are not known"),
+    "embedding.default": (
+        (tensor(5, 2), PLACES), {"scale_grad_by_freq": True}, "by how often a row is read"
+    ),
+    "scatter_reduce.two": (
+        (tensor(4), 0, PLACES, tensor(4), "sum", False), {}, "without the tensor itself"
+    ),
+    "index.Tensor": ((tensor(4), [MASK]), {}, "as many elements as the mask is true at"),
+    "index_put.default": (
+        (tensor(4), [MASK], tensor(2)), {}, "different values at the places of a mask"
+    ),
+    "one_hot.default": ((PLACES,), {}, "one_hot without a number of classes"),
+    "batch_norm.default": (BATCH_NORM, {}, "running statistics, which are not given"),
+    "instance_norm.default": (
+        (IMAGE, SCALE, SCALE, SCALE, SCALE, True, 0.1, 1e-5), {}, "instance norm with running"
+    ),
+    "pad.default": ((IMAGE, [1, 1], "circular"), {}, 'no padding of the mode "circular"'),
+    "avg_pool2d.default": (
+        (IMAGE, [2, 2]), {"divisor_override": 3}, "with a divisor of its own"
+    ),
+    "adaptive_max_pool2d.default": (
+        (IMAGE, [3, 3]), {}, "windows of different lengths, from (7, 7) to [3, 3]"
+    ),
+    "upsample_nearest2d.vec": (
+        (tensor(1, 2, N, N), None, [1.5, 1.5]), {}, "an axis of n times 1.5 has no size"
+    ),
+    "lstm.input": ((tensor(5, 2, 4), *LSTM), {}, "an LSTM with projections"),
+    "split.Tensor": ((tensor(N), 3), {}, "an axis of n is cut into pieces of 3"),
+    "unbind.int": ((tensor(N, 2),), {}, "an axis of n is taken apart"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", CASES)
+def test_an_operator_is_refused_with_its_reason(target: str) -> None:
+    given, options, message = CASES[target]
+    rule: Callable[..., Any] = TABLE[f"aten.{target}"].rule
+    with pytest.raises(ValueError, match=re.escape(message)):
+        rule(*given, **options)
