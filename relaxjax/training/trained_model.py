@@ -87,6 +87,7 @@ class TrainedModel:
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
+        self._awaited: set[Any] = set()  # programs that have run, by the shapes of their batches
         self._is_initialised = False
         if zero_init_param_state:
             self.zero_init_params()
@@ -199,6 +200,7 @@ class TrainedModel:
 
         A batch may be given whole, by one argument, as `fit` takes it from its data.
         The step may still be reading the batch: change no array in place before the loss is read.
+        The first step on such a batch is waited for, and says if there is no memory for it.
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
@@ -343,8 +345,14 @@ class TrainedModel:
         return self._cell.state
 
     def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
+        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
         with told_of_memory(self.memory):
-            return self._cell.run(program, *args)
+            results = self._cell.run(program, *args)
+            if kind not in self._awaited:
+                # A CPU takes its memory as it runs. The first step shows whether it is there.
+                jax.block_until_ready(results)
+                self._awaited.add(kind)
+        return results
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
