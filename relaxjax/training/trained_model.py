@@ -257,9 +257,16 @@ class TrainedModel:
     def evaluate(self, inputs: Any, targets: Any = None) -> tuple[jax.Array | None, Any]:
         """The loss of the model as it predicts, without dropout for one, and its outputs.
 
-        A loss from JAX is computed as it is written, and what is beside it are the outputs.
+        A loss from JAX is computed as it is written, and what is beside it are the outputs; or the
+        function `evaluation` that the trainer was made with is computed instead.
         The loss is None where the module has no function `evaluate`, such as one that TVM made.
         """
+        if self.nested is not None and self.nested.evaluation is not None:
+            check_one_argument([] if targets is None else targets)
+            self._check_initialised()
+            given = self.placement.free(inputs)
+            value, beside = self._evaluator(self._state.params, self._state.states, given)
+            return on_host(value), on_host(beside)
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
         with self._step.dtypes():
@@ -339,6 +346,12 @@ class TrainedModel:
     def _predictor(self) -> Callable[..., Any]:
         assert self.nested is not None
         return self.nested.predictor(self.layout.storage[self.layout.params.name])
+
+    @cached_property
+    def _evaluator(self) -> Callable[..., Any]:
+        assert self.nested is not None
+        assert self.nested.evaluation is not None
+        return self.nested.evaluation.program(self.layout.storage[self.layout.params.name])
 
     @property
     def _state(self) -> TrainState:
