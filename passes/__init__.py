@@ -104,6 +104,7 @@ from .simplification.eliminate_common_subexpr import (
     EliminateCommonSubexpr as EliminateCommonSubexpr,
 )
 from .simplification.fold_constant import FoldConstant as FoldConstant
+from .simplification.join_loops import JoinLoops as JoinLoops
 from .simplification.remove_unused_functions import RemoveUnusedFunctions as RemoveUnusedFunctions
 from .simplification.share_product_loss import ShareProductLoss as ShareProductLoss
 from .simplification.simplify_expr import SimplifyExpr as SimplifyExpr

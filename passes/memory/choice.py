@@ -8,9 +8,8 @@ from .planning import Planner
 
 # The plans that budgets are met by lie so many steps apart, from everything kept to the least.
 _RUNGS = 16
-# A plan is not tried for a budget that its predicted peak exceeds by this factor, where XLA counts
-# as many times the predicted bytes as of the plan before.
-_FAR_BEYOND = 1.1
+# A plan is not tried for a budget that it is expected to exceed by this factor.
+_BEYOND = 1.05
 
 # The temporary bytes of a program that follows a plan, by XLA's own count.
 Figure = Callable[[Plan], int]
@@ -62,8 +61,12 @@ class Chooser:
         yield from (plan for plan in others if self._may_fit(plan.peak, limit))
 
     def _may_fit(self, peak: int, limit: int) -> bool:
-        """Whether XLA's count may be within a limit, by that of the last plan that was tried."""
+        """Whether XLA's count may be within a limit, by that of the last plan that was tried.
+
+        What is not predicted of one plan, such as a copy of a parameter, is not predicted of the
+        next one either: as many bytes are expected beyond the peak.
+        """
         if not self.known:
             return True
         plan, taken = list(self.known.items())[-1]
-        return peak * taken <= max(plan.peak, 1) * limit * _FAR_BEYOND
+        return peak + taken - plan.peak <= limit * _BEYOND

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
@@ -26,6 +26,7 @@ from .kept_counts import KeptCounts
 from .kept_plans import KeptPlans
 from .plan import Plan
 from .planning import POLICIES, Planner
+from .planning_bar import planning_bar
 from .program import Program
 from .recompute import recomputed
 from .step import MemoryPlanError
@@ -43,6 +44,10 @@ MEMORY_BUDGET = "memory_budget"
 _DEAR = ("balanced", "minimal")
 # The policy of those who ask for none: "free", where that takes a step no longer.
 AUTO = "auto"
+
+
+# A budget, a policy, and the names of what must be kept and computed again.
+_Options: TypeAlias = tuple[Budget | None, str | None, Sequence[str], Sequence[str]]
 
 
 class Decided(NamedTuple):
@@ -118,9 +123,18 @@ def decided(
     if caller is not None:
         mod = with_open_caller(mod, name, caller)  # once, for all programs
 
+    with planning_bar(_figure(mod, name, caller), name) as figure:
+        options = budget_bytes, policy, must_keep, must_recompute
+        return _decided(mod, name, options, caller, figure)
+
+
+def _decided(
+    mod: IRModule, name: str, options: _Options, caller: Caller | None, figure: Figure
+) -> Decided:
+    """What is decided where `figure` counts what plans take."""
+    budget_bytes, policy, must_keep, must_recompute = options
     first = planner_of(mod, name, caller)
     counted: dict[Plan, int] = {}
-    figure = _figure(mod, name, caller)
 
     def chooser(whole: IRModule) -> Chooser:
         planner = first if whole is mod else planner_of(whole, name, caller, first.program)

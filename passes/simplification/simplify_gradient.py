@@ -7,11 +7,13 @@ from .canonicalize_bindings import CanonicalizeBindings
 from .dead_code_elimination import DeadCodeElimination
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .fold_constant import FoldConstant
+from .join_loops import JoinLoops
 from .share_product_loss import ShareProductLoss
 from .simplify_expr import SimplifyExpr
 
 _STEPS = (
     CanonicalizeBindings(),
+    JoinLoops(),
     FoldConstant(),
     SimplifyExpr(),
     EliminateCommonSubexpr(),

@@ -1,14 +1,20 @@
 """A loss of a batch as the mean over its parts, of which one at a time is held."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 
+from relaxjax.frontends.moving import MovingOperands, can_vary
+from relaxjax.ops.lax import open_program
+
 from .auxiliary_output import AuxiliaryOutput
 from .step_trees import Nesting, apart, check_alike
 from .value_and_grad import check_result
+
+# The arrays of a part of the batch, and its random key if the loss takes one.
+_Own: TypeAlias = tuple[Sequence[Any], Sequence[Any]]
 
 
 def in_parts(
@@ -16,10 +22,11 @@ def in_parts(
 ) -> Callable[..., Any]:
     """A loss of the same arguments, which it takes in a loop over so many parts of the batch.
 
-    It is the mean over the parts. What is kept for the gradients of a part is computed again when
-    these are, so that there is that of one part at a time. The model state goes from one part to
-    the next. Of what the loss gives beside itself, single numbers are means, too, and arrays of
-    the parts are joined along their first axis.
+    It is the mean over the parts. What is kept for the gradients is that of one part at a time:
+    each part goes back as soon as it has gone forward, as JoinLoops has it. The model state goes
+    from one part to the next; where losses depend on it, and gradients go back through it, what is
+    kept for a part is computed again. Of what the loss gives beside itself, single numbers are
+    means, too, and arrays of the parts are joined along their first axis.
     """
 
     def run(params: Any, *rest: Any) -> Any:
@@ -29,20 +36,26 @@ def in_parts(
         old, of_states = apart(state)
         aux = AuxiliaryOutput()
 
-        def part(states: Any, own: tuple[Sequence[Any], Sequence[Any]]) -> Any:
+        def of_part(states: Any, own: _Own) -> Any:
             pieces, keys = iter(own[0]), own[1]
             batch = nesting.nested([next(pieces) if jnp.ndim(a) else a for a in arrays])
             before = [of_states.nested(states)] if has_states else []
             result = loss(params, *before, batch, *keys)
             check_result(result, has_aux or has_states)
-            value, beside = result if has_aux or has_states else (result, None)
-            if has_states:
-                new, beside = new_states(beside, of_states, states)
-                states = tuple(new)
-            return states, (value, aux.flatten(beside, {}) if has_aux else [])
+            return result if has_aux or has_states else (result, None)
 
         split = [_split(array, parts) for array in arrays if jnp.ndim(array)]
         keys = [jax.random.split(key, parts) for key in given]
+        goes_through_states = _depends_on_states(of_part, tuple(old), (split, keys))
+
+        def part(states: Any, own: _Own) -> Any:
+            value, beside = of_part(states, own)
+            if has_states:
+                new, beside = new_states(beside, of_states, states)
+                states = tuple(new) if goes_through_states else jax.lax.stop_gradient(tuple(new))
+            others = aux.flatten(beside, {}) if has_aux else []
+            return states, (value, jax.lax.stop_gradient(others))
+
         again = jax.checkpoint(part, prevent_cse=False)
         states, (values, others) = jax.lax.scan(again, tuple(old), (split, keys))
         value = jnp.mean(values)
@@ -52,6 +65,15 @@ def in_parts(
         return (value, beside) if has_aux else value
 
     return run
+
+
+def _depends_on_states(of_part: Callable[..., Any], states: Any, own: "_Own") -> bool:
+    """Whether the loss of a part depends smoothly on the model states, those that it was given."""
+    if not any(can_vary(jax.typeof(state)) for state in states):
+        return False
+    first = jax.tree.map(lambda array: array[0], own)
+    program = jax.make_jaxpr(lambda given: of_part(given, first)[0])(states)
+    return any(MovingOperands().read(open_program(program), [True] * len(states)))
 
 
 def new_states(beside: Any, nesting: Nesting, old: Sequence[Any]) -> tuple[Sequence[Any], Any]:

@@ -93,6 +93,7 @@ class TrainStep:
         self._budget, self._policy = memory_budget, memory_policy
         self._placing = placing
         self._steps: dict[Hashable, _Step] = {}
+        self._awaited: set[Any] = set()  # programs that have run
         functools.update_wrapper(self, loss, updated=())
 
     def __repr__(self) -> str:
@@ -112,6 +113,10 @@ class TrainStep:
         run = step.inside if is_traced else step.run
         with told_of_memory(lambda: memory_of_step(step.module)):
             found = run(*self._arguments(step, state, given))
+            if not is_traced and run not in self._awaited:
+                # A CPU takes its memory as it runs. The first step shows whether it is there.
+                jax.block_until_ready(found)
+                self._awaited.add(run)
         loss, params, states, new_opt, count, others = found
         results = results_of(step.program, loss, others, states)
         beside = results[1 : len(results) - len(states)]

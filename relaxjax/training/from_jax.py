@@ -27,6 +27,7 @@ from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
 
+from .evaluation import Evaluation
 from .nested import Nested, as_jax_takes_it, check_there
 
 _TO_THE_USER = 5  # frames from a warning to the call of Trainer.from_jax
@@ -47,6 +48,7 @@ def training_of(
     given: LossArguments,
     has_aux: bool,
     forward: Callable[..., Any] | None,
+    evaluation: Callable[..., Any] | None,
     parts: int,
     options: StepOptions,
     target: Target | None,
@@ -72,6 +74,7 @@ def training_of(
         aux=aux if has_aux else None,
         beside=beside,
         forward=forward,
+        evaluation=Evaluation.of(evaluation, given),
     )
     evaluated = _with_evaluation(module, own, given.counts)
     return JaxTraining(evaluated, nested, given.params, given.states)

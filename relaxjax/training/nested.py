@@ -1,6 +1,6 @@
 """What a user of JAX nests in pytrees: batches, parameters, and what a loss gives beside itself."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.trainable.names import BACKBONE
 from relaxjax.trainable.storage import Storage
 
+from .evaluation import Evaluation, names_of_numbers
 from .feeding import Batch
 from .inputs import as_array
 
@@ -25,7 +26,7 @@ class Nested:
 
     A batch is nested as the example was, with arrays of the types `batch`: to the trainer they are
     inputs, and there are no targets. `aux` nests what the loss gives beside itself, of the types
-    `beside`.
+    `beside`. Without an `evaluation`, models are evaluated by the loss.
     """
 
     nestings: Nestings
@@ -33,6 +34,7 @@ class Nested:
     aux: AuxiliaryOutput | None
     beside: tuple[Any, ...]
     forward: Callable[..., Any] | None
+    evaluation: Evaluation | None = None
 
     def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
         """The batches as inputs and no targets."""
@@ -71,11 +73,10 @@ class Nested:
 
     @property
     def numbers(self) -> list[str]:
-        """The names of single numbers that a loss gives beside itself."""
-        found = self.auxiliary(self.beside)
-        if not isinstance(found, Mapping):
-            return []
-        return [str(n) for n, one in found.items() if getattr(one, "shape", None) == ()]
+        """The names of single numbers that an evaluation gives beside the loss."""
+        if self.evaluation is not None:
+            return [*self.evaluation.numbers]
+        return names_of_numbers(self.auxiliary(self.beside))
 
     def predictor(self, storage: Storage) -> Callable[..., Any]:
         """The forward function of stored parameters, states and inputs."""

@@ -86,6 +86,7 @@ class TrainedModel:
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
+        self._awaited: set[Any] = set()  # programs that have run, by the shapes of their batches
         self._is_initialised = False
         if zero_init_param_state:
             self.zero_init_params()
@@ -198,6 +199,7 @@ class TrainedModel:
 
         A batch may be given whole, by one argument, as `fit` takes it from its data.
         The step may still be reading the batch: change no array in place before the loss is read.
+        The first step on such a batch is waited for, and says if there is no memory for it.
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
@@ -257,9 +259,16 @@ class TrainedModel:
     def evaluate(self, inputs: Any, targets: Any = None) -> tuple[jax.Array | None, Any]:
         """The loss of the model as it predicts, without dropout for one, and its outputs.
 
-        A loss from JAX is computed as it is written, and what is beside it are the outputs.
+        A loss from JAX is computed as it is written, and what is beside it are the outputs; or the
+        function `evaluation` that the trainer was made with is computed instead.
         The loss is None where the module has no function `evaluate`, such as one that TVM made.
         """
+        if self.nested is not None and self.nested.evaluation is not None:
+            check_one_argument([] if targets is None else targets)
+            self._check_initialised()
+            given = self.placement.free(inputs)
+            value, beside = self._evaluator(self._state.params, self._state.states, given)
+            return on_host(value), on_host(beside)
         if EVALUATE not in self.mod:
             return None, self.predict(*_listed(inputs))
         with self._step.dtypes():
@@ -340,13 +349,25 @@ class TrainedModel:
         assert self.nested is not None
         return self.nested.predictor(self.layout.storage[self.layout.params.name])
 
+    @cached_property
+    def _evaluator(self) -> Callable[..., Any]:
+        assert self.nested is not None
+        assert self.nested.evaluation is not None
+        return self.nested.evaluation.program(self.layout.storage[self.layout.params.name])
+
     @property
     def _state(self) -> TrainState:
         return self._cell.state
 
     def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
+        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
         with told_of_memory(self.memory):
-            return self._cell.run(program, *args)
+            results = self._cell.run(program, *args)
+            if kind not in self._awaited:
+                # A CPU takes its memory as it runs. The first step shows whether it is there.
+                jax.block_until_ready(results)
+                self._awaited.add(kind)
+        return results
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""

@@ -79,6 +79,7 @@ class Trainer(Explorable, TrainedModel):
         key: Any = None,
         has_aux: bool = False,
         forward: Callable[..., Any] | None = None,
+        evaluation: Callable[..., Any] | None = None,
         trainable: Any = None,
         accumulate: int = 1,
         loss_scale: LossScale | None = None,
@@ -114,10 +115,12 @@ class Trainer(Explorable, TrainedModel):
         optimizer. `accumulate` takes a batch in so many equal parts, one after the other, so that
         what is kept for the gradients is that of one part; the loss is the mean over the parts.
 
-        `evaluate` computes the loss as it is written, and gives what is beside it, too. Single
-        numbers there that have names are measured on the evaluation data of `fit`. What a loss
-        prints in training is left out. The other options are those of `SetupTrainer`; patterns of
-        `sharding` go by names such as `layers/0/w`, too.
+        `evaluate` computes `evaluation(params, batch)`, with a model state
+        `evaluation(params, model_state, batch)`, on batches of any shapes: a loss, or a pair of
+        that and anything else. Without it, that is the loss as it is written, and what is beside
+        it. Single numbers there that have names are measured on the evaluation data of `fit`. What
+        a loss prints in training is left out. The other options are those of `SetupTrainer`;
+        patterns of `sharding` go by names such as `layers/0/w`, too.
         """
         check_flags(has_aux=has_aux, master_weights=master_weights, channels_last=channels_last)
         options = StepOptions(
@@ -131,7 +134,9 @@ class Trainer(Explorable, TrainedModel):
             spread=spread_over(mesh, sharding, devices),
         )
         given = arguments_of(example_batch, params, model_state, key, trainable, accumulate)
-        training = training_of(loss, given, has_aux, forward, accumulate, options, device)
+        training = training_of(
+            loss, given, has_aux, forward, evaluation, accumulate, options, device
+        )
         vm = VirtualMachine(build(training.module, device))
         trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
         trainer.load_params(training.params)

@@ -47,6 +47,50 @@ def test_parts_are_equal_to_the_whole_and_need_less() -> None:
     assert parts.evaluate(BATCH)[1]["each"].shape == (2048,)
 
 
+def products(trainer: Trainer) -> int:
+    return str(trainer.mod["backbone_loss_adjoint"].script()).count("L.dot_general(")
+
+
+def normalized(params: Any, state: Any, batch: Any, key: Any) -> Any:
+    """It gives running means, as batch norms do, which it does not use."""
+    hidden = jnp.tanh(batch @ params) * jax.random.uniform(key, batch.shape)
+    mean = jnp.mean(hidden, 0, keepdims=True)
+    new = {"mean": 0.9 * state["mean"] + 0.1 * mean}
+    return jnp.mean((hidden - mean) ** 2), (new, {"norm": jnp.sum(hidden**2)})
+
+
+def test_no_part_is_computed_twice() -> None:
+    assert products(trainer_in(8)) == products(trainer_in(1))
+    state, key = {"mean": jnp.zeros((1, 32))}, jax.random.key(1)
+    given: dict[str, Any] = {"model_state": state, "key": key, "has_aux": True}
+    whole, parts = (
+        Trainer.from_jax(
+            normalized, PARAMS[0], optax.sgd(0.1), BATCH["x"], accumulate=count, **given
+        )
+        for count in (1, 4)
+    )
+    assert products(parts) == products(whole)
+
+
+def test_gradients_go_back_through_states_that_the_next_part_reads() -> None:
+    def following(params: Any, state: Any, batch: Any) -> Any:
+        hidden = jnp.tanh(batch @ params)
+        return jnp.mean((hidden - state) ** 2), (jnp.mean(hidden, 0, keepdims=True), None)
+
+    def parts_of(params: Any) -> Any:
+        state, values = jnp.zeros((1, 32)), []
+        for piece in np.split(BATCH["x"], 4):
+            value, (state, _) = following(params, state, piece)
+            values.append(value)
+        return jnp.mean(jnp.stack(values))
+
+    given: dict[str, Any] = {"model_state": jnp.zeros((1, 32)), "accumulate": 4}
+    trainer = Trainer.from_jax(following, PARAMS[0], optax.sgd(1.0), BATCH["x"], **given)
+    trainer.update(BATCH["x"])
+    wanted = PARAMS[0] - jax.grad(parts_of)(PARAMS[0])
+    chex.assert_trees_all_close(trainer.params, wanted, rtol=1e-4, atol=1e-6)
+
+
 def test_states_and_keys_go_from_part_to_part() -> None:
     def noisy(params: Any, state: Any, batch: Any, key: Any) -> Any:
         noise = jax.random.normal(key, batch.shape)

@@ -158,6 +158,29 @@ def test_fit_measures_what_is_beside_the_loss(tmp_path: Path) -> None:
     assert int(trainer.model_state["calls"]) == 6
 
 
+def test_a_model_may_be_evaluated_by_another_function_than_its_loss() -> None:
+    def evaluation(params: Any, state: Any, batch: Any) -> Any:
+        errors = jnp.abs(batch["x"] @ params["w0"])
+        return jnp.mean(errors), {"worst": jnp.max(errors), "calls": state["calls"], "all": errors}
+
+    trainer = trainer_of_all(Adam(1e-2), evaluation=evaluation)
+    reports = trainer.fit(batches(3), 1, eval_data=batches(2), reporter=QUIET)
+    assert list(reports[0].metrics) == ["eval_loss", "worst", "calls"]
+    assert reports[0].metrics["calls"] == 3
+    few = {"x": BATCH["x"][:5], "mode": "tanh"}  # nested otherwise, and of another size
+    value, aux = trainer.evaluate(few)
+    wanted, beside = evaluation(trainer.params, trainer.model_state, few)
+    chex.assert_trees_all_close((value, aux), (wanted, beside), rtol=1e-5)
+    assert evaluate(trainer, [few], [lambda aux, batch: aux["all"].max(-1)]).keys() == {"<lambda>"}
+
+
+def test_an_evaluation_without_more_is_of_a_loss_alone() -> None:
+    trainer = plain(evaluation=lambda params, batch: jnp.mean(batch["x"]))
+    value, beside = trainer.evaluate(BATCH)
+    chex.assert_trees_all_close(value, jnp.mean(BATCH["x"]), rtol=1e-5)
+    assert beside is None
+
+
 def test_data_may_come_in_any_way_and_many_steps_a_call() -> None:
     one, many = (Trainer.from_jax(loss, PARAMS, Adam(1e-2), BATCH) for _ in range(2))
 
@@ -390,6 +413,21 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         lambda: plain(forward=3),
         TypeError,
         "`forward` must be a function of parameters and inputs, found 3",
+    ),
+    "evaluation": (
+        lambda: plain(evaluation=3),
+        TypeError,
+        "`evaluation` must be a function of parameters and a batch, found 3",
+    ),
+    "an evaluation of many numbers": (
+        lambda: plain(evaluation=lambda params, batch: batch["x"]),
+        TypeError,
+        "a loss must be one scalar of floating-point dtype, but the function returned float32",
+    ),
+    "two arguments of an evaluation": (
+        lambda: plain(evaluation=lambda params, batch: 1.0).evaluate(BATCH["x"], BATCH["y"]),
+        TypeError,
+        "a trainer from JAX takes a batch as one argument, nested as the example",
     ),
     "how to roll": (
         lambda: plain(roll_blocks="yes"),

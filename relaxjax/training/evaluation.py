@@ -1,0 +1,74 @@
+"""What a user of JAX evaluates a model by, where that is not the loss that it is trained by."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from relaxjax.autodiff.step_loss import LossArguments, Nestings
+from relaxjax.autodiff.step_trees import Nesting, apart
+from relaxjax.autodiff.value_and_grad import check_result
+from relaxjax.trainable.storage import Storage
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """`function(params, batch)`, or `function(params, model_state, batch)`, of any batches.
+
+    It gives a loss, or a pair of that and anything else, in which `numbers` are the names of single
+    numbers.
+    """
+
+    function: Callable[..., Any]
+    nestings: Nestings
+    numbers: tuple[str, ...]
+
+    @staticmethod
+    def of(function: Callable[..., Any] | None, given: LossArguments) -> "Evaluation | None":
+        """That of a model with the parameters of a loss, tried on its example of a batch."""
+        if function is None:
+            return None
+        if not callable(function):
+            raise TypeError(
+                f"`evaluation` must be a function of parameters and a batch, found {function!r}"
+            )
+        found, numbers = Evaluation(function, given.nestings, ()), list[str]()
+
+        def tried(params: Any, states: Any, arrays: Any) -> Any:
+            value, beside = found.on_arrays(params, states, given.nestings.batch, arrays)
+            numbers.extend(names_of_numbers(beside))  # in their order, which JAX does not keep
+            return value
+
+        jax.eval_shape(tried, given.params, given.states, given.inputs)
+        return Evaluation(function, given.nestings, tuple(numbers))
+
+    def on_arrays(self, params: Any, states: Any, batch: Nesting, arrays: Any) -> tuple[Any, Any]:
+        """The loss, and what is beside it or None."""
+        whole, model_state, _ = self.nestings.nested(params, states)
+        before = [model_state] if self.nestings.has_states else []
+        result = self.function(whole, *before, batch.nested(arrays))
+        is_pair = isinstance(result, tuple) and len(result) == 2
+        check_result(result, is_pair)
+        return result if is_pair else (result, None)
+
+    def program(self, storage: Storage) -> Callable[..., Any]:
+        """As a function of stored parameters, states and a batch."""
+
+        def evaluated(nesting: Nesting, params: Any, states: Any, arrays: Any) -> Any:
+            return self.on_arrays(storage.outside(params), states, nesting, arrays)
+
+        run = jax.jit(evaluated, static_argnums=0)
+
+        def of_batch(params: Any, states: Any, batch: Any) -> Any:
+            arrays, nesting = apart(batch)
+            return run(nesting, params, states, arrays)
+
+        return of_batch
+
+
+def names_of_numbers(beside: Any) -> list[str]:
+    """The names of single numbers in what is beside a loss, of which the types are enough."""
+    if not isinstance(beside, Mapping):
+        return []
+    return [str(n) for n, one in beside.items() if getattr(one, "shape", None) == ()]
