@@ -115,6 +115,7 @@ def ranges(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 def _shown(file: str) -> str:
     """A file as people call it: from the folder in which they work, else by its name."""
+    file = Span(file, 1).shown_file
     try:
         return str(Path(file).resolve().relative_to(Path.cwd()))
     except (ValueError, OSError):

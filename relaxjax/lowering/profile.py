@@ -81,7 +81,7 @@ def _events(folder: Path) -> Mapping[str, list[float]]:
     """The milliseconds of the events of each instruction, of the traces in a folder."""
     found: defaultdict[str, list[float]] = defaultdict(list)
     for path in folder.rglob("*.trace.json.gz"):
-        with gzip.open(path) as file:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
         for event in events:
             name = event.get("args", {}).get("hlo_op")

@@ -114,6 +114,7 @@ def _figure(panels: Sequence[Panel]) -> Any:
             axes.plot([x for x, _ in points], [y for _, y in points], marker=".", label=name)
         axes.set_title(panel.title)
         axes.set_xlabel(panel.along)
+        axes.locator_params(axis="x", integer=True)  # there is no half of an epoch
         axes.legend()
     figure.tight_layout()
     if in_notebook():

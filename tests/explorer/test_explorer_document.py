@@ -1,7 +1,9 @@
 """The explorer's document: what it says of a program, and that its stages are the programs."""
 
 import json
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -235,6 +237,14 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     assert document.title == "model.py"
     (source,) = document.sources
     assert "\n".join(source.lines) == MODEL.rstrip("\n")
+
+
+def test_a_cell_of_a_notebook_is_called_by_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = {__file__: ("Cell", "In[3]")}
+    shell = SimpleNamespace(compile=SimpleNamespace(format_code_name=cells.get))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    (source,) = explore(loss, W, X).document.sources
+    assert source.name == "In[3]"
 
 
 def test_a_model_without_a_loss_has_no_backward_part() -> None:

@@ -5,6 +5,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from explored_loss import loss
 
 from relaxjax import explore, value_and_grad
+from relaxjax.explorer import Explorer
+from relaxjax.explorer.document import Communication, Exchange
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -38,10 +41,12 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of a loss that was run, one of whose values is infinite."""
+    """The report of a loss that was run, with values that are infinite, as if on two devices."""
     path = tmp_path_factory.mktemp("explorer") / "ran.html"
     w = 0.3 * jnp.eye(16)
-    explore(loss, w, jnp.full((512, 16), jnp.inf), profile=True, numbers=True).save(path)
+    found = explore(loss, w, jnp.full((512, 16), jnp.inf), profile=True, numbers=True)
+    one = Exchange("all-reduce", 1024, 1, ("data",), "backward", "w_adjoint", 0, False)
+    Explorer(replace(found.document, communication=Communication({"data": 2}, (one,)))).save(path)
     return path
 
 

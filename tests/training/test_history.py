@@ -129,4 +129,5 @@ def test_matplotlib_draws_where_it_is_installed(
     assert axes[0].calls[0] == ("plot", [1.0, 2.0], [2.0, 1.0])
     assert ("set_title", "loss") in axes[0].calls
     assert ("set_xlabel", "epoch") in axes[2].calls
+    assert ("locator_params",) in axes[0].calls
     assert closed == ([figure] if in_notebook else [])
