@@ -37,8 +37,8 @@ def started(way: str, model: Any) -> float:
     from relaxjax.training import Trainer
 
     is_images = isinstance(model, ChannelsLast)
-    params = model.to_plain(model.params) if is_images else model.params  # type: ignore[attr-defined]  # of ChannelsLast
-    batch = tuple(model.plain_inputs() if is_images else model.inputs)  # type: ignore[attr-defined]  # of ChannelsLast
+    params = model.to_plain(model.params) if is_images else model.params
+    batch = tuple(model.plain_inputs() if is_images else model.inputs)
     params, batch = jax.tree.map(jnp.array, (params, batch))
 
     def loss(params: Any, batch: Any) -> Any:
@@ -112,7 +112,7 @@ def main() -> None:
     parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
-        child(args.child, *args.only, args.quick)
+        child(args.child, args.only[0], args.quick)
         return
     from models import MODELS
     from surroundings import surroundings
