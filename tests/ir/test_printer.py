@@ -31,7 +31,7 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.printer import print_node
+from relaxjax.ir.printer import PrintOptions, _Printer, print_node, variable_names
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
@@ -392,3 +392,40 @@ def test_printing_is_linear_in_the_number_of_bindings() -> None:
         binding = var
     text = body_of(function_of(*bindings, result=binding), show_all_types=False)
     assert text.endswith("lv_9999 = lv_9998\nreturn lv_9999")
+
+
+def _all_alike() -> Function:
+    y, z = Var("y", VECTOR), Var("z", VECTOR)
+    return function_of(VarBinding(y, X), VarBinding(z, y), result=z, params=[X])
+
+
+def _of_one_name() -> Function:
+    y, z = Var("y", VECTOR), Var("y", VECTOR)
+    return function_of(VarBinding(y, X), VarBinding(z, y), result=z, params=[X])
+
+
+def _as_a_symbol() -> Function:
+    x, n = Var("x", TensorType((N,), "float32")), Var("n", TensorType((N,), "float32"))
+    return function_of(VarBinding(n, x), result=n, params=[x])
+
+
+def _reserved() -> Function:
+    y, z = Var("Module", VECTOR), Var("lambda", VECTOR)
+    return function_of(VarBinding(y, X), VarBinding(z, y), result=z, params=[X])
+
+
+def _with_a_closure() -> Function:
+    y = Var("gv", VECTOR)
+    inner = make_function([y], SeqExpr((), y))
+    return function_of(VarBinding(Var("f", inner.ty), inner), result=X, params=[X])
+
+
+@pytest.mark.parametrize(
+    "make", [_all_alike, _of_one_name, _as_a_symbol, _reserved, _with_a_closure]
+)
+def test_names_are_those_of_the_text(make: Any) -> None:
+    """They are found without the text where each variable has its own."""
+    function = make()
+    printer = _Printer(PrintOptions())
+    printer.document(function)
+    assert variable_names(function) == printer.exprs.var_names

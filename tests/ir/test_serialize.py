@@ -10,6 +10,7 @@ from strategies import dim_of, formulas, modules
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.check import faults
+from relaxjax.ir.device_mesh import DeviceMesh, Placement
 from relaxjax.ir.dims import SymbolicVar, dim_max
 from relaxjax.ir.expr import (
     Call,
@@ -27,7 +28,7 @@ from relaxjax.ir.expr import (
     const,
     np_dtype,
 )
-from relaxjax.ir.function import Function, SeqExpr
+from relaxjax.ir.function import BindingBlock, Function, MatchCast, SeqExpr, VarBinding
 from relaxjax.ir.global_info import DummyGlobalInfo, VDevice
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import Node, replace
@@ -227,3 +228,25 @@ def test_what_is_as_deep_as_may_be_can_be_walked() -> None:
     assert structural_equal(again, again)
     assert structural_hash(again) == structural_hash(again)
     assert str(again)
+
+
+def test_what_a_binding_is_derived_from_comes_back() -> None:
+    y = Var("y", TY)
+    binding = VarBinding(y, X, derived_from="x")
+    block = BindingBlock((binding, MatchCast(Var("z", TY), y, TY, derived_from="w")))
+    (again,) = loaded(SeqExpr((block,), y)).blocks
+    assert [one.derived_from for one in again.bindings] == ["x", "w"]
+
+
+def test_equal_types_are_saved_once() -> None:
+    twice = Tuple((Var("a", TensorType((2,), "float32")), Var("b", TensorType((2,), "float32"))))
+    assert save_json(twice).count('"TensorType"') == 1
+    assert [field.ty for field in loaded(twice).fields] == [TensorType((2,), "float32")] * 2
+
+
+def test_types_that_differ_in_what_no_comparison_counts_are_saved_apart() -> None:
+    placed = TensorType((2,), "float32", placement=Placement(DeviceMesh((2,), (0, 1)), (0,)))
+    spanned = TensorType((2,), "float32", span=Span("model.py", 3))
+    types = TensorType((2,), "float32"), placed, spanned
+    again = loaded(TupleType(types)).fields
+    assert [(ty.placement, ty.span) for ty in again] == [(ty.placement, ty.span) for ty in types]
