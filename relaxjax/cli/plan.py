@@ -132,15 +132,15 @@ def _model(args: argparse.Namespace) -> tuple[Setup, int]:
     mod = in_half_precision(with_backbone(read_module(args.file), 1, args.states), args.half)
     (wanted,) = input_types(mod)
     first = (wanted.dims or (None,))[0]
-    if isinstance(first, int) and args.batch not in (None, first):
-        raise InputError(f"the model takes batches of {first}, not of {args.batch}")
+    samples: Any = first if args.batch is None else args.batch
+    if isinstance(first, int) and samples != first:
+        raise InputError(f"the model takes batches of {first}, not of {samples}")
+    if not isinstance(samples, int):
+        raise InputError("the model takes batches of any size: give one by --batch")
     if not isinstance(first, int):
-        if args.batch is None:
-            raise InputError("the model takes batches of any size: give one by --batch")
-        mod = BindSymbolicVars({str(first): args.batch})(mod)
+        mod = BindSymbolicVars({str(first): samples})(mod)
     loss, types = {**LOSSES, **own_losses()}[args.loss](), [scores_type(mod)]
     types.append(target_type(mod, args.loss))
-    samples = first if isinstance(first, int) else args.batch
 
     def setup(candidate: Candidate) -> IRModule:
         return SetupTrainer(

@@ -108,6 +108,19 @@ REFUSED = {
 }
 
 
+def test_a_model_of_any_batch_is_given_one(
+    tmp_path: Path, capsys: Capture, monkeypatch: Patch
+) -> None:
+    compiled_at_once(monkeypatch)
+    path = tmp_path / "model.py"
+    path.write_text(SCRIPT.replace("(256, 8)", '("n", 8)'))
+    line = ["plan", str(path), "--devices", "4", "--hardware", "h100", "--policy", "none"]
+    assert main([*line, "--sharding", "data"]) == 2
+    assert "of any size: give one by --batch" in capsys.readouterr().err
+    assert main([*line, "--sharding", "data", "--batch", "64"]) == 0
+    assert "--batch 64 --mesh data=4" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("options", REFUSED)
 def test_what_cannot_be_planned_is_said(options: str, script: str, capsys: Capture) -> None:
     line = ["plan", script, "--hardware", "h100", *options.split()]

@@ -1,4 +1,4 @@
-"""Small models to be trained on several devices: layers, images, a GPT, an LSTM, experts, tables."""
+"""Small models to be trained on several devices: layers, images, loops, experts, tables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
