@@ -21,7 +21,7 @@ def add_devices(group: Any) -> None:
         help="the same in more than one direction, such as data=4,model=2",
     )  # fmt: skip
     group.add_argument(
-        "--sharding", metavar="HOW", type=_sharding,
+        "--sharding", metavar="HOW", type=sharding_of,
         help='what is split among them: data, the batches alone (the default);\n'
         "fsdp, parameters and states, too; or patterns for names of parameters\n"
         "with the axis for each dimension, such as w0=-,model;w1=model",
@@ -68,7 +68,8 @@ def mesh_of(args: argparse.Namespace) -> Mapping[str, int] | None:
     return {DATA: jax.device_count()} if args.processes is not None else None
 
 
-def _sharding(text: str) -> Any:
+def sharding_of(text: str) -> Any:
+    """What is split, as `fsdp` or `w0=-,model;w1=model` say it."""
     if text in RULES:
         return text
     found: dict[str, Any] = {}
@@ -80,6 +81,17 @@ def _sharding(text: str) -> Any:
             )
         found[pattern] = tuple(None if axis == "-" else axis for axis in axes.split(","))
     return found
+
+
+def sharding_text(sharding: Any) -> str:
+    """The same as it is written."""
+    if isinstance(sharding, str):
+        return sharding
+    specs = (
+        f"{pattern}={','.join('-' if axis is None else axis for axis in spec)}"
+        for pattern, spec in sharding.items()
+    )
+    return ";".join(specs)
 
 
 def _address(text: str) -> tuple[str, int]:

@@ -20,6 +20,7 @@ COMMANDS = {
     "memory": "show what a backward program keeps of its forward part",
     "explore": "write a page that shows a program, its passes, costs and memory",
     "export": "write functions in a form that runs without relaxjax",
+    "plan": "find the mesh, sharding and memory policy to train a model by on many devices",
     "train": "train a model that a script defines",
     "predict": "run a trained model on data, and measure it",
     "demo": "train a small network on handwritten digits",

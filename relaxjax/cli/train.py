@@ -25,6 +25,7 @@ from typing import Any
 from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
+from relaxjax.passes.memory.planning import POLICIES
 from relaxjax.torch import from_torch
 from relaxjax.training import (
     Callback,
@@ -97,11 +98,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_load(parser)
     add_device(parser)
     add_devices(parser.add_argument_group("several devices"))
-    _add_optimizer(parser.add_argument_group("the optimizer"))
+    add_optimizer(parser.add_argument_group("the optimizer"))
     _add_results(parser.add_argument_group("evaluation and results"))
 
 
-def _add_optimizer(group: Any) -> None:
+def add_optimizer(group: Any) -> None:
+    """The options of an optimizer, and of how a step is computed."""
     group.add_argument(
         "--optim", metavar="NAME", type=Known("optimizer", OPTIMIZERS), default="adamw",
         help=f"{_listed(OPTIMIZERS)}\n(adamw)",
@@ -137,6 +139,11 @@ def _add_optimizer(group: Any) -> None:
         choices=("float16", "bfloat16"),
         help="mixed precision: matrix products and convolutions in 16 bits",
     )
+    group.add_argument(
+        "--policy", choices=POLICIES,
+        help="which values to compute again in the backward part, as of `relaxjax memory`\n"
+        "(auto: free where that takes no longer)",
+    )  # fmt: skip
 
 
 def _add_results(group: Any) -> None:

@@ -87,12 +87,17 @@ def with_loss(mod: IRModule, loss: str, name: str | None) -> IRModule:
         model = mod[name].with_attr("global_symbol", BACKBONE)
         mod = mod.without_functions(name).with_function(BACKBONE, model)
     mod = with_backbone(mod, 1, 0)
+    types = [scores_type(mod), target_type(mod, loss)]
+    return SetupTrainer(LOSSES[loss](), SGD(0.1), types, legalize=False)(mod)
+
+
+def target_type(mod: IRModule, loss: str) -> TensorType:
+    """The type of the targets that a loss takes: numbers of classes, or as the model's scores."""
     scores = scores_type(mod)
-    targets = scores
-    if loss in CLASSIFICATION and loss != "categorical_cross_entropy":
-        dims = scores.dims or ()
-        targets = TensorType((*dims[:1], *dims[2:]), "int32")
-    return SetupTrainer(LOSSES[loss](), SGD(0.1), [scores, targets], legalize=False)(mod)
+    if loss not in CLASSIFICATION or loss == "categorical_cross_entropy":
+        return scores
+    dims = scores.dims or ()
+    return TensorType((*dims[:1], *dims[2:]), "int32")
 
 
 def in_half_precision(mod: IRModule, dtype: str | None) -> IRModule:
@@ -123,6 +128,7 @@ def make_trainer(mod: IRModule, args: argparse.Namespace, y: Any, steps: int) ->
         optimizer(args, steps),
         [scores, targets],
         loss_scale=args.loss_scale,
+        memory_policy=args.policy,
         mesh=mesh_of(args),
         sharding=args.sharding,
     )

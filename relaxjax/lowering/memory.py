@@ -47,6 +47,13 @@ def temporary_bytes(mod: IRModule, name: str, donate: Sequence[str | int] = ()) 
         return compiled_bytes(_lowered(mod, name, donate), name, platform)
 
 
+def compiled_step(mod: IRModule) -> jax.stages.Compiled:
+    """A module's training step, which takes the memory of its state, as its trainer compiles it."""
+    with _counting(mod, TRAIN_STEP) as platform:
+        options = _SOON_COMPILED if platform == "cpu" else None
+        return _lowered(mod, TRAIN_STEP, (0, 1, 2)).compile(compiler_options=options)
+
+
 def lowered_text(mod: IRModule, name: str, donate: Sequence[str | int] = ()) -> str:
     """The function as `temporary_bytes` has it compiled, for which platform, and by which flags."""
     with _counting(mod, name) as platform:

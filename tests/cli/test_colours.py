@@ -35,8 +35,8 @@ CASES = {
     "doctor": ([], "\x1b[32mall that is needed works\x1b[0m\n"),
 }
 # Others colour programs by pygments, or what stands below a training; completion writes a script,
-# and explore a page.
-ELSEWHERE = {"export", "demo", "train", "predict", "completion", "explore"}
+# explore a page, and plan a table alone.
+ELSEWHERE = {"export", "demo", "train", "predict", "completion", "explore", "plan"}
 
 
 @pytest.fixture

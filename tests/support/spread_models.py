@@ -1,4 +1,4 @@
-"""Small models to be trained on several devices: layers, images, a GPT, an LSTM."""
+"""Small models to be trained on several devices: layers, images, loops, experts, tables."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -163,8 +163,63 @@ def lstm(dtype: str) -> SpreadModel:
     return SpreadModel(_of_loss(loss, params, optax.adam(0.01), batches, dtype), batches, mixed)
 
 
+def experts(dtype: str) -> SpreadModel:
+    """Experts of which a gate takes one for each sample, and a share of the others' scores."""
+    width, count = 16, 4
+    draw = _drawing(dtype)
+    params = {
+        "gate": draw(width, count),
+        "widen": draw(count, width, 2 * width),
+        "narrow": draw(count, 2 * width, 8),
+    }
+
+    def loss(params: Any, batch: Any) -> Any:
+        x, y = batch
+        shares = jax.nn.softmax(x @ params["gate"])
+        taken = jax.nn.one_hot(shares.argmax(-1), count, dtype=x.dtype)
+        sent = jnp.einsum("se,sd->esd", taken, x)
+        hidden = jax.nn.gelu(jnp.einsum("esd,edh->esh", sent, params["widen"]))
+        given = jnp.einsum("esh,ehc->esc", hidden, params["narrow"])
+        scores = jnp.einsum("esc,se->sc", given, taken * shares)
+        balance = count * jnp.vdot(taken.mean(0), shares.mean(0))
+        cross = optax.softmax_cross_entropy_with_integer_labels(scores, y).mean()
+        return cross + 0.01 * balance
+
+    batches = [((x, y),) for x, y in _examples(dtype, width)]
+    mixed = {"widen": ("model",), "narrow": ("model",)}
+    return SpreadModel(_of_loss(loss, params, optax.adam(0.01), batches, dtype), batches, mixed)
+
+
+def recommender(dtype: str) -> SpreadModel:
+    """Tables of users and of things, of which a batch reads some rows."""
+    users, things, width = 32, 64, 8
+    draw = _drawing(dtype)
+    params = {"users": draw(users, width), "things": draw(things, width), "bias": draw(things, 1)}
+
+    def loss(params: Any, batch: Any) -> Any:
+        user, thing, liked = batch
+        scores = jnp.sum(params["users"][user] * params["things"][thing], -1)
+        scores = scores + params["bias"][thing, 0]
+        return optax.sigmoid_binary_cross_entropy(scores, liked).mean()
+
+    rng = np.random.default_rng(3)
+    batches = [
+        (
+            (
+                rng.integers(0, users, SAMPLES).astype("i"),
+                rng.integers(0, things, SAMPLES).astype("i"),
+                rng.integers(0, 2, SAMPLES).astype(dtype),
+            ),
+        )
+        for _ in range(20)
+    ]
+    mixed = {"users": ("model",), "things": ("model",), "bias": ("model",)}
+    return SpreadModel(_of_loss(loss, params, optax.adam(0.01), batches, dtype), batches, mixed)
+
+
 MODELS: dict[str, Callable[[str], SpreadModel]] = {
-    "layers": layers, "images": images, "gpt": gpt, "lstm": lstm
+    "layers": layers, "images": images, "gpt": gpt, "lstm": lstm,
+    "experts": experts, "recommender": recommender,
 }  # fmt: skip
 
 

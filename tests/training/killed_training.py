@@ -35,7 +35,7 @@ def in_relax() -> Trainer:
     return trainer
 
 
-def in_jax() -> Trainer:
+def in_jax(**options: Any) -> Trainer:
     def loss(params: Any, mean: Any, batch: Any, key: Any) -> Any:
         inputs, labels = batch
         hidden = jnp.tanh(inputs @ params["w0"])
@@ -44,15 +44,19 @@ def in_jax() -> Trainer:
         return value, (0.9 * mean + 0.1 * value, None)
 
     keys = jax.random.split(jax.random.key(0))
-    shapes = {"w0": (FEATURES, 7), "w1": (7, CLASSES)}
+    shapes = {"w0": (FEATURES, 8), "w1": (8, CLASSES)}
     pairs = zip(keys, shapes.items(), strict=True)
     params = {name: jax.random.normal(key, shape) for key, (name, shape) in pairs}
     batch = np.zeros((BATCH, FEATURES), "float32"), np.zeros(BATCH, "int32")
-    given: dict[str, Any] = {"model_state": jnp.float32(0), "key": jax.random.key(1)}
+    given: dict[str, Any] = {"model_state": jnp.float32(0), "key": jax.random.key(1), **options}
     return Trainer.from_jax(loss, params, optax.adamw(1e-2), batch, **given)
 
 
-MODELS = {"relax": in_relax, "jax": in_jax}
+def on_devices() -> Trainer:
+    return in_jax(devices=2, sharding="fsdp")
+
+
+MODELS = {"relax": in_relax, "jax": in_jax, "devices": on_devices}
 
 
 def train(folder: Path, model: str, resume: bool) -> None:
@@ -60,6 +64,8 @@ def train(folder: Path, model: str, resume: bool) -> None:
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
     labels = rng.integers(0, CLASSES, (STEPS, BATCH)).astype("int32")
+    if model == "devices":  # before JAX is first used, in each child
+        jax.config.update("jax_num_cpu_devices", 2)
     trainer = MODELS[model]()
     trainer.fit(
         lambda epoch: zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True),

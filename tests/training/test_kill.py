@@ -1,6 +1,6 @@
 """A training that is killed at random moments and resumed ends with the very same weights.
 
-It is killed twenty times if `RELAXJAX_FULL` is set.
+It is killed twenty times if `RELAXJAX_FULL` is set, on two devices, too.
 """
 
 import os
@@ -15,12 +15,15 @@ from full import FULL
 
 HERE = Path(__file__).parent
 KILLS = 20 if FULL else 4
+MODELS = [("relax", "w0"), ("jax", "params_w0")]
+if FULL:
+    MODELS.append(("devices", "params_w0"))
 
 
 @pytest.mark.skipif(
     sys.platform != "linux", reason="children are forks, which not all platforms bear"
 )
-@pytest.mark.parametrize(("model", "first"), [("relax", "w0"), ("jax", "params_w0")])
+@pytest.mark.parametrize(("model", "first"), MODELS)
 def test_kills_leave_no_trace_in_the_weights(tmp_path: Path, model: str, first: str) -> None:
     given = filter(None, [os.environ.get("PYTHONPATH")])
     paths = [str(HERE.parent / "support"), *given, str(HERE.parents[1])]

@@ -35,8 +35,9 @@ print(1 < compare(mesh={{"data": 4, "model": 2}}, sharding=model.mixed) <= 2)
 """
 # One of the parameters of each.
 PARAMS = {"layers": "w0", "images": "k", "gpt": "params_table", "lstm": "params_h"}
+PARAMS |= {"experts": "params_widen", "recommender": "params_users"}
 CASES = [(name, dtype) for dtype in ("float64", "float32") for name in MODELS]
-SOME = [("layers", "float32")]
+SOME = [(name, "float32") for name in ("layers", "experts", "recommender")]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES if FULL else SOME)
