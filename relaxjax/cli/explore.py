@@ -91,6 +91,12 @@ def _of_jax_loss(args: argparse.Namespace) -> Explorer:
 
 def _of_trainer(args: argparse.Namespace, trainer: Trainer) -> Explorer:
     """A trainer that was saved, with the parameters that it has."""
+    for name in ("function", "loss", "set", "policy", "budget"):
+        if getattr(args, name):
+            raise InputError(
+                f"--{name}: {Path(args.file).name} holds a trainer, which is run as it was saved: "
+                "leave the option out, or --profile and --data"
+            )
     data = first_batch(trainer.mod, args.data, trainer.scores_classes) if args.data else None
     return explore(
         trainer,

@@ -27,7 +27,7 @@ from relaxjax.training import Trainer, evaluate_with_loss, load_trainer
 
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
-from .files import writable
+from .files import is_of_torch, writable
 from .numbers import positive
 from .own import add_load
 from .train_data import FORMS, Array, to_run_on
@@ -60,6 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with bad_input():
         _check_output(args.output)
+        if is_of_torch(args.file):
+            raise InputError(
+                f"`{args.file}` is a model of PyTorch, and no trainer saved it: `relaxjax train "
+                f"{args.file} --data ...` trains it and saves one that is read here"
+            )
         trainer = load_trainer(args.file)
         x, y = to_run_on(args.data, _input_type(trainer))
         size = trainer.batch_size or args.batch or DEFAULT_BATCH

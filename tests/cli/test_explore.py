@@ -124,6 +124,9 @@ def test_a_checkpoint_is_run_with_its_parameters(tmp_path: Path, capsys: Capture
     assert found["numbers"]["origin"] == "a batch of random numbers"
     (w0,) = (value for value in found["numbers"]["values"] if value["var"] == "w0")
     assert (w0["low"], w0["high"]) == (7, 7)
+    assert main(["explore", str(path), "--data", "--policy", "free"]) == 2
+    told = "--policy: model.safetensors holds a trainer, which is run as it was saved: leave the"
+    assert told in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

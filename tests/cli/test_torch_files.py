@@ -47,6 +47,18 @@ def test_its_program_is_read(tmp_path: Path, capsys: Capture) -> None:
     assert page.stat().st_size > 10_000
 
 
+def test_what_no_trainer_saved_predicts_nothing(data: str, capsys: Capture) -> None:
+    assert main(["predict", str(FILE), "--data", data]) == 2
+    printed = capsys.readouterr().err
+    assert "is a model of PyTorch, and no trainer saved it: `relaxjax train" in printed
+
+
+def test_its_program_is_exported(tmp_path: Path) -> None:
+    written = tmp_path / "plain.py"
+    assert main(["export", str(FILE), "--format", "python", "-o", str(written)]) == 0
+    assert "def backbone(\n    input,\n    p_0_weight," in written.read_text()
+
+
 def test_what_is_no_such_file_is_named(tmp_path: Path, capsys: Capture) -> None:
     (tmp_path / "broken.pt2").write_bytes(b"PK, but no zip")
     assert main(["opt", str(tmp_path / "broken.pt2")]) == 2

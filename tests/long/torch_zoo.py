@@ -25,21 +25,30 @@ def model(maker: Callable[[], Made]) -> Callable[[], Made]:
     return maker
 
 
-def record(name: str, dtype: str, path: Path) -> dict[str, Array]:
-    """Export a model, and compute its outputs, states and gradients for random cotangents."""
+def prepared(name: str, dtype: str) -> Made:
+    """A model that draws nothing at random, which would be drawn otherwise elsewhere."""
     torch.manual_seed(0)
     net, inputs = MODELS[name]()
     floating = getattr(torch, dtype)
     net = net.to(floating).train()
-    for module in net.modules():  # what is drawn at random is drawn otherwise here
+    for module in net.modules():
         for option in ("p", "dropout", "dropout_prob", "drop_prob"):
             if isinstance(getattr(module, option, None), float):
                 setattr(module, option, 0.0)
-    inputs = tuple(one.to(floating) if one.is_floating_point() else one for one in inputs)
-    first = tuple(copy.deepcopy(one) for one in inputs)
+    return net, tuple(one.to(floating) if one.is_floating_point() else one for one in inputs)
+
+
+def export(net: Any, inputs: tuple[Any, ...], path: Path) -> None:
+    """Write the program of a model, which stays as it is."""
     with torch.random.fork_rng():
-        exported = torch.export.export(copy.deepcopy(net), first)
+        exported = torch.export.export(copy.deepcopy(net), copy.deepcopy(inputs))
     torch.export.save(exported, path)
+
+
+def record(name: str, dtype: str, path: Path) -> dict[str, Array]:
+    """Export a model, and compute its outputs, states and gradients for random cotangents."""
+    net, inputs = prepared(name, dtype)
+    export(net, inputs, path)
     return results(net, inputs)
 
 
@@ -238,6 +247,9 @@ def _timm(name: str, size: int, **options: Any) -> Callable[[], Made]:
     def maker() -> Made:
         timm: Any = importlib.import_module("timm")
         net = timm.create_model(name, num_classes=10, **options)
+        for value in net.parameters():
+            if not value.any():  # as heads begin, so that nothing behind them would be compared
+                nn.init.normal_(value, std=0.1)
         return net, (torch.randn(2, 3, size, size),)
 
     return maker

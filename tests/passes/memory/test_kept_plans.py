@@ -88,7 +88,7 @@ def test_the_second_process_searches_no_plan(
 def step_of_training(**options: Any) -> IRModule:
     weights = "w0: R.Tensor((16, 16), 'float32'), w1: R.Tensor((16, 16), 'float32')"
     values = TensorType((256, 16), "float32")
-    backbone = from_source(f"""
+    backbone: Any = from_source(f"""
 @R.function
 def backbone(x: R.Tensor((256, 16), "float32"), {weights}):
     with R.dataflow():
