@@ -29,7 +29,8 @@ class Chooser:
     def within(self, limit: int) -> Plan | None:
         """The first plan on the way from keeping everything to keeping little that fits.
 
-        To tell how little suffices where none does, that of the smallest peak is tried in any case.
+        To tell how little suffices where none does, that of the smallest peak is tried in any case,
+        unless one that is predicted to take as little was tried before.
         """
         return next((plan for plan in self._way(limit) if self.bytes_of(plan) <= limit), None)
 
@@ -57,7 +58,9 @@ class Chooser:
             if plan is not None:
                 yield plan
         first, *others = planner.smallest
-        yield first
+        lowest = min((plan.peak for plan in self.known), default=none)
+        if first.peak < lowest or self._may_fit(first.peak, limit):
+            yield first
         yield from (plan for plan in others if self._may_fit(plan.peak, limit))
 
     def _may_fit(self, peak: int, limit: int) -> bool:

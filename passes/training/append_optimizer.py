@@ -1,6 +1,7 @@
 """The update of the parameters of a trainable module, and the state that it starts with."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +22,7 @@ from relaxjax.trainable.names import (
 )
 from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_states
 
+from .by_number import StoredUpdate, UpdateByNumber, is_run, runs_of, update_by_number
 from .loss_scale import LossScale, unscaled_type, with_loss_scale
 from .master_weights import masters, needs_masters, states_of_masters, with_master_weights
 from .shard_training import with_state_splits
@@ -90,8 +92,9 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     update = _update(optimizer, own, scale, master_weights)
     names = update.names
     mod = with_state_splits(mod, own, update)
-    if not storage.is_apart and optimizer.is_elementwise and _are_by_param(update.state, own):
-        stored = _update(optimizer, arrays, scale, master_weights)
+    by_number = None if storage.is_apart else _for_arrays(optimizer, own, storage, master_weights)
+    if by_number is not None and runs_of(update.state, own) is not None:
+        stored = _update(by_number, arrays, scale, master_weights)
         places = _storage_of_states(update.state, own, stored.state, arrays, storage)
         mod, update = with_stored_states(mod, places), stored
     elif not storage.is_apart:
@@ -142,25 +145,40 @@ def _is_plain(value: Any) -> bool:
 
 
 def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:
-    """Whether an optimizer treats each number separately, states that it begins with included."""
-    if not optimizer.is_elementwise:
-        return False
+    """Whether an optimizer treats each number separately, states that it begins with included.
+
+    It says so itself, or its function proves it.
+    """
     has_masters = master_weights and needs_masters(params)
-    ready = optimizer.init(masters(params) if has_masters else params)
+    wide = masters(params) if has_masters else params
+    ready = optimizer.init(wide)
     first = states_of_masters(params) if has_masters else ()
-    return _are_by_param((*first, *ready.state), params)
+    if runs_of((*first, *ready.state), params) is None:
+        return False
+    return optimizer.is_elementwise or update_by_number(ready, wide) is not None
 
 
-def _are_by_param(states: Sequence[Any], params: Sequence[Var]) -> bool:
-    """Whether states are single numbers, and runs of one array for each parameter."""
-    while states:
-        if _is_run(states, params):
-            states = states[len(params) :]
-        elif np.shape(states[0]) == ():
-            states = states[1:]
-        else:
-            return False
-    return True
+def _for_arrays(
+    optimizer: Optimizer, own: Sequence[Var], storage: Storage, master_weights: bool
+) -> Optimizer | None:
+    """The optimizer of the arrays in which parameters are stored, if it treats numbers alone."""
+    if optimizer.is_elementwise:
+        return optimizer
+    wide = masters(own) if master_weights and needs_masters(own) else own
+    update = update_by_number(optimizer.init(wide), wide)
+    return None if update is None else _OfArrays(update, storage)
+
+
+@dataclass(frozen=True)
+class _OfArrays:
+    """An optimizer of stored arrays, by an update that was proven to go number by number."""
+
+    update: UpdateByNumber
+    storage: Storage
+    is_elementwise: bool = True
+
+    def init(self, params: Sequence[Var]) -> StoredUpdate:
+        return self.update.stored(params, self.storage)
 
 
 def _update(
@@ -197,7 +215,7 @@ def _storage_of_states(
     start = 0
     while len(places) < len(own):
         here = own[len(places) :]
-        if _is_run(here, params) and _is_run(stored[start:], arrays):
+        if is_run(here, params) and is_run(stored[start:], arrays):
             places += [Place(start + p.array, p.row, p.order) for p in storage.places]
             start += len(arrays)
         elif start < len(stored) and np.shape(here[0]) == np.shape(stored[start]) == ():
@@ -212,9 +230,3 @@ def _storage_of_states(
             "`is_elementwise` to False"
         )
     return Storage(tuple(places))
-
-
-def _is_run(states: Sequence[Any], params: Sequence[Var]) -> bool:
-    """Whether states begin with one array for each parameter, of its shape."""
-    dims = [tuple(tensor_type(param).dims or ()) for param in params]
-    return bool(dims) and [np.shape(state) for state in states[: len(dims)]] == dims

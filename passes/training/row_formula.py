@@ -136,7 +136,7 @@ class OptimizerFunction:
         """The variables of a table's shape in the same elementwise calls."""
         for user in (var, *self.known.users_of(var)):
             call = self.known.value(user)
-            if not _is_elementwise(call) or not _has_shape(user, ty):
+            if not is_elementwise(call) or not _has_shape(user, ty):
                 continue
             assert isinstance(call, Call)
             for other in (user, *call.args):
@@ -162,7 +162,7 @@ class OptimizerFunction:
                 forms[var] = Form(None, Added.LINEAR) if is_gradient else given
                 continue
             call = self.known.value(var)
-            if not isinstance(call, Call) or not _is_elementwise(call):
+            if not isinstance(call, Call) or not is_elementwise(call):
                 raise NotByRowsError(f"makes something for all rows at once, by {_named(call)}")
             operands = [self._operand(arg, forms) for arg in call.args]
             forms[var] = form_of(call, operands)
@@ -276,7 +276,8 @@ def _most(forms: Collection[Form]) -> Added:
     return max((form.added for form in forms), default=Added.NOTHING)
 
 
-def _is_elementwise(value: Expr | None) -> bool:
+def is_elementwise(value: Expr | None) -> bool:
+    """Whether it is a call that computes each number of its result of one of each argument."""
     if not isinstance(value, Call) or not isinstance(value.op, Op):
         return False
     is_moved = "moves" in value.op.facts or "value" in value.op.facts

@@ -192,13 +192,14 @@ def step_passes(
     """
     optimizer, params = options.optimizer, Arguments.of(mod, BACKBONE_LOSS).params
     images: list[Pass] = []
+    by_number = not options.keeps_params and _is_by_number(mod, options, params)
     if options.channels_last and options.legalize:
         images = [LossChannelsLast()]
-        by_number = is_by_number(optimizer, params, options.master_weights)
-        if by_number and not options.keeps_params:
+        if by_number:
             images = [LossChannelsLast("HWIO"), StoreKernels()]
     layers: list[Pass] = []
-    rolls = options.roll_blocks is True or (options.roll_blocks and optimizer.is_elementwise)
+    is_alone = optimizer.is_elementwise or by_number
+    rolls = options.roll_blocks is True or (options.roll_blocks and is_alone)
     if rolls and not options.keeps_params:
         layers = [StackLayers(options.roll_blocks)]
     lowered: list[Pass] = []
@@ -227,6 +228,19 @@ def step_passes(
         *evaluation,
         *lowered,
     )
+
+
+def _is_by_number(mod: IRModule, options: StepOptions, params: Sequence[Var]) -> bool:
+    """Whether the optimizer treats each number separately.
+
+    One that does not say so is not asked to prove it on several devices, where its states lie as it
+    says.
+    """
+    optimizer = options.optimizer
+    is_spread = options.spread is not None or is_placed(mod)
+    if is_spread and not optimizer.is_elementwise:
+        return False
+    return is_by_number(optimizer, params, options.master_weights)
 
 
 def spread_over(

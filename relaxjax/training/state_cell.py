@@ -9,6 +9,7 @@ from types import FrameType
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import jax
+import numpy as np
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
@@ -74,6 +75,7 @@ class StateCell(Generic[T]):
 
     def __init__(self, state: T) -> None:
         self._results: deque[Any] = deque([(state,)], maxlen=1)
+        self._awaited: set[Any] = set()  # programs that have run, by the shapes of what they took
 
     @property
     def state(self) -> T:
@@ -85,7 +87,10 @@ class StateCell(Generic[T]):
         self._results.append((state,))
 
     def run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
-        """What a program gives beside the new state, for the state and these arguments."""
+        """What a program gives beside the new state, for the state and these arguments.
+
+        The first time it is waited for: a CPU takes its memory as it runs, and may have too little.
+        """
         if _EXTENDS_IN_ONE_CALL:
             self._results.extend(map(program, (self.state,), *((arg,) for arg in args)))
         else:
@@ -96,4 +101,8 @@ class StateCell(Generic[T]):
                 finally:
                     interrupts.release()
         found: tuple[jax.Array, ...] = self._results[0][:-1]
+        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
+        if kind not in self._awaited:
+            jax.block_until_ready(found)
+            self._awaited.add(kind)
         return found

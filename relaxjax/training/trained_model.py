@@ -34,6 +34,7 @@ from .inputs import (
     elsewhere,
     first_dim,
     given_arrays,
+    listed,
 )
 from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .nested import Nested, check_one_argument, check_predicts
@@ -86,7 +87,6 @@ class TrainedModel:
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
         self._cell = StateCell(self._first_state(optimizer_state(train_mod)))
-        self._awaited: set[Any] = set()  # programs that have run, by the shapes of their batches
         self._is_initialised = False
         if zero_init_param_state:
             self.zero_init_params()
@@ -270,7 +270,7 @@ class TrainedModel:
             value, beside = self._evaluator(self._state.params, self._state.states, given)
             return on_host(value), on_host(beside)
         if EVALUATE not in self.mod:
-            return None, self.predict(*_listed(inputs))
+            return None, self.predict(*listed(inputs))
         with self._step.dtypes():
             given, wanted = self._admitted(inputs, targets)
             check_place((*given, *wanted), self.device)
@@ -360,14 +360,8 @@ class TrainedModel:
         return self._cell.state
 
     def _run(self, program: Callable[..., Any], *args: Any) -> tuple[jax.Array, ...]:
-        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
         with told_of_memory(self.memory):
-            results = self._cell.run(program, *args)
-            if kind not in self._awaited:
-                # A CPU takes its memory as it runs. The first step shows whether it is there.
-                jax.block_until_ready(results)
-                self._awaited.add(kind)
-        return results
+            return self._cell.run(program, *args)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
         """A batch as a step takes it; with a `count`, so many in front of a stack."""
@@ -391,8 +385,8 @@ class TrainedModel:
             inputs, targets = self._apart(inputs, count is not None)
         elif self.nested is not None:
             check_one_argument(targets)
-        given = given_arrays("inputs", "the backbone", self.layout.inputs, _listed(inputs))
-        wanted = given_arrays("targets", "the loss", self.layout.targets, _listed(targets))
+        given = given_arrays("inputs", "the backbone", self.layout.inputs, listed(inputs))
+        wanted = given_arrays("targets", "the loss", self.layout.targets, listed(targets))
         if self.placement.process_parts == 1 or not is_part:
             check_samples(self.layout.inputs, given)
         if count is None:
@@ -461,7 +455,3 @@ class TrainedModel:
             self.layout.params.check_initialised(self._arrays(self.layout.params), wanted)
             self.layout.states.check_initialised(self._state.states, wanted)
         self._is_initialised = True  # and no step changes that
-
-
-def _listed(values: Any) -> Sequence[Any]:
-    return values if isinstance(values, list | tuple) else (values,)
