@@ -241,12 +241,6 @@ def tensor_type(var: Var) -> TensorType:
     raise TypeError(f"a trainer holds tensors only, but `{var.name}` is of type {var.ty}")
 
 
-def first_dim(var: Var) -> int | None:
-    """The first dimension of what a variable holds, where it is known."""
-    dims = tensor_type(var).dims
-    return dims[0] if dims and isinstance(dims[0], int) else None
-
-
 def listed(values: Any) -> Sequence[Any]:
     """One value, or several, as a list."""
     return values if isinstance(values, list | tuple) else (values,)
