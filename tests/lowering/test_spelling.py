@@ -27,7 +27,8 @@ def main(x: R.Tensor((2, 8), "float32"), w: R.Tensor((8, 8), "float32")):
 
 
 def legal() -> IRModule:
-    return legalize(IRModule({"main": from_source(LAYERS)}), "cpu")
+    main: Any = from_source(LAYERS)
+    return legalize(IRModule({"main": main}), "cpu")
 
 
 def test_equal_calls_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
