@@ -59,7 +59,7 @@ def test_a_parameter_is_gathered_once_and_no_table_that_rows_are_looked_up_in() 
         "R.matmul(x, w_whole)",
         'R.take(table, ids, axis=0, mode="fast")',
         "R.add(first, found)",
-        "R.matmul(lv, w_whole)",
+        "R.matmul(gv, w_whole)",
         "R.add(second, bias)",
     ]
 

@@ -29,7 +29,7 @@ def test_kills_leave_no_trace_in_the_weights(tmp_path: Path, model: str, first: 
     paths = [str(HERE.parent / "support"), *given, str(HERE.parents[1])]
     command = [sys.executable, str(HERE / "killed_training.py"), str(tmp_path), str(KILLS), model]
     environment = {**os.environ, "JAX_PLATFORMS": "cpu", "PYTHONPATH": os.pathsep.join(paths)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     found, expected = (dict(np.load(path / "done.npz")) for path in (tmp_path, tmp_path / "whole"))
     chex.assert_trees_all_equal(found, expected)
