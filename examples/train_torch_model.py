@@ -74,18 +74,18 @@ def fine_tune(model: Any, epochs: int, budget: str) -> tuple[Any, float]:
 
 def main(file: Path | None, epochs: int, budget: str, out: Path | None) -> None:
     """Fine-tune the model of a file, or one of PyTorch, which gets its weights back."""
-    if file is None:
-        torch: Any = importlib.import_module("torch")
-        net = network(torch)
-        program = exported(torch, net)
+    torch: Any = importlib.import_module("torch") if file is None else None
+    net: Any = None if torch is None else network(torch)
+    program: Any = file if torch is None else exported(torch, net)
+    if torch is not None:
         print(f"PyTorch, one epoch: accuracy on test images {accuracy_of_torch(torch, net):.2%}")
-    model = relaxjax.from_torch(file or program)
+    model = relaxjax.from_torch(program)
     trainer, accuracy = fine_tune(model, epochs, budget)
     print(f"fine-tuned here: accuracy on test images {accuracy:.2%}")
     arrays = model.state_dict(trainer)
     if out is not None:
         save_file(arrays, out)
-    if file is None:
+    if torch is not None:
         net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
         print(f"back in PyTorch: accuracy on test images {accuracy_of_torch(torch, net):.2%}")
 
