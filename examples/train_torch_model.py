@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 
 import relaxjax
 from relaxjax.datasets import batches, digits
@@ -84,7 +84,7 @@ def main(file: Path | None, epochs: int, budget: str, out: Path | None) -> None:
     print(f"fine-tuned here: accuracy on test images {accuracy:.2%}")
     arrays = model.state_dict(trainer)
     if out is not None:
-        save_file(arrays, out)
+        out.write_bytes(save(arrays))
     if torch is not None:
         net.load_state_dict({name: torch.from_numpy(array) for name, array in arrays.items()})
         print(f"back in PyTorch: accuracy on test images {accuracy_of_torch(torch, net):.2%}")

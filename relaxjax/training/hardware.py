@@ -71,7 +71,7 @@ def hardware(name: str, file: str | PathLike[str] | None = None) -> Hardware:
 def read_hardware(file: str | PathLike[str]) -> dict[str, Hardware]:
     """The hardware that a file of JSON describes, by name."""
     try:
-        found = json.loads(Path(file).read_text())
+        found = json.loads(Path(file).read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise ValueError(f"`{file}` is no JSON: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):

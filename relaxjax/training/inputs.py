@@ -171,6 +171,14 @@ def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
             )
 
 
+def steps_of_stack(wanted: Sequence[Var], arrays: Sequence[Any], count: int | None) -> int:
+    """How many steps to make on stacked batches: one on each unless so many are asked for."""
+    items = check_stacked(wanted, arrays)
+    if count is not None and not 0 <= count <= items:
+        raise ValueError(f"`count` must be 0 to {items}, as many batches as given, but is {count}")
+    return items if count is None else count
+
+
 def check_stacked(wanted: Sequence[Var], arrays: Sequence[Any]) -> int:
     """How many batches are stacked; those of which there are fewer would meet others twice."""
     counts = {array.shape[:1] for array in arrays}

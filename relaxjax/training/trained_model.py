@@ -30,11 +30,11 @@ from .inputs import (
     as_seed,
     check_place,
     check_samples,
-    check_stacked,
     elsewhere,
     first_dim,
     given_arrays,
     listed,
+    steps_of_stack,
 )
 from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
 from .nested import Nested, check_one_argument, check_predicts
@@ -217,7 +217,8 @@ class TrainedModel:
         check_batches(count)
         with self._step.dtypes():
             batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
-            steps = self._steps(batch, count)
+            wanted = (*self.layout.inputs, *self.layout.targets)
+            steps = steps_of_stack(wanted, (*batch[0], *batch[1]), count)
             check_counted(self._class_ids, batch[1], True, count)
             (losses,) = self._run(self._step.many, np.int32(steps), *batch)
         return losses
@@ -405,15 +406,6 @@ class TrainedModel:
         state = self._state
         scale = state.optimizer[:1] if LOSS_SCALE in self.mod.attrs else ()
         return [*given, *state.params, *state.states, *wanted, *scale]
-
-    def _steps(self, batch: tuple[Arrays, Arrays], count: int | None) -> int:
-        """How many steps to make on stacked batches: one on each unless so many are asked for."""
-        items = check_stacked((*self.layout.inputs, *self.layout.targets), (*batch[0], *batch[1]))
-        if count is not None and not 0 <= count <= items:
-            raise ValueError(
-                f"`count` must be 0 to {items}, as many batches as given, but is {count}"
-            )
-        return items if count is None else count
 
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():

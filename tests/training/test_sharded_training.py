@@ -37,7 +37,7 @@ print(1 < compare(mesh={{"data": 4, "model": 2}}, sharding=model.mixed) <= 2)
 PARAMS = {"layers": "w0", "images": "k", "gpt": "params_table", "lstm": "params_h"}
 PARAMS |= {"experts": "params_widen", "recommender": "params_users"}
 CASES = [(name, dtype) for dtype in ("float64", "float32") for name in MODELS]
-SOME = [(name, "float32") for name in ("layers", "experts", "recommender")]
+SOME = [("layers", "float32"), ("experts", "float32")]
 
 
 @pytest.mark.parametrize(("name", "dtype"), CASES if FULL else SOME)
