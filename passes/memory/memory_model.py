@@ -85,11 +85,14 @@ class MemoryModel(Protocol):
     @property
     def runs_as_written(self) -> bool:
         """Whether kernels run in the order of the schedule, whatever waits for what."""
+        ...
 
     def kernels(
         self, program: Program, tasks: Sequence[Task], inside: Mapping[Var, int]
     ) -> Kernels:
         """What a schedule stores beside its parameters; `inside` are the bytes of loops' steps."""
+        ...
 
     def placed(self, kernels: Kernels) -> Placement:
         """In which order they run, and how long each is live."""
+        ...

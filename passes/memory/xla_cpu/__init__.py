@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from relaxjax.ir.expr import Var
-from relaxjax.passes.memory.memory_model import Kernels, Placement
-from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.schedule import Task
 
+from ..memory_model import Kernels, Placement
+from ..program import Program
+from ..schedule import Task
 from .kernels import kernels
 from .placement import placed
 

@@ -15,12 +15,13 @@ from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import used_vars
 from relaxjax.ops.cost_rules import elements
-from relaxjax.passes.memory.caller import Place, tensors_in
-from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
-from relaxjax.passes.memory.needed import needed
-from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.schedule import Task, Value, Wait
-from relaxjax.passes.memory.step import Step, size_of
+
+from ..caller import Place, tensors_in
+from ..memory_model import Buffer, Kernel, Kernels
+from ..needed import needed
+from ..program import Program
+from ..schedule import Task, Value, Wait
+from ..step import Step, size_of
 
 # So many parts of a value, each read elsewhere, are not computed each from what it is made of.
 _MANY_PARTS = 8

@@ -5,8 +5,8 @@ It stands for copy insertion, which knows no order yet.
 
 from collections.abc import Sequence
 
-from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels
-from relaxjax.passes.memory.step import size_of
+from ..memory_model import Buffer, Kernel, Kernels
+from ..step import size_of
 
 
 def with_parameter_copies(kernels: Kernels) -> Sequence[Kernel]:

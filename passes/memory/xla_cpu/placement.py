@@ -9,8 +9,7 @@ from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from relaxjax.passes.memory.memory_model import Buffer, Kernel, Kernels, Placement
-
+from ..memory_model import Buffer, Kernel, Kernels, Placement
 from .parameter_copies import with_parameter_copies
 
 
