@@ -1,6 +1,6 @@
 """Any optax gradient transformation as an optimizer, traced into a Relax function."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,31 +40,30 @@ class OptaxOptimizer(Optimizer):
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
         zeros = {param.name: zeros_like(param, self.name) for param in params}
-        # Numbers are needed even where all around is traced.
-        with _dtypes(params), jax.ensure_compile_time_eval():
-            leaves = jax.tree.leaves(self._start(zeros))
-            state = [np.asarray(_plain(leaf)) for leaf in leaves]
+        with _dtypes(params):
+            leaves = jax.tree.leaves(self._started(zeros))
             started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []
+            with jax.ensure_compile_time_eval():  # even where all around is traced
+                state = [np.asarray(_plain(leaf)) for leaf in leaves]
         return (*state, *started)
 
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
+        zeros = {param.name: zeros_like(param, self.name) for param in params}
         with _dtypes(params):
-            return _labels(
-                self._start({param.name: zeros_like(param, self.name) for param in params}), False
-            )
+            return _labels(self._abstract(zeros), False)
 
     def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
         zeros = {param.name: zeros_like(param, self.name) for param in params}
         numbers = self._nested({name: number for number, name in enumerate(zeros)})
         with _dtypes(params):
-            start = jax.eval_shape(self._start, zeros)
+            start = self._abstract(zeros)
         found = _owners(numbers, [array.shape for array in zeros.values()], start)
         return [*found, *[None] * (len(state.fields) - len(found))]
 
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
         zeros = {param.name: zeros_like(param, self.name) for param in step.param_list}
         with _dtypes(step.param_list):
-            start = self._start(zeros)
+            start = self._started(zeros)
             late = self._from_values(zeros)
             traced = self._traced(zeros, start, late)
             labels = _labels(start, any(late))
@@ -89,18 +88,31 @@ class OptaxOptimizer(Optimizer):
         with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
             return self.transformation.init(self._nested(params))
 
+    def _started(self, zeros: Arrays) -> Tree:
+        """The same, compiled as one program: by itself each shape of it would be one."""
+        arrays = list(zeros.values())
+        return jax.jit(self._starting(zeros)).lower(arrays).compile()(arrays)
+
+    def _abstract(self, zeros: Arrays) -> Tree:
+        """The same, as shapes and dtypes."""
+        return jax.eval_shape(self._starting(zeros), list(zeros.values()))
+
+    def _starting(self, zeros: Arrays) -> Callable[[list[Any]], Tree]:
+        """The first state for parameters in their order; JAX sorts a dictionary by its names."""
+        return lambda arrays: self._start(dict(zip(zeros, arrays, strict=True)))
+
     def _nested(self, params: Arrays) -> Tree:
         return dict(params) if self.tree is None else jax.tree.unflatten(self.tree, params.values())
 
     def begins_late(self, params: tuple[Var, ...]) -> bool:
         """Whether the first step takes a part of the state from the values of the parameters."""
         zeros = {param.name: zeros_like(param, self.name) for param in params}
-        with _dtypes(params), jax.ensure_compile_time_eval():
+        with _dtypes(params):
             return any(self._from_values(zeros))
 
     def _from_values(self, zeros: Arrays) -> list[bool]:
         """Which leaves of the first state are made of the values of the parameters."""
-        return depends_on_inputs(jax.make_jaxpr(self._start)(dict(zeros)))
+        return depends_on_inputs(jax.make_jaxpr(self._starting(zeros))(list(zeros.values())))
 
     @staticmethod
     def flat_state(state: Tree) -> list[Any]:

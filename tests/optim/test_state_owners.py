@@ -35,3 +35,11 @@ def test_nested_parameters_are_told_by_their_ways() -> None:
     params = [Var(f"layers_{n}_w", TensorType((2, 2), "float32")) for n in range(2)]
     optimizer = OptaxOptimizer(optax.adam(0.1), tree=tree)
     assert optimizer.init(params).state_owners == [None, 0, 1, 0, 1]
+
+
+def test_ten_parameters_in_a_list_and_more_are_told_by_their_places() -> None:
+    """By name, the eleventh would come before the third."""
+    tree = jax.tree.structure([0] * 12)
+    params = [Var(f"layers_{n}", TensorType((n + 1,), "float32")) for n in range(12)]
+    optimizer = OptaxOptimizer(optax.trace(0.9), tree=tree)
+    assert optimizer.init(params).state_owners == list(range(12))
