@@ -39,7 +39,7 @@ class OptaxOptimizer(Optimizer):
 
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
-        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        zeros = self._zeros(params)
         with _dtypes(params):
             leaves = jax.tree.leaves(self._started(zeros))
             started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []
@@ -48,12 +48,12 @@ class OptaxOptimizer(Optimizer):
         return (*state, *started)
 
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
-        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        zeros = self._zeros(params)
         with _dtypes(params):
             return _labels(self._abstract(zeros), False)
 
     def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
-        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        zeros = self._zeros(params)
         numbers = self._nested({name: number for number, name in enumerate(zeros)})
         with _dtypes(params):
             start = self._abstract(zeros)
@@ -61,7 +61,7 @@ class OptaxOptimizer(Optimizer):
         return [*found, *[None] * (len(state.fields) - len(found))]
 
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
-        zeros = {param.name: zeros_like(param, self.name) for param in step.param_list}
+        zeros = self._zeros(step.param_list)
         with _dtypes(step.param_list):
             start = self._started(zeros)
             late = self._from_values(zeros)
@@ -77,6 +77,10 @@ class OptaxOptimizer(Optimizer):
             step.emit(value, f"{name}_new") for value, name in zip(results, names, strict=True)
         ]
         return list(named[: len(zeros)]), list(named[len(zeros) :])
+
+    def _zeros(self, params: Sequence[Var]) -> dict[str, Any]:
+        """Arrays like the parameters, by name: the state begins of their shapes and dtypes."""
+        return {param.name: zeros_like(param, self.name) for param in params}
 
     def _start(self, params: Arrays) -> Tree:
         """The state before the first step."""
@@ -106,7 +110,7 @@ class OptaxOptimizer(Optimizer):
 
     def begins_late(self, params: tuple[Var, ...]) -> bool:
         """Whether the first step takes a part of the state from the values of the parameters."""
-        zeros = {param.name: zeros_like(param, self.name) for param in params}
+        zeros = self._zeros(params)
         with _dtypes(params):
             return any(self._from_values(zeros))
 
