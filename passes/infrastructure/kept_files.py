@@ -45,15 +45,15 @@ def settings() -> tuple[Any, ...]:
 
 
 @cache
-def code() -> str:
-    """A digest of the sources of this package, which change between releases, too.
+def code(package: str = "relaxjax") -> str:
+    """A digest of the sources of a package, which change between releases, too.
 
     It is empty where there are none, as in an archive.
     """
     digest, count = hashlib.sha256(), 0
-    spec = find_spec("relaxjax")
+    spec = find_spec(package)
     for top in (spec and spec.submodule_search_locations) or ():
-        # Three packages lie elsewhere in a checkout, and are links here.
+        # Three of our own packages lie elsewhere in a checkout, and are links here.
         for folder, folders, files in os.walk(top, followlinks=True):
             folders.sort()
             for name in sorted(file for file in files if file.endswith(".py")):

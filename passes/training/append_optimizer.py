@@ -11,6 +11,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import post_order
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.described import IndescribableError, description
 from relaxjax.passes.infrastructure.kept_results import is_ours
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import (
@@ -119,14 +120,16 @@ def check_optimizer(optimizer: Any) -> None:
 def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
     """All that AppendOptimizer goes by of an optimizer, as values; None where these are too many.
 
-    One of this package is its numbers. Any other is what it writes for these parameters: if it is
+    One whose parts are known is those. Any other is what it writes for these parameters: if it is
     elementwise, it writes the same for stacks of them.
     """
-    kind, options = type(optimizer), getattr(optimizer, "__dict__", None)
-    if kind.__module__.startswith("relaxjax.optim.") and options is not None:
-        numbers = tuple(options.items())
-        if _is_plain(numbers):
-            return kind.__qualname__, numbers
+    try:
+        return description(optimizer)
+    except IndescribableError:
+        return _written_by(optimizer, params, master_weights)
+
+
+def _written_by(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
     update = _update(optimizer, params, None, master_weights)
     states = [np.asarray(state) for state in update.state]
     size = sum(state.nbytes for state in states if state.any())
@@ -135,13 +138,6 @@ def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -
     first = [(s.shape, str(s.dtype), s.tobytes() if s.any() else b"") for s in states]
     kinds = optimizer.is_elementwise, getattr(optimizer, "is_lazy", False)
     return update.function.script(), first, update.names, update.owners, kinds
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is told by its `repr`."""
-    if isinstance(value, tuple):
-        return all(map(_is_plain, value))
-    return value is None or type(value) in (bool, int, float, str)
 
 
 def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> bool:
