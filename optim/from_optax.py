@@ -11,9 +11,17 @@ import numpy as np
 
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.types import TupleType
-from relaxjax.ops.lax import UnsupportedPrimitiveError, depends_on_inputs, read_jaxpr, x64_for
+from relaxjax.ops.lax import (
+    UnsupportedPrimitiveError,
+    depends_on_inputs,
+    key_implementation,
+    open_program,
+    read_jaxpr,
+    x64_for,
+)
 
 from .base import Optimizer, States, Step, zeros_like
+from .filled import filled
 
 Tree = Any  # a pytree of optax's
 Arrays = Mapping[str, Any]  # by the name of the parameter
@@ -40,12 +48,15 @@ class OptaxOptimizer(Optimizer):
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
         zeros = self._zeros(params)
+        arrays, start = list(zeros.values()), self._starting(zeros)
         with _dtypes(params):
-            leaves = jax.tree.leaves(self._started(zeros))
-            started = [np.zeros((), "bool")] if any(self._from_values(zeros)) else []
+            closed = jax.make_jaxpr(start)(arrays)
+            leaves = filled(open_program(closed), arrays)
             with jax.ensure_compile_time_eval():  # even where all around is traced
+                if leaves is None:  # as one program: by itself each shape of it would be one
+                    leaves = jax.tree.leaves(jax.jit(start).lower(arrays).compile()(arrays))
                 state = [np.asarray(_plain(leaf)) for leaf in leaves]
-        return (*state, *started)
+        return (*state, *[np.zeros((), "bool")] * any(depends_on_inputs(closed)))
 
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
         zeros = self._zeros(params)
@@ -63,7 +74,7 @@ class OptaxOptimizer(Optimizer):
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
         zeros = self._zeros(step.param_list)
         with _dtypes(step.param_list):
-            start = self._started(zeros)
+            start = self._abstract(zeros)
             late = self._from_values(zeros)
             traced = self._traced(zeros, start, late)
             labels = _labels(start, any(late))
@@ -92,13 +103,8 @@ class OptaxOptimizer(Optimizer):
         with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
             return self.transformation.init(self._nested(params))
 
-    def _started(self, zeros: Arrays) -> Tree:
-        """The same, compiled as one program: by itself each shape of it would be one."""
-        arrays = list(zeros.values())
-        return jax.jit(self._starting(zeros)).lower(arrays).compile()(arrays)
-
     def _abstract(self, zeros: Arrays) -> Tree:
-        """The same, as shapes and dtypes."""
+        """That state as shapes and dtypes."""
         return jax.eval_shape(self._starting(zeros), list(zeros.values()))
 
     def _starting(self, zeros: Arrays) -> Callable[[list[Any]], Tree]:
@@ -153,7 +159,8 @@ class OptaxOptimizer(Optimizer):
             return [new_params[n] for n in names], [*kept, *[jnp.bool(True)] * any(late)]
 
         arrays = list(zeros.values())
-        flat = [_plain(leaf) for leaf in jax.tree.leaves(start)] + [np.bool(False)] * any(late)
+        plain = jax.eval_shape(lambda leaves: list(map(_plain, leaves)), jax.tree.leaves(start))
+        flat = [*plain, *[np.bool(False)] * any(late)]
         traced, shapes = jax.make_jaxpr(run, return_shape=True)(arrays, arrays, flat)
         self._check_stable(_labels(start, any(late)), flat, shapes[1])
         return traced
@@ -254,7 +261,7 @@ def _kind(leaf: Any) -> str | None:
     dtype = getattr(leaf, "dtype", None)
     if dtype is None or not jnp.issubdtype(dtype, jax.dtypes.prng_key):
         return None
-    return str(jax.random.key_impl(leaf))
+    return key_implementation(str(dtype))
 
 
 def _plain(leaf: Any) -> Any:

@@ -57,6 +57,8 @@ def apart(nested: Any, *, numbers: bool = True) -> tuple[Arrays, Nesting]:
 
 def copied(leaf: Any) -> Any:
     """A copy of an array or a number, which a step may use up; any other leaf as it is."""
+    if isinstance(leaf, jax.Array):
+        return jax.device_put(leaf, may_alias=False)  # jnp.array compiles a copy for each shape
     return jnp.array(leaf, copy=True) if _is_array(leaf) else leaf
 
 

@@ -185,22 +185,27 @@ def test_states_of_one_field_and_index_names_are_told_apart() -> None:
     assert {"trace_0_w_1", "trace_0_w_11"} <= set(names)
 
 
-def test_the_first_state_is_one_program(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "programs"), [("adam", 0), ("noise", 1)])
+def test_the_first_state_is_one_program_at_most(
+    name: str, programs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Array by array, each shape of it would be compiled."""
+    txs = {"adam": optax.adam(0.1), "noise": optax.add_noise(0.1, 0.9, 7)}
     shapes = [(3, n) for n in range(2, 9)]
     params = [Var(f"w{n}", TensorType(shape, "float32")) for n, shape in enumerate(shapes)]
-    programs: list[Any] = []
+    compiled: list[Any] = []
     compile_ = jax.stages.Lowered.compile
 
     def counted(lowered: Any, *args: Any, **options: Any) -> Any:
-        programs.append(lowered)
+        compiled.append(lowered)
         return compile_(lowered, *args, **options)
 
     monkeypatch.setattr(jax.stages.Lowered, "compile", counted)
-    state = from_optax(optax.adam(0.1)).init(params).state
-    assert len(programs) == 1
-    assert [array.shape for array in state] == [(), *shapes, *shapes]
-    assert not any(array.any() for array in state)
+    bound = from_optax(optax.chain(optax.adam(0.1), txs[name])).init(params)
+    bound.get_function()
+    assert len(compiled) == programs
+    assert [array.shape for array in bound.state[:15]] == [(), *shapes, *shapes]
+    assert not any(array.any() for array in bound.state[:15])
 
 
 def test_a_state_that_starts_from_the_parameters_takes_them_in_the_first_step() -> None:
