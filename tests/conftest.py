@@ -26,6 +26,7 @@ import hypothesis
 import jax
 import pytest
 from fast_part import mark_fast
+from long_tables import leave_rows_out
 
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
@@ -34,7 +35,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.script import from_source
 
-pytest_plugins = ["explorer_pages"]  # fixtures that several files of tests share
+pytest_plugins = ["explorer_pages", "pytester"]  # fixtures that several files of tests share
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 jax.config.update("jax_numpy_rank_promotion", "raise")
@@ -99,6 +100,8 @@ hypothesis.settings.load_profile("relaxjax")
 # give theirs in their own tests.
 LONG = 30_000
 
+PASSES = Path(__file__).parent / "passes"
+
 # Texts repeat: passes run one after another, and one program stands in many tests.
 _read = lru_cache(maxsize=64)(from_source)
 
@@ -112,6 +115,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Random programs come first: they take minutes, and else one worker is alone with them."""
+    leave_rows_out(config, items)
     if "fast" in config.option.markexpr:
         mark_fast(items)
     items.sort(key=lambda item: "random_programs" not in item.name)
@@ -142,10 +146,13 @@ def pytest_sessionfinish() -> None:
 def _every_pass_gives_readable_text(
     monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    """After the passes of every test: the module's text reads back as the same module.
+    """After the passes of a test of passes: the module's text reads back as the same module.
 
     Of passes inside others that is asked for random programs alone: it takes much longer than they.
+    So do the many passes of a training in the tests of other folders.
     """
+    if not (request.path.is_relative_to(PASSES) or "random" in request.node.name):
+        return
     run, inner = Pass.__call__, "random" in request.node.name
     depth = 0
 

@@ -3,7 +3,7 @@
 It leaves out the tests that are listed in `slow.txt`, those that compile as for users, and of a
 long table two cases in three. The list is made anew from the durations of a whole run:
 
-    python -m pytest -n 2 --junitxml=durations.xml
+    RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/fast_part.py durations.xml > tests/slow.txt
 """
 
@@ -27,9 +27,9 @@ _LONG, _ONE_IN = 100, 3
 
 def mark_fast(items: list[pytest.Item]) -> None:
     """Mark the tests of the fast part."""
-    slow, cases = slow_tests(), Counter(map(_test_of, items))
+    slow, cases = slow_tests(), Counter(map(test_of, items))
     for item in items:
-        test = _test_of(item)
+        test = test_of(item)
         stands = cases[test] <= _LONG or crc32(item.name.encode()) % _ONE_IN == 0
         if test not in slow and stands and not item.get_closest_marker("as_users"):
             item.add_marker(pytest.mark.fast)
@@ -41,7 +41,8 @@ def slow_tests() -> set[tuple[str, str]]:
     return {(path, name) for path, *names in lines for name in names}
 
 
-def _test_of(item: pytest.Item) -> tuple[str, str]:
+def test_of(item: pytest.Item) -> tuple[str, str]:
+    """The file and the name of a test, whatever its case."""
     return _path_of(item.path), item.name.partition("[")[0]
 
 
@@ -50,13 +51,19 @@ def _path_of(file: Path) -> str:
     return file.relative_to(TESTS).as_posix()
 
 
-def listed(durations: Path) -> str:
-    """The list of what was slow, a line for each file."""
+def durations(junit: Path) -> dict[tuple[str, str], list[float]]:
+    """The seconds of each case of each test of a run."""
     seconds = defaultdict[tuple[str, str], list[float]](list)
-    for case in ElementTree.parse(durations).getroot().iter("testcase"):
+    for case in ElementTree.parse(junit).getroot().iter("testcase"):
         path = case.attrib["classname"].removeprefix("tests.").replace(".", "/") + ".py"
         test = path, case.attrib["name"].partition("[")[0]
         seconds[test].append(float(case.attrib["time"]))
+    return seconds
+
+
+def listed(junit: Path) -> str:
+    """The list of what was slow, a line for each file."""
+    seconds = durations(junit)
     limit = _SLOW * sum(map(sum, seconds.values()))
     names = defaultdict[str, list[str]](list)
     for (path, name), times in sorted(seconds.items()):

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 FULL = bool(os.environ.get("RELAXJAX_FULL"))
 # How many more random programs are tried where all is.
-_MORE = 20
+_MORE = 50
 
 
 def share(items: Iterable[T], one_in: int, of: str = "") -> list[T]:

@@ -20,7 +20,7 @@ def test_a_share_of_a_table(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_how_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELAXJAX_PROGRAMS", raising=False)
-    for is_full, wanted in ((False, 15), (True, 300)):
+    for is_full, wanted in ((False, 15), (True, 750)):
         monkeypatch.setattr(full, "FULL", is_full)
         assert how_many(15) == wanted
     monkeypatch.setenv("RELAXJAX_PROGRAMS", "7")

@@ -14,7 +14,7 @@ import pytest
 from full import FULL
 
 HERE = Path(__file__).parent
-KILLS = 20 if FULL else 4
+KILLS = 20 if FULL else 2
 MODELS = [("relax", "w0"), ("jax", "params_w0")]
 if FULL:
     MODELS.append(("devices", "params_w0"))

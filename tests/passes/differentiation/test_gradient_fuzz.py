@@ -30,7 +30,7 @@ from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
-PROGRAMS = how_many(150)
+PROGRAMS = how_many(60)
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}

@@ -57,7 +57,7 @@ def test_of_a_model() -> None:
 def test_of_random_programs() -> None:
     @settings(
         phases=[Phase.explicit, Phase.generate],
-        max_examples=how_many(15),
+        max_examples=how_many(6),
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.data_too_large,

@@ -1,0 +1,78 @@
+"""The list of long tables names tests that there are, and rows are left out of these alone."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from fast_part import TESTS
+from long_tables import listing, one_in
+
+TABLE = """
+import pytest
+
+@pytest.mark.parametrize("row", range(40))
+def test_rows(row):
+    pass
+
+@pytest.mark.parametrize("row", range(40))
+def test_other_rows(row):
+    pass
+"""
+
+
+def test_each_table_is_one_that_there_is() -> None:
+    unknown = []
+    for path, name in sorted(one_in()):
+        body = ast.parse((TESTS / path).read_text()).body if (TESTS / path).is_file() else []
+        if name not in {part.name for part in body if isinstance(part, ast.FunctionDef)}:
+            unknown.append(f"{path}::{name}")
+    assert not unknown, "make tests/long_tables.txt anew, or take these out of it"
+
+
+def test_the_list_has_tables_whose_rows_take_long_together(tmp_path: Path) -> None:
+    path = tmp_path / "durations.xml"
+    rows = [("test_a", 100, 1.0), ("test_b", 3, 0.3), ("test_c", 2, 50.0), ("test_d", 1000, 0.0001)]
+    cases = [
+        f'<testcase classname="tests.ops.test_x" name="{name}[{row}]" time="{time}"/>'
+        for name, count, time in rows
+        for row in range(count)
+    ]
+    path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    assert listing(path).splitlines() == ["ops/test_x.py test_a 35", "ops/test_x.py test_b 3"]
+
+
+@pytest.mark.parametrize(
+    ("options", "tried"),
+    [
+        ([], 46),
+        (["."], 46),
+        (["test_table.py"], 80),
+        (["test_table.py::test_rows"], 40),
+        (["-k", "rows"], 80),
+        (["-m", "not fast"], 80),
+    ],
+    ids=["all", "folder", "file", "name", "words", "mark"],
+)
+def test_rows_are_left_out_unless_they_are_asked_for(
+    options: list[str], tried: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("RELAXJAX_ROWS", "RELAXJAX_FULL"):
+        monkeypatch.delenv(variable, raising=False)
+    pytester.makepyfile(test_table=TABLE)
+    pytester.makeconftest(
+        f"""
+        import sys
+        sys.path.insert(0, {str(TESTS)!r})
+        import fast_part, long_tables
+        from pathlib import Path
+
+        fast_part.TESTS = Path(__file__).parent
+        long_tables.one_in = lambda: {{("test_table.py", "test_rows"): 9}}
+
+        def pytest_collection_modifyitems(config, items):
+            long_tables.leave_rows_out(config, items)
+        """
+    )
+    pytester.makeini("[pytest]\nmarkers = fast: of the fast part")
+    result = pytester.runpytest_subprocess("-q", "-p", "no:xdist", *options)
+    result.assert_outcomes(passed=tried, deselected=80 - tried if tried == 46 else 0)

@@ -1,0 +1,79 @@
+"""Of long tables the suite tries some rows, always the same, as `long_tables.txt` says.
+
+A table is long where its rows together take more than a small share of the suite, and one row in n
+is tried where they take n * n times that. All rows are
+tried where somebody asks for a file or a name, by `-m fast` (which has a choice of its own), with
+RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations of a run:
+
+    RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
+    python tests/long_tables.py durations.xml > tests/long_tables.txt
+"""
+
+import os
+import sys
+from collections import defaultdict
+from math import sqrt
+from pathlib import Path
+from zlib import crc32
+
+import pytest
+from fast_part import TESTS, durations, test_of
+from full import FULL
+
+LISTED = TESTS / "long_tables.txt"
+_MOST = 1 / 2500  # of the whole run, for the rows of one table; of the dearest somewhat more
+_LEAST_ROWS = 3  # fewer are no table
+# Each row of these is what users run, or looks for what is new.
+_WHOLE = {
+    "checkout/test_docs.py",
+    "examples/test_examples.py",
+    "explorer/test_explorer_in_browser.py",
+    "ops/test_rule_decisions.py",
+}
+
+Test = tuple[str, str]  # a file and a name
+
+
+def one_in() -> dict[Test, int]:
+    """One row in how many is tried, of each long table."""
+    lines = (line.split() for line in LISTED.read_text().splitlines())
+    return {(path, name): int(number) for path, name, number in lines}
+
+
+def has_all_rows(config: pytest.Config) -> bool:
+    """Whether this run is to try all rows of what it tries."""
+    chosen = config.option.keyword or config.option.markexpr
+    narrow = not all(Path(config.invocation_params.dir, arg).is_dir() for arg in config.args)
+    return bool(FULL or os.environ.get("RELAXJAX_ROWS") == "all" or chosen or narrow)
+
+
+def leave_rows_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take out of the items those rows of long tables that are not tried."""
+    if has_all_rows(config):
+        return
+    listed, rows = one_in(), defaultdict[Test, list[pytest.Item]](list)
+    for item in items:
+        if test_of(item) in listed:
+            rows[test_of(item)].append(item)
+    out: set[pytest.Item] = set()
+    for test, table in rows.items():
+        chosen = [item for item in table if crc32(item.name.encode()) % listed[test] == 0]
+        out.update(set(table).difference(chosen or table[:1]))
+    config.hook.pytest_deselected(items=list(out))
+    items[:] = [item for item in items if item not in out]
+
+
+def listing(junit: Path) -> str:
+    """The list of the long tables of a run, a line for each."""
+    seconds = durations(junit)
+    most = _MOST * sum(map(sum, seconds.values()))
+    lines = list[str]()
+    for (path, name), times in sorted(seconds.items()):
+        number = min(round(sqrt(sum(times) / most)), len(times))
+        if number > 1 and len(times) >= _LEAST_ROWS and path not in _WHOLE:
+            lines.append(f"{path} {name} {number}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(listing(Path(sys.argv[1])))
