@@ -42,7 +42,7 @@ def one_in() -> dict[Test, int]:
 
 def has_all_rows(config: pytest.Config) -> bool:
     """Whether this run is to try all rows of what it tries."""
-    chosen = config.option.keyword or config.option.markexpr
+    chosen = config.option.keyword or "fast" in config.option.markexpr
     narrow = not all(Path(config.invocation_params.dir, arg).is_dir() for arg in config.args)
     return bool(FULL or os.environ.get("RELAXJAX_ROWS") == "all" or chosen or narrow)
 

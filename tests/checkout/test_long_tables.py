@@ -46,12 +46,13 @@ def test_the_list_has_tables_whose_rows_take_long_together(tmp_path: Path) -> No
     [
         ([], 46),
         (["."], 46),
+        (["-m", "not as_users"], 46),
         (["test_table.py"], 80),
         (["test_table.py::test_rows"], 40),
         (["-k", "rows"], 80),
         (["-m", "not fast"], 80),
     ],
-    ids=["all", "folder", "file", "name", "words", "mark"],
+    ids=["all", "folder", "mark", "file", "name", "words", "fast"],
 )
 def test_rows_are_left_out_unless_they_are_asked_for(
     options: list[str], tried: int, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
@@ -73,6 +74,6 @@ def test_rows_are_left_out_unless_they_are_asked_for(
             long_tables.leave_rows_out(config, items)
         """
     )
-    pytester.makeini("[pytest]\nmarkers = fast: of the fast part")
+    pytester.makeini("[pytest]\nmarkers =\n fast: of the fast part\n as_users: compiled so")
     result = pytester.runpytest_subprocess("-q", "-p", "no:xdist", *options)
     result.assert_outcomes(passed=tried, deselected=80 - tried if tried == 46 else 0)
