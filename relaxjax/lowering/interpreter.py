@@ -324,7 +324,7 @@ def literal(expr: Expr, frame: Frame) -> Any:
     match expr:
         case Constant():
             with jax.ensure_compile_time_eval():  # a shape may depend on it
-                return jnp.asarray(checked(expr, frame))
+                return jax.device_put(checked(expr, frame))  # jnp.asarray compiles a program
         case ShapeExpr(values=dims):
             return tuple(map(frame.symbols.value, dims))
         case PrimExpr(value=int() | SymbolicExpr() as value):
