@@ -60,8 +60,8 @@ def plot(results: Results) -> str:
         "<title>Time and memory of each model, relative to plain JAX</title>",
         f"<style>{STYLE}</style>",
         f'<rect width="{WIDTH}" height="{height}" rx="6" style="fill: var(--paper)"/>',
-        _text(LABEL, 22, "Relative to plain JAX and optax, which are 1. Lower is better.", "start"),
-        *(_text(LABEL - 12, _row(place) + 4, model, "end") for place, model in enumerate(models)),
+        text(LABEL, 22, "Relative to plain JAX and optax, which are 1. Lower is better.", "start"),
+        *(text(LABEL - 12, _row(place) + 4, model, "end") for place, model in enumerate(models)),
     ]
     span = (WIDTH - LABEL - GAP - EDGE) / 2
     for place, series in enumerate(panels):
@@ -82,14 +82,14 @@ def _panel(
 
     for place, one in enumerate(series):
         yield _mark(one, begin + MARK, 44 + 18 * place)
-        yield _text(begin + 18, 48 + 18 * place, one.words, "start")
+        yield text(begin + 18, 48 + 18 * place, one.words, "start")
     top, bottom = HEAD - 4, HEAD + ROW * len(models)
     for tick in axis:
         weight = 'stroke-opacity="0.9" stroke-width="1.5"' if tick == 1 else 'stroke-opacity="0.15"'
         line = f'x1="{x(tick):.1f}" y1="{top}" x2="{x(tick):.1f}" y2="{bottom}"'
         yield f'<line {line} stroke="currentColor" {weight}/>'
-        yield _text(x(tick), bottom + 16, f"{tick:g}", "middle")
-    yield _text((begin + end) / 2, bottom + 34, "times what plain JAX takes", "middle")
+        yield text(x(tick), bottom + 16, f"{tick:g}", "middle")
+    yield text((begin + end) / 2, bottom + 34, "times what plain JAX takes", "middle")
     for place, found in enumerate(rows):
         y = _row(place)
         line = f'x1="{begin}" y1="{y}" x2="{end}" y2="{y}"'
@@ -130,5 +130,5 @@ def _row(place: int) -> int:
     return HEAD + ROW * place + ROW // 2
 
 
-def _text(x: float, y: float, text: str, anchor: str) -> str:
+def text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y}" text-anchor="{anchor}">{text}</text>'

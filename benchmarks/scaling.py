@@ -1,0 +1,100 @@
+"""How time, memory and compile time grow with the sizes of a GPT, beside plain JAX and PyTorch.
+
+    python benchmarks/scaling.py                        # all sizes, one at a time from a small GPT
+    python benchmarks/scaling.py --only depth --rounds 5
+    python benchmarks/scaling.py --plot                 # draw what is recorded, and run nothing
+
+Each size grows alone from the same model: the number of layers, the width, the texts of a batch,
+their length, and the words that are known. Contestants, gradients, rounds in turns and temporary
+bytes are those of `benchmarks/suite.py`; compile time is the CPU's until the first step is made. A
+contestant that is not installed is left out.
+"""
+
+import argparse
+import gc
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
+
+import jax
+from models.gpt import gpt
+from scaling_plot import plot
+from suite import lacking, measured, started
+from surroundings import surroundings
+from timing import table
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PLOT = ROOT / "benchmarks" / "results" / "scaling.json", ROOT / "docs" / "scaling.svg"
+NAMES = ["plain", "ours", "torch", "torch, compiled"]
+BASE = {"layers": 4, "batch": 4, "length": 64, "heads": 4, "width": 128, "words": 512}
+SWEEPS: Mapping[str, tuple[str, tuple[int, ...]]] = {
+    "depth": ("layers", (4, 8, 16, 32, 64, 96)),
+    "width": ("width", (64, 128, 256, 512)),
+    "batch": ("batch", (1, 4, 16, 64)),
+    "sequence length": ("length", (64, 256, 1024, 2048)),
+    "vocabulary": ("words", (512, 4096, 16384, 65536)),
+}
+KEPT = ("seconds", "step", "quartiles", "temp_bytes", "compile_seconds", "rounds")
+
+
+def point(size: str, value: int, names: list[str], rounds: int) -> dict[str, Any]:
+    """What each contestant takes for the GPT with one size changed."""
+    model = gpt(**(BASE | {size: value}))
+    found = measured(f"GPT of {size} {value}", model, names, rounds)
+    jax.clear_caches()
+    gc.collect()
+    return {name: {key: row[key] for key in KEPT} for name, row in found.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=SWEEPS, default=list(SWEEPS))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--plot", action="store_true", help="only draw what is recorded")
+    given = parser.parse_args()
+    if not given.plot:
+        record(given.only, given.rounds)
+    results = json.loads(RESULTS.read_text())
+    PLOT.write_text(plot(results["sweeps"]))
+    print(printed(results["sweeps"]))
+
+
+def record(only: list[str], rounds: int) -> None:
+    names = [name for name in NAMES if not lacking(name)]
+    started(names)
+    sweeps = json.loads(RESULTS.read_text())["sweeps"] if RESULTS.exists() else {}
+    for title in only:
+        size, values = SWEEPS[title]
+        sweeps[title] = {}
+        for value in values:
+            sweeps[title][str(value)] = point(size, value, names, rounds)
+            print(printed({title: sweeps[title]}).splitlines()[-1], flush=True)
+        kept = {name: sweeps[name] for name in SWEEPS if name in sweeps}
+        RESULTS.write_text(json.dumps({**surroundings(), "sweeps": kept}, indent=1) + "\n")
+
+
+def printed(sweeps: Mapping[str, Any]) -> str:
+    """A row for each size: milliseconds, megabytes and seconds of each contestant."""
+    names = [name for name in NAMES if any(name in p for s in sweeps.values() for p in s.values())]
+    head = [f"{name}: {what}" for what in ("ms", "MB", "compile s") for name in names]
+    rows = []
+    for title, points in sweeps.items():
+        for value, found in points.items():
+            of = [found[name] for name in names]
+            rows.append(
+                (
+                    f"{title} {value}",
+                    *(f"{1e3 * row['seconds']:.1f}" for row in of),
+                    *(f"{row['temp_bytes'] / 1e6:.1f}" for row in of),
+                    *(f"{row['compile_seconds'][1]:.1f}" for row in of),
+                )
+            )
+    return table(("size", *head), rows)
+
+
+if __name__ == "__main__":
+    main()
