@@ -43,6 +43,7 @@ from .numerics import NumericsError, blame
 from .placement import Placement
 from .process_settings import use_compilation_cache
 from .processes import are_several, on_host
+from .shards import Snapshot
 from .state_cell import StateCell
 from .step import TrainState, step_of
 from .targets import LossWeights, scores_classes
@@ -331,9 +332,17 @@ class TrainedModel:
         arrays = [self._arrays(group) for group in self.layout.groups]
         checkpoint.save(path, self.layout.groups, arrays, self.mod, notes)
 
-    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
-        """Take over what `save` wrote; a file that does not fit changes nothing.
+    def snapshot(self, notes: Mapping[str, str] | None = None) -> Snapshot:
+        """What `save` would write, as far as this process has it, copied to the host."""
+        self._check_initialised("saving")
+        with self._step.dtypes():
+            arrays = [self._arrays(group) for group in self.layout.groups]
+            return checkpoint.snapshot(self.layout.groups, arrays, self.mod, notes)
 
+    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
+        """Take over what `save` wrote, or a sharded checkpoint, by the path of its folder.
+
+        What does not fit changes nothing.
         Without the state of the `optimizer` another training begins: any optimizer may make it.
         """
         check_flags(optimizer=optimizer)
