@@ -158,20 +158,22 @@ def _meeting(args: argparse.Namespace) -> Cluster | None:
             f"--process-id is 0 to {args.processes - 1} for {args.processes} processes, not "
             f"{args.process_id}"
         )
-    return Cluster("", *args.coordinator, args.process_id, args.processes)
+    host, port = args.coordinator
+    return Cluster("", host, port, args.process_id, args.processes)
 
 
 def _join(meeting: Cluster) -> None:
-    """Come together with the other processes, or tell why that cannot be.
-
-    What a cluster tells, such as which devices belong to which process, JAX finds by itself.
-    """
+    """Come together with the other processes, or tell why that cannot be."""
     host, port, number, count = meeting.host, meeting.port, meeting.number, meeting.count
     meet(host, port, number, count, _STARTS)
-    given = () if meeting.name else (f"{host}:{port}", count, number)
+    is_known = bool(meeting.name)  # to JAX, which finds out, too, whose the devices are
     try:
         jax.distributed.initialize(
-            *given, initialization_timeout=_STARTS, heartbeat_timeout_seconds=_HEARTBEAT
+            None if is_known else f"{host}:{port}",
+            None if is_known else count,
+            None if is_known else number,
+            initialization_timeout=_STARTS,
+            heartbeat_timeout_seconds=_HEARTBEAT,
         )
     except Exception as error:  # of the runtime, whose errors have no class of their own
         raise InputError(

@@ -233,7 +233,7 @@ class _Plan:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         if are_several():
             batches = in_step(batches, _kind_of_batch)
-        pairs = self.trainer.pairs(batches)
+        pairs = self.trainer.pairs(batches, are_parts=True)
         if not position.total_steps:
             pairs = self.first_looked_at(pairs)
         stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again

@@ -37,7 +37,7 @@ from .inputs import (
     steps_of_stack,
 )
 from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
-from .nested import Nested, check_one_argument, check_predicts
+from .nested import Nested, Shapes, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
@@ -169,10 +169,13 @@ class TrainedModel:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
 
-    def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
-        """Batches as `fit` is given them, each as its inputs and its targets."""
+    def pairs(self, batches: Iterable[Any], are_parts: bool = False) -> Iterator[Batch]:
+        """Batches as `fit` is given them, each as its inputs and its targets.
+
+        Those to be trained on may be the parts of a process.
+        """
         if self.nested is not None:
-            return self.nested.pairs(batches)
+            return self.nested.pairs(batches, self._part_shapes if are_parts else None)
         return paired(batches, self.argument_names)
 
     def predict(self, *inputs: Any) -> Any:
@@ -392,7 +395,7 @@ class TrainedModel:
         """
         self._check_initialised()
         if targets is None:
-            inputs, targets = self._apart(inputs, count is not None)
+            inputs, targets = self._apart(inputs, count is not None, is_part)
         elif self.nested is not None:
             check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, listed(inputs))
@@ -405,10 +408,16 @@ class TrainedModel:
         check_ids(self._target_ids, wanted, count)
         return given, wanted
 
-    def _apart(self, batch: Any, is_stacked: bool) -> Batch:
-        """The inputs and the targets of a batch that is given whole."""
+    @cached_property
+    def _part_shapes(self) -> Shapes | None:
+        """The shapes of a batch of a loss in JAX in this process, where it has a part of it."""
+        assert self.nested is not None
+        return self.placement.part_shapes([ty.shape for ty in self.nested.batch])
+
+    def _apart(self, batch: Any, is_stacked: bool, is_part: bool) -> Batch:
+        """The inputs and the targets of a batch that is given by one argument."""
         if self.nested is not None:
-            return self.nested.leaves(batch, is_stacked), []
+            return self.nested.leaves(batch, is_stacked, self._part_shapes if is_part else None), []
         return next(self.pairs([batch]))
 
     def _of_adjoint(self, given: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
