@@ -111,12 +111,10 @@ class _Gathering:
         yield replace(binding, value=_with_whole(value, mapping))
 
     def _is_gathered(self, split: Split) -> bool:
-        """Whether it is split along the axes of the batch, and no dimension along several others.
-
-        What the type of a value says has one axis for a dimension.
-        """
+        """Whether it is split along the axes of the batch, and else as a placement can say it."""
         others = [[axis for axis in entry if axis not in self.axes] for entry in split]
-        return others != list(map(list, split)) and all(len(entry) < 2 for entry in others)
+        in_order = [sorted(entry, key=self.mesh.axes.index) for entry in others]
+        return others != list(map(list, split)) and others == in_order
 
     def _gathered(self, var: Var, split: Split) -> Expr:
         parts = [

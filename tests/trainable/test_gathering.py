@@ -69,11 +69,14 @@ def test_other_axes_than_those_of_the_batch_stay_split() -> None:
     annotated, *rest = said(gathered(from_source(PRODUCTS), splits, "data", "model"))
     assert annotated == ('R.dist.annotate_sharding(w, placement="R, S[1]")')
     assert rest[-1] == "R.add(second, bias)"
+    splits["w"] = ("data",), ("model", "other")
+    annotated, *_ = said(gathered(from_source(PRODUCTS), splits, "data", "model", "other"))
+    assert annotated == 'R.dist.annotate_sharding(w, placement="R, S[1], S[1]")'
 
 
 def test_what_no_type_can_say_stays_as_it_is() -> None:
     mod = from_source(PRODUCTS)
-    splits: dict[str, Split] = {"w": (("data",), ("model", "other"))}
+    splits: dict[str, Split] = {"w": (("data",), ("other", "model"))}
     assert said(gathered(mod, splits, "data", "model", "other")) == said(mod)
     assert gathered(mod, {"bias": (("model",),)}, "data", "model") is mod
 
