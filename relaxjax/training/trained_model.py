@@ -36,7 +36,7 @@ from .inputs import (
     listed,
     steps_of_stack,
 )
-from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
+from .layout import Arrays, Group, Initializer, Layout, optimizer_state
 from .nested import Nested, Shapes, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
@@ -116,22 +116,6 @@ class TrainedModel:
             group = self.layout.states
             places = self.placement.own(group)
             self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
-
-    def load_params(self, params: Values) -> None:
-        """Take copies of parameters: all of them as a list, or some of them by name."""
-        self._load(self.layout.params, params)
-
-    def load_states(self, states: Values) -> None:
-        """Take copies of model states: all of them as a list, or some of them by name."""
-        self._load(self.layout.states, states)
-
-    def export_params(self) -> dict[str, jax.Array]:
-        """Copies of the parameters by name."""
-        return self._export(self.layout.params)
-
-    def export_states(self) -> dict[str, jax.Array]:
-        """Copies of the model states by name."""
-        return self._export(self.layout.states)
 
     @property
     def current_params(self) -> dict[str, jax.Array]:
@@ -428,15 +412,6 @@ class TrainedModel:
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():
             self._change(group, group.initial(rule, self.placement.own(group)))
-
-    def _load(self, group: Group, values: Values) -> None:
-        with self._step.dtypes():
-            places = self.placement.own(group)
-            self._change(group, group.loaded(values, self._arrays(group), places))
-
-    def _export(self, group: Group) -> dict[str, jax.Array]:
-        with self._step.dtypes():
-            return group.exported(self._arrays(group))
 
     def _arrays(self, group: Group) -> Arrays:
         """The arrays of a group as the user knows them."""
