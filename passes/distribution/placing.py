@@ -43,7 +43,7 @@ def mesh_for(mod: IRModule, mesh: Any) -> DeviceMesh:
 
 
 def placement_for(spec: Any, mesh: DeviceMesh) -> Placement:
-    """A placement: as text, or by the axis for each dimension, as jax.sharding.PartitionSpec."""
+    """A placement: as text, or by the axes for each dimension, as jax.sharding.PartitionSpec."""
     if isinstance(spec, str):
         return Placement(mesh, placement_parts(spec))
     parts: list[int | None] = [None] * len(mesh.axes)
@@ -53,12 +53,14 @@ def placement_for(spec: Any, mesh: DeviceMesh) -> Placement:
             if axis not in mesh.axes:
                 hint = did_you_mean(str(axis), mesh.axes)
                 raise ValueError(f"the mesh has no axis `{axis}`, but {list(mesh.axes)}{hint}")
-            if len(names) > 1 or parts[mesh.axes.index(axis)] is not None:
-                raise ValueError(
-                    f"{spec} parts a dimension along two axes, or two along one: a placement has "
-                    "one axis for each dimension"
-                )
+            if parts[mesh.axes.index(axis)] is not None:
+                raise ValueError(f"{spec} names the axis `{axis}` twice: it parts one dimension")
             parts[mesh.axes.index(axis)] = dim
+        if list(names) != sorted(names, key=mesh.axes.index):
+            raise ValueError(
+                f"{spec} parts dimension {dim} along {list(names)}, but a placement goes by the "
+                f"order of the mesh: {list(mesh.axes)}"
+            )
     return Placement(mesh, tuple(parts))
 
 

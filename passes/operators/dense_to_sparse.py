@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from relaxjax.ir.builder import make_function
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.device_mesh import Placement
 from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
@@ -65,8 +66,10 @@ def _parts(weight: Var, shapes: Sequence[Sequence[int]]) -> Parts:
             f"columns, and where rows begin, found {len(shapes)}"
         )
     assert isinstance(weight.ty, TensorType)
+    before = weight.ty.placement  # which has other dimensions: each device has all of the blocks
+    place = None if before is None else Placement(before.mesh, (None,) * len(before.parts))
     types = [
-        TensorType(shape, dtype, vdevice=weight.ty.vdevice)
+        TensorType(shape, dtype, vdevice=weight.ty.vdevice, placement=place)
         for shape, dtype in zip(shapes, (weight.ty.dtype, "int32", "int32"), strict=True)
     ]
     data, indices, indptr = map(Var, packed_names(weight.name), types)

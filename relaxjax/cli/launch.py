@@ -1,4 +1,4 @@
-"""Trainings in several processes: those that a command starts and watches, and joining one."""
+"""Trainings in several processes: those that a command starts and watches, and joining others."""
 
 import argparse
 import signal
@@ -13,6 +13,7 @@ from typing import IO
 
 import jax
 
+from .cluster import Cluster, found_cluster
 from .failure import InputError
 from .rendezvous import meet
 
@@ -38,10 +39,12 @@ def joined(args: argparse.Namespace) -> Iterator[None]:
     """Inside, JAX has the devices that are asked for, those of the other processes among them."""
     if args.cpu_devices is not None:
         _make_devices(args.cpu_devices)
-    if args.coordinator is None:
+    meeting = _meeting(args)
+    if meeting is None:
         yield
         return
-    _join(args)
+    _join(meeting)
+    args.processes = meeting.count
     try:
         yield
     finally:
@@ -51,6 +54,12 @@ def joined(args: argparse.Namespace) -> Iterator[None]:
 
 def launch(args: argparse.Namespace) -> int:
     """Start the processes of a training here, and watch them; the exit code of what failed."""
+    found = found_cluster(_STARTS) if args.processes > 1 else None
+    if found is not None:
+        raise InputError(
+            f"--processes {args.processes} starts processes here, but {found.name} started this "
+            f"one, as process {found.number} of {found.count}: leave --processes out"
+        )
     address = f"127.0.0.1:{_free_port()}"
     with _Children() as children:
         for number in range(args.processes):
@@ -138,8 +147,10 @@ class _Children:
                 child.wait()
 
 
-def _join(args: argparse.Namespace) -> None:
-    """Come together with the other processes, or tell why that cannot be."""
+def _meeting(args: argparse.Namespace) -> Cluster | None:
+    """Where this process meets the others, by the options or by what started it."""
+    if args.coordinator is None:
+        return found_cluster(_STARTS)
     if args.processes is None or args.process_id is None:
         raise InputError("--coordinator takes --process-id K and --processes N, too")
     if args.process_id >= args.processes:
@@ -148,20 +159,29 @@ def _join(args: argparse.Namespace) -> None:
             f"{args.process_id}"
         )
     host, port = args.coordinator
-    meet(host, port, args.process_id, args.processes, _STARTS)
+    return Cluster("", host, port, args.process_id, args.processes)
+
+
+def _join(meeting: Cluster) -> None:
+    """Come together with the other processes, or tell why that cannot be."""
+    host, port, number, count = meeting.host, meeting.port, meeting.number, meeting.count
+    meet(host, port, number, count, _STARTS)
+    is_known = bool(meeting.name)  # to JAX, which finds out, too, whose the devices are
     try:
         jax.distributed.initialize(
-            f"{host}:{port}",
-            args.processes,
-            args.process_id,
+            None if is_known else f"{host}:{port}",
+            None if is_known else count,
+            None if is_known else number,
             initialization_timeout=_STARTS,
             heartbeat_timeout_seconds=_HEARTBEAT,
         )
     except Exception as error:  # of the runtime, whose errors have no class of their own
         raise InputError(
-            f"process {args.process_id} of {args.processes} met the others at {host}:{port}, but "
-            f"JAX did not join them: {error}"
+            f"process {number} of {count} met the others at {host}:{port}, but JAX did not join "
+            f"them: {error}"
         ) from error
+    if meeting.name and number == 0:
+        print(f"{meeting.name} started {count} processes, which met at {host}:{port}", flush=True)
 
 
 def _free_port() -> int:

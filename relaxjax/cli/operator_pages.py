@@ -42,9 +42,8 @@ Each operator says of itself:
 * facts: what passes may rely on.
 
 Of TVM's operators those are left out that have no meaning above XLA: calls of TensorIR functions,
-and of functions that write into their arguments (`call_tir`, `call_dps_packed`); memory, the
-virtual machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`); and moves between
-placements (`dist.redistribute`), since XLA moves what `dist.annotate_sharding` places.
+and of functions that write into their arguments (`call_tir`, `call_dps_packed`); and memory, the
+virtual machine and what is built into it (`memory.*`, `vm.*`, `builtin.*`).
 """
 
 

@@ -166,6 +166,11 @@ def _add_results(group: Any) -> None:
         help="write a checkpoint every so many steps, too",
     )
     group.add_argument(
+        "--sharded-checkpoints", action="store_true",
+        help="each process writes its own shards of a checkpoint into a folder,\n"
+        "while the training goes on",
+    )  # fmt: skip
+    group.add_argument(
         "--check-numerics",
         action="store_true",
         help="name the line where NaN or infinity comes from",
@@ -241,7 +246,8 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     evaluated = None
     if examples.x_test is not None and examples.y_test is not None:
         evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
-    checkpoints, made = Checkpoints(args.out / "checkpoints", args.every), _Made()
+    folder, made = args.out / "checkpoints", _Made()
+    checkpoints = Checkpoints(folder, args.every, sharded=args.sharded_checkpoints)
     try:
         reports = trainer.fit(
             _epochs(examples, size, args.seed, trainer.rows_of_process(size)),

@@ -12,6 +12,7 @@ from jax.core import Tracer
 from jax.extend import core
 
 from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, needed, standing_for
+from relaxjax.ops.lax.inlining import alone
 
 from .moving import Flags, can_vary
 
@@ -190,7 +191,7 @@ def _of_smooth(
     eqn: Any, operands: Sequence[Any], places: Sequence[int]
 ) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """An equation as a function of the operands at some places that can vary, and their values."""
-    call = core.jaxpr_as_fun(_alone(eqn))
+    call = core.jaxpr_as_fun(alone(eqn))
     smooth = [index for index in places if can_vary(operands[index])]
 
     def function(*varied: Any) -> Any:
@@ -198,16 +199,6 @@ def _of_smooth(
         return call(*given.values())
 
     return function, tuple(operands[index] for index in smooth)
-
-
-def _alone(eqn: Any) -> core.ClosedJaxpr:
-    """The program of one equation by itself."""
-    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
-    blank = jax.make_jaxpr(lambda *values: values)(*avals).jaxpr
-    count = len(eqn.invars)
-    ins, outs = blank.invars[:count], blank.invars[count:]
-    equation = eqn.replace(invars=ins, outvars=outs)
-    return core.ClosedJaxpr(blank.replace(invars=ins, outvars=outs, eqns=[equation]), ())
 
 
 def _cotangent(cotangent: Any, result: Any) -> Any:

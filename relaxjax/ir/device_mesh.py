@@ -76,15 +76,6 @@ class Placement:
                 f'the placement "{self.text}" is for {len(self.parts)} axes, but the mesh '
                 f"{self.mesh} has {len(self.mesh.shape)}: write S[dimension] or R for each"
             )
-        for dim in self.parts:
-            if dim is not None and self.parts.count(dim) > 1:
-                size = math.prod(
-                    s for s, p in zip(self.mesh.shape, self.parts, strict=True) if p == dim
-                )
-                raise ValueError(
-                    f'the placement "{self.text}" parts dimension {dim} twice: part it along one '
-                    f"axis, of a mesh with an axis of {size} devices"
-                )
 
     def __repr__(self) -> str:
         return f'"{self.text}" over {self.mesh}'
@@ -101,9 +92,23 @@ class Placement:
             a for a, dim in zip(self.mesh.axes, self.parts, strict=True) if dim is not None
         )
 
-    def axis_of(self, dim: int) -> str | None:
-        """The axis of the mesh that parts a dimension, None where all devices have all of it."""
-        return self.mesh.axes[self.parts.index(dim)] if dim in self.parts else None
+    def axes_of(self, dim: int) -> tuple[str, ...]:
+        """The axes of the mesh that part a dimension, none where all devices have all of it.
+
+        The first of several parts it first, and the next one each of those parts.
+        """
+        pairs = zip(self.mesh.axes, self.parts, strict=True)
+        return tuple(axis for axis, part in pairs if part == dim)
+
+    @property
+    def split(self) -> tuple[tuple[str, ...], ...]:
+        """The axes that part each dimension, up to the last one that is parted."""
+        last = max((dim for dim in self.parts if dim is not None), default=-1)
+        return tuple(map(self.axes_of, range(last + 1)))
+
+    def parts_of(self, dim: int) -> int:
+        """In how many parts a dimension is."""
+        return math.prod(map(self.mesh.size, self.axes_of(dim)))
 
     def moved(self, places: Sequence[int | None]) -> "Placement | None":
         """The placement where dimension `i` is now at `places[i]`, None where one has no place.
@@ -129,18 +134,18 @@ class Placement:
 
     def check(self, dims: Sequence[Dim] | None, ndim: int) -> None:
         """Refuse dimensions that a tensor has not, and sizes that the mesh does not divide."""
-        for axis, size, dim in zip(self.mesh.axes, self.mesh.shape, self.parts, strict=True):
-            if dim is None:
-                continue
+        for dim in dict.fromkeys(dim for dim in self.parts if dim is not None):
             if -1 < ndim <= dim:
                 raise ValueError(
                     f'the placement "{self.text}" parts dimension {dim}, but the tensor has '
                     f"{ndim} dimension{'' if ndim == 1 else 's'}, counted from 0"
                 )
-            found = None if dims is None else dims[dim]
-            if isinstance(found, int) and found % size:
+            found, count = None if dims is None else dims[dim], self.parts_of(dim)
+            if isinstance(found, int) and found % count:
+                axes = [f"`{axis}`" for axis in self.axes_of(dim)]
                 raise ValueError(
-                    f"{size} devices along the axis `{axis}` of the mesh do not divide dimension "
+                    f"{count} devices along the ax{'i' if len(axes) == 1 else 'e'}s "
+                    f"{' and '.join(axes)} of the mesh do not divide dimension "
                     f"{dim} of size {found} in equal parts: {_sizes_that_would(found)} would"
                 )
 

@@ -1,4 +1,4 @@
-"""Where values lie on a mesh of devices: `R.dist.annotate_sharding`."""
+"""Where values lie on a mesh of devices: `R.dist.annotate_sharding`, `R.dist.redistribute`."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -16,7 +16,7 @@ from .meshes import constrained
 from .placements import as_stated
 from .rearranging import carrying, moved_axes
 
-_NAME = "dist.annotate_sharding"
+_NAME, _MOVE = "dist.annotate_sharding", "dist.redistribute"
 
 
 def as_placement(value: Any) -> str:
@@ -69,6 +69,43 @@ def annotate_sharding(
     The placement has for each axis of the mesh the dimension that it parts, `S[0]`, or `R` where
     all devices along it have the same. XLA moves what has to be moved, and places all other values.
     """
+    return _lying(data, device_mesh, placement)
+
+
+def _moved_back(g: Expr, y: Expr, data: Expr, **where: Any) -> Expr:
+    """The adjoint lies where the argument does, as far as its type says that."""
+    place = data.ty.placement if isinstance(data.ty, TensorType) else None
+    if place is None:
+        return g
+    return call(_MOVE, g, device_mesh=place.mesh, placement=place.text)
+
+
+@op(
+    f"relax.{_MOVE}",
+    layout=carrying(_rearranged, keeps_rank=True),
+    lower=_constrained,
+    gradient=_moved_back,
+    jvp=lambda tangents, y, data, **where: call(_MOVE, tangents[0], **where),
+    precision="follow",
+    fusion="opaque",
+    facts={"placement": True},
+    places=as_stated,
+    cost=MOVES,
+)
+def redistribute(
+    data: TensorType,
+    device_mesh: Annotated[DeviceMesh, as_mesh],
+    placement: Annotated[str, as_placement],
+) -> TensorType:
+    """`data`, moved to where `placement` says on a mesh; its adjoint is moved back.
+
+    Unlike annotate_sharding, it leaves open where the adjoint of its result lies: it goes to where
+    the type of `data` says that this lies.
+    """
+    return _lying(data, device_mesh, placement)
+
+
+def _lying(data: TensorType, device_mesh: DeviceMesh, placement: str) -> TensorType:
     try:
         return replace(data, placement=Placement(device_mesh, placement_parts(placement)))
     except ValueError as error:

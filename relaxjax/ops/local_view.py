@@ -138,5 +138,7 @@ def _whole(ty: Type, placement: Placement) -> TensorType:
 def _resized(
     dims: Sequence[Dim], placement: Placement, change: Callable[[Dim, int], Dim]
 ) -> tuple[Dim, ...]:
-    sizes = dict(zip(placement.parts, placement.mesh.shape, strict=True))
-    return tuple(change(dim, sizes[i]) if i in sizes else dim for i, dim in enumerate(dims))
+    counts = map(placement.parts_of, range(len(dims)))
+    return tuple(
+        change(dim, count) if count > 1 else dim for dim, count in zip(dims, counts, strict=True)
+    )

@@ -36,9 +36,10 @@ def parts_values(mesh: DeviceMesh) -> bool:
 
 
 def spec_of(placement: Placement) -> PartitionSpec:
-    """The axis of the mesh that parts each dimension, up to the last one that is parted."""
-    last = max((dim for dim in placement.parts if dim is not None), default=-1)
-    return PartitionSpec(*map(placement.axis_of, range(last + 1)))
+    """The axes of the mesh that part each dimension, up to the last one that is parted."""
+    return PartitionSpec(
+        *(axes if len(axes) > 1 else axes[0] if axes else None for axes in placement.split)
+    )
 
 
 def sharding_of(placement: Placement) -> NamedSharding:

@@ -12,7 +12,8 @@ import numpy as np
 
 from relaxjax.ir.module import IRModule, check_module
 
-from .program_file import FileKind, read_program, write_program
+from .program_file import read_program, write_program
+from .tensor_file import FileKind
 
 _PARAMS = "params/"
 

@@ -13,7 +13,7 @@ import jax
 import numpy as np
 from jax.extend import core
 
-from relaxjax.ops.lax.inlining import scan_counts
+from relaxjax.ops.lax.inlining import alone, scan_counts
 
 from .indexing import gather, scatter
 
@@ -80,6 +80,8 @@ class _Evaluation:
             return self.program(params["branches"][int(args[0])], args[1:])
         if name == "scan":
             return self.scan(args, [var.aval for var in eqn.outvars], **params)
+        if name == "shard_map":  # of all devices at once
+            return list(map(_array, core.jaxpr_as_fun(alone(eqn))(*args)))
         if name == "while":
             return self.loop(args, **params)
         rounding = self.rounding

@@ -2,11 +2,12 @@
 
 Left to itself, XLA may as well gather what is multiplied by a parameter, which grows with the
 batch. A loop over layers has their parameters as rows of stacks: its body gathers those of its own
-layer, and so does the backward loop, so that there is one layer at a time.
+layer, and so does the backward loop, so that there is one layer at a time. Layers that are apart
+are gathered again on the way back, and not before the layer behind them is done.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias, TypeGuard
 
 import jax
@@ -18,6 +19,7 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op, get_op
+from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ir.walk import substitute, used_vars
 
 from .arguments import Arguments
@@ -62,7 +64,37 @@ def gathering(
     places = {device: n for n, device in enumerate(jax.devices(mesh.devices.flat[0].platform))}
     on = [places[device] for device in mesh.devices.flat]
     gather = _Gathering(DeviceMesh(mesh.devices.shape, on, list(mesh.axis_names)), axes)
-    return mod.with_function(name, replace(function, body=gather.sequence(function.body, split)))
+    late = _behind_results(function.body)
+    body = gather.sequence(function.body, split, late)
+    return mod.with_function(name, replace(function, body=body))
+
+
+@dataclass
+class _Gathered:
+    """Where the whole of a variable is, for early bindings and again for late ones.
+
+    The late ones wait for a `moment`. What the early ones used last is there still for them.
+    """
+
+    late: Collection[Var]
+    early: dict[Var, Var] = field(default_factory=dict)
+    again: dict[Var, Var] = field(default_factory=dict)
+    used_last: Collection[Var] = ()
+    moment: Var | None = None
+
+    def for_binding(self, binding: Binding, var: Var) -> tuple[dict[Var, Var], Var | None]:
+        """Where the whole of a variable is for a binding, and what to wait for to gather it."""
+        is_late = binding.var in self.late and self.moment is not None
+        if is_late and var not in self.used_last:
+            return self.again, self.moment
+        return self.early, None
+
+    def passed(self, binding: Binding, used: Collection[Var]) -> None:
+        """Go on behind a binding, which used some variables whole."""
+        if binding.var not in self.late:
+            self.used_last = used or self.used_last
+        elif _is_moment(binding.var):
+            self.moment = binding.var
 
 
 @dataclass(frozen=True)
@@ -72,8 +104,13 @@ class _Gathering:
     mesh: DeviceMesh
     axes: Axes
 
-    def sequence(self, seq: SeqExpr, known: Mapping[Var, Splits]) -> SeqExpr:
-        """A sequence of bindings, in which variables are parameters or tuples of them."""
+    def sequence(
+        self, seq: SeqExpr, known: Mapping[Var, Splits], late: Collection[Var] = ()
+    ) -> SeqExpr:
+        """A sequence of bindings, in which variables are parameters or tuples of them.
+
+        What the `late` ones need is gathered again for them.
+        """
         splits = dict(known)
         rows: dict[Expr, Splits] = {}  # what the body of a loop gets of stacks at a step
         for binding in seq.bindings():
@@ -82,12 +119,12 @@ class _Gathering:
             if _is_loop(value):
                 body, _, stacks = value.args
                 rows[body] = _rows(_splits_of(stacks, splits))
-        whole: dict[Var, Var] = {}
+        gathered = _Gathered(late)
         blocks = []
         for block in seq.blocks:
             bindings: list[Binding] = []
             for binding in block.bindings:
-                bindings += self._binding(binding, splits, rows.get(binding.var), whole)
+                bindings += self._binding(binding, splits, rows.get(binding.var), gathered)
             blocks.append(replace(block, bindings=tuple(bindings)))
         return replace(seq, blocks=tuple(blocks))
 
@@ -96,37 +133,67 @@ class _Gathering:
         binding: Binding,
         splits: Mapping[Var, Splits],
         rows: Splits,
-        whole: dict[Var, Var],
+        gathered: _Gathered,
     ) -> Iterator[Binding]:
         """A binding, behind those of what it needs all of."""
         value = binding.value
         if isinstance(value, Function) and rows is not None:
             value = replace(value, body=self.sequence(value.body, {value.params[1]: rows}))
+        mapping: dict[Var, Var] = {}
         for var in _used_whole(value):
             split = splits.get(var)
-            if isinstance(split, tuple) and self._is_gathered(split) and var not in whole:
-                whole[var] = Var(f"{var.name}_whole", var.ty)
-                yield VarBinding(whole[var], self._gathered(var, split), span=binding.span)
-        mapping = {var: whole[var] for var in _used_whole(value) if var in whole}
+            if not isinstance(split, tuple) or not self._is_gathered(split):
+                continue
+            whole, moment = gathered.for_binding(binding, var)
+            if var not in whole:
+                bindings = [*self._steps(var, split, moment)]
+                whole[var] = bindings[-1].var
+                yield from (replace(one, span=binding.span) for one in bindings)
+            mapping[var] = whole[var]
+        gathered.passed(binding, mapping)
         yield replace(binding, value=_with_whole(value, mapping))
 
     def _is_gathered(self, split: Split) -> bool:
-        """Whether it is split along the axes of the batch, and no dimension along several others.
-
-        What the type of a value says has one axis for a dimension.
-        """
+        """Whether it is split along the axes of the batch, and else as a placement can say it."""
         others = [[axis for axis in entry if axis not in self.axes] for entry in split]
-        return others != list(map(list, split)) and all(len(entry) < 2 for entry in others)
+        in_order = [sorted(entry, key=self.mesh.axes.index) for entry in others]
+        return others != list(map(list, split)) and others == in_order
 
-    def _gathered(self, var: Var, split: Split) -> Expr:
+    def _steps(self, var: Var, split: Split, moment: Var | None) -> Iterator[VarBinding]:
+        """What gathers a variable, once a moment has come.
+
+        What waits is still split: XLA would gather it before that, and keep it.
+        """
+        source = var
+        if moment is not None:
+            late, source = (Var(f"{var.name}_late", var.ty) for _ in range(2))
+            yield VarBinding(late, get_op("relax.grad.delay")(var, moment))
+            yield VarBinding(source, self._lying(late, split))
+        others = tuple(tuple(a for a in entry if a not in self.axes) for entry in split)
+        yield VarBinding(Var(f"{var.name}_whole", var.ty), self._lying(source, others))
+
+    def _lying(self, var: Var, split: Split) -> Expr:
         parts = [
             next((dim for dim, entry in enumerate(split) if axis in entry), None)
-            if axis not in self.axes
-            else None
             for axis in self.mesh.axes
         ]
         annotate = get_op("relax.dist.annotate_sharding")
         return annotate(var, self.mesh, parts_text(parts))
+
+
+def _behind_results(seq: SeqExpr) -> set[Var]:
+    """What an adjoint computes behind the last of what the function itself gives."""
+    bound = [binding.var for binding in seq.bindings()]
+    fields = seq.body.fields[:-1] if isinstance(seq.body, Tuple) else ()
+    results = {var for one in fields for var in used_vars(one)}
+    last = max((at for at, var in enumerate(bound) if var in results), default=len(bound))
+    return set(bound[last + 1 :])
+
+
+def _is_moment(var: Var) -> bool:
+    """Whether something can wait for a value: for numbers with a point, of which there are some."""
+    ty = var.ty
+    return isinstance(ty, TensorType) and is_float(ty.dtype) and 0 not in (ty.dims or (0,))
 
 
 def _splits_of(value: Expr, splits: Mapping[Var, Splits]) -> Splits:

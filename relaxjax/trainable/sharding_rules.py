@@ -108,11 +108,7 @@ def place_of(var: Var) -> Placement | None:
 
 
 def _split_of(placement: Placement | None) -> Split:
-    if placement is None:
-        return WHOLE
-    last = max((dim for dim in placement.parts if dim is not None), default=-1)
-    named = (placement.axis_of(dim) for dim in range(last + 1))
-    return tuple(() if axis is None else (axis,) for axis in named)
+    return WHOLE if placement is None else placement.split
 
 
 def _by_patterns(

@@ -1,7 +1,8 @@
-"""A trainer's arrays in one safetensors file, written whole or not at all."""
+"""A trainer's arrays in one safetensors file, or a folder of them, written whole or not at all."""
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import jax
@@ -9,12 +10,14 @@ import numpy as np
 
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.module import IRModule
-from relaxjax.script.program_file import FileKind, read_program, read_tensors, write_program
+from relaxjax.script.program_file import read_program, read_tensors, write_program
+from relaxjax.script.tensor_file import FileKind
 
 from .inputs import fits_shape, tensor_type, to_device
 from .layout import Arrays, Group
 from .processes import is_first, wait_for_all, whole_on_host
 from .random_state import as_key, is_key, key_numbers
+from .shards import Snapshot, SplitArray, index_of, with_shards
 
 FORMAT = "relaxjax trainer 1"
 OPTIMIZER = "optimizer"  # the group of its states
@@ -22,6 +25,7 @@ _NOTES = "notes/"
 _MARKS = "marks/"
 
 Host: TypeAlias = np.ndarray[Any, Any]
+Stored: TypeAlias = Host | SplitArray
 
 
 class CheckpointError(ValueError):
@@ -42,17 +46,32 @@ def save(
 
     Of several processes the first one writes what all have.
     """
-    _check_notes(notes)
-    tensors = {
-        array_name(group, var): _to_host(var, array)
-        for group, values in zip(groups, arrays, strict=True)
-        for var, array in zip(group.vars, values, strict=True)
-    }
-    texts = {f"{_NOTES}{name}": _as_bytes(text) for name, text in (notes or {}).items()}
-    texts |= {_marks_name(group): _as_bytes(_marks_text(group)) for group in groups if group.marks}
+    texts = _texts(groups, notes)
+    tensors = {name: _to_host(var, array) for name, var, array in _named(groups, arrays)}
     if is_first():
         write_program(path, _CHECKPOINT, mod, {**tensors, **texts})
     wait_for_all("the end of a checkpoint")
+
+
+def snapshot(
+    groups: Sequence[Group],
+    arrays: Sequence[Arrays],
+    mod: IRModule,
+    notes: Mapping[str, str] | None = None,
+) -> Snapshot:
+    """What `save` would write, as far as it is in this process."""
+    own = {
+        name: (jax.random.key_data(array), np.dtype("uint32"))
+        if is_key(var)
+        else (array, _dtype(var))
+        for name, var, array in _named(groups, arrays)
+    }
+    return Snapshot.of(mod, _texts(groups, notes), own)
+
+
+def write_shards(folder: str | os.PathLike[str], found: Snapshot) -> None:
+    """Write a checkpoint in a folder, of which each process writes what it has."""
+    found.write(Path(folder), _CHECKPOINT)
 
 
 def load(
@@ -65,7 +84,8 @@ def load(
 
     What the file has of the groups that are `left_out` may be of any kind.
     """
-    found = read_tensors(path, _CHECKPOINT)
+    file = index_of(path)
+    found = with_shards(file, read_tensors(file, _CHECKPOINT), _CHECKPOINT)
     others = (_NOTES, _MARKS, *_names_of(left_out))
     tensors = {name: array for name, array in found.items() if not name.startswith(others)}
     faults = [*_faults(groups, tensors), *_foreign(groups, found)]
@@ -83,7 +103,7 @@ def load(
 def _refusal(
     path: str | os.PathLike[str],
     groups: Sequence[Group],
-    found: Mapping[str, Host],
+    found: Mapping[str, Stored],
     faults: Sequence[str],
 ) -> str:
     """Why a file is refused: all that does not fit, or that another optimizer wrote it."""
@@ -107,14 +127,31 @@ def _names_of(groups: Sequence[Group]) -> tuple[str, ...]:
 
 def module(path: str | os.PathLike[str]) -> IRModule:
     """The module that the checkpoint was written for."""
-    return read_program(path, _CHECKPOINT)[0]
+    return read_program(index_of(path), _CHECKPOINT)[0]
 
 
 def notes(path: str | os.PathLike[str]) -> dict[str, str]:
     """The notes that were saved beside the arrays."""
-    found = read_tensors(path, _CHECKPOINT)
+    found = read_tensors(index_of(path), _CHECKPOINT)
     texts = ((name, array) for name, array in found.items() if name.startswith(_NOTES))
     return {name.removeprefix(_NOTES): _text(array) for name, array in texts}
+
+
+def _texts(groups: Sequence[Group], notes: Mapping[str, str] | None) -> dict[str, Host]:
+    """What a checkpoint holds beside the arrays."""
+    _check_notes(notes)
+    texts = {f"{_NOTES}{name}": _as_bytes(text) for name, text in (notes or {}).items()}
+    marks = {_marks_name(group): _as_bytes(_marks_text(group)) for group in groups if group.marks}
+    return texts | marks
+
+
+def _named(
+    groups: Sequence[Group], arrays: Sequence[Arrays]
+) -> Iterator[tuple[str, Var, jax.Array]]:
+    """The arrays of the groups, with their names in the file and their variables."""
+    for group, values in zip(groups, arrays, strict=True):
+        for var, array in zip(group.vars, values, strict=True):
+            yield array_name(group, var), var, array
 
 
 def _check_notes(given: Any) -> None:
@@ -123,7 +160,7 @@ def _check_notes(given: Any) -> None:
         raise TypeError(f"`notes` must be a mapping from names to texts, but it is {given!r}")
 
 
-def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[str]:
+def _faults(groups: Sequence[Group], tensors: Mapping[str, Stored]) -> Iterator[str]:
     """What of the file does not fit the program, a line each."""
     wanted = {array_name(group, var): (group, var) for group in groups for var in group.vars}
     for key, (group, var) in wanted.items():
@@ -136,7 +173,7 @@ def _faults(groups: Sequence[Group], tensors: Mapping[str, Host]) -> Iterator[st
     yield from (f"  `{key}`: the program has no such array" for key in tensors if key not in wanted)
 
 
-def _foreign(groups: Sequence[Group], found: Mapping[str, Host]) -> Iterator[str]:
+def _foreign(groups: Sequence[Group], found: Mapping[str, Stored]) -> Iterator[str]:
     """What of the file is something else than in the program, of the same types."""
     for group in groups:
         marks = found.get(_marks_name(group))
@@ -158,7 +195,7 @@ def _marks_text(group: Group) -> str:
     return "\n".join(group.marks)
 
 
-def _fits(var: Var, found: Host) -> bool:
+def _fits(var: Var, found: Stored) -> bool:
     if is_key(var):
         return bool(found.shape == key_numbers(var) and found.dtype == np.uint32)
     return bool(fits_shape(var, found.shape) and found.dtype == _dtype(var))
@@ -171,8 +208,12 @@ def _to_host(var: Var, array: Any) -> Host:
     return whole_on_host(array).astype(_dtype(var))
 
 
-def _from_host(group: Group, var: Var, array: Host, device: Any) -> jax.Array:
-    return to_device(as_key(group.kind, var, array) if is_key(var) else array, device)
+def _from_host(group: Group, var: Var, array: Stored, place: Any) -> jax.Array:
+    if isinstance(array, SplitArray):
+        if isinstance(place, jax.sharding.Sharding) and not is_key(var):
+            return jax.make_array_from_callback(array.shape, place, array.read)
+        array = array.read()
+    return to_device(as_key(group.kind, var, array) if is_key(var) else array, place)
 
 
 def _type_text(var: Var) -> str:
@@ -193,5 +234,6 @@ def _as_bytes(text: str) -> Host:
     return np.frombuffer(text.encode(), np.uint8)
 
 
-def _text(array: Host) -> str:
+def _text(array: Stored) -> str:
+    assert isinstance(array, np.ndarray)  # only what a step changes is split
     return array.tobytes().decode(errors="replace")

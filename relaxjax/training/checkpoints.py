@@ -4,22 +4,27 @@ import dataclasses
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from relaxjax.ir.flags import check_flags
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.whole_file import remove_abandoned
 
+from .background import Background
 from .callbacks import Direction, Monitor
-from .checkpoint import CheckpointError, notes
+from .checkpoint import CheckpointError, notes, write_shards
 from .epoch_report import EpochReport
 from .number_checks import is_count
-from .processes import is_first, wait_for_all
+from .processes import are_several, is_first, wait_for_all
 from .resume_check import check_begun
+from .shards import INDEX, remove
 from .trained_model import TrainedModel
 
-_NAME = re.compile(r"step-(\d+)\.safetensors")
+_NAME = re.compile(r"step-(\d+)(\.safetensors)?")
+_LEFT = 30.0  # seconds for a checkpoint to be written, where a training of several processes failed
 
 
 @dataclass(frozen=True)
@@ -50,6 +55,11 @@ class Checkpoints:
 
     One is written after each epoch, and one every `every` steps if given. The last `keep` stay. The
     best epoch by `best`, the name of a metric or "loss", stays as `best.safetensors`.
+
+    Those that are `sharded` are folders, `step-000000100` and `best`, into which each process
+    writes only the shards of arrays that it has. That happens while the training goes on, of a copy
+    in the host's memory; the next checkpoint waits for it. An error in writing is raised at the
+    next step, or of several processes at the next checkpoint, in each of them.
     """
 
     folder: str | os.PathLike[str]
@@ -57,7 +67,9 @@ class Checkpoints:
     keep: int = 3
     best: str | None = None
     direction: Direction = field(default="auto", kw_only=True)
+    sharded: bool = field(default=False, kw_only=True)
     _own: set[Path] = field(default_factory=set, init=False, repr=False, compare=False)
+    _writing: Background = field(default_factory=Background, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("every", "keep"):
@@ -67,16 +79,17 @@ class Checkpoints:
                 raise ValueError(
                     f"`{name}` of Checkpoints must be an integer of at least 1, but it is {value!r}"
                 )
+        check_flags(sharded=self.sharded)
         Monitor("loss" if self.best is None else self.best, self.direction)  # which checks them
 
     @property
     def best_path(self) -> Path:
-        return Path(self.folder) / "best.safetensors"
+        return self._path("best")
 
     def paths(self) -> list[Path]:
         """The checkpoints that are there, the oldest first."""
-        found = (path for path in Path(self.folder).glob("step-*.safetensors"))
-        return sorted((path for path in found if _NAME.fullmatch(path.name)), key=_steps)
+        found = (path for path in Path(self.folder).glob("step-*") if _NAME.fullmatch(path.name))
+        return sorted((path for path in found if _is_there(path)), key=_steps)
 
     def is_due(self, steps: int) -> bool:
         """Whether one is written after so many steps."""
@@ -84,27 +97,62 @@ class Checkpoints:
 
     def write(self, trainer: TrainedModel, position: Position) -> None:
         """Save the trainer here, and remove what is older than the last few."""
-        self._save(
-            trainer, Path(self.folder) / f"step-{position.total_steps:09}.safetensors", position
-        )
-        for old in self.paths()[: -self.keep] if is_first() else ():
-            old.unlink(missing_ok=True)
+        self._save(trainer, [f"step-{position.total_steps:09}"], position)
 
     def write_epoch(self, trainer: TrainedModel, position: Position) -> None:
         """Save the trainer after an epoch, and once more if it was the best one.
 
         The best one comes first: a training that is killed in between makes its epoch again.
         """
-        if self._ends_best(position.reports):
-            self._save(trainer, self.best_path, position)
-        self.write(trainer, position)
+        best = ["best"] if self._ends_best(position.reports) else []
+        self._save(trainer, [*best, f"step-{position.total_steps:09}"], position)
 
-    def _save(self, trainer: TrainedModel, path: Path, position: Position) -> None:
+    @contextmanager
+    def finishing(self) -> Iterator[None]:
+        """Behind it, all that is begun inside is written; what failed is raised."""
+        try:
+            yield
+        except BaseException:
+            self._writing.settle(_LEFT if are_several() else None)
+            raise
+        self._writing.wait()
+
+    def check(self) -> None:
+        """Raise what went wrong with the last checkpoint, where that is known.
+
+        Several processes would not come to know it at the same step.
+        """
+        if not are_several():
+            self._writing.check()
+
+    def _save(self, trainer: TrainedModel, names: Sequence[str], position: Position) -> None:
+        self._writing.wait()
         if is_first():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            Path(self.folder).mkdir(parents=True, exist_ok=True)
             self._check_own()
-        trainer.save(path, {"position": position.to_json()})
-        self._own.add(path)
+        paths = [self._path(name) for name in names]
+        if self.sharded:
+            found = trainer.snapshot({"position": position.to_json()})
+
+            def write() -> None:
+                for path in paths:
+                    write_shards(path, found)
+                self._remove_old()
+
+            self._own.update(paths)
+            self._writing.start(write)
+            return
+        for path in paths:
+            trainer.save(path, {"position": position.to_json()})
+            self._own.add(path)
+        self._remove_old()
+
+    def _remove_old(self) -> None:
+        for old in self.paths()[: -self.keep] if is_first() else ():
+            remove(old)
+
+    def _path(self, name: str) -> Path:
+        return Path(self.folder) / (name if self.sharded else f"{name}.safetensors")
 
     def _check_own(self) -> None:
         """Raise where another training began in the folder before either had a checkpoint."""
@@ -124,8 +172,8 @@ class Checkpoints:
 
     def resume(self, trainer: TrainedModel) -> Position:
         """Load the last checkpoint into the trainer; without one, the training begins."""
-        for part in Path(self.folder).glob(".*.safetensors.*.part") if is_first() else ():
-            remove_abandoned(part)  # of a training that was killed while it wrote
+        if is_first():
+            self._remove_abandoned()
         wait_for_all("the start of the training")
         paths = self.paths()
         self._own.update(paths)
@@ -138,6 +186,14 @@ class Checkpoints:
                 f"another training has removed `{paths[-1]}` since this one began: give each a "
                 "folder of its own, or go on with that one once it has ended"
             ) from None
+
+    def _remove_abandoned(self) -> None:
+        """Remove what a training left that was killed while it wrote."""
+        for part in Path(self.folder).glob(".*.safetensors.*.part"):
+            remove_abandoned(part)
+        for folder in Path(self.folder).glob("step-*/"):
+            if _NAME.fullmatch(folder.name) and not _is_there(folder):
+                remove(folder)
 
     @property
     def monitor(self) -> Monitor | None:
@@ -190,6 +246,11 @@ def _position(path: Path) -> Position:
         raise CheckpointError(
             f"`{path}` is damaged: it says no more where in its data the training was: {error!r}"
         ) from None
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a checkpoint is whole: that of a folder is, once it has its index."""
+    return (path / INDEX).exists() if path.suffix == "" else path.is_file()
 
 
 def _steps(path: Path) -> int:

@@ -120,6 +120,8 @@ def fit(
     with ExitStack() as at_the_end:
         for callback in reversed(plan.callbacks):
             at_the_end.callback(callback.close)  # of each, even if that of another one fails
+        if plan.checkpoints is not None:
+            at_the_end.enter_context(plan.checkpoints.finishing())
         at_the_end.enter_context(plan.interrupts)
         at_the_end.enter_context(told_of_memory(trainer.memory))
         while len(reports) < epochs and not plan.stops(reports):
@@ -215,6 +217,8 @@ class _Plan:
         unread: list[tuple[int, Any]] = []
         for count, losses in self.losses(batches, position):
             unread.append((count, losses))
+            if self.checkpoints is not None:
+                self.checkpoints.check()
             self.tell(position.total_steps, count, losses)
             position = Position(position.reports, position.steps + count, position.loss_sum)
             if len(unread) == MOST_UNREAD:
@@ -229,7 +233,7 @@ class _Plan:
         """Each call's number of steps, and its losses, which the device may still be computing."""
         if are_several():
             batches = in_step(batches, _kind_of_batch)
-        pairs = self.trainer.pairs(batches)
+        pairs = self.trainer.pairs(batches, are_parts=True)
         if not position.total_steps:
             pairs = self.first_looked_at(pairs)
         stage = self.trainer.stage if self.guard is None else Stage()  # it may look at them again

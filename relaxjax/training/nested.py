@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 from jax.dtypes import canonicalize_dtype
@@ -18,6 +18,8 @@ from relaxjax.trainable.storage import Storage
 from .evaluation import Evaluation, names_of_numbers
 from .feeding import Batch
 from .inputs import as_array
+
+Shapes: TypeAlias = Sequence[tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,17 @@ class Nested:
     forward: Callable[..., Any] | None
     evaluation: Evaluation | None = None
 
-    def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
+    def pairs(self, batches: Iterable[Any], shapes: Shapes | None = None) -> Iterator[Batch]:
         """The batches as inputs and no targets."""
-        return ((self.leaves(batch), []) for batch in batches)
+        return ((self.leaves(batch, shapes=shapes), []) for batch in batches)
 
-    def leaves(self, batch: Any, is_stacked: bool = False) -> list[Any]:
-        """The arrays of a batch, or of several that are stacked along a new first dimension."""
+    def leaves(
+        self, batch: Any, is_stacked: bool = False, shapes: Shapes | None = None
+    ) -> list[Any]:
+        """The arrays of a batch, or of several that are stacked along a new first dimension.
+
+        They have the `shapes` of the part of a process, or else those of the example.
+        """
         check_there("batch", batch)
         nesting = self.nestings.batch
         found, tree = jax.tree.flatten(batch)
@@ -55,13 +62,15 @@ class Nested:
                     "there: what is no array is part of the program; make a trainer for each"
                 )
         arrays = [as_jax_takes_it(found[place]) for place in nesting.places]
-        for place, array, ty in zip(nesting.places, arrays, self.batch, strict=True):
+        wanted = shapes or [ty.shape for ty in self.batch]
+        for place, array, size in zip(nesting.places, arrays, wanted, strict=True):
             shape = array.shape[1:] if is_stacked else array.shape
-            if shape != ty.shape or (is_stacked and not array.ndim):
+            if shape != size or (is_stacked and not array.ndim):
                 several = " of several batches" if is_stacked else ""
+                other = "that of the example" if shapes is None else "the part of this process"
                 raise ValueError(
                     f"batch{_path(batch, place)}{several} is of shape {tuple(array.shape)}, but "
-                    f"that of the example is of shape {ty.shape}: a trainer has one program, for "
+                    f"{other} is of shape {size}: a trainer has one program, for "
                     "batches like its example; leave out a smaller last one, by drop_last=True of "
                     "the loader, or make another trainer by Trainer.from_jax"
                 )

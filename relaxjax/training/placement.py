@@ -159,6 +159,16 @@ class Placement:
         rows = self.rows_of_process(self.spread.batch_parts)
         return int(self.spread.batch_parts // (rows.stop - rows.start))
 
+    def part_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]] | None:
+        """The shapes of inputs in the part of this process; None where it has all of a batch."""
+        if self.process_parts == 1:
+            return None
+        splits = [self._splits["inputs"].get(var.name, WHOLE) for var in self.layout.inputs]
+        return [
+            (shape[0] // self.process_parts, *shape[1:]) if split else shape
+            for shape, split in zip(shapes, splits, strict=True)
+        ]
+
     def rows_of_process(self, samples: int) -> slice:
         """The samples of a batch of so many that belong to this process."""
         if self.mesh is None or self.spread is None or not self.spread.batch:

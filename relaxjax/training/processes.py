@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import jax
@@ -12,8 +13,6 @@ T = TypeVar("T")
 
 _WAIT = 300  # seconds for another process, which may still be reading its data
 _MOST_SHOWN = 200  # characters of what a process said
-
-_serial = itertools.count()
 
 
 class ProcessesError(RuntimeError):
@@ -29,35 +28,47 @@ def is_first() -> bool:
     return bool(jax.process_index() == 0)
 
 
-def told(subject: str, own: str, seconds: float = _WAIT) -> list[str]:
-    """What each process says of a subject, in their order; all must ask for it in turn."""
-    client, number, count = _client(), next(_serial), jax.process_count()
-    key, me = f"relaxjax/{number}", jax.process_index()
-    client.key_value_set(f"{key}/{me}", f"{subject}\n{own}")
-    found = []
-    for other in range(count):
-        try:
-            text = client.blocking_key_value_get(f"{key}/{other}", int(seconds * 1000))
-        except Exception as error:  # of the runtime, whose errors have no class of their own
-            raise ProcessesError(
-                f"process {other} of {count} did not come to {subject} within {seconds:g} s of "
-                f"process {me}: it has ended, or waits for something else"
-            ) from error
-        theirs, _, said = text.partition("\n")
-        if theirs != subject:
-            raise ProcessesError(
-                f"process {me} is at {subject}, but process {other} is at {theirs}: all processes "
-                "of a training run the same program"
-            )
-        found.append(said)
-    if number > 1:  # everybody has read it: they came to what followed it
-        client.key_value_delete(f"relaxjax/{number - 2}/{me}")
-    return found
+@dataclass(frozen=True)
+class Conversation:
+    """Questions that all processes ask in one order, by a name that no other of them has."""
+
+    name: str
+    _serial: Iterator[int] = field(default_factory=itertools.count, init=False)
+
+    def told(self, subject: str, own: str, seconds: float = _WAIT) -> list[str]:
+        """What each process says of a subject, in their order; all must ask for it in turn."""
+        if not are_several():
+            return [own]
+        client, number, count = _client(), next(self._serial), jax.process_count()
+        key, me = f"{self.name}/{number}", jax.process_index()
+        client.key_value_set(f"{key}/{me}", f"{subject}\n{own}")
+        found = []
+        for other in range(count):
+            try:
+                text = client.blocking_key_value_get(f"{key}/{other}", int(seconds * 1000))
+            except Exception as error:  # of the runtime, whose errors have no class of their own
+                raise ProcessesError(
+                    f"process {other} of {count} did not come to {subject} within {seconds:g} s of "
+                    f"process {me}: it has ended, or waits for something else"
+                ) from error
+            theirs, _, said = text.partition("\n")
+            if theirs != subject:
+                raise ProcessesError(
+                    f"process {me} is at {subject}, but process {other} is at {theirs}: all "
+                    "processes of a training run the same program"
+                )
+            found.append(said)
+        if number > 1:  # everybody has read it: they came to what followed it
+            client.key_value_delete(f"{self.name}/{number - 2}/{me}")
+        return found
+
+
+_training = Conversation("relaxjax")
 
 
 def agree(subject: str, own: str, mend: str) -> None:
     """Raise on every process where they say different things of a subject."""
-    found = told(subject, own)
+    found = _training.told(subject, own)
     other = next((at for at, text in enumerate(found) if text != found[0]), None)
     if other is not None:
         raise ProcessesError(
@@ -82,7 +93,7 @@ def in_step(batches: Iterable[T], kind: Any) -> Iterator[T]:
             agree("the next batch", "no batch any more", mend)
             return
         except BaseException as error:
-            told("the next batch", f"an error: {error}")
+            _training.told("the next batch", f"an error: {error}")
             raise
         agree("the next batch", f"one of {kind(batch)}", mend)
         yield batch
@@ -106,8 +117,7 @@ def whole_on_host(array: Any) -> np.ndarray[Any, Any]:
 
 def wait_for_all(subject: str) -> None:
     """Return once all processes are here."""
-    if are_several():
-        told(subject, "")
+    _training.told(subject, "")
 
 
 def whole_from_each(array: Any, sharding: Any) -> Any:

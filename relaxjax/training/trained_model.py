@@ -36,13 +36,14 @@ from .inputs import (
     listed,
     steps_of_stack,
 )
-from .layout import Arrays, Group, Initializer, Layout, Values, optimizer_state
-from .nested import Nested, check_one_argument, check_predicts
+from .layout import Arrays, Group, Initializer, Layout, optimizer_state
+from .nested import Nested, Shapes, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
 from .process_settings import use_compilation_cache
 from .processes import are_several, on_host
+from .shards import Snapshot
 from .state_cell import StateCell
 from .step import TrainState, step_of
 from .targets import LossWeights, scores_classes
@@ -116,22 +117,6 @@ class TrainedModel:
             places = self.placement.own(group)
             self._change(group, group.seeded(as_seed(seed), self._arrays(group), places))
 
-    def load_params(self, params: Values) -> None:
-        """Take copies of parameters: all of them as a list, or some of them by name."""
-        self._load(self.layout.params, params)
-
-    def load_states(self, states: Values) -> None:
-        """Take copies of model states: all of them as a list, or some of them by name."""
-        self._load(self.layout.states, states)
-
-    def export_params(self) -> dict[str, jax.Array]:
-        """Copies of the parameters by name."""
-        return self._export(self.layout.params)
-
-    def export_states(self) -> dict[str, jax.Array]:
-        """Copies of the model states by name."""
-        return self._export(self.layout.states)
-
     @property
     def current_params(self) -> dict[str, jax.Array]:
         """The parameters by name as they are now, not copied: the next step takes their memory."""
@@ -168,10 +153,13 @@ class TrainedModel:
         """The names of the inputs of the model, and of the targets of the loss."""
         return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
 
-    def pairs(self, batches: Iterable[Any]) -> Iterator[Batch]:
-        """Batches as `fit` is given them, each as its inputs and its targets."""
+    def pairs(self, batches: Iterable[Any], are_parts: bool = False) -> Iterator[Batch]:
+        """Batches as `fit` is given them, each as its inputs and its targets.
+
+        Those to be trained on may be the parts of a process.
+        """
         if self.nested is not None:
-            return self.nested.pairs(batches)
+            return self.nested.pairs(batches, self._part_shapes if are_parts else None)
         return paired(batches, self.argument_names)
 
     def predict(self, *inputs: Any) -> Any:
@@ -331,9 +319,17 @@ class TrainedModel:
         arrays = [self._arrays(group) for group in self.layout.groups]
         checkpoint.save(path, self.layout.groups, arrays, self.mod, notes)
 
-    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
-        """Take over what `save` wrote; a file that does not fit changes nothing.
+    def snapshot(self, notes: Mapping[str, str] | None = None) -> Snapshot:
+        """What `save` would write, as far as this process has it, copied to the host."""
+        self._check_initialised("saving")
+        with self._step.dtypes():
+            arrays = [self._arrays(group) for group in self.layout.groups]
+            return checkpoint.snapshot(self.layout.groups, arrays, self.mod, notes)
 
+    def load(self, path: str | PathLike[str], *, optimizer: bool = True) -> None:
+        """Take over what `save` wrote, or a sharded checkpoint, by the path of its folder.
+
+        What does not fit changes nothing.
         Without the state of the `optimizer` another training begins: any optimizer may make it.
         """
         check_flags(optimizer=optimizer)
@@ -383,7 +379,7 @@ class TrainedModel:
         """
         self._check_initialised()
         if targets is None:
-            inputs, targets = self._apart(inputs, count is not None)
+            inputs, targets = self._apart(inputs, count is not None, is_part)
         elif self.nested is not None:
             check_one_argument(targets)
         given = given_arrays("inputs", "the backbone", self.layout.inputs, listed(inputs))
@@ -396,10 +392,16 @@ class TrainedModel:
         check_ids(self._target_ids, wanted, count)
         return given, wanted
 
-    def _apart(self, batch: Any, is_stacked: bool) -> Batch:
-        """The inputs and the targets of a batch that is given whole."""
+    @cached_property
+    def _part_shapes(self) -> Shapes | None:
+        """The shapes of a batch of a loss in JAX in this process, where it has a part of it."""
+        assert self.nested is not None
+        return self.placement.part_shapes([ty.shape for ty in self.nested.batch])
+
+    def _apart(self, batch: Any, is_stacked: bool, is_part: bool) -> Batch:
+        """The inputs and the targets of a batch that is given by one argument."""
         if self.nested is not None:
-            return self.nested.leaves(batch, is_stacked), []
+            return self.nested.leaves(batch, is_stacked, self._part_shapes if is_part else None), []
         return next(self.pairs([batch]))
 
     def _of_adjoint(self, given: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
@@ -410,15 +412,6 @@ class TrainedModel:
     def _initialise(self, group: Group, rule: Initializer) -> None:
         with self._step.dtypes():
             self._change(group, group.initial(rule, self.placement.own(group)))
-
-    def _load(self, group: Group, values: Values) -> None:
-        with self._step.dtypes():
-            places = self.placement.own(group)
-            self._change(group, group.loaded(values, self._arrays(group), places))
-
-    def _export(self, group: Group) -> dict[str, jax.Array]:
-        with self._step.dtypes():
-            return group.exported(self._arrays(group))
 
     def _arrays(self, group: Group) -> Arrays:
         """The arrays of a group as the user knows them."""

@@ -33,6 +33,7 @@ from .export import export
 from .from_jax import arguments_of, training_of
 from .history import History
 from .inputs import static_shape, tensor_type
+from .layout import Group, Values
 from .loop import FitOptions, fit
 from .progress import Reporter
 from .summary import ModelSummary, forward_function, summary_of
@@ -143,6 +144,22 @@ class Trainer(Explorable, TrainedModel):
         trainer.load_states(training.states)
         return trainer
 
+    def load_params(self, params: Values) -> None:
+        """Take copies of parameters: all of them as a list, or some of them by name."""
+        self._load(self.layout.params, params)
+
+    def load_states(self, states: Values) -> None:
+        """Take copies of model states: all of them as a list, or some of them by name."""
+        self._load(self.layout.states, states)
+
+    def export_params(self) -> dict[str, jax.Array]:
+        """Copies of the parameters by name."""
+        return self._export(self.layout.params)
+
+    def export_states(self) -> dict[str, jax.Array]:
+        """Copies of the model states by name."""
+        return self._export(self.layout.states)
+
     @property
     def params(self) -> Any:
         """Copies of the parameters, nested as the user of `from_jax` gave them."""
@@ -152,6 +169,15 @@ class Trainer(Explorable, TrainedModel):
     def model_state(self) -> Any:
         """Copies of the model state, nested as the user of `from_jax` gave it."""
         return self._outside("model_state")[1]
+
+    def _load(self, group: Group, values: Values) -> None:
+        with self._step.dtypes():
+            places = self.placement.own(group)
+            self._change(group, group.loaded(values, self._arrays(group), places))
+
+    def _export(self, group: Group) -> dict[str, jax.Array]:
+        with self._step.dtypes():
+            return group.exported(self._arrays(group))
 
     def _outside(self, name: str) -> tuple[Any, Any, Any]:
         """Parameters, model state and key as the user nests them."""

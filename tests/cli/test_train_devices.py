@@ -1,10 +1,14 @@
 """Training on several devices from the command line."""
 
 import json
+import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
+from forked_programs import run_program
 from full import FULL
 from several_devices import printed_lines
 
@@ -62,3 +66,37 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     two = ["--cpu-devices", "1", "--processes", "2", "--sharding", "fsdp"]
     printed_lines(PROGRAM.format(folder=str(tmp_path), runs={"alone": [], "two": two}), 1)
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)
+
+
+@pytest.mark.skipif(not FULL, reason="two processes compile what they run: RELAXJAX_FULL=1")
+def test_two_tasks_of_slurm_train_as_one(tmp_path: Path) -> None:
+    written(tmp_path)
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nfrom relaxjax.cli import main\nsys.exit(main(sys.argv[1:]))\n")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    slurm = {
+        "SLURM_JOB_ID": "1",
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_LOCALID": "0",
+        "JAX_COORDINATOR_PORT": port,
+    }
+
+    def trained(number: int | None) -> list[str]:
+        own = {} if number is None else {**slurm, "SLURM_PROCID": f"{number}"}
+        out = tmp_path / ("alone" if number is None else "two")
+        options = ["train", str(tmp_path / "model.py"), "--data", str(tmp_path / "data.npz")]
+        options += ["--epochs", "2", "--out", str(out), "--sharded-checkpoints"]
+        done = run_program(program, options, env={**os.environ, **own, "JAX_PLATFORMS": "cpu"})
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(trained, (0, 1))
+    assert f"Slurm started 2 processes, which met at localhost:{port}" in first
+    assert not [line for line in second if "Gloo" not in line]
+    trained(None)
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)
+    assert len([*(tmp_path / "two" / "checkpoints").glob("step-*/part-*")]) == 4

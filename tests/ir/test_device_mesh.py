@@ -107,7 +107,9 @@ def test_a_placement_follows_dimensions_that_move() -> None:
     assert ROWS.behind(1).text == "S[1], R"
     assert COLUMNS.behind(-1).text == "R, S[0]"
     assert COLUMNS.moved([0, None]) is None
-    assert (ROWS.axes, ROWS.axis_of(0), ROWS.axis_of(1)) == (("data",), "data", None)
+    assert (ROWS.axes, ROWS.axes_of(0), ROWS.axes_of(1)) == (("data",), ("data",), ())
+    both = Placement(MESH, (1, 1))
+    assert (both.split, both.parts_of(1), both.parts_of(0)) == (((), ("data", "model")), 8, 1)
     assert MESH.size("model") == 4
 
 

@@ -49,7 +49,7 @@ CASES = {
     'R.ccl.allgather(h, 2, axis=-1, mesh_axes="a")': (
         lambda h: lax.all_gather(h, "a", axis=1, tiled=True), "R, R"),
     'R.ccl.reduce_scatter(h, 4)': (
-        lambda h: lax.psum_scatter(h, AB, tiled=True), "S[0], S[1]"),
+        lambda h: lax.psum_scatter(h, AB, tiled=True), "S[0], S[0]"),
     'R.ccl.reduce_scatter(h, 2, 1, "b")': (
         lambda h: lax.psum_scatter(h, "b", scatter_dimension=1, tiled=True), "S[0], S[1]"),
     'R.ccl.all_to_all(h, 2, 0, 1, "a")': (
@@ -69,7 +69,7 @@ CASES = {
 rng = np.random.default_rng(0)
 x, w = (rng.normal(size=s).astype("float32") for s in ((8, 8), (4, 8)))
 dx, dw = (rng.normal(size=s).astype("float32") for s in ((8, 8), (4, 8)))
-SPECS = {"R, R": P(), "S[0], R": P("a"), "S[0], S[1]": P("a", "b")}
+SPECS = {"R, R": P(), "S[0], R": P("a"), "S[0], S[1]": P("a", "b"), "S[0], S[0]": P(AB)}
 
 
 def close(one, other):

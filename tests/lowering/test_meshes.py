@@ -19,14 +19,16 @@ class Model:
     def main(
         x: R.DTensor(("n", 16), "float32", "mesh[0]", "S[0], R"),
         p: R.Tuple(
-            R.DTensor((16, 8), "float32", "mesh[0]", "R, S[1]"), R.Tensor((8, 4), "float32")
+            R.DTensor((16, 8), "float32", "mesh[0]", "R, S[1]"),
+            R.DTensor((8, 4), "float32", "mesh[0]", "S[0], S[0]"),
         ),
     ) -> R.Tensor((), "float32"):
         with R.dataflow():
             h = R.matmul(x, p[0])
             k = R.dist.annotate_sharding(h, device_mesh="mesh[0]", placement="S[0], R")
             a = R.tanh(k)
-            o = R.matmul(a, p[1])
+            b = R.dist.redistribute(a, device_mesh="mesh[0]", placement="R, S[1]")
+            o = R.matmul(b, p[1])
             s = R.sum(R.multiply(o, o))
             R.output(s)
         return s
@@ -83,7 +85,7 @@ eager = to_jax(model, "main")(x, (w, v))
 np.testing.assert_allclose(eager, value, rtol=1e-4)
 '''
 
-GRADIENTS = "P('data',) P(None, 'model')"
+GRADIENTS = "P('data',) P(None, 'model') P(('data', 'model'),)"
 UNEVEN = (
     "`main_adjoint`: `x` cannot lie as its type says: 2 devices along the axis `data` of the mesh "
     "do not divide dimension 0 of size 3 in equal parts: 1 or 3 would"
@@ -94,7 +96,7 @@ def test_values_and_gradients_on_eight_devices() -> None:
     """Adjoints lie where their values do; arguments are brought where the types say."""
     *placed, constraints, outside, inside = printed_lines(PROGRAM, 8)
     assert [line.startswith(f"P() {GRADIENTS}") for line in placed] == [True] * 3
-    assert constraints == "3"
+    assert constraints == "5"
     assert (outside, inside) == (UNEVEN, UNEVEN.replace("main_adjoint", "main"))
 
 
@@ -150,5 +152,6 @@ def test_a_mesh_of_a_platform_that_is_not_there(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_program_reads_the_same_legalised() -> None:
     legal = LegalizeOps()(Gradient("main")(parse_module(MODEL))).script()
-    assert legal.count("R.dist.annotate_sharding") == 5
+    assert legal.count("R.dist.annotate_sharding") == 6
+    assert legal.count("R.dist.redistribute") == 3
     assert to_jax(parse_module(legal), "main") is not None

@@ -51,6 +51,9 @@ class Module:
         ("R.nn.softmax(x)", None),
         ("R.cumsum(x, axis=0)", None),
         ('R.dist.annotate_sharding(x, "mesh[0]", "R, S[1]")', "R, S[1]"),
+        ('R.dist.redistribute(x, "mesh[0]", "S[0], S[0]")', "S[0], S[0]"),
+        ('R.exp(R.dist.redistribute(x, "mesh[0]", "S[0], S[0]"))', "S[0], S[0]"),
+        ('R.matmul(R.dist.redistribute(x, "mesh[0]", "S[0], S[0]"), k)', None),
     ],
 )
 def test_where_a_result_lies(value: str, placement: str | None) -> None:

@@ -16,7 +16,7 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 from relaxjax.ir.walk import post_order
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import build, to_jax
-from relaxjax.ops.distributed import annotate_sharding, placement_in
+from relaxjax.ops.distributed import annotate_sharding, placement_in, redistribute
 from relaxjax.optim import Adam
 from relaxjax.passes import Gradient, Rematerialize, RollBlocks, SetupTrainer
 from relaxjax.testing.equations import run
@@ -47,7 +47,8 @@ class Model:
                 R.const([1.0, 2.0], "float32"), device_mesh="mesh[0]", placement="S[0], R"
             )
             s = R.sum(ones)
-            i = R.add(R.multiply(h, s), b)
+            j = R.dist.redistribute(h, device_mesh="mesh[0]", placement="S[0], S[0]")
+            i = R.add(R.multiply(j, s), b)
             o = R.dist.annotate_sharding(i, device_mesh="mesh[0]", placement="R, S[1]")
             R.output(o)
         return o
@@ -56,8 +57,8 @@ ARGS = tuple(
     np.linspace(-1, 1, int(np.prod(shape)), dtype="float32").reshape(shape)
     for shape in ((4, 2, 6, 6), (4, 2, 3, 3), (64, 8), (8,))
 )
-# What says otherwise where values lie, and sparse weights, which have other dimensions.
-OTHER_PROGRAMS = {"AnnotateSharding", "DenseToSparse"}
+# What says otherwise where values lie.
+OTHER_PROGRAMS = {"AnnotateSharding"}
 LAYOUTS = ("AlterOpLayout", "ConvertLayout")
 
 
@@ -69,7 +70,7 @@ def annotations(mod: IRModule) -> Counter[str]:
 def _annotated(mod: IRModule) -> Iterator[Placement]:
     for function in mod.relax_functions().values():
         for expr in post_order(function):
-            if isinstance(expr, Call) and expr.op is annotate_sharding:
+            if isinstance(expr, Call) and expr.op in (annotate_sharding, redistribute):
                 yield placement_in(expr.attrs)
 
 

@@ -174,6 +174,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "relax.hint_on_device": _same,
     "relax.to_vdevice": _same,
     "relax.dist.annotate_sharding": _same,
+    "relax.dist.redistribute": _same,
     "relax.grad.no_grad": _same,
     "relax.grad.closed_over": _same,
     "relax.grad.start_checkpoint": _same,

@@ -24,6 +24,11 @@ SAMPLES: dict[str, list[Sample]] = {
         sample(floats(), DeviceMesh((2, 2), range(4)), "R, R"),
         sample(integers(0, 3), DeviceMesh((3, 2), range(6)), "S[1], S[0]", smooth=False),
     ],
+    "relax.dist.redistribute": [
+        sample(floats(4, 6), DeviceMesh((2,), range(2)), "S[1]"),
+        sample(floats(), DeviceMesh((2, 2), range(4)), "R, R"),
+        sample(integers(0, 4), DeviceMesh((2, 2), range(4)), "S[1], S[1]", smooth=False),
+    ],
     "relax.compiler_begin": [
         sample(floats(2, 5), "numpy"),
         sample(integers(0, 3), "pallas", smooth=False),

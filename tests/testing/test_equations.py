@@ -9,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
 
 from relaxjax.testing.equations import RULES, run
 
@@ -102,3 +104,15 @@ def test_what_computes_by_elements() -> None:
     numbers = jnp.asarray([-1.5, -0.3, 0.0, 0.2, 2.0])
     for function in (lax.erf, lax.logistic, lax.rsqrt, lax.sign, lax.atan):
         agrees(function, numbers)
+
+
+def test_what_each_device_runs() -> None:
+    """JAX runs it as a whole."""
+    mesh = jax.make_mesh((1,), ("all",), axis_types=(AxisType.Auto,))
+
+    def summed(x: jax.Array) -> Any:
+        return lax.psum(jnp.sin(x), "all")
+
+    mapped = jax.shard_map(summed, mesh=mesh, in_specs=P("all"), out_specs=P())
+    found = run(lambda x: mapped(x) + 1, X)
+    chex.assert_trees_all_close(found, np.sin(X) + 1, rtol=1e-6)

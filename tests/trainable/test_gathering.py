@@ -64,16 +64,52 @@ def test_a_parameter_is_gathered_once_and_no_table_that_rows_are_looked_up_in() 
     ]
 
 
+ADJOINT = f"""{HEAD}
+        x: R.Tensor((4, 8), "float32"),
+        w: R.Tensor((8, 8), "float32"),
+        v: R.Tensor((8, 8), "float32"),
+    ):
+        h = R.matmul(x, w)
+        o = R.matmul(h, v)
+        s = R.sum(o)
+        one = R.ones((4, 8), "float32")
+        p = R.permute_dims(v)
+        g = R.matmul(one, p)
+        q = R.permute_dims(w)
+        d = R.matmul(g, q)
+        return (s, (d,))
+"""
+
+
+def test_what_is_needed_again_on_the_way_back_is_gathered_again() -> None:
+    """Once the layer behind is done, and split until then, or XLA would gather it before.
+
+    What was used last is there still.
+    """
+    mod = gathered(from_source(ADJOINT), {"w": (("data",),), "v": ((), ("data",))}, "data")
+    lines = [short(line) for line in mod.script().splitlines() if "late" in line]
+    assert lines == [
+        "R.grad.delay(w, g)",
+        'R.dist.annotate_sharding(w_late, placement="S[0]")',
+        'R.dist.annotate_sharding(w_late_1, placement="R")',
+    ]
+    assert "R.permute_dims(v_whole," in mod.script()
+    assert "R.permute_dims(w_whole_1" in mod.script()
+
+
 def test_other_axes_than_those_of_the_batch_stay_split() -> None:
     splits: dict[str, Split] = {"w": (("data",), ("model",)), "bias": (("model",),)}
     annotated, *rest = said(gathered(from_source(PRODUCTS), splits, "data", "model"))
     assert annotated == ('R.dist.annotate_sharding(w, placement="R, S[1]")')
     assert rest[-1] == "R.add(second, bias)"
+    splits["w"] = ("data",), ("model", "other")
+    annotated, *_ = said(gathered(from_source(PRODUCTS), splits, "data", "model", "other"))
+    assert annotated == 'R.dist.annotate_sharding(w, placement="R, S[1], S[1]")'
 
 
 def test_what_no_type_can_say_stays_as_it_is() -> None:
     mod = from_source(PRODUCTS)
-    splits: dict[str, Split] = {"w": (("data",), ("model", "other"))}
+    splits: dict[str, Split] = {"w": (("data",), ("other", "model"))}
     assert said(gathered(mod, splits, "data", "model", "other")) == said(mod)
     assert gathered(mod, {"bias": (("model",),)}, "data", "model") is mod
 

@@ -1,19 +1,23 @@
 """A training that its parent kills again and again: run by test_kill.py, with a folder to work in.
 
-Its model is one of Relax, or a loss in JAX with a model state and dropout by a random key.
+Its model is one of Relax, or a loss in JAX with a model state and dropout by a random key, on one
+device or on two or on those of two processes, with checkpoints in one file or of shards.
 
-The parent imports everything once and never touches a device. Each child is a fork that goes on
-with the training from its last checkpoint, until the parent kills it at a random moment; the last
-child is left alone. So a child starts in a moment, and dies as if its machine had lost power.
+The parent imports everything once and never touches a device. Each child is a fork, or two of them,
+that goes on with the training from its last checkpoint, until the parent kills it at a random
+moment; the last child is left alone. So a child starts in a moment, and dies as if its machine had
+lost power.
 """
 
 import os
 import random
 import signal
+import socket
 import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +29,7 @@ from small_models import BATCH, CLASSES, FEATURES, classifier
 
 from relaxjax.optim import MomentumSGD
 from relaxjax.training import Checkpoints, Lines, Trainer
+from relaxjax.training.processes import whole_on_host
 
 EPOCHS, STEPS = 12, 25
 
@@ -53,29 +58,49 @@ def in_jax(**options: Any) -> Trainer:
 
 
 def on_devices() -> Trainer:
-    return in_jax(devices=2, sharding="fsdp")
+    return in_jax(devices=jax.device_count(), sharding="fsdp")
 
 
-MODELS = {"relax": in_relax, "jax": in_jax, "devices": on_devices}
+MODELS = {
+    "relax": in_relax,
+    "jax": in_jax,
+    "devices": on_devices,
+    "shards": on_devices,
+    "processes": on_devices,
+}
 
 
-def train(folder: Path, model: str, resume: bool) -> None:
+def train(folder: Path, model: str, resume: bool, port: int, number: int) -> None:
     """Train to the end, with a checkpoint every other step, and leave the parameters there."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
     labels = rng.integers(0, CLASSES, (STEPS, BATCH)).astype("int32")
-    if model == "devices":  # before JAX is first used, in each child
+    if MODELS[model] is on_devices:  # before JAX is first used, in each child
         jax.config.update("jax_num_cpu_devices", 2)
+    if model == "processes":
+        jax.distributed.initialize(f"127.0.0.1:{port}", 2, number, initialization_timeout=60)
     trainer = MODELS[model]()
+    rows = trainer.rows_of_process(BATCH)
+    inputs, labels = inputs[:, rows], labels[:, rows]
     trainer.fit(
-        lambda epoch: zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True),
+        lambda epoch: list(zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True)),
         EPOCHS,
         reporter=Lines(lambda line: None),
-        checkpoints=Checkpoints(folder / "run", every=2),
+        checkpoints=Checkpoints(folder / "run", every=2, sharded=model in ("shards", "processes")),
         resume=resume,
     )
-    params: dict[str, Any] = {k: np.asarray(v) for k, v in trainer.export_params().items()}
-    np.savez(folder / "done", **params)
+    params: dict[str, Any] = {k: whole_on_host(v) for k, v in trainer.export_params().items()}
+    if number == 0:
+        np.savez(folder / "done", **params)
+
+
+def started(folder: Path, model: str, resume: bool) -> list[int]:
+    """The process ids of a child, which is several processes where the model is in them."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    numbers = range(2 if model == "processes" else 1)
+    return [forked(partial(train, folder, model, resume, port, number)) for number in numbers]
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -91,18 +116,30 @@ def forked(work: Callable[[], None]) -> int:
         os._exit(1)
 
 
-def kill_after_progress(folder: Path, child: int, moment: random.Random) -> int:
+def checkpoints(folder: Path) -> set[Path]:
+    """Those that are whole, in one file or of shards."""
+    return {*(folder / "run").glob("step-*.safetensors"), *(folder / "run").glob("step-*/index.*")}
+
+
+def ended_well(child: list[int]) -> bool:
+    return all(os.waitpid(one, 0)[1] == 0 for one in child)
+
+
+def kill_after_progress(folder: Path, child: list[int], moment: random.Random) -> None:
     """Kill the child once it has written a checkpoint of its own and a little more time."""
-    before = set(os.listdir(folder / "run"))
-    while set(os.listdir(folder / "run")) <= before:
-        ended, status = os.waitpid(child, os.WNOHANG)
-        if ended:
-            sys.exit(f"the child ended by itself with status {status}")
+    before = checkpoints(folder)
+    while checkpoints(folder) <= before:
+        for one in child:
+            ended, status = os.waitpid(one, os.WNOHANG)
+            if ended:
+                sys.exit(f"the child ended by itself with status {status}")
         time.sleep(0.002)
-    time.sleep(moment.uniform(0, 0.006))
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    for one in moment.sample(child, len(child)):
+        time.sleep(moment.uniform(0, 0.006))
+        os.kill(one, signal.SIGKILL)
+    for one in child:
+        _, status = os.waitpid(one, 0)
+        assert os.WIFSIGNALED(status), f"a child was done before it was killed, by {status}"
 
 
 def main(folder: Path, kills: int, model: str) -> None:
@@ -110,15 +147,11 @@ def main(folder: Path, kills: int, model: str) -> None:
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     (folder / "run").mkdir()
     (folder / "whole").mkdir()
-    whole = forked(lambda: train(folder / "whole", model, resume=False))
-    assert os.waitpid(whole, 0)[1] == 0
+    assert ended_well(started(folder / "whole", model, resume=False))
     moment = random.Random(0)
-    for count in range(kills):
-        child = forked(lambda: train(folder, model, resume=True))
-        found = kill_after_progress(folder, child, moment)
-        assert found == signal.SIGKILL, f"child {count} was done before it was killed"
-    last = forked(lambda: train(folder, model, resume=True))
-    assert os.waitpid(last, 0)[1] == 0
+    for _ in range(kills):
+        kill_after_progress(folder, started(folder, model, resume=True), moment)
+    assert ended_well(started(folder, model, resume=True))
 
 
 if __name__ == "__main__":

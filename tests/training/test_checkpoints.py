@@ -105,16 +105,17 @@ def test_the_best_epoch_is_there_before_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever is killed between the two makes the epoch again, and so its best one."""
-    run, write = Checkpoints(tmp_path, best="loss"), Checkpoints.write
+    run, save = Checkpoints(tmp_path, best="loss"), Trainer.save
 
-    def killed(self: Checkpoints, trainer: Any, position: Position) -> None:
-        write(self, trainer, position)
-        raise BrokenOffError
+    def killed(self: Trainer, path: Path, notes: Any) -> None:
+        if path.name.startswith("step"):
+            raise BrokenOffError
+        save(self, path, notes)
 
-    monkeypatch.setattr(Checkpoints, "write", killed)
+    monkeypatch.setattr(Trainer, "save", killed)
     with pytest.raises(BrokenOffError):
         fresh().fit(data, 2, reporter=QUIET, checkpoints=run)
-    assert names(tmp_path) == ["best", "step-000000005"]
+    assert names(tmp_path) == ["best"]
 
 
 def test_a_resumed_training_may_go_by_what_was_not_measured_before(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def module(candidate, rolled):
         spread=(candidate.mesh, candidate.sharding),
     )
     given = LossArguments.of(batch, params, None, None)
-    return training_of(loss, given, False, None, 1, options, None).module
+    return training_of(loss, given, False, None, None, 1, options, None).module
 
 
 def error(rolled, *how):

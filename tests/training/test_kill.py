@@ -1,6 +1,7 @@
 """A training that is killed at random moments and resumed ends with the very same weights.
 
-It is killed twenty times if `RELAXJAX_FULL` is set, on two devices, too.
+It is killed twenty times if `RELAXJAX_FULL` is set, on two devices and in two processes, too, with
+checkpoints in one file or of shards.
 """
 
 import os
@@ -17,7 +18,7 @@ HERE = Path(__file__).parent
 KILLS = 20 if FULL else 2
 MODELS = [("relax", "w0"), ("jax", "params_w0")]
 if FULL:
-    MODELS.append(("devices", "params_w0"))
+    MODELS += [(name, "params_w0") for name in ("devices", "shards", "processes")]
 
 
 @pytest.mark.skipif(
@@ -35,4 +36,5 @@ def test_kills_leave_no_trace_in_the_weights(tmp_path: Path, model: str, first: 
     chex.assert_trees_all_equal(found, expected)
     assert np.any(found[first])
     left = sorted(os.listdir(tmp_path / "run"))
-    assert left == [f"step-{steps:09}.safetensors" for steps in (296, 298, 300)]
+    ending = "" if model in ("shards", "processes") else ".safetensors"
+    assert left == [f"step-{steps:09}{ending}" for steps in (296, 298, 300)]

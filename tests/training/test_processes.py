@@ -5,6 +5,7 @@ import socket
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import chex
 import numpy as np
 import pytest
 from forked_programs import run_program
@@ -22,6 +23,7 @@ jax.config.update("jax_disable_most_optimizations", True)
 jax.distributed.initialize(address, 2, number, initialization_timeout=60)
 
 from relaxjax.training import Checkpoints, Lines, ProcessesError
+from relaxjax.training.processes import on_host
 from spread_models import MODELS, SAMPLES
 
 model = MODELS["layers"]("float32")
@@ -47,6 +49,14 @@ def fit(batches, **options):
 report = fit(parts[:3], checkpoints=Checkpoints(folder + "/run"), metrics=["accuracy"])[0]
 print(report.loss, report.metrics["eval_loss"], np.sum(trainer.predict(model.batches[0][0])))
 trainer.load(folder + "/run/step-000000003.safetensors")
+shards = Checkpoints(folder + "/run", every=1, sharded=True)
+trainer.fit(parts[:3], 2, reporter=Lines(lambda line: None), checkpoints=shards, resume=True)
+print([path.name for path in shards.paths()], len(list(shards.paths()[-1].iterdir())))
+before = on_host(trainer.export_params())
+trainer.load(shards.paths()[-1])
+print(jax.tree.all(jax.tree.map(np.array_equal, on_host(trainer.export_params()), before)))
+if not number:
+    np.savez(folder + "/params.npz", **before)
 fit(iter(parts[:2]))
 told(lambda: fit(parts[: 2 + number]))
 told(lambda: fit(iter(parts[: 2 + number])))
@@ -82,7 +92,11 @@ def test_two_processes_train_as_one_and_see_where_they_differ(tmp_path: Path) ->
     report = alone.fit(model.batches[:3], 1, model.batches[:2], metrics=["accuracy"])[0]
     np.testing.assert_allclose(numbers[1], report.metrics["eval_loss"], rtol=1e-4)
     np.testing.assert_allclose(numbers[2], np.sum(alone.predict(model.batches[0][0])), rtol=1e-3)
-    said = second[1:]
+    folders = ["step-000000004", "step-000000005", "step-000000006"]
+    assert second[1:3] == [f"{folders} 3", "True"]
+    alone.load(tmp_path / "run" / folders[-1])
+    chex.assert_trees_all_equal(alone.export_params(), dict(np.load(tmp_path / "params.npz")))
+    said = second[3:]
     assert said[0].startswith("the processes differ in the batches of an epoch: process 0 has 2 b")
     assert "process 0 has no batch any more, process 1 has one of" in said[1]
     assert said[2].startswith("the processes differ in the batches of an epoch: process 0 has 20 b")

@@ -44,3 +44,31 @@ SOME = [("layers", "float32"), ("experts", "float32")]
 def test_losses_are_those_of_one_device_and_each_has_its_share(name: str, dtype: str) -> None:
     program = PROGRAM.format(name=name, dtype=dtype, param=PARAMS[name])
     assert printed_lines(program, 8) == ["1.0", "True", "True"]
+
+
+RESIDUAL = """
+import jax
+import numpy as np
+import optax
+from relaxjax.training import Trainer
+from whole_residual_models import resnet18
+
+jax.config.update("jax_disable_most_optimizations", True)
+model = resnet18("float32", (8, 8, 16, 16), batch=16, size=16, classes=8, stem_size=3)
+expected = None
+for options in ({}, {"devices": 8}, {"devices": 8, "sharding": "fsdp"}):
+    trainer = Trainer.from_jax(
+        lambda params, batch: model.plain(*params, *batch),
+        model.params, optax.sgd(0.01, 0.9), model.inputs, **options,
+    )
+    losses = np.array([trainer.update(model.inputs) for _ in range(5)])
+    expected = losses if expected is None else expected
+    assert abs(losses[0] - expected[0]) < 1e-5, losses - expected
+    print(abs(losses - expected).max() < 1e-3, losses[-1] < losses[0])
+"""
+
+
+@pytest.mark.skipif(not FULL, reason="three steps of ResNet-18 are compiled: RELAXJAX_FULL=1")
+def test_a_residual_network_trains_as_on_one_device() -> None:
+    """Its statistics are those of the whole batch, of which each device has two images."""
+    assert printed_lines(RESIDUAL, 8) == ["True True"] * 3

@@ -50,13 +50,18 @@ print([bool(loss) for loss in losses if loss], tuple(trainer.export_params()["w0
 with tempfile.TemporaryDirectory() as folder:
     def saved(options, epochs):
         trainer = model.trainer(**options)
-        trainer.fit(
-            batches, epochs, None, quiet, checkpoints=Checkpoints(folder), resume=epochs > 1
-        )
+        run = Checkpoints(folder, sharded=epochs == 2)
+        trainer.fit(batches, epochs, None, quiet, checkpoints=run, resume=epochs > 1)
         return trainer
 
     first = saved({"devices": 4, "sharding": "fsdp"}, 1)
     other = saved({"mesh": MIXED, "sharding": model.mixed}, 2)
+    shards = f"{folder}/step-000000012"
+    first.load(shards)
+    alone = load_trainer(f"{shards}/index.safetensors", "cpu:1")
+    for again in (first, load_trainer(shards), alone):
+        chex.assert_trees_all_equal(again.export_params(), other.export_params())
+        chex.assert_trees_all_equal(*(t._export(t.layout.optimizer) for t in (again, other)))
     last = saved({}, 3)
     whole = model.trainer()
     whole.fit(batches, 3, None, quiet)

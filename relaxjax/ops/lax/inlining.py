@@ -297,6 +297,16 @@ def depends_on_inputs(closed: Any) -> list[bool]:
     return [not found.isdisjoint(jaxpr.invars) for found in live]
 
 
+def alone(eqn: Any) -> core.ClosedJaxpr:
+    """The program of one equation by itself."""
+    avals = [var.aval for var in (*eqn.invars, *eqn.outvars)]
+    blank = jax.make_jaxpr(lambda *values: values)(*avals).jaxpr
+    count = len(eqn.invars)
+    ins, outs = blank.invars[:count], blank.invars[count:]
+    equation = eqn.replace(invars=ins, outvars=outs)
+    return core.ClosedJaxpr(blank.replace(invars=ins, outvars=outs, eqns=[equation]), ())
+
+
 def _needed_operands(eqn: Any, wanted: Sequence[bool], whole: bool) -> Sequence[Any]:
     if eqn.primitive.name == "scan":
         return list(compress(eqn.invars, needed_in_scan(eqn, wanted, whole)[0]))

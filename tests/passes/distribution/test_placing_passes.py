@@ -179,11 +179,11 @@ class Model:
             "the mesh has no axis `b`, but ['a']",
         ),
         (
-            AnnotateSharding({"x": (("a", "b"),)}, {"a": 2, "b": 3}),
+            AnnotateSharding({"x": (("b", "a"),)}, {"a": 2, "b": 3}),
             ValueError,
-            "a placement has one axis for each dimension",
+            "along ['b', 'a'], but a placement goes by the order of the mesh: ['a', 'b']",
         ),
-        (AnnotateSharding({"x": ("a", "a")}, {"a": 2}), ValueError, "one axis for each dimension"),
+        (AnnotateSharding({"x": ("a", "a")}, {"a": 2}), ValueError, "names the axis `a` twice"),
         (
             AnnotateSharding({"x": "S[0]"}, {"a": 4}),
             ValueError,

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from parsing import parse_functions
+from parsing import parse_functions, parse_module
 from same_results import drawn_arguments, results
 
 from relaxjax.ir.module import IRModule
@@ -239,3 +239,25 @@ def test_options_that_do_not_fit() -> None:
         DenseToSparse(["w"])(PAIR)
     with pytest.raises(ValueError, match="must have three shapes for `w`, of its blocks"):
         DenseToSparse(["w"], [[(2, 16, 16)]])(PAIR)
+
+
+def test_packed_weights_are_whole_on_each_device_of_their_mesh() -> None:
+    """The dimensions that were parted are gone."""
+    mod = parse_module("""
+@I.ir_module
+class Module:
+    I.module_global_infos({"mesh": [R.device_mesh((2, 2), I.Range(0, 4))]})
+
+    @R.function
+    def main(
+        x: R.Tensor((4, 32), "float32"), w: R.DTensor((32, 64), "float32", "mesh[0]", "R, S[1]")
+    ):
+        y = R.matmul(x, w)
+        z = R.dist.annotate_sharding(y, "mesh[0]", "R, S[1]")
+        return z
+""")
+    found = DenseToSparse(["w"], [[(2, 16, 16), (2,), (5,)]])(mod)
+    assert found.script().count('"mesh[0]", "R, R")') == 3
+    assert 'R.dist.annotate_sharding(y, device_mesh="mesh[0]", placement="R, S[1]")' in (
+        found.script()
+    )
