@@ -8,12 +8,14 @@ gives the gradients instead: XLA's kernels in the compiled program, the CPU seco
 compile it, and its time. `plain` is `jax.jit` of `jax.value_and_grad` and optax. `imported` is the
 same with our gradients, the parameters as the user has them; `ours` has equal layers in stacks.
 
-The second has the update alone, for gradients that are given, in plain JAX:
+The second table has the update alone, for gradients that are given, in plain JAX:
 
 * apart: each parameter by itself;
 * by shape: parameters of one shape are stacked, their states are stored so;
 * flat, small: those below 4,096 numbers are one flat array, their states are stored so;
 * flat: all parameters are.
+
+The third table has our update with the states of `Narrow`, beside Adam's.
 
 Times are medians of rounds in turns, ratios to the first of each table. Other work on the machine
 disturbs them, and no counts.
@@ -34,7 +36,13 @@ from models import MODELS
 from models.adam import RATE
 from surroundings import surroundings
 from timing import in_turns, table
-from whole_model import WholeModel
+from whole_model import WholeModel, type_of
+
+from relaxjax.ir.expr import Var
+from relaxjax.ir.module import IRModule
+from relaxjax.lowering import to_jax
+from relaxjax.optim import Adam, Narrow
+from relaxjax.passes import EliminateCommonSubexpr, LegalizeOps
 
 _SMALL = 4096
 _NO_KERNELS = {"parameter", "get-tuple-element", "tuple", "bitcast", "constant"}
@@ -182,6 +190,38 @@ def alone(model: WholeModel, rounds: int) -> str:
     return table(head, [(*row, *more) for row, more in zip(rows, ratios, strict=True)])
 
 
+def narrow(model: WholeModel, rounds: int) -> str:
+    """Our update, with states of 32, 16 and 8 bits."""
+    arrays = tuple(map(jnp.asarray, jax.tree.leaves(model.params)))
+    params = [Var(f"p{n}", type_of(array)) for n, array in enumerate(arrays)]
+    runs, rows = {}, []
+    kinds = {"Adam": Adam(RATE), "bfloat16": Narrow(Adam(RATE)), "int8": Narrow(Adam(RATE), "int8")}
+    for name, optimizer in kinds.items():
+        ready = optimizer.init(params)
+        began = time.process_time()
+        mod = IRModule({"update": ready.get_function().with_attr("global_symbol", "update")})
+        update = to_jax(EliminateCommonSubexpr()(LegalizeOps()(mod)), "update")
+        given = [tuple(map(jnp.copy, arrays)), tuple(map(jnp.asarray, ready.state))]
+        step = jax.jit(lambda p, s, g, update=update: update(p, g, s), donate_argnums=(0, 1))
+        program: Any = step.lower(*given, arrays).compile()
+        took = time.process_time() - began
+        bytes_of = sum(array.nbytes for array in given[1])
+
+        def run(given: list[Any] = given, program: Any = program) -> None:
+            given[:] = program(*given, arrays)
+            jax.block_until_ready(given)
+
+        runs[name] = run
+        rows.append((name, str(kernels(program)), f"{took:.2f}", f"{bytes_of / 2**20:.1f}"))
+    times = in_turns(runs, rounds)
+    ratios = [
+        tuple(f"{times[row[0]].ratio(times['Adam'], m):.2f}" for m in ("clock", "cpu"))
+        for row in rows
+    ]
+    head = ("states", "kernels", "compile s", "MiB", "time", "CPU time")
+    return table(head, [(*row, *more) for row, more in zip(rows, ratios, strict=True)])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=list(MODELS), metavar="MODEL")
@@ -195,6 +235,7 @@ def main() -> None:
         model = MODELS[name]()
         count = len(jax.tree.leaves(model.params))
         print(f"\n{name}: {count} parameters\n\n{alone(model, args.rounds)}", flush=True)
+        print(f"\n{narrow(model, args.rounds)}", flush=True)
         print(f"\n{shares(model, args.rounds)}", flush=True)
 
 

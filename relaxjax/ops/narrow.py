@@ -106,9 +106,9 @@ def _as_before(blocks: Any, shape: Any, count: Any) -> Any:
 
 def _encode(data: Any, step: Any, signed: bool) -> Any:
     blocks = _in_blocks(data.astype(jnp.float32))
-    scales = jnp.max(jnp.abs(blocks), axis=1, initial=0)
-    divisor = jnp.where(scales > 0, scales, jnp.float32(1))[:, None]
-    part = jnp.abs(blocks) / divisor
+    scales = jnp.max(jnp.abs(blocks), axis=1)
+    of_block = scales[:, None]
+    part = jnp.where(of_block > 0, jnp.abs(blocks) / of_block, jnp.float32(0))
     chance = _chance(blocks, step)
     first, largest = _first(signed)
     upper = (_bits(part) + (chance >> jnp.uint32(32 - _FRACTION))) >> jnp.uint32(_FRACTION)
