@@ -30,7 +30,7 @@ Key: TypeAlias = tuple[int, int]
 class Run(NamedTuple):
     """One state for each parameter, of its shape, from the state `start` on; or a single number.
 
-    `owners` are the numbers of these parameters, in the order of the states; optax has them by name.
+    `owners` are the numbers of these parameters in the order of the states: optax goes by name.
     """
 
     start: int

@@ -93,12 +93,13 @@ def test_it_goes_number_by_number_in_16_bits_as_the_other_one_does() -> None:
     assert not is_by_number(Narrow(LAMB(0.1), smallest=100), PARAMS, True)
 
 
+UNTYPED: Any = Narrow
 REFUSED = {
-    "no optimizer": (lambda: Narrow(optax.adam(0.1)), TypeError, "takes an optimizer such as"),
+    "no optimizer": (lambda: UNTYPED(optax.adam(0.1)), TypeError, "takes an optimizer such as"),
     "lazy": (lambda: Narrow(Lazy(Adam(0.1))), TypeError, r"is Lazy\(Narrow\(Adam"),
-    "dtype": (lambda: Narrow(Adam(0.1), "float16"), ValueError, 'must be "bfloat16" or'),
+    "dtype": (lambda: UNTYPED(Adam(0.1), "float16"), ValueError, 'must be "bfloat16" or'),
     "smallest": (
-        lambda: Narrow(Adam(0.1), "int8", 0.5),
+        lambda: UNTYPED(Adam(0.1), "int8", 0.5),
         TypeError,
         "`smallest` must be an integer",
     ),
