@@ -26,4 +26,5 @@ from .named import RMSProp as RMSProp
 from .named import Rprop as Rprop
 from .named import ScheduleFreeAdamW as ScheduleFreeAdamW
 from .named import Yogi as Yogi
+from .narrow import Narrow as Narrow
 from .sgd import SGD as SGD

@@ -23,9 +23,15 @@ from relaxjax.trainable.names import (
 )
 from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_states
 
-from .by_number import StoredUpdate, UpdateByNumber, is_run, runs_of, update_by_number
+from .by_number import StoredUpdate, UpdateByNumber, run_at, runs_of, update_by_number
 from .loss_scale import LossScale, unscaled_type, with_loss_scale
-from .master_weights import masters, needs_masters, states_of_masters, with_master_weights
+from .master_weights import (
+    masters,
+    needs_masters,
+    owners_of_masters,
+    states_of_masters,
+    with_master_weights,
+)
 from .shard_training import with_state_splits
 from .stacked_update import update_of_stacks
 from .update import Update, tensor_type
@@ -94,9 +100,9 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     names = update.names
     mod = with_state_splits(mod, own, update)
     by_number = None if storage.is_apart else _for_arrays(optimizer, own, storage, master_weights)
-    if by_number is not None and runs_of(update.state, own) is not None:
+    if by_number is not None and runs_of(update.state, own, update.owners) is not None:
         stored = _update(by_number, arrays, scale, master_weights)
-        places = _storage_of_states(update.state, own, stored.state, arrays, storage)
+        places = _storage_of_states(update, own, stored.state, arrays, storage)
         mod, update = with_stored_states(mod, places), stored
     elif not storage.is_apart:
         update = update_of_stacks(update, own, storage)
@@ -149,7 +155,9 @@ def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bo
     wide = masters(params) if has_masters else params
     ready = optimizer.init(wide)
     first = states_of_masters(params) if has_masters else ()
-    if runs_of((*first, *ready.state), params) is None:
+    owners = owners_of_masters(params) if has_masters else ()
+    owners += tuple(getattr(ready, "state_owners", ()))
+    if runs_of((*first, *ready.state), params, owners) is None:
         return False
     return optimizer.is_elementwise or update_by_number(ready, wide) is not None
 
@@ -197,7 +205,7 @@ def _update(
 
 
 def _storage_of_states(
-    own: Sequence[Any],
+    update: Update,
     params: Sequence[Var],
     stored: Sequence[Any],
     arrays: Sequence[Var],
@@ -205,14 +213,17 @@ def _storage_of_states(
 ) -> Storage:
     """Where each of an optimizer's states is: a run of one for each parameter is stored like these.
 
-    `own` are the states for the parameters, and `stored` those for the arrays.
+    `update` has the states for the parameters, and `stored` are those for the arrays.
     """
+    own, owners = update.state, update.owners
     places: list[Place] = []
     start = 0
     while len(places) < len(own):
         here = own[len(places) :]
-        if is_run(here, params) and is_run(stored[start:], arrays):
-            places += [Place(start + p.array, p.row, p.order) for p in storage.places]
+        order = run_at(here, params, owners[len(places) :])
+        if order and run_at(stored[start:], arrays):
+            of_params = [storage.places[number] for number in order]
+            places += [Place(start + p.array, p.row, p.order) for p in of_params]
             start += len(arrays)
         elif start < len(stored) and np.shape(here[0]) == np.shape(stored[start]) == ():
             places.append(Place(start))

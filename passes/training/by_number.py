@@ -28,10 +28,17 @@ Key: TypeAlias = tuple[int, int]
 
 
 class Run(NamedTuple):
-    """One state for each parameter, of its shape, from the state `start` on; or a single number."""
+    """One state for each parameter, of its shape, from the state `start` on; or a single number.
+
+    `owners` are the numbers of these parameters in the order of the states: optax goes by name.
+    """
 
     start: int
-    is_single: bool
+    owners: tuple[int, ...] = ()
+
+    @property
+    def is_single(self) -> bool:
+        return not self.owners
 
 
 class Ready(Protocol):
@@ -43,23 +50,36 @@ class Ready(Protocol):
     def get_function(self) -> Function: ...
 
 
-def runs_of(states: Sequence[Any], params: Sequence[Var]) -> list[Run] | None:
-    """The states as single numbers and runs; None where some are neither."""
+def runs_of(
+    states: Sequence[Any], params: Sequence[Var], owners: Sequence[int | None] = ()
+) -> list[Run] | None:
+    """The states as single numbers and runs; None where some are neither.
+
+    `owners` say which parameter each state is of, as far as that is known.
+    """
     found: list[Run] = []
     place = 0
     while place < len(states):
-        is_single = not is_run(states[place:], params)
-        if is_single and np.shape(states[place]) != ():
+        order = run_at(states[place:], params, owners[place:])
+        if not order and np.shape(states[place]) != ():
             return None
-        found.append(Run(place, is_single))
-        place += 1 if is_single else len(params)
+        found.append(Run(place, order))
+        place += len(order) or 1
     return found
 
 
-def is_run(states: Sequence[Any], params: Sequence[Var]) -> bool:
-    """Whether states begin with one array for each parameter, of its shape."""
+def run_at(
+    states: Sequence[Any], params: Sequence[Var], owners: Sequence[int | None] = ()
+) -> tuple[int, ...]:
+    """The owners of the states in front, one of each parameter, of its shape; else none.
+
+    Where it is not said whose they are, they are in the order of the parameters.
+    """
     dims = [tuple(tensor_type(param).dims or ()) for param in params]
-    return bool(dims) and [np.shape(state) for state in states[: len(dims)]] == dims
+    shapes = [np.shape(state) for state in states[: len(dims)]]
+    said = tuple(owner for owner in owners[: len(dims)] if owner is not None)
+    order = said if sorted(said) == list(range(len(dims))) else tuple(range(len(dims)))
+    return order if shapes == [dims[number] for number in order] else ()
 
 
 def update_by_number(ready: Ready, params: Sequence[Var]) -> "UpdateByNumber | None":
@@ -69,7 +89,7 @@ def update_by_number(ready: Ready, params: Sequence[Var]) -> "UpdateByNumber | N
     number, and of single numbers that depend on no parameter: there is no norm and no mean, and
     nothing of another parameter. None where that is not seen.
     """
-    runs = runs_of(ready.state, params)
+    runs = runs_of(ready.state, params, getattr(ready, "state_owners", ()))
     if runs is None:
         return None
     read = OptimizerFunction(ready.get_function())
@@ -90,10 +110,9 @@ class UpdateByNumber:
     def owned_states(self) -> dict[int, tuple[int, int]]:
         """The parameter that a state is of, and its run; single numbers are not among them."""
         return {
-            run.start + number: (number, place)
+            at: (number, place)
             for place, run in enumerate(self.runs)
-            if not run.is_single
-            for number in range(len(self.params))
+            for at, number in enumerate(run.owners, run.start)
         }
 
     @cached_property
@@ -154,7 +173,12 @@ class UpdateByNumber:
         group, run = key
         if group == PARAMS:
             return self.read.results[0][number]
-        return self.read.results[1][self.runs[run].start + number]
+        return self.read.results[1][self._place(self.runs[run], number)]
+
+    @staticmethod
+    def _place(run: Run, number: int) -> int:
+        """Where the state of a parameter is."""
+        return run.start + run.owners.index(number)
 
     @property
     def keys(self) -> list[Key]:
@@ -189,8 +213,11 @@ class UpdateByNumber:
         """The same for the arrays in which the parameters are stored."""
         states: list[np.ndarray[Any, Any]] = []
         for run in self.runs:
-            own = self.state[run.start : run.start + (1 if run.is_single else len(self.params))]
-            states += map(np.asarray, own if run.is_single else storage.inside(own))
+            if run.is_single:
+                states.append(np.asarray(self.state[run.start]))
+                continue
+            own = [self.state[self._place(run, n)] for n in range(len(self.params))]
+            states += map(np.asarray, storage.inside(own))
         writer = _Writer(self, tuple(arrays), storage, [dtype_name(s.dtype) for s in states])
         return StoredUpdate(tuple(states), writer.function())
 

@@ -29,6 +29,11 @@ def states_of_masters(params: Sequence[Var]) -> tuple[np.ndarray[Any, Any], ...]
     return tuple(np.zeros(_shape(ty), WIDE) for ty in types if _is_half(ty))
 
 
+def owners_of_masters(params: Sequence[Var]) -> tuple[int | None, ...]:
+    """The numbers of the parameters that have masters."""
+    return tuple(number for number, param in enumerate(params) if _is_half(param.ty))
+
+
 def with_master_weights(
     update: Update, params: Sequence[Var], gradient_types: Sequence[TensorType]
 ) -> Update:
@@ -64,7 +69,7 @@ def with_master_weights(
                 builder.emit_output([*kept, *new_states], "optim_states_new"),
             )
         builder.emit_func_output(results)
-    owners = (*(n for n, ty in enumerate(types) if _is_half(ty)), *update.owners)
+    owners = (*owners_of_masters(params), *update.owners)
     function = function_of(builder, "optimizer")
     return Update(function, (*zeros, *update.state), update.names, owners)
 

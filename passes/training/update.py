@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.emit_function import emit_function
 from relaxjax.ir.expr import Expr, Tuple, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.op import get_op
-from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ir.walk import substitute
 
 HALF = ("float16", "bfloat16")
 WIDE = "float32"
@@ -49,13 +48,7 @@ class Update:
         states: Sequence[Expr],
     ) -> tuple[list[Expr], list[Expr]]:
         """Write the body of the function for these values; its new parameters and states."""
-        function, _ = renew(self.function)
-        given = [
-            builder.emit(values, param.name)
-            for values, param in zip((params, gradients, states), function.params, strict=True)
-        ]
-        body = substitute(function.body, dict(zip(function.params, given, strict=True)))
-        result = builder.normalize(body)
+        result = emit_function(builder, self.function, (params, gradients, states))
         assert isinstance(result, Tuple)
         new_params, new_states = result.fields
         return unpacked(builder, new_params), unpacked(builder, new_states)

@@ -10,7 +10,7 @@ import numpy as np
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
-from relaxjax.optim import OptaxOptimizer, Optimizer, from_optax
+from relaxjax.optim import Lazy, Narrow, OptaxOptimizer, Optimizer, from_optax
 
 from .step_trees import Arrays, Nesting
 
@@ -39,17 +39,20 @@ class StepOptimizer(Protocol):
 
 @dataclass(frozen=True)
 class _OfParameters:
-    """An optimizer that sees parameters one after the other; its state is a tuple of arrays."""
+    """An optimizer that sees parameters one after the other; its state is a tuple of arrays.
+
+    One of optax inside of it sees them as the user nests them.
+    """
 
     optimizer: Optimizer
 
     def for_params(self, nesting: Nesting) -> Optimizer:
-        return self.optimizer
+        return _nested(self.optimizer, nesting)
 
     def start(self, params: Arrays, nesting: Nesting) -> Any:
         shapes = (TensorType(jnp.shape(array), str(array.dtype)) for array in params)
         named = [Var(f"p{index}", ty) for index, ty in enumerate(shapes)]
-        return tuple(map(jnp.asarray, self.optimizer.init(named).state))
+        return tuple(map(jnp.asarray, self.for_params(nesting).init(named).state))
 
     def flat(self, state: Any, count: int) -> list[Any]:
         return _counted(list(state), count, count)
@@ -76,6 +79,15 @@ class _OfPytrees:
 
     def nested(self, arrays: Sequence[Any], before: Any) -> Any:
         return OptaxOptimizer.nested_state(arrays, before)
+
+
+def _nested(optimizer: Optimizer, nesting: Nesting) -> Optimizer:
+    """An optimizer for parameters that are nested so."""
+    if isinstance(optimizer, OptaxOptimizer):
+        return replace(optimizer, tree=nesting.of_arrays)
+    if isinstance(optimizer, Lazy | Narrow):
+        return replace(optimizer, optimizer=_nested(optimizer.optimizer, nesting))
+    return optimizer
 
 
 def _counted(arrays: list[Any], least: int, most: int) -> list[Any]:

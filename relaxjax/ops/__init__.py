@@ -26,6 +26,7 @@ from . import linalg as linalg
 from . import linear_algebra as linear_algebra
 from . import local_view as local_view
 from . import loops as loops
+from . import narrow as narrow
 from . import nn as nn
 from . import quantization as quantization
 from . import random as random

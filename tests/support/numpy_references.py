@@ -9,6 +9,7 @@ from numpy_references_elementwise import ELEMENTWISE
 from numpy_references_image import IMAGE
 from numpy_references_indexing import INDEXING
 from numpy_references_linalg import LINALG
+from numpy_references_narrow import NARROW
 from numpy_references_nn import NETWORK
 from numpy_references_random import RANDOM
 from numpy_references_reductions import REDUCTIONS
@@ -23,6 +24,7 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     **IMAGE,
     **INDEXING,
     **LINALG,
+    **NARROW,
     **NETWORK,
     **RANDOM,
     **REDUCTIONS,

@@ -13,6 +13,7 @@ from relaxjax import Trainer
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.optim import Adam, from_optax
@@ -62,9 +63,9 @@ TOGETHER = {
 }
 
 
-def ready(optimizer: Any) -> Any:
+def ready(optimizer: Any, params: Any = PARAMS) -> Any:
     own = optimizer if isinstance(optimizer, Adam) else from_optax(optimizer)
-    return own.init(PARAMS)
+    return own.init(params)
 
 
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
@@ -81,8 +82,19 @@ def run(function: Function, *args: Any) -> Any:
 @pytest.mark.parametrize("name", ALONE)
 def test_the_update_of_stacks_is_that_of_their_rows(name: str) -> None:
     """Also where decay goes by the rank of a parameter, or by its name."""
-    own = ready(ALONE[name])
-    update = update_by_number(own, PARAMS)
+    check_stacks(ALONE[name], PARAMS)
+
+
+def test_states_in_the_order_of_names_are_told_by_their_owners() -> None:
+    """optax has the states of `a`, the last one, first."""
+    params = [replace(var, name=name) for var, name in zip(PARAMS, "edcba", strict=True)]
+    for name in ("adamw of matrices", "lion", "rmsprop of clipped numbers"):
+        check_stacks(ALONE[name], params)
+
+
+def check_stacks(optimizer: Any, own_params: Any) -> None:
+    own = ready(optimizer, own_params)
+    update = update_by_number(own, own_params)
     assert update is not None
     storage = Storage.apart(5).stacked([(0, 2)]).moved({1: (0,)})
     shapes = {"a_stack": (2, 3, 4), "b": (4,), "d": (4,), "t": ()}
