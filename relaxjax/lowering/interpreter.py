@@ -7,7 +7,6 @@ from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
