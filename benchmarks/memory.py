@@ -3,6 +3,7 @@
     python benchmarks/memory.py budgets       # at 80, 60, 40 and 30 % of all that is kept else
     python benchmarks/memory.py prediction    # predicted peaks of steps with Adam against XLA's
     python benchmarks/memory.py planning      # seconds for a chain of 2,000 bindings
+    python benchmarks/memory.py offload       # what residuals on the host leave on a GPU, predicted
 
 Budgets and predictions are counts of bytes by XLA, the same on a busy machine as on a quiet one.
 """
@@ -26,6 +27,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -39,7 +41,8 @@ from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.rematerialize import AUTO, decided, rematerialized
+from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, rematerialized
+from relaxjax.passes.memory.report import memory
 from relaxjax.script import relax as R
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
@@ -159,13 +162,34 @@ def planning(names: list[str]) -> None:
     print(table(("plan", "s", "peak"), rows))
 
 
+def offload(names: list[str]) -> None:
+    """Of the adjoints in their forms for a GPU, by the bytes that are live: none is here."""
+    rows = []
+    for name in names or ("MLP of 64 layers", "ResNet-50", "U-Net", "GPT of 8 layers"):
+        with lowering_for("cuda"):
+            mod = prepared(MODELS[name](), True)
+            start = time.process_time()
+            away = memory(mod, ADJOINT, policy=OFFLOAD)
+            seconds = f"{time.process_time() - start:.1f}"
+            free, whole = memory(mod, ADJOINT, policy="free"), away.peak_of_all_kept
+        shares = (f"{report.peak / whole:.2f}" for report in (free, away))
+        host = sum(row.bytes for row in away.on_host)
+        mebibytes = (f"{size / 2**20:.0f}" for size in (whole, host))
+        rows.append((name, *mebibytes, *shares, seconds))
+        print(*rows[-1], file=sys.stderr)
+    print(table(("model", "MiB kept", "MiB on the host", "by free", "by offload", "s"), rows))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("budgets", "prediction", "planning"))
+    parser.add_argument("what", choices=tuple(_WHAT))
     parser.add_argument("models", nargs="*", help="some of the models; else all")
     args = parser.parse_args()
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
-    {"budgets": budgets, "prediction": prediction, "planning": planning}[args.what](args.models)
+    _WHAT[args.what](args.models)
+
+
+_WHAT = {"budgets": budgets, "prediction": prediction, "planning": planning, "offload": offload}
 
 
 if __name__ == "__main__":

@@ -120,6 +120,16 @@ class Step:
         return self._name == "relax.grad.delay"
 
     @cached_property
+    def is_sent(self) -> bool:
+        """Whether the value goes to the memory of the host."""
+        return self._name == "relax.memory.to_host"
+
+    @cached_property
+    def is_fetched(self) -> bool:
+        """Whether it comes back from there."""
+        return self._name == "relax.memory.to_device"
+
+    @cached_property
     def is_product(self) -> bool:
         """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
         return self._name in _PRODUCTS

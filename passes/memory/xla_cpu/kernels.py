@@ -281,8 +281,11 @@ def _is_view(step: Step, use: _Use) -> bool:
 
 
 def _is_name(step: Step) -> bool:
-    """Whether it is a view, or a function, which reads what it needs where it is run."""
-    return step.is_view or step.is_closure
+    """Whether it is a view, or a function, which reads what it needs where it is run.
+
+    A CPU leaves in their place what others send to the host and fetch.
+    """
+    return step.is_view or step.is_closure or step.is_sent or step.is_fetched
 
 
 def _is_inside(step: Step, use: _Use) -> bool:
