@@ -56,7 +56,14 @@ _ELSEWHERE = {
     "R.builtin": _NO_MACHINE,
     **{
         f"R.memory.{name}": _NO_MACHINE
-        for name in ("alloc_storage", "alloc_tensor", "kill_storage", "kill_tensor")
+        for name in (
+            "alloc_storage",
+            "alloc_tensor",
+            "ensure_zero_offset",
+            "kill_storage",
+            "kill_tensor",
+            "view",
+        )
     },
     "R.vm": _NO_MACHINE,
     "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
