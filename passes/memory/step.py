@@ -58,7 +58,7 @@ class Step:
             return (self.op.cost is VIEWS and not self.waits) or self._moves_no_number
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
-    @property
+    @cached_property
     def is_closure(self) -> bool:
         """Whether it is a function: no bytes that a loop could stack."""
         return isinstance(self.binding.value, Function)
@@ -157,7 +157,7 @@ class Step:
             if isinstance(arg, Var) and order != tuple(range(len(order)))
         }
 
-    @property
+    @cached_property
     def is_broadcast(self) -> bool:
         """Whether it has the numbers of its input, each once or several times."""
         return self._name in _BROADCASTS

@@ -43,6 +43,10 @@ class _Read(Plan):
     def tasks(self) -> list[Task]:
         return list(self.known)
 
+    @cached_property
+    def extra(self) -> int:
+        return sum(task.step.flops for task in self.known if task.again)
+
 
 def read_plan(mod: IRModule, name: str, caller: Caller | None = None) -> WrittenPlan:
     """The plan that an adjoint follows: what it computes a second time, and what waits for what.
