@@ -12,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -149,14 +150,16 @@ def prediction(names: list[str]) -> None:
 def planning(names: list[str]) -> None:
     for layers in (112, 278):
         mod, rows = chain(layers, 64, 32), []
+        program = Program.of(mod[ADJOINT], mod, ADJOINT)
         for want in ("free", "balanced", "minimal", *SHARES):
-            program = Program.of(mod[ADJOINT], mod, ADJOINT)
-            planner, start = Planner(program), time.process_time()
+            fresh = replace(program)  # of which nothing is known yet
+            planner, start = Planner(fresh), time.process_time()
             with collector_paused():  # as in a pass
-                if isinstance(want, str):
-                    plan = planner.by_policy(want)
-                else:
-                    plan = planner.within(int(want * planner.none.peak))
+                plan: Plan | None = (
+                    planner.by_policy(want)
+                    if isinstance(want, str)
+                    else planner.within(int(want * planner.none.peak))
+                )
             seconds = f"{time.process_time() - start:.2f}"
             peak = "none" if plan is None else f"{plan.peak / planner.none.peak:.2f}"
             rows.append((want if isinstance(want, str) else f"{want:.0%}", seconds, peak))
