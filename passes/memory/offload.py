@@ -46,7 +46,9 @@ def OffloadResiduals(
 
     They go there after their last use in the forward part, and come back shortly before their
     first use in the backward part; steps of loops send what they stack, and the steps back fetch
-    it. Large values that are not used for long go first, as many as the budget asks for. That is a
+    it.
+
+    Large values that are not used for long go first, as many as the budget asks for. That is a
     number of bytes, "8GiB", or a share of the peak, of what is live on the device beside arguments
     and results. One that cannot be met is a MemoryPlanError. Without a budget, values go as long as
     the peak falls.
