@@ -2,7 +2,8 @@
 
     python benchmarks/memory.py budgets       # at 80, 60, 40 and 30 % of all that is kept else
     python benchmarks/memory.py prediction    # predicted peaks of steps with Adam against XLA's
-    python benchmarks/memory.py planning      # seconds for a chain of 2,000 bindings
+    python benchmarks/memory.py planning      # seconds for chains of 2,000 and 5,000 bindings
+    python benchmarks/memory.py offload       # what residuals on the host leave on a GPU, predicted
 
 Budgets and predictions are counts of bytes by XLA, the same on a busy machine as on a quiet one.
 """
@@ -11,6 +12,7 @@ import argparse
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -26,6 +28,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import structural_hash
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering.memory import temporary_bytes
+from relaxjax.ops.platform import lowering_for
 from relaxjax.passes import (
     CanonicalizeBindings,
     EliminateCommonSubexpr,
@@ -33,13 +36,15 @@ from relaxjax.passes import (
     LegalizeOps,
     SimplifyGradient,
 )
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.in_place import with_reads_first
 from relaxjax.passes.memory.plan import Plan
 from relaxjax.passes.memory.planning import POLICIES, Planner
 from relaxjax.passes.memory.program import Program
-from relaxjax.passes.memory.rematerialize import AUTO, decided, rematerialized
+from relaxjax.passes.memory.rematerialize import AUTO, OFFLOAD, decided, rematerialized
+from relaxjax.passes.memory.report import memory
 from relaxjax.script import relax as R
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "programs"))
@@ -143,29 +148,53 @@ def prediction(names: list[str]) -> None:
 
 
 def planning(names: list[str]) -> None:
-    mod = chain(112, 64, 32)
-    program = Program.of(mod[ADJOINT], mod, ADJOINT)
+    for layers in (112, 278):
+        mod, rows = chain(layers, 64, 32), []
+        program = Program.of(mod[ADJOINT], mod, ADJOINT)
+        for want in ("free", "balanced", "minimal", *SHARES):
+            fresh = replace(program)  # of which nothing is known yet
+            planner, start = Planner(fresh), time.process_time()
+            with collector_paused():  # as in a pass
+                plan: Plan | None = (
+                    planner.by_policy(want)
+                    if isinstance(want, str)
+                    else planner.within(int(want * planner.none.peak))
+                )
+            seconds = f"{time.process_time() - start:.2f}"
+            peak = "none" if plan is None else f"{plan.peak / planner.none.peak:.2f}"
+            rows.append((want if isinstance(want, str) else f"{want:.0%}", seconds, peak))
+        print(f"{len(program.steps)} bindings")
+        print(table(("plan", "s", "peak"), rows))
+
+
+def offload(names: list[str]) -> None:
+    """Of the adjoints in their forms for a GPU, by the bytes that are live: none is here."""
     rows = []
-    for policy in ("free", "balanced", "minimal"):
-        planner, start = Planner(program), time.process_time()
-        peak = getattr(planner, policy).peak / planner.none.peak
-        rows.append((policy, f"{time.process_time() - start:.2f}", f"{peak:.2f}"))
-    for share in SHARES:
-        planner, start = Planner(program), time.process_time()
-        plan = planner.within(int(share * planner.none.peak))
-        peak = "none" if plan is None else f"{plan.peak / planner.none.peak:.2f}"
-        rows.append((f"{share:.0%}", f"{time.process_time() - start:.2f}", peak))
-    print(f"{len(program.steps)} bindings")
-    print(table(("plan", "s", "peak"), rows))
+    for name in names or ("MLP of 64 layers", "ResNet-50", "U-Net", "GPT of 8 layers"):
+        with lowering_for("cuda"):
+            mod = prepared(MODELS[name](), True)
+            start = time.process_time()
+            away = memory(mod, ADJOINT, policy=OFFLOAD)
+            seconds = f"{time.process_time() - start:.1f}"
+            free, whole = memory(mod, ADJOINT, policy="free"), away.peak_of_all_kept
+        shares = (f"{report.peak / whole:.2f}" for report in (free, away))
+        host = sum(row.bytes for row in away.on_host)
+        mebibytes = (f"{size / 2**20:.0f}" for size in (whole, host))
+        rows.append((name, *mebibytes, *shares, seconds))
+        print(*rows[-1], file=sys.stderr)
+    print(table(("model", "MiB kept", "MiB on the host", "by free", "by offload", "s"), rows))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("what", choices=("budgets", "prediction", "planning"))
+    parser.add_argument("what", choices=tuple(_WHAT))
     parser.add_argument("models", nargs="*", help="some of the models; else all")
     args = parser.parse_args()
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
-    {"budgets": budgets, "prediction": prediction, "planning": planning}[args.what](args.models)
+    _WHAT[args.what](args.models)
+
+
+_WHAT = {"budgets": budgets, "prediction": prediction, "planning": planning, "offload": offload}
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ from .infrastructure.sequential import Sequential as Sequential
 from .layout.alter_op_layout import AlterOpLayout as AlterOpLayout
 from .layout.channels_last import ChannelsLast as ChannelsLast
 from .layout.convert_layout import ConvertLayout as ConvertLayout
+from .memory.offload import OffloadResiduals as OffloadResiduals
 from .memory.rematerialize import Rematerialize as Rematerialize
 from .memory.step import MemoryPlanError as MemoryPlanError
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder

@@ -7,6 +7,9 @@ from typing import TypeAlias
 # Bytes, bytes with a unit such as "8GiB", a share of what keeping everything takes, or "60%".
 Budget: TypeAlias = int | float | str
 
+# The attribute of a function that is planned for a budget: its bytes.
+MEMORY_BUDGET = "memory_budget"
+
 _UNITS = {
     unit: scale
     for power, prefix in enumerate(("", "K", "M", "G", "T"))

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from relaxjax.ir.expr import Var
 
 from .heap import Life
+from .host_stacks import bytes_on_host
 from .memory_model import Buffer, Kernel, Kernels, Placement
 from .needed import needed
 from .program import Program
@@ -16,8 +17,8 @@ class LiveBytes:
     """The model for GPUs and TPUs: kernels run in the order in which they are written.
 
     A pointwise value that one step alone reads, and that this can compute inside, is not stored.
-    Nor is a view, a matrix that products read across, or a result that takes the memory of an
-    argument.
+    Nor is a view, a matrix that products read across, a result that takes the memory of an
+    argument, or what is sent to the host.
     """
 
     runs_as_written = True
@@ -39,7 +40,7 @@ class LiveBytes:
                 roots[task.value] = reads
                 continue
             buffer: Buffer = (task.value, None)
-            size = 0 if task.step.var in program.in_place else task.step.size
+            size = _size(program, task.step)
             over = frozenset(reads[:1]) if task.step.is_written else frozenset[Buffer]()
             found.append(Kernel(buffer, size, reads, (), over))
             if task.step.var in inside:  # what a loop takes while it runs, beside its results
@@ -66,6 +67,14 @@ class LiveBytes:
                     start, _, size = lives[first]
             lives[takers.get(kernel.buffer, kernel.buffer)] = start, ends[kernel.buffer], size
         return Placement(kernels.all, lives, takers)
+
+
+def _size(program: Program, step: Step) -> int:
+    """The bytes that a step takes on the device for what it gives."""
+    if step.is_sent or step.var in program.in_place:
+        return 0
+    loop = program.loops.get(step.var)
+    return step.size if loop is None else step.size - bytes_on_host(loop.function, step.var)
 
 
 def _fused(program: Program, tasks: Sequence[Task]) -> set[Value]:

@@ -38,7 +38,7 @@ def loops_part(step: Function) -> CallersPart:
         first.setdefault(place, var)
     written: list[Binding] = []
     in_place: dict[Var, Var | None] = {}
-    for way, result in _leaves(step.body.body, bound):
+    for way, result in leaves(step.body.body, bound):
         if isinstance(result.ty, TensorType) and not is_write(bound.get(result, result)):
             row = Var(f"{result.name}_row", result.ty)
             written.append(VarBinding(row, get_op("relax.astype")(result, result.ty.dtype)))
@@ -48,11 +48,11 @@ def loops_part(step: Function) -> CallersPart:
     return CallersPart(tuple(written), frozenset(in_place), given, in_place)
 
 
-def _leaves(value: Expr, bound: Mapping[Var, Expr], way: Place = ()) -> Iterator[tuple[Place, Var]]:
+def leaves(value: Expr, bound: Mapping[Var, Expr], way: Place = ()) -> Iterator[tuple[Place, Var]]:
     """The variables in written tuples, and the way to each."""
     written = bound.get(value) if isinstance(value, Var) else value
     if isinstance(written, Tuple):
         for at, field in enumerate(written.fields):
-            yield from _leaves(field, bound, (*way, at))
+            yield from leaves(field, bound, (*way, at))
     elif isinstance(value, Var):
         yield way, value

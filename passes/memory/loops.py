@@ -35,17 +35,20 @@ from .step import Step, read_step, size_of
 Again = Callable[[Step], bool]
 
 
-def with_lean_loops(mod: IRModule, name: str, again: Again, most: float) -> IRModule:
+def with_lean_loops(
+    mod: IRModule, name: str, again: Again, most: float, rows_alone: bool = False
+) -> IRModule:
     """The module whose function `name` has loops that stack as little as they can.
 
     Only steps that `again` allows are computed again, and of a loop at most `most` flops together.
+    With `rows_alone`, steps back take nothing of a stack but their own row, and write over none.
     """
     function = mod[name]
     assert isinstance(function, Function)
     seen: set[tuple[Var, int]] = set()
     while pairs := _apart(pair for pair in loop_pairs(function) if pair.key not in seen):
         seen.update(pair.key for pair in pairs)
-        leanest = (_leanest(pair, mod, name, again, most) for pair in pairs)
+        leanest = (_leanest(pair, mod, name, again, most, rows_alone) for pair in pairs)
         leans = [lean for lean in leanest if lean.saves and lean.extra <= most]
         if leans:
             function = _written(function, leans)
@@ -67,17 +70,23 @@ def _apart(pairs: Iterable[LoopPair]) -> list[LoopPair]:
     return found
 
 
-def _leanest(pair: LoopPair, mod: IRModule, name: str, again: Again, most: float) -> "_Lean":
+def _leanest(
+    pair: LoopPair, mod: IRModule, name: str, again: Again, most: float, rows_alone: bool
+) -> "_Lean":
     """The loops that save least, or as little as `most` flops that are computed again allow.
 
     What takes most flops a byte is then not computed again.
     """
-    least = _Lean(pair, mod, name, again)
+    least = _Lean(pair, mod, name, again, rows_alone)
     dearest = sorted(least.again, key=lambda step: -step.flops / max(step.size, 1))
 
     def sparing(count: int) -> _Lean:
         spared = {step.var for step in dearest[:count]}
-        return _Lean(pair, mod, name, lambda step: step.var not in spared and again(step))
+
+        def allowed(step: Step) -> bool:
+            return step.var not in spared and again(step)
+
+        return _Lean(pair, mod, name, allowed, rows_alone)
 
     if least.extra <= most:
         return least
@@ -104,8 +113,11 @@ class _Stacked:
 class _Lean:
     """What the steps of a loop had better save, and the loops that do so."""
 
-    def __init__(self, pair: LoopPair, mod: IRModule, name: str, again: Again) -> None:
+    def __init__(
+        self, pair: LoopPair, mod: IRModule, name: str, again: Again, rows_alone: bool
+    ) -> None:
         self.pair = pair
+        self.rows_alone = rows_alone
         self.saved = [var for var in pair.saved if isinstance(var, Var)]
         self.program = _program(pair.step, self.saved, mod, name)
         self.outside = {self.saved[index] for _, index in pair.parts}
@@ -156,7 +168,7 @@ class _Lean:
         kept = [step.var for step in self.program.forward if step.var in cut]
         there, back = self.pair.call, self.pair.back.value
         assert isinstance(back, Call)
-        if not self.count or not goes(back, True):
+        if self.rows_alone or not self.count or not goes(back, True):
             return _Stacked(kept, (), {})
         carried: list[Carried] = []
         if goes(there, False):

@@ -1,7 +1,5 @@
 """When the backward part is far enough for something to be computed."""
 
-from collections.abc import Sequence
-
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType, Type, is_float
@@ -43,14 +41,6 @@ class Moments:
         if step.var in self.program.gradients and has_number(step.var.ty):
             self.gradient = step.var
 
-    def before(self, copies: Sequence[Step]) -> Var | None:
-        """What computing some steps again can wait for: the deepest value there is.
-
-        It must lie behind more steps than they do: what only transposes a parameter, say, tells
-        nothing.
-        """
-        return self._deepest([self.latest], max(self.program.depth[step.var] for step in copies))
-
     def if_alone(self, step: Step) -> Var | None:
         """What a large gradient waits for that is written into room which XLA makes at once.
 
@@ -81,12 +71,9 @@ class Moments:
         kernels = self.program.kernel_depth
         if min(kernels[user.var] for user in users) < kernels[step.var] + _EARLY_KERNELS:
             return None
-        return self._deepest([self.latest], depth[step.var] + _EARLY // 2)
-
-    def _deepest(self, values: Sequence[Var | None], reach: int) -> Var | None:
-        depth = self.program.depth
-        known = [v for v in values if v is not None and depth[v] > reach]
-        return max(known, key=depth.__getitem__, default=None)
+        latest = self.latest
+        is_past = latest is not None and depth[latest] > depth[step.var] + _EARLY // 2
+        return latest if is_past else None
 
 
 def _is_expanded(step: Step) -> bool:

@@ -33,7 +33,7 @@ def _single_parts(tasks: Iterable[Task]) -> list[Task]:
             tuples[task.value] = value, dict(task.inputs)
         elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
             written, again = tuples[task.inputs[0]]
-            part = used_vars(written.fields[value.index])
+            part = dict.fromkeys(used_vars(written.fields[value.index]))
             task = replace(task, inputs=tuple((var, again[var]) for var in part if var in again))
         found.append(task)
     return found

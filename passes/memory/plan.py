@@ -55,7 +55,7 @@ class Plan:
     @cached_property
     def extra(self) -> int:
         """The flops of what is computed again."""
-        return extra_flops(self.tasks)
+        return extra_flops(self.program, self.kept)
 
     @property
     def changes(self) -> bool:

@@ -29,6 +29,11 @@ _SMALLER = 64
 # So many steps are few enough for a search of single values, which may try so many plans.
 _SMALL = 64
 _TRIES = 3000
+# And so many are that many that a plan takes tenths of a second to look at: fewer are tried.
+_LARGE = 2000
+# After so many in turn that are no better, with as much kept as "balanced" asks for, plans of yet
+# more segments are not either: they come to much the same.
+_IN_VAIN = 2
 # At this share of the peak of keeping everything, other plans that keep all are not looked at.
 _FAR_LESS = 1 / 2
 # What "free" and "balanced" may compute a second time, as shares of the whole program.
@@ -100,11 +105,16 @@ class Planner:
         """The smallest peak for a small share of the program computed again."""
         most = int(self.total * BALANCED)
         within = [plan for plan in self.candidates if plan.extra <= most]
-        best = min(within, key=lambda plan: (plan.peak, plan.extra), default=self.none)
-        dearer = [plan for plan in self.candidates if plan.extra > most and plan.peak < best.peak]
-        for plan in dearer:
-            least = self._least_kept(plan, most, self.none.kept | self.free.kept)
-            best = min(best, least, key=lambda plan: (plan.peak, plan.extra))
+        best = min(within, key=_by_peak, default=self.none)
+        wanted, in_vain = self.none.kept | self.free.kept, 0
+        for plan in self.candidates:
+            if plan.extra <= most or plan.peak >= best.peak:
+                continue
+            least = self._least_kept(plan, most, wanted)
+            in_vain = 0 if least.peak < best.peak else in_vain + 1
+            best = min(best, least, key=_by_peak)
+            if in_vain == _IN_VAIN:
+                break
         return best
 
     def within(self, budget: int) -> Plan | None:
@@ -119,7 +129,8 @@ class Planner:
             return found if found.peak <= budget else None
         if not fitting:
             return None
-        cheapest = sorted(fitting, key=lambda plan: (plan.extra, plan.peak))[:_RELAXED]
+        most = 1 if self._is_large else _RELAXED
+        cheapest = sorted(fitting, key=lambda plan: (plan.extra, plan.peak))[:most]
         relaxed = [self._relaxed(plan, lambda p: p.peak <= budget) for plan in cheapest]
         return min((*cheapest, *relaxed), key=lambda plan: (plan.extra, plan.peak))
 
@@ -127,6 +138,10 @@ class Planner:
     def _is_small(self) -> bool:
         """Whether single values can be tried in turn, and pairs of them."""
         return len(self.program.steps) <= _SMALL
+
+    @property
+    def _is_large(self) -> bool:
+        return len(self.program.steps) > _LARGE
 
     def _searched(self, budget: int, starts: Sequence[Plan]) -> Plan:
         decided = self.must_keep | self.must_recompute
@@ -222,23 +237,25 @@ class Planner:
                 if inside:
                     kept |= boundaries.crossing(min(inside, key=boundaries.widths.__getitem__))
             yield frozenset(kept)
-            count += max(1, count // 4)
+            count += max(1, count // (2 if self._is_large else 4))
 
     def _relaxed(self, plan: Plan, fits: Callable[[Plan], bool]) -> Plan:
         """`plan` with more kept, what saves most flops a byte first, as long as it fits.
 
-        How many can be kept is found by halving; after them, a few more are tried one by one.
+        How many can be kept is found by halving; after them, a few more are tried one by one. In a
+        large program, a few more or less do not matter.
         """
         worth, start = self._worth_keeping(plan, self.none.kept | self.free.kept), plan.kept
         least, most = 0, len(worth)
-        while least < most:
+        apart, singly = (most // 64, 0) if self._is_large else (0, _TRIED_SINGLY)
+        while most - least > apart:
             count = (least + most + 1) // 2
             more = self._keeping(plan, start | {step.var for step in worth[:count]})
             if fits(more):
                 plan, least = more, count
             else:
                 most = count - 1
-        for step in worth[least + 1 : least + 1 + _TRIED_SINGLY]:
+        for step in worth[least + 1 : least + 1 + singly]:
             more = self._keeping(plan, plan.kept | {step.var})
             if more.extra < plan.extra and fits(more):
                 plan = more

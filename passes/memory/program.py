@@ -9,7 +9,7 @@ from relaxjax.ir.expr import Tuple, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.uses import values_of_kind
-from relaxjax.ir.walk import used_vars
+from relaxjax.ir.walk import type_symbols, used_vars
 from relaxjax.ops.decisions import decisions
 from relaxjax.ops.platform import chosen_platform
 
@@ -195,3 +195,16 @@ class Program:
         """The forward values that the backward program uses."""
         late = {var for step in self.backward for var in step.inputs}
         return tuple(step for step in self.forward if step.var in late)
+
+
+def check_sizes(function: Function, name: str) -> None:
+    """Raise where the arguments of an adjoint may be of several sizes."""
+    for param in function.params:
+        symbols = dict.fromkeys(str(symbol) for symbol in type_symbols(param.ty))
+        if symbols:
+            values = ", ".join(f'"{symbol}": 32' for symbol in symbols)
+            raise MemoryPlanError(
+                f"memory is planned for one size of arguments, but `{name}` takes `{param.name}` "
+                f"of type {param.ty}: give symbolic dimensions their values in the module before, "
+                f"as by BindSymbolicVars({{{values}}})"
+            )

@@ -27,7 +27,7 @@ class _Writer:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.kind = _kind_of(function)
+        self.kind = kind_of(function)
         self.bindings: list[Binding] = []
         self.copies: dict[Var, Expr] = {}
         self.late: dict[Wait, Var] = {}
@@ -65,7 +65,7 @@ class _Writer:
         return (DataflowVar if self.kind is DataflowBlock else Var)(name, like.ty)
 
 
-def _kind_of(function: Function) -> type[BindingBlock]:
+def kind_of(function: Function) -> type[BindingBlock]:
     """The kind of block that all bindings of a function can stand in."""
     if all(isinstance(block, DataflowBlock) for block in function.body.blocks):
         return DataflowBlock

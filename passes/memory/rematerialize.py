@@ -1,5 +1,6 @@
 """Backward programs that compute forward values again rather than keep them."""
 
+import warnings
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from functools import cache
@@ -10,7 +11,6 @@ from relaxjax.ir.expr import GlobalVar, Var
 from relaxjax.ir.function import Function, If
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
-from relaxjax.ir.walk import type_symbols
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.lowering.memory import lowered_text, temporary_bytes
 from relaxjax.ops.platform import chosen_platform, made_for
@@ -18,16 +18,17 @@ from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .bound import Bound, least_bytes
-from .budget import Budget, budget_in_bytes
+from .budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
 from .choice import Chooser, Figure
 from .estimate import LARGE, is_worth_a_plan
 from .kept_counts import KeptCounts
 from .kept_plans import KeptPlans
+from .offload import offloaded, peak_as_written
 from .plan import Plan
 from .planning import POLICIES, Planner
 from .planning_bar import planning_bar
-from .program import Program
+from .program import Program, check_sizes
 from .recompute import recomputed
 from .step import MemoryPlanError
 from .ways import Ways
@@ -38,12 +39,12 @@ _WORTH = 0.85
 # The same for loops that save less though nobody asked, which the suite's GPTs of 4 and 8 layers
 # lose: their loops take 0.8 of the memory, and 1.06 to 1.11 of the time.
 _FASTER = 0.7
-# The attribute of a function that is planned for a budget: its bytes.
-MEMORY_BUDGET = "memory_budget"
 # The policies whose plans take seconds to find, and are kept on disk, as those of budgets are.
 _DEAR = ("balanced", "minimal")
 # The policy of those who ask for none: "free", where that takes a step no longer.
 AUTO = "auto"
+# The policy that keeps on the host what "free" keeps.
+OFFLOAD = "offload"
 
 
 # A budget, a policy, and the names of what must be kept and computed again.
@@ -83,6 +84,10 @@ def Rematerialize(
     takes no longer. That is on CPUs, where the peak is predicted to be 32 MiB or more, because a
     step gets such memory anew, page by page.
 
+    "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
+    OffloadResiduals, within `budget_bytes` if that is given as well, by predicted bytes. On a CPU
+    it warns, and is "free", or the budget alone.
+
     Values are those of the program as it stands: after LegalizeOps and EliminateCommonSubexpr it
     shows what is really kept. What is planned is made for one platform, as by LegalizeOps: that of
     the module, else JAX's default. XLA's count is that platform's: a device of it must be here.
@@ -90,8 +95,7 @@ def Rematerialize(
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
     if policy == AUTO and not (must_keep or must_recompute):
         return planned_by_itself(mod, name)
-    found = decided(mod, name, budget_bytes, policy, must_keep, must_recompute)
-    return planned(mod, name, found)
+    return with_plan(mod, name, budget_bytes, policy, must_keep, must_recompute)
 
 
 def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
@@ -103,6 +107,34 @@ def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) ->
     except MemoryPlanError:
         return mod
     return planned(mod, name, found)
+
+
+def with_plan(
+    mod: IRModule,
+    name: str,
+    budget_bytes: Budget | None = None,
+    policy: str | None = None,
+    must_keep: Sequence[str] = (),
+    must_recompute: Sequence[str] = (),
+    caller: Caller | None = None,
+) -> IRModule:
+    """The module with an adjoint that follows what Rematerialize decides with these options."""
+    asked = must_keep, must_recompute, caller
+    if policy != OFFLOAD:
+        return planned(mod, name, decided(mod, name, budget_bytes, policy, *asked))
+    if chosen_platform() == "cpu":
+        warnings.warn(
+            "the memory policy `offload` moves nothing on a CPU, whose memory is the host's: "
+            + ("`free` is taken" if budget_bytes is None else "the budget is kept without it"),
+            stacklevel=2,
+        )
+        found = decided(mod, name, budget_bytes, "free" if budget_bytes is None else None, *asked)
+        return made_for(planned(mod, name, found), [chosen_platform()])
+    limit = None
+    if budget_bytes is not None:
+        limit = budget_in_bytes(budget_bytes, lambda: peak_as_written(mod, name, caller))
+    kept = planned(mod, name, decided(mod, name, None, policy, *asked))
+    return offloaded(kept, name, limit, caller)
 
 
 def decided(
@@ -119,7 +151,9 @@ def decided(
     With a `caller`, its memory is what counts, not that of the adjoint alone.
     """
     if budget_bytes is not None and policy is not None:
-        raise ValueError("Rematerialize: give `budget_bytes` or `policy`, not both")
+        raise ValueError(
+            'Rematerialize: give `budget_bytes` or `policy`, not both, unless that is "offload"'
+        )
     if caller is not None:
         mod = with_open_caller(mod, name, caller)  # once, for all programs
 
@@ -150,6 +184,9 @@ def _decided(
     ways = Ways(mod, name, caller, first.program, first.total, asked, chooser)
     if policy == AUTO:
         return _by_itself(ways)
+    if policy == OFFLOAD:
+        planner = ways.chooser(ways.with_own_rows).planner
+        return Decided(planner, planner.free)
     if budget_bytes is None and _known(policy or "free") not in _DEAR:
         return _by_policy(ways, policy or "free")
     plans = KeptPlans(
@@ -173,19 +210,6 @@ def planner_of(
     function = function_of(mod, name)
     check_sizes(function, name)
     return Planner(Program.of(function, mod, name, caller, like))
-
-
-def check_sizes(function: Function, name: str) -> None:
-    """Raise where the arguments of an adjoint may be of several sizes."""
-    for param in function.params:
-        symbols = dict.fromkeys(str(symbol) for symbol in type_symbols(param.ty))
-        if symbols:
-            values = ", ".join(f'"{symbol}": 32' for symbol in symbols)
-            raise MemoryPlanError(
-                f"memory is planned for one size of arguments, but `{name}` takes `{param.name}` "
-                f"of type {param.ty}: give symbolic dimensions their values in the module before, "
-                f"as by BindSymbolicVars({{{values}}})"
-            )
 
 
 def planned(mod: IRModule, name: str, found: Decided) -> IRModule:
@@ -311,10 +335,11 @@ def _within(ways: Ways, budget: Budget) -> Decided:
 
 
 def _known(policy: str) -> str:
+    known = [AUTO, *POLICIES, OFFLOAD]
     if policy not in POLICIES:
         raise ValueError(
             f"Rematerialize: there is no policy `{policy}`: the policies are "
-            f"{', '.join((AUTO, *POLICIES))}{did_you_mean(policy, [AUTO, *POLICIES])}"
+            f"{', '.join(known)}{did_you_mean(policy, known)}"
         )
     return policy
 

@@ -3,14 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from relaxjax.ir.expr import Var
 from relaxjax.ir.highlight import Style, painted
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.span import Span
-from relaxjax.ir.tables import shown_bytes, shown_flops
+from relaxjax.ir.tables import shown_bytes
 from relaxjax.lowering.interpreter import NoCompilerError
 from relaxjax.ops.platform import PLATFORM, lowering_for
 
@@ -20,29 +17,21 @@ from .memory_model import Buffer
 from .plan import Plan
 from .planning import Planner
 from .program import Program
-from .rematerialize import Decided, bytes_by_xla, decided, temporary_bytes_of
+from .rematerialize import (
+    OFFLOAD,
+    Decided,
+    bytes_by_xla,
+    decided,
+    temporary_bytes_of,
+    with_plan,
+)
+from .report_rows import Row as Row
+from .report_rows import cells, rows_of
 from .report_tables import as_html, as_text, counted
-from .schedule import Value
-from .step import Step
 from .written_plan import read_plan
 
 ORDERS = ("bytes", "program")
-_CHEAPER = "cheaper to keep than to compute again"
 _NAMED = 5  # of the values at the peak
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A forward value that the backward part uses, directly or to compute others again."""
-
-    name: str
-    bytes: int
-    span: Span | None
-    flops: int  # what computing it again takes, if what it is computed from is there
-    needed_by: tuple[str, ...]  # steps of the backward part, or what is computed again for them
-    kept: bool
-    reason: str
-    is_choice: bool  # whether it might as well be computed again, and nobody asked
 
 
 @dataclass(frozen=True)
@@ -82,14 +71,17 @@ class MemoryReport:
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """In the order in which the values are computed."""
-        read = {var for task in self.plan.tasks if task.again for var, _ in task.inputs}
-        wanted = (self.plan.kept & read) | {step.var for step in self._program.residuals}
-        steps = [step for step in self._program.forward if step.var in wanted and step.size]
-        return tuple(map(self._row, steps))
+        return rows_of(self.planner, self.plan)
 
     @property
     def kept(self) -> tuple[Row, ...]:
-        return tuple(row for row in self.rows if row.kept)
+        """What is kept on the device."""
+        return tuple(row for row in self.rows if row.kept and not row.on_host)
+
+    @property
+    def on_host(self) -> tuple[Row, ...]:
+        """What waits in the memory of the host."""
+        return tuple(row for row in self.rows if row.on_host)
 
     @property
     def recomputed(self) -> tuple[Row, ...]:
@@ -184,6 +176,7 @@ class MemoryReport:
                     "needed_by": list(row.needed_by),
                     "flops": row.flops,
                     "kept": row.kept,
+                    "on_host": row.on_host,
                     "reason": row.reason,
                 }
                 for row in self.rows
@@ -243,13 +236,18 @@ class MemoryReport:
 
     def _table(self, sort: str) -> list[tuple[str, ...]]:
         titles = ("value", "bytes", "line", "needed by", "what becomes of it")
-        return [titles, *map(_shown, self._sorted(sort))]
+        return [titles, *map(cells, self._sorted(sort))]
 
     @property
     def _foot(self) -> list[str]:
         sums = [
             f"{what}: {shown_bytes(sum(row.bytes for row in rows))} in {counted(len(rows))}"
-            for what, rows in (("kept", self.kept), ("computed again", self.recomputed))
+            for what, rows in (
+                ("kept", self.kept),
+                ("on the host", self.on_host),
+                ("computed again", self.recomputed),
+            )
+            if rows or what != "on the host"
         ]
         held = _held(self.at_peak)
         return ["; ".join(sums), f"at the peak, where `{self.peak_at}` is computed: {held}"]
@@ -273,41 +271,6 @@ class MemoryReport:
         placement = self.plan.placement
         return placement.live.index(placement.peak) if placement.live else 0
 
-    def _row(self, step: Step) -> Row:
-        var, kept = step.var, step.var in self.plan.kept
-        readers = self._program.users.get(var, ())
-        users = tuple(reader.var.name for reader in readers if reader.var in self._backward)
-        users = users or tuple(self._users_of_copies.get((var, not kept), ()))
-        reason = self._reason(step)
-        choice = reason == _CHEAPER
-        return Row(var.name, step.size, step.span, step.flops, users, kept, reason, choice)
-
-    @cached_property
-    def _backward(self) -> frozenset[Var]:
-        return frozenset(step.var for step in self._program.backward)
-
-    @cached_property
-    def _users_of_copies(self) -> Mapping[Value, Sequence[str]]:
-        """What is computed again from each value, and what of the copy of each."""
-        found: dict[Value, list[str]] = {}
-        for task in self.plan.tasks:
-            for value in dict.fromkeys(task.inputs):
-                if task.again or value[1]:
-                    found.setdefault(value, []).append(task.step.var.name)
-        return found
-
-    def _reason(self, step: Step) -> str:
-        planner = self.planner
-        if step.var in self.plan.kept:
-            if step.var in self._program.not_again:
-                return "a decision, which might be another" if step.pure else "has effects"
-            if step.var in planner.must_keep:
-                return "as asked"
-            return _CHEAPER
-        sources = ", ".join(var.name for var in step.inputs) or "nothing"
-        asked = " as asked" if step.var in planner.must_recompute else ""
-        return f"computed again{asked}, from {sources}"
-
 
 def memory(
     mod: IRModule,
@@ -327,9 +290,26 @@ def memory(
         if not (must_keep or must_recompute):
             return report_as_written(mod, name)
         policy = "none"
+    return planned_report(mod, name, budget, policy, must_keep, must_recompute)
+
+
+def planned_report(
+    mod: IRModule,
+    name: str,
+    budget: Budget | None,
+    policy: str | None,
+    must_keep: Sequence[str] = (),
+    must_recompute: Sequence[str] = (),
+    jax_bytes: Callable[[], int] | None = None,
+) -> MemoryReport:
+    """Of an adjoint that has no plan, as planned with such options."""
     with lowering_for(mod.attrs.get(PLATFORM)):
-        found = decided(mod, name, budget, policy, must_keep, must_recompute)
-    return report_of(mod, name, found)
+        if policy != OFFLOAD:
+            found = decided(mod, name, budget, policy, must_keep, must_recompute)
+            return report_of(mod, name, found, jax_bytes=jax_bytes)
+        made = with_plan(mod, name, budget, policy, must_keep, must_recompute)
+        written = read_plan(made, name)
+    return report_of(written.mod, name, written.decided, jax_bytes=jax_bytes)
 
 
 def report_as_written(mod: IRModule, name: str, caller: Caller | None = None) -> MemoryReport:
@@ -353,21 +333,6 @@ def _named(buffer: Buffer) -> str:
     """A value as a person reads it, one that is computed again as such."""
     (var, again), _ = buffer
     return f"{var.name} again" if again else var.name
-
-
-def _shown(row: Row) -> tuple[str, ...]:
-    place = "-" if row.span is None else f"{Path(row.span.shown_file).name}:{row.span.line}"
-    first, *others = row.needed_by or ("-",)
-    needed = f"{first} and {len(others)} more" if others else first
-    return row.name, shown_bytes(row.bytes), place, needed, _decision(row)
-
-
-def _decision(row: Row) -> str:
-    if not row.kept:
-        return f"{row.reason}, for {shown_flops(row.flops)}"
-    if row.is_choice:
-        return f"kept: computing it again takes {shown_flops(row.flops)}"
-    return f"kept: {row.reason}"
 
 
 def _held(sizes: Mapping[str, int]) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from relaxjax.ir.expr import Var
@@ -92,19 +92,58 @@ def schedule(
     be held back until then. Large gradients come when they can be used. With `late`, all that the
     backward part could compute long before it is needed waits.
     """
-    tasks = [task_of(step) for step in program.forward]
-    moments = Moments(program)
-    copier = _Copier(program, _dropped(program, kept))
-    for step in program.backward:
-        tasks.extend(copier.copies(step, moments))
-        task = task_of(step, copier.copied)
-        if step.var not in program.foreign:
-            task = _waiting(task, moments.if_early(step) if late else moments.if_alone(step))
-        tasks.append(task)
-        moments.pass_by(step)
+    course = _course(program)
+    tasks = list(course.forward)
+    copier = _Copier(program, _dropped(course, kept))
+    for turn in course.backward:
+        tasks.extend(copier.copies(turn))
+        tasks.append(turn.task(copier.copied, late))
     for order in orders:
         tasks = _in_order(tasks, order)
     return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A step of the backward part, and what it may wait for, whatever is computed again."""
+
+    step: Step
+    latest: Var | None  # what tells best how far the backward part is by then
+    moments: tuple[Var | None, Var | None]  # what it waits for itself, and with all that can wait
+    plain: tuple[Task, Task]  # where it reads no copy
+
+    @staticmethod
+    def of(program: Program, step: Step, moments: Moments) -> "_Turn":
+        found = (moments.if_alone(step), moments.if_early(step))
+        if step.var in program.foreign:
+            found = (None, None)
+        first, second = (_waiting(task_of(step), moment) for moment in found)
+        return _Turn(step, moments.latest, found, (first, second))
+
+    def task(self, copied: Collection[Var], late: bool) -> Task:
+        if all(var not in copied for var in self.step.inputs):
+            return self.plain[late]
+        return _waiting(task_of(self.step, copied), self.moments[late])
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What is the same in all schedules of a program."""
+
+    forward: tuple[Task, ...]
+    inputs: tuple[tuple[Var, ...], ...]  # what of the forward part each step of it reads
+    backward: tuple[_Turn, ...]
+
+
+@lru_cache(maxsize=16)
+def _course(program: Program) -> _Course:
+    own = {step.var for step in program.forward}
+    inputs = (tuple(var for var in step.inputs if var in own) for step in program.forward)
+    moments, turns = Moments(program), []
+    for step in program.backward:
+        turns.append(_Turn.of(program, step, moments))
+        moments.pass_by(step)
+    return _Course(tuple(map(task_of, program.forward)), tuple(inputs), tuple(turns))
 
 
 def _in_order(tasks: list[Task], order: Order) -> list[Task]:
@@ -137,14 +176,12 @@ def _holding(task: Task, order: Order) -> Task:
     return replace(task, waits=(*others, Wait(held, order.moment)))
 
 
-def _dropped(program: Program, kept: Collection[Var]) -> frozenset[Var]:
+def _dropped(course: _Course, kept: Collection[Var]) -> frozenset[Var]:
     """The forward values that are gone by the backward part: neither kept nor views of what is."""
     dropped: set[Var] = set()
-    forward = {step.var for step in program.forward}
-    for step in program.forward:
-        inputs = [var for var in step.inputs if var in forward]
-        at_hand = step.is_view and dropped.isdisjoint(inputs)
-        if step.var not in kept and not at_hand:
+    for task, inputs in zip(course.forward, course.inputs, strict=True):
+        step = task.step
+        if step.var not in kept and not (step.is_view and dropped.isdisjoint(inputs)):
             dropped.add(step.var)
     return frozenset(dropped)
 
@@ -157,9 +194,11 @@ def task_of(step: Step, copied: Collection[Var] = (), again: bool = False) -> Ta
     return Task(step, inputs[:1], again, (Wait(inputs[0], step.inputs[1]),))
 
 
-def extra_flops(tasks: Collection[Task]) -> int:
-    """What is computed a second time."""
-    return sum(task.step.flops for task in tasks if task.again)
+def extra_flops(program: Program, kept: Collection[Var]) -> int:
+    """What a schedule that keeps these forward values computes a second time."""
+    course = _course(program)
+    copier = _Copier(program, _dropped(course, kept))
+    return sum(step.flops for turn in course.backward for step in copier.steps(turn))
 
 
 @dataclass
@@ -170,19 +209,27 @@ class _Copier:
     dropped: frozenset[Var]
     copied: set[Var] = field(default_factory=set)
 
-    def copies(self, user: Step, moments: Moments) -> Iterator[Task]:
+    def copies(self, turn: _Turn) -> Iterator[Task]:
         """The copies that a step needs, in order."""
-        if self.dropped.isdisjoint(user.inputs):
-            return
-        steps = list(self._missing(user.inputs))
-        moment = moments.before(steps) if steps else None
-        if moment is None:
-            return
+        for step in self.steps(turn):
+            yield _waiting(task_of(step, self.copied, True), turn.latest)
+
+    def steps(self, turn: _Turn) -> list[Step]:
+        """What these compute: steps that wait for a moment, or read what does."""
+        if self.dropped.isdisjoint(turn.step.inputs):
+            return []
+        steps = list(self._missing(turn.step.inputs))
+        depth, moment = self.program.depth, turn.latest
+        # What they wait for lies behind more steps than they do: what only transposes a parameter,
+        # say, tells nothing.
+        if not steps or moment is None or depth[moment] <= max(depth[s.var] for s in steps):
+            return []
+        found = []
         for step in steps:
-            task = _waiting(task_of(step, self.copied, True), moment)
-            if task.is_late:
+            if any(isinstance(v.ty, TensorType) or v in self.copied for v in step.inputs):
                 self.copied.add(step.var)
-                yield task
+                found.append(step)
+        return found
 
     def _missing(self, needed: Iterable[Var]) -> Iterator[Step]:
         """What computes `needed`, the inputs of each step before it."""

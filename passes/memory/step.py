@@ -58,7 +58,7 @@ class Step:
             return (self.op.cost is VIEWS and not self.waits) or self._moves_no_number
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
-    @property
+    @cached_property
     def is_closure(self) -> bool:
         """Whether it is a function: no bytes that a loop could stack."""
         return isinstance(self.binding.value, Function)
@@ -120,6 +120,16 @@ class Step:
         return self._name == "relax.grad.delay"
 
     @cached_property
+    def is_sent(self) -> bool:
+        """Whether the value goes to the memory of the host."""
+        return self._name == "relax.memory.to_host"
+
+    @cached_property
+    def is_fetched(self) -> bool:
+        """Whether it comes back from there."""
+        return self._name == "relax.memory.to_device"
+
+    @cached_property
     def is_product(self) -> bool:
         """Whether it is a product of matrices, which XLA reads from the tensors that it takes."""
         return self._name in _PRODUCTS
@@ -147,7 +157,7 @@ class Step:
             if isinstance(arg, Var) and order != tuple(range(len(order)))
         }
 
-    @property
+    @cached_property
     def is_broadcast(self) -> bool:
         """Whether it has the numbers of its input, each once or several times."""
         return self._name in _BROADCASTS

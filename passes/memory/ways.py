@@ -88,6 +88,12 @@ class Ways:
             if policy == to:
                 return
 
+    @property
+    def with_own_rows(self) -> IRModule:
+        """What is tied, with loops by "free" whose steps back take their own rows alone."""
+        lean = with_lean_loops(self.tied, self.name, _costs_nothing, FREE * self.total, True)
+        return lean if self._has_same_values(lean) else self.tied
+
     def _has_same_values(self, other: IRModule) -> bool:
         """Whether a form has the values that are decided, as the program has them."""
 

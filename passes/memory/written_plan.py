@@ -15,11 +15,14 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.differentiation.gradient import function_of
 
+from .budget import MEMORY_BUDGET
 from .caller import Caller, with_open_caller
+from .host_stacks import is_fetched, is_sent
+from .offload import without_offload
 from .plan import Plan
 from .planning import Planner
-from .program import Program
-from .rematerialize import MEMORY_BUDGET, Decided, check_sizes
+from .program import Program, check_sizes
+from .rematerialize import Decided
 from .schedule import Task, Wait, task_of
 
 
@@ -40,11 +43,16 @@ class _Read(Plan):
     def tasks(self) -> list[Task]:
         return list(self.known)
 
+    @cached_property
+    def extra(self) -> int:
+        return sum(task.step.flops for task in self.known if task.again)
+
 
 def read_plan(mod: IRModule, name: str, caller: Caller | None = None) -> WrittenPlan:
     """The plan that an adjoint follows: what it computes a second time, and what waits for what.
 
     It is that of Rematerialize, which writes it so, and of the checkpoints that the loss asks for.
+    What is on the host for a while is so in the plan alone.
     """
     function = function_of(mod, name)
     check_sizes(function, name)
@@ -59,7 +67,10 @@ def read_plan(mod: IRModule, name: str, caller: Caller | None = None) -> Written
     again = {task.step.var for task in tasks if task.again}
     kept = frozenset(step.var for step in program.forward) - again
     plan = _Read(program, kept, known=tasks)
-    return WrittenPlan(mod, Decided(Planner(program), plan, function.attrs.get(MEMORY_BUDGET)))
+    whole = without_offload(mod, name)
+    if whole is not mod:
+        program = Program.of(function_of(whole, name), whole, name, caller)
+    return WrittenPlan(whole, Decided(Planner(program), plan, function.attrs.get(MEMORY_BUDGET)))
 
 
 class _Reader:
@@ -74,6 +85,8 @@ class _Reader:
         # what is computed again as what it was at first.
         self.same: dict[Var, Var] = {}
         self.copies: set[Var] = set()
+        self.sent: dict[Expr, Expr] = {}  # what each value on the host was sent from
+        self.fetched: dict[Var, Expr] = {}  # and each that came back
         self.moments: dict[Var, Var] = {}  # of what is late
         self.first: dict[Expr, Var] = {}  # the variables of values
         self.read: list[tuple[Binding, Var]] = []  # in order, and what each computes
@@ -93,7 +106,9 @@ class _Reader:
                 self.copies.add(var)
             return None
         plain = substitute(value, self.same)
-        original = self.first.get(plain) if plain is not value else None
+        here = substitute(plain, self.fetched)
+        self._note_host(var, plain)
+        original = self.first.get(here) if here is not value else None
         if original is not None and var not in self.results and original.ty == var.ty:
             self.same[var] = original
             self.copies.add(var)
@@ -103,8 +118,15 @@ class _Reader:
         if isinstance(binding, VarBinding) and not (
             isinstance(plain, Call) and not is_pure_call(plain)
         ):
-            self.first.setdefault(plain, var)
+            self.first.setdefault(here, var)
         return replace(binding, value=plain)
+
+    def _note_host(self, var: Var, value: Expr) -> None:
+        """Tell what a variable is that is sent to the host, or comes from there."""
+        if isinstance(value, Call) and is_sent(value):
+            self.sent[var] = value.args[0]
+        elif isinstance(value, Call) and is_fetched(value) and value.args[0] in self.sent:
+            self.fetched[var] = self.sent[value.args[0]]
 
     def _is_planned(self, binding: Binding) -> bool:
         """Whether it delays something for those who read it, and that alone.
@@ -117,12 +139,17 @@ class _Reader:
         """What the function does, as tasks of a program of the plain one."""
         for binding, var in self.read:
             step = program.step_of[var]
-            names = {self.same.get(used, used): used for used in used_vars(binding.value)}
+            again = binding.var in self.copies
+            plain = {self.same.get(used, used): used for used in used_vars(binding.value)}
+            # A copy may read what came back from the host, where the first read what was sent.
+            back = {self.fetched[v]: v for v in plain if again and v in self.fetched}
+            names = {v: plain[back.get(v, v)] for v in step.inputs}
             copied = [v for v in step.inputs if names[v] in self.copies]
-            task = task_of(step, copied, binding.var in self.copies)
-            late = {value: self.moments.get(names[value[0]]) for value in task.inputs}
+            task = task_of(step, copied, again)
+            inputs = tuple((back.get(v, v), copy) for v, copy in task.inputs)
+            late = {(v, copy): self.moments.get(plain[v]) for v, copy in inputs}
             waits = (Wait(value, moment) for value, moment in late.items() if moment is not None)
-            yield replaced(task, waits=(*task.waits, *waits))
+            yield replaced(task, inputs=inputs, waits=(*task.waits, *waits))
         for step in program.steps[len(program.steps) - len(program.foreign) :]:
             yield task_of(step)
 

@@ -4,10 +4,16 @@ from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.caller import Caller
-from relaxjax.passes.memory.rematerialize import AUTO, decided, planned, planned_by_itself
+from relaxjax.passes.memory.rematerialize import (
+    AUTO,
+    OFFLOAD,
+    planned_by_itself,
+    with_plan,
+)
 from relaxjax.passes.memory.report import MemoryReport, report_as_written
 from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP
+from relaxjax.trainable.sharding import Distribution
 
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
@@ -30,13 +36,18 @@ def PlanStepMemory(
     """
     if memory_budget is None and memory_policy in (None, AUTO):
         return planned_by_itself(mod, ADJOINT, caller_of_step(mod))
+    if memory_policy == OFFLOAD and memory_budget is not None and Distribution.of(mod) is not None:
+        raise MemoryPlanError(
+            "with the memory policy `offload`, a budget is kept by bytes that are predicted for "
+            "one device, but the training is on several: leave out `memory_budget`, or the policy"
+        )
+    caller = caller_of_step(mod)
     try:
-        found = decided(mod, ADJOINT, memory_budget, memory_policy, caller=caller_of_step(mod))
+        return with_plan(mod, ADJOINT, memory_budget, memory_policy, caller=caller)
     except MemoryPlanError:
         if memory_policy == "none":
             return mod  # which is for any size of batches
         raise
-    return planned(mod, ADJOINT, found)
 
 
 def memory_of_step(mod: IRModule) -> MemoryReport:

@@ -20,8 +20,7 @@ from relaxjax.lowering.memory import compiled_bytes
 from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
 from relaxjax.passes.memory.budget import Budget
-from relaxjax.passes.memory.rematerialize import decided
-from relaxjax.passes.memory.report import MemoryReport, report_of
+from relaxjax.passes.memory.report import MemoryReport, planned_report
 from relaxjax.trainable.sharding import MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
 
@@ -146,9 +145,9 @@ class ValueAndGrad(Explorable):
         program, _ = self._program(arguments)
         wanted = [len(program.captured) + place for place in _wanted(arguments)]
         mod = written(program.module, wanted, Memory(None, "none"))
-        found = decided(mod, ADJOINT, self._memory.budget, self._memory.policy)
         jax_bytes = partial(self._jax_bytes, arguments, x64_enabled())
-        return report_of(mod, ADJOINT, found, jax_bytes=jax_bytes)
+        asked = self._memory.budget, self._memory.policy
+        return planned_report(mod, ADJOINT, *asked, jax_bytes=jax_bytes)
 
     def _jax_bytes(self, arguments: Arguments, x64: bool) -> int:
         """The temporary bytes of JAX's own derivative on one device, by XLA's count."""

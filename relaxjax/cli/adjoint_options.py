@@ -3,6 +3,7 @@
 import argparse
 
 from relaxjax.passes.memory.planning import POLICIES
+from relaxjax.passes.memory.rematerialize import OFFLOAD
 
 from .device import add_device
 from .files import WHAT_IS_READ
@@ -28,15 +29,16 @@ def add_adjoint(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_sizes(parser)
     parser.add_argument(
-        "--policy", choices=POLICIES,
+        "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again: none; free, those that cost little more than reading "
-        "them; balanced, up to an eighth of the operations; minimal, whatever saves memory (free)",
+        "them; balanced, up to an eighth of the operations; minimal, whatever saves memory; "
+        "offload keeps in the memory of the host what free keeps (free)",
     )  # fmt: skip
     parser.add_argument(
         "--budget",
         metavar="BYTES",
         help="the bytes that the plan may take, such as 64MiB, or 60%% of what keeping every value "
-        "takes; instead of a policy",
+        "takes; instead of a policy other than offload",
     )
     add_jax_loss(parser)
     add_device(parser)

@@ -15,6 +15,7 @@ _PARTS = {
     "relax.image": "Images",
     "relax.vision": "Detection",
     "relax.random": "Random numbers",
+    "relax.memory": "The memory of host and device",
     "relax.inspect": "What tensors say of themselves",
     "relax.dist": "Values on a mesh of devices",
     "relax.ccl": "What devices tell each other",

@@ -26,6 +26,7 @@ from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
 from relaxjax.passes.memory.planning import POLICIES
+from relaxjax.passes.memory.rematerialize import OFFLOAD
 from relaxjax.torch import from_torch
 from relaxjax.training import (
     Callback,
@@ -140,7 +141,7 @@ def add_optimizer(group: Any) -> None:
         help="mixed precision: matrix products and convolutions in 16 bits",
     )
     group.add_argument(
-        "--policy", choices=POLICIES,
+        "--policy", choices=(*POLICIES, OFFLOAD),
         help="which values to compute again in the backward part, as of `relaxjax memory`\n"
         "(auto: free where that takes no longer)",
     )  # fmt: skip

@@ -92,6 +92,9 @@ def _run_late(*args: Any, program: Program, avals: Sequence[Any]) -> Any:
 
 
 def _lower_late(ctx: Any, *args: Any, program: Program, avals: Sequence[Any]) -> Any:
+    module = ctx.module_context
+    if hasattr(module, "all_default_mem_kind"):  # which JAX has asked of what it could see
+        ctx = ctx.replace(module_context=module.replace(all_default_mem_kind=False))
     return mlir.lower_fun(program, multiple_results=True)(ctx, *args)
 
 

@@ -16,6 +16,7 @@ from . import einsum as einsum
 from . import factorizations as factorizations
 from . import gathering as gathering
 from . import grad as grad
+from . import host_memory as host_memory
 from . import image as image
 from . import index as index
 from . import inspection as inspection

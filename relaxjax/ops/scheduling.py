@@ -54,11 +54,16 @@ def delay(x: TensorType, moment: TensorType) -> TensorType:
 
     What is computed of it a second time is so neither computed early, nor merged with the first.
     """
+    require_moment(moment)
+    return x
+
+
+def require_moment(moment: TensorType) -> None:
+    """What others wait for has a number that can be asked for."""
     if moment.dtype is not None and not is_float(moment.dtype):
         raise OpError(f"`moment` must be of floating-point dtype, found {moment.dtype}")
     if moment.dims is not None and 0 in moment.dims:
         raise OpError("`moment` must have an element")
-    return x
 
 
 @op(

@@ -54,7 +54,17 @@ _ELSEWHERE = {
     "R.emit_te": _NO_TENSOR_IR,
     "R.call_builtin_with_ctx": _NO_MACHINE,
     "R.builtin": _NO_MACHINE,
-    "R.memory": _NO_MACHINE,
+    **{
+        f"R.memory.{name}": _NO_MACHINE
+        for name in (
+            "alloc_storage",
+            "alloc_tensor",
+            "ensure_zero_offset",
+            "kill_storage",
+            "kill_tensor",
+            "view",
+        )
+    },
     "R.vm": _NO_MACHINE,
     "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
     "which its SetupTrainer ends with, too",

@@ -19,6 +19,7 @@ from relaxjax.ir.structural import assert_structural_equal, structural_hash
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import build, to_jax, to_python
 from relaxjax.ops.cost import function_cost
+from relaxjax.ops.platform import PLATFORM
 from relaxjax.passes import (
     AppendLoss,
     CanonicalizeBindings,
@@ -30,6 +31,7 @@ from relaxjax.passes import (
     Jvp,
     LegalizeOps,
     MutateOpsForTraining,
+    OffloadResiduals,
     Rematerialize,
     SimplifyGradient,
 )
@@ -111,4 +113,7 @@ OTHERS: dict[str, Doing] = {
     "SimplifyGradient": lambda mod: partial(SimplifyGradient(), Gradient("main", lazy=True)(mod)),
     "LegalizeOps": lambda mod: partial(LegalizeOps(), simplified(mod)),
     "Rematerialize": lambda mod: partial(Rematerialize("main_adjoint"), legalised(mod)),
+    "OffloadResiduals": lambda mod: partial(
+        OffloadResiduals("main_adjoint"), legalised(mod).with_attr(PLATFORM, "cuda")
+    ),
 }

@@ -181,4 +181,6 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "relax.grad.end_checkpoint": _same,
     "relax.grad.delay": _same,
     "relax.grad.once": _same,
+    "relax.memory.to_host": _same,
+    "relax.memory.to_device": _same,
 }

@@ -23,7 +23,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
-from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments
+from relaxjax.ir.op import ZERO_GRADIENT, Op, arguments, get_op
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type, is_float
 from relaxjax.ir.walk import kept, substitute
 
@@ -68,7 +68,10 @@ def lowered(call: Call, values: Mapping[Var, Any]) -> Any:
     assert isinstance(call.op, Op)
     assert call.op.lower is not None
     args, attrs = arguments(call)
-    return call.op.lower(*(None if a is None else evaluate(a, values) for a in args), **attrs)
+    found = call.op.lower(*(None if a is None else evaluate(a, values) for a in args), **attrs)
+    if call.op is get_op("relax.memory.to_host"):  # what is compared with it is on the device
+        return jax.device_put(found, jax.memory.Space.Device)
+    return found
 
 
 def lowered_shapes(call: Call, arrays: Mapping[Var, Array]) -> Any:

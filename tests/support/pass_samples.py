@@ -72,6 +72,7 @@ OTHER_RESULTS = {
     "Jvp": "adds a function",
     "LossChannelsLast": "asks for a loss",
     "MutateOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
+    "OffloadResiduals": "is for adjoints only",
     "PlanStepMemory": "asks for a training step",
     "PrepareBackbone": "asks for a backbone",
     "Rematerialize": "is for adjoints only",

@@ -84,6 +84,8 @@ SAMPLES: dict[str, list[Sample]] = {
     "relax.wrap_param": [sample(floats(0, 2))],
     "relax.grad.delay": [sample(floats(0, 2), floats(3))],
     "relax.grad.once": [sample(floats(0, 2))],
+    "relax.memory.to_host": [sample(floats(0, 2))],
+    "relax.memory.to_device": [sample(floats(0, 2), floats(3))],
     "relax.nn.softmax": [sample(floats(0, 5))],
     "relax.nn.log_softmax": [sample(floats(0, 5))],
     "relax.nn.prelu": [sample(floats(0, 5), floats(5))],

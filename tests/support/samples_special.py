@@ -48,6 +48,18 @@ SAMPLES["relax.grad.delay"] = [
     sample(integers(4), floats(), smooth=False),
     sample(floats(3, dtype="bfloat16"), floats(1, dtype="float16"), smooth=False),
 ]
+SAMPLES["relax.memory.to_host"] = [
+    sample(floats(2, 5)),
+    sample(floats()),
+    sample(integers(4), smooth=False),
+    sample(floats(3, dtype="bfloat16"), smooth=False),
+]
+SAMPLES["relax.memory.to_device"] = [
+    sample(floats(2, 5), floats(3)),
+    sample(floats(), floats(2, 2)),
+    sample(integers(4), floats(), smooth=False),
+    sample(floats(3, dtype="bfloat16"), floats(1, dtype="float16"), smooth=False),
+]
 SAMPLES["relax.grad.once"] = [
     sample(floats(2, 5)),
     sample(floats()),

@@ -9,7 +9,7 @@ ask for (`_Finder.reads`), for `while` loops whose carried values alias what the
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.types import TensorType
@@ -114,9 +114,12 @@ class _Finder:
             return frozenset()
         ty, aligned, apart = task.step.var.ty, set[Buffer](), set[Buffer]()
         for value in task.inputs:
-            own = self.aligned.get(value, frozenset()) if value[0].ty == ty else frozenset()
+            if value[0].ty != ty:
+                apart.update(self.roots.get(value, ()))
+                continue
+            own = self.aligned.get(value, frozenset())
             aligned |= own
-            apart |= set(self.roots.get(value, ())) - own
+            apart.update(root for root in self.roots.get(value, ()) if root not in own)
         return frozenset(aligned - apart)
 
     def add_loop(self, task: Task, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]) -> None:
@@ -177,6 +180,10 @@ class _Finder:
 
     def reads(self, task: Task) -> Iterator[Buffer]:
         layouts = task.step.layouts
+        if not (layouts or task.waits or task.step.is_sum or task.value in self.in_sums):
+            for value in task.inputs:
+                yield from self.roots.get(value, ())
+            return
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
             wait = task.wait_for(value)
@@ -220,7 +227,7 @@ class _Finder:
             yield from self.roots.get((wait.moment, False), ())
 
 
-@dataclass
+@dataclass(slots=True)
 class _Use:
     """How the consumers of a value consume it."""
 
@@ -258,20 +265,19 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
             unstored.add(task.value)
         if is_inside and step.is_arithmetic and use.some_sum and use.count == 1:
             in_sums.add(task.value)
+        kernels = use.kernels if task.value in unstored else frozenset({task.value})
         if is_view and not is_result:
-            own = replace(use, all_products=False)
+            own = _Use(use.all_fuse, False, use.some_sum, use.count, use.parts, kernels)
         else:
             some_sum = step.is_sum or task.value in in_sums
-            parts = int(step.is_moved)
-            own = _Use(step.fusible, step.is_product, some_sum, 1, parts, use.kernels)
-        if task.value not in unstored:
-            own.kernels = frozenset({task.value})
-        for value in dict.fromkeys(task.inputs):
-            wait = task.wait_for(value)
-            held = wait is not None and not step.fusible
-            # What is held back is copied, by a kernel that computes it too.
-            copy = _Use(True, False, count=1, kernels=frozenset({(value, wait)})) if held else own
-            uses[value].add(copy)
+            own = _Use(step.fusible, step.is_product, some_sum, 1, int(step.is_moved), kernels)
+        for value in task.inputs:
+            wait = task.wait_for(value) if task.waits and not step.fusible else None
+            if wait is not None:
+                # What is held back is copied, by a kernel that computes it too.
+                uses[value].add(_Use(True, False, False, 1, 0, frozenset({(value, wait)})))
+            else:
+                uses[value].add(own)
     return frozenset(unstored), frozenset(in_sums)
 
 
@@ -281,8 +287,11 @@ def _is_view(step: Step, use: _Use) -> bool:
 
 
 def _is_name(step: Step) -> bool:
-    """Whether it is a view, or a function, which reads what it needs where it is run."""
-    return step.is_view or step.is_closure
+    """Whether it is a view, or a function, which reads what it needs where it is run.
+
+    A CPU leaves in their place what others send to the host and fetch.
+    """
+    return step.is_view or step.is_closure or step.is_sent or step.is_fetched
 
 
 def _is_inside(step: Step, use: _Use) -> bool:

@@ -5,6 +5,7 @@ values lie in what is free of the arguments' and results' memory (`_has_room`), 
 operand that nobody else needs (`_share`), and else in one block.
 """
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,12 @@ def placed(kernels: Kernels) -> Placement:
     rooms.sort(key=lambda room: (room[0], room[1][-1].start))
     temporary = [buffer for buffer in lives if buffer not in results and lives[buffer].size]
     temporary.sort(key=lambda buffer: (-lives[buffer].size, lives[buffer].start))
-    own = {buffer: lives[buffer] for buffer in temporary if not _has_room(lives[buffer], rooms)}
+    sizes = [size for size, _ in rooms]
+
+    def has_room(life: _Life) -> bool:
+        return _has_room(life, rooms[bisect_left(sizes, life.size) :])
+
+    own = {buffer: lives[buffer] for buffer in temporary if not has_room(lives[buffer])}
     takers = _share(order, own)
     ends = {b: (life.start, life.end, life.size) for b, life in own.items()}
     return Placement(order, ends, takers)
@@ -99,9 +105,9 @@ def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> dict[Buffer, 
 
 
 def _has_room(life: _Life, rooms: Sequence[tuple[int, list[_Life]]]) -> bool:
-    """Whether a result's bytes are free for a value; then they are taken."""
-    for size, taken in rooms:
-        if size >= life.size and all(life.end < t.start or t.end < life.start for t in taken):
+    """Whether a result's bytes are free for a value, which are enough; then they are taken."""
+    for _, taken in rooms:
+        if all(life.end < t.start or t.end < life.start for t in taken):
             taken.append(life)
             return True
     return False

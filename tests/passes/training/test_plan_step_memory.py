@@ -97,6 +97,11 @@ def test_one_wish_at_a_time() -> None:
         trainable(memory_budget=0.5, memory_policy="free")
 
 
+def test_on_the_host_a_budget_is_for_one_device() -> None:
+    with pytest.raises(MemoryPlanError, match="are predicted for one device, but the training is"):
+        trainable(memory_budget=0.5, memory_policy="offload", devices=2, target="cuda")
+
+
 def test_loops_stack_no_more_than_they_need(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rolled layers stack their products, not also what each got from the one before."""
     # A GELU is more beside such small products than beside usual ones, and so are six layers less.
