@@ -91,7 +91,7 @@ def arguments() -> list[Any]:
 
 def lowered(mod: IRModule, name: str, platform: str, *args: Any) -> str:
     made = jax.jit(to_jax(mod, name)).trace(*args)
-    return made.lower(lowering_platforms=(platform,)).as_text()
+    return str(made.lower(lowering_platforms=(platform,)).as_text())
 
 
 def moved_to(text: str, memory: str) -> list[str]:
