@@ -63,11 +63,11 @@ def _sequence(
         called = (Call(setter, (PrimExpr(n, "int64"), value)) for n in results.get(value, ()))
         return [VarBinding(Var("_", NOTHING), replace(call, ty=NOTHING)) for call in called]
 
-    blocks = [BindingBlock([new for param in params for new in calls(param)])]
+    blocks = [BindingBlock(tuple(new for param in params for new in calls(param)))]
     for block in body.blocks:
         bindings = [[binding, *calls(binding.var)] for binding in block.bindings]
         blocks.append(replace(block, bindings=tuple(itertools.chain(*bindings))))
     bound = {*params, *(binding.var for binding in body.bindings())}
     others = [new for value in results if value not in bound for new in calls(value)]
-    blocks.append(BindingBlock(others))
+    blocks.append(BindingBlock(tuple(others)))
     return SeqExpr(tidy_blocks(tuple(blocks)), Tuple(()), span=body.span)

@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "R.call_tir_with_grad": _NO_TENSOR_IR,
     "R.emit_te": _NO_TENSOR_IR,
     "R.call_builtin_with_ctx": _NO_MACHINE,
-    "R.builtin": _NO_MACHINE,
+    "R.builtin.alloc_tensor": _NO_MACHINE,
     "R.memory": _NO_MACHINE,
     "R.vm": _NO_MACHINE,
     "T.prim_func": "there are no TensorIR functions; print the program before TVM's LegalizeOps, "
