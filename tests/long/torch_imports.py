@@ -54,7 +54,9 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
         if (names and name not in names) or dtype not in dtypes:
             continue
         try:
-            row = compared(file.with_suffix(".pt2"), dict(np.load(file)), TOLERANCES[dtype])
+            arrays = dict(np.load(file))
+            row = compared(file.with_suffix(".pt2"), arrays, TOLERANCES[dtype])
+            row["export_s"] = round(float(arrays["export_s"]), 2)
         except Exception as error:
             row = {"refused": f"{type(error).__name__}: {error}"[:2000]}
             if "--trace" in sys.argv:
@@ -68,17 +70,19 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
 
 def print_table() -> None:
     """The table of docs/coming_from_pytorch.md."""
-    print("| model | bindings | outputs | states | gradients |\n|---|---:|---:|---:|---:|")
+    print("| model | bindings | export | import | outputs | states | gradients |")
+    print(f"|---|{'---:|' * 6}")
     for name, rows in json.loads(RESULTS.read_text()).items():
         row = rows.get("float64") or {}
         if name.startswith("operators"):
             continue
         row = row if row.get("equal") else rows.get("float32", row)
         if "refused" in row:
-            print(f"| {name} | refused | | | |")
+            print(f"| {name} | refused | | | | | |")
             continue
         figures = " | ".join(f"{row[kind]:.0e}" for kind in ("output", "state", "gradient"))
-        print(f"| {name} | {row['bindings']} | {figures} |")
+        seconds = f"{row['export_s']:.1f} s | {row['import_s']:.1f} s"
+        print(f"| {name} | {row['bindings']} | {seconds} | {figures} |")
 
 
 def main() -> int:
