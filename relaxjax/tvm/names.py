@@ -74,7 +74,7 @@ NAMES: dict[str, str] = {
     "relax": f"""
         {_RELAX_EXPRESSIONS} {_INFOS}
         ir: Span
-        lowering: VMExecutable=Executable
+        .building: VMExecutable
         .relax.expr_functor: ExprFunctor
         passes: get_default_pipeline=standard_pipeline
         script.values: call_dps_packed call_pure_packed
@@ -125,8 +125,7 @@ NAMES: dict[str, str] = {
     "relax.type": _TYPES,
     "relax.utils": ".ir_queries: convert_to_expr",
     "relax.vm_build": """
-        lowering: VMExecutable=Executable
-        .building: build
+        .building: VMExecutable build
     """,
     "runtime": f"""
         {_FUNCTIONS}
