@@ -2,6 +2,7 @@
 
     python tests/long/torch_imports.py make FOLDER [NAMES]       where torch is
     python tests/long/torch_imports.py compare FOLDER [NAMES]    where relaxjax is
+    python tests/long/torch_imports.py times FOLDER [NAMES]      the seconds of both alone
 
 The first writes for each model a `.pt2` file and what torch computes, the second reads them, and
 adds what it finds to benchmarks/results/torch_imports.json. The two may be different environments.
@@ -68,6 +69,24 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
     return wrong
 
 
+def times(folder: Path, names: list[str], dtypes: list[str]) -> None:
+    """Measure anew how long models take to be exported and imported, for those that are noted."""
+    from relaxjax.torch import from_torch
+
+    found = json.loads(RESULTS.read_text())
+    for file in sorted(folder.glob("*.npz")):
+        name, dtype = file.stem.rsplit(".", 1)
+        row = found.get(name, {}).get(dtype)
+        if row is None or (names and name not in names) or dtype not in dtypes:
+            continue
+        started = time.perf_counter()
+        from_torch(file.with_suffix(".pt2"))
+        row["import_s"] = round(time.perf_counter() - started, 2)
+        row["export_s"] = round(float(np.load(file)["export_s"]), 2)
+        print(name, dtype, row["export_s"], row["import_s"], flush=True)
+    RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
 def print_table() -> None:
     """The table of docs/coming_from_pytorch.md."""
     print("| model | bindings | export | import | outputs | states | gradients |")
@@ -87,7 +106,7 @@ def print_table() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["make", "compare", "table"])
+    parser.add_argument("what", choices=["make", "compare", "times", "table"])
     parser.add_argument("folder", type=Path, nargs="?", default=Path())
     parser.add_argument("names", nargs="*")
     parser.add_argument("--dtype", action="append", choices=DTYPES)
@@ -99,6 +118,9 @@ def main() -> int:
         return 0
     if given.what == "make":
         make(given.folder, given.names, dtypes)
+        return 0
+    if given.what == "times":
+        times(given.folder, given.names, dtypes)
         return 0
     return compare(given.folder, given.names, dtypes)
 

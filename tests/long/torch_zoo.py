@@ -33,7 +33,7 @@ def prepared(name: str, dtype: str) -> Made:
     floating = getattr(torch, dtype)
     net = net.to(floating).train()
     for module in net.modules():
-        for option in ("p", "dropout", "dropout_prob", "drop_prob"):
+        for option in ("p", "dropout", "dropout_prob", "drop_prob", "drop_rate"):
             if isinstance(getattr(module, option, None), float):
                 setattr(module, option, 0.0)
     return net, tuple(one.to(floating) if one.is_floating_point() else one for one in inputs)
