@@ -70,20 +70,26 @@ def compare(folder: Path, names: list[str], dtypes: list[str]) -> int:
 
 
 def times(folder: Path, names: list[str], dtypes: list[str]) -> None:
-    """Measure anew how long models take to be exported and imported, for those that are noted."""
+    """Note how long models take to be exported and imported, in whatever dtype they were compared.
+
+    Only those that were compared are in the table.
+    """
     from relaxjax.torch import from_torch
 
     found = json.loads(RESULTS.read_text())
     for file in sorted(folder.glob("*.npz")):
         name, dtype = file.stem.rsplit(".", 1)
-        row = found.get(name, {}).get(dtype)
-        if row is None or (names and name not in names) or dtype not in dtypes:
+        if name not in found or (names and name not in names) or dtype not in dtypes:
             continue
         started = time.perf_counter()
         from_torch(file.with_suffix(".pt2"))
-        row["import_s"] = round(time.perf_counter() - started, 2)
-        row["export_s"] = round(float(np.load(file)["export_s"]), 2)
-        print(name, dtype, row["export_s"], row["import_s"], flush=True)
+        seconds = {
+            "import_s": round(time.perf_counter() - started, 2),
+            "export_s": round(float(np.load(file)["export_s"]), 2),
+        }
+        for row in found[name].values():
+            row.update(seconds)
+        print(name, dtype, seconds, flush=True)
     RESULTS.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
