@@ -32,10 +32,10 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
     The weights of a function are the parameters behind its first `num_input` ones, as its attribute
     of this name says; one without it stays. `<name>_transform_params` takes them as a tuple and
     returns a tuple of what `<name>` takes in their place: the weights themselves where nothing is
-    computed of them alone. `R.builtin.stop_lift_params(w)` ends what is moved there, and is taken
-    away. A function that takes nothing but weights stays as it is. That the
-    module has a function of the transformation's name already is an error, unless nothing is left
-    to move.
+    computed of them alone. A function that takes nothing but weights stays as it is.
+
+    `R.builtin.stop_lift_params(w)` ends what is moved there, and is taken away. That the module has
+    a function of the transformation's name already is an error, unless nothing is left to move.
 
     Args:
         shared_transform: True for one function `transform_params` that does what all functions

@@ -66,6 +66,7 @@ def measured(
 def _seconds(call: Callable[[], Any], number: int) -> float:
     """How long some calls take, until their results are there."""
     start = time.perf_counter()
+    result = None
     for _ in range(number):
         result = call()
     jax.block_until_ready(unwrapped(result))
