@@ -124,6 +124,8 @@ from .structure.infer_type import InferType as InferType
 from .structure.inline import Inline as Inline
 from .structure.inline import InlinePrivateFunctions as InlinePrivateFunctions
 from .structure.lambda_lift import LambdaLift as LambdaLift
+from .structure.lazy_get_input import LazyGetInput as LazyGetInput
+from .structure.lazy_set_output import LazySetOutput as LazySetOutput
 from .structure.lift_transform_params import LiftTransformParams as LiftTransformParams
 from .structure.normalize import Normalize as Normalize
 from .structure.normalize_global_var import NormalizeGlobalVar as NormalizeGlobalVar

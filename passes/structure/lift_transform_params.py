@@ -10,6 +10,7 @@ from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.infer import is_pure_call
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.op import Op
 from relaxjax.ir.renew import hide_unused_outputs, renew
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import (
@@ -17,6 +18,7 @@ from relaxjax.ir.walk import (
     expr_symbols,
     free_vars,
     map_bindings,
+    rewrite,
     substitute,
     used_vars,
 )
@@ -30,9 +32,10 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
     The weights of a function are the parameters behind its first `num_input` ones, as its attribute
     of this name says; one without it stays. `<name>_transform_params` takes them as a tuple and
     returns a tuple of what `<name>` takes in their place: the weights themselves where nothing is
-    computed of them alone. A function that takes nothing but weights stays as it is. That the
-    module has a function of the transformation's name already is an error, unless nothing is left
-    to move.
+    computed of them alone. A function that takes nothing but weights stays as it is.
+
+    `R.builtin.stop_lift_params(w)` ends what is moved there, and is taken away. That the module has
+    a function of the transformation's name already is an error, unless nothing is left to move.
 
     Args:
         shared_transform: True for one function `transform_params` that does what all functions
@@ -56,6 +59,9 @@ def LiftTransformParams(mod: IRModule, shared_transform: bool | Sequence[str] = 
             )
         mod = mod.with_functions(lifted)
     return mod
+
+
+_STOP = "relax.builtin.stop_lift_params"
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ def _lifted(transform: str, functions: dict[str, Function]) -> dict[str, Functio
         result = {name: _without(model, everywhere, outputs) for name, model in models.items()}
     else:
         result, outputs = functions, list(first.weights)
+    result = {name: _without_stops(function) for name, function in result.items()}
     public = {"global_symbol": transform, "num_input": 0}
     made = _transformation(first.weights, bodies, outputs)
     return {**result, transform: made.with_attrs(public)}
@@ -122,6 +129,8 @@ def _find_transformations(model: _Model, values: dict[Expr, Var]) -> None:
 
 def _can_move(binding: Binding) -> bool:
     match binding:
+        case VarBinding(value=Call(op=Op(name=name))) if name == _STOP:
+            return False
         case VarBinding(value=Call() as call):
             return is_pure_call(call) and not any(isinstance(a.ty, TupleType) for a in call.args)
         case VarBinding(value=Tuple() | TupleGetItem()):
@@ -187,3 +196,25 @@ def _take_weights(builder: BlockBuilder, bundle: Var, weights: Sequence[Var], va
     for var in free_vars(value):
         if var in weights and builder.lookup_binding(var) is None:
             builder.emit_binding(VarBinding(var, TupleGetItem(bundle, weights.index(var))))
+
+
+def _without_stops(function: Function) -> Function:
+    """The function with the values in the place of the marks that end what is lifted."""
+    values: dict[Var, Expr] = {}
+
+    def staying(binding: Binding) -> Binding | None:
+        match binding:
+            case VarBinding(var=var, value=Call(op=Op(name=name), args=(value,))) if name == _STOP:
+                values[var] = substitute(value, values)
+                return None
+        return binding
+
+    def rule(expr: Expr) -> Expr:
+        if not isinstance(expr, SeqExpr):
+            return expr
+        body = map_bindings(expr, staying)
+        return expr if body is expr else replace(body, blocks=tidy_blocks(body.blocks))
+
+    changed = rewrite(function, rule)
+    assert isinstance(changed, Function)
+    return replace(changed, body=substitute(changed.body, values)) if values else function

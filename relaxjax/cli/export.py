@@ -10,6 +10,7 @@ The file holds a script: a module, or a single function. It is read, never execu
     relaxjax export model.py --format python -o plain_model.py
     relaxjax export model.py --format jax_export --platform cpu --platform cuda -o model.jax
     relaxjax export model.py --format mlir --function main
+    relaxjax export net.pt2 --format jax_export --inference -o net.jax
 """
 
 import argparse
@@ -20,10 +21,12 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering import export, to_mlir, to_python
 from relaxjax.lowering.selection import selected, single
 from relaxjax.lowering.target import platform_of
+from relaxjax.passes import DecomposeOpsForInference
 from relaxjax.script import save_archive
+from relaxjax.torch.model import predicting
 
 from .failure import InputError, bad_input
-from .files import WHAT_IS_READ, read_module, writable, write_text
+from .files import WHAT_IS_READ, is_of_torch, read_module, writable, write_text
 from .own import add_load
 
 # The options that each form takes besides the file to write.
@@ -56,6 +59,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--vjp-order", metavar="N", type=int, default=0,
         help="how often an artifact of jax.export can be differentiated (0)",
     )  # fmt: skip
+    parser.add_argument(
+        "--inference", action="store_true",
+        help="write what predicts: batch norms use their averages, and a model of PyTorch gives no "
+        "new states; else batch norms in training mode stay in it",
+    )  # fmt: skip
     add_load(parser)
 
 
@@ -63,6 +71,9 @@ def run(args: argparse.Namespace) -> int:
     with bad_input():
         _check(args)
         module = read_module(args.file)
+        if args.inference:
+            of_torch = is_of_torch(args.file)
+            module = predicting(module) if of_torch else DecomposeOpsForInference()(module)
         if "function" in FORMS[args.format]:
             selected(module, args.function or None)
     if args.format in TEXTS:

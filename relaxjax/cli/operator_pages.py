@@ -19,6 +19,7 @@ _PARTS = {
     "relax.inspect": "What tensors say of themselves",
     "relax.dist": "Values on a mesh of devices",
     "relax.ccl": "What devices tell each other",
+    "relax.builtin": "Marks that passes read",
 }
 
 _HEAD = f"""\

@@ -31,7 +31,9 @@ from .rewrite import get_var2val as get_var2val
 from .rewrite import rewrite_bindings as rewrite_bindings
 from .rewrite import rewrite_call as rewrite_call
 from .rewriter import ExprPatternRewriter as ExprPatternRewriter
+from .rewriter import OrRewriter as OrRewriter
 from .rewriter import PatternMatchingRewriter as PatternMatchingRewriter
+from .sequence import DFConstraint as DFConstraint
 from .sequence import PatternSeq as PatternSeq
 from .sequence import SameShapeConstraint as SameShapeConstraint
 from .sugar import has_attr as has_attr

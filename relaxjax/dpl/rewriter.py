@@ -45,9 +45,9 @@ class PatternMatchingRewriter:
         new = [function for name, function in changed.items() if function is not functions[name]]
         return program.with_functions({**called(helpers, new), **changed})
 
-    def __or__(self, other: "PatternMatchingRewriter") -> "PatternMatchingRewriter":
+    def __or__(self, other: "PatternMatchingRewriter") -> "OrRewriter":
         """Both, each where it applies; where both do, this one."""
-        return PatternMatchingRewriter([*self.rules, *other.rules])
+        return OrRewriter(self, other)
 
     def _on_function(self, function: Function) -> Function:
         changed = rewrite_by(self.rules, function)
@@ -66,6 +66,15 @@ class ExprPatternRewriter(PatternMatchingRewriter):
 
     def __init__(self, pattern: DFPattern, func: CallRewriter) -> None:
         super().__init__([(pattern, func)])
+
+
+class OrRewriter(PatternMatchingRewriter):
+    """Two rewriters, each where it applies; where both do, the first."""
+
+    def __init__(self, lhs: PatternMatchingRewriter, rhs: PatternMatchingRewriter) -> None:
+        super().__init__([*lhs.rules, *rhs.rules])
+        self.lhs = lhs
+        self.rhs = rhs
 
 
 def _helpers(rewriter: CallRewriter) -> dict[str, Function]:

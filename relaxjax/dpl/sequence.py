@@ -6,7 +6,11 @@ from typing import Any
 from .constraints import innermost
 
 
-class SameShapeConstraint:
+class DFConstraint:
+    """What relates several patterns, and is noted in the context around it."""
+
+
+class SameShapeConstraint(DFConstraint):
     """Says, to the context around it, that the values of some patterns have one shape."""
 
     def __init__(self, *patterns: Any) -> None:

@@ -18,8 +18,14 @@ _REFERENCE = re.compile(rf"{MESHES}\[(\d+)\]")
 _PART = re.compile(r"R|S\[(\d+)\]")
 
 
+class GlobalInfo:
+    """What a module may list beside its functions: a mesh, a device, a placeholder."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, repr=False)
-class DeviceMesh:
+class DeviceMesh(GlobalInfo):
     """Devices in rows and columns, by their places in the list of the platform's devices.
 
     `shape` is how many stand along each axis, `axes` what the axes are called: `axis0`, `axis1`

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from .attrs import freeze
+from .device_mesh import GlobalInfo as GlobalInfo
 from .script_exprs import ScriptExprs
 from .types import LISTED, device_name
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class VDevice:
+class VDevice(GlobalInfo):
     """A device that values can be placed on, named or described, and the memory there."""
 
     target: Any
@@ -36,7 +37,7 @@ class VDevice:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class DummyGlobalInfo:
+class DummyGlobalInfo(GlobalInfo):
     """A record that says nothing: a placeholder in the lists of a module."""
 
     def __repr__(self) -> str:

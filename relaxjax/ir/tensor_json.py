@@ -23,6 +23,7 @@ KINDS = (KIND, "relax.expr.Constant")  # the second is its name up to 0.25
 
 _MAGIC = 0xDD5E40F096B4A13F
 _CPU = 1
+_MOST_DIMS = 64
 _HEADER = struct.Struct("<QQiiiBBH")  # magic, reserved, device type and id, rank, code, bits, lanes
 _PACKED_FLOATS = range(15, 18)  # codes of floats of 4 and 6 bits, which TVM packs in its own way
 _CODES = {name: code for name, code in DLPACK_CODES.items() if code[0] not in _PACKED_FLOATS}
@@ -93,6 +94,18 @@ def encode_tensor(tensor: Array) -> bytes:
 
 def decode_tensor(data: bytes) -> Array:
     """The tensor that `encode_tensor` wrote; anything else is a ValueError."""
+    name, shape, size, start = _described(data)
+    return _decode_content(data[start:], size, shape, name)
+
+
+def tensor_length(data: bytes | memoryview) -> int:
+    """How many of these bytes the tensor takes that they begin with, by what it says of itself."""
+    _, _, size, start = _described(data[: _HEADER.size + 8 * (_MOST_DIMS + 1)])
+    return start + size
+
+
+def _described(data: bytes | memoryview) -> tuple[str, tuple[int, ...], int, int]:
+    """The dtype and the shape of a tensor, how many bytes it has, and where these begin."""
     if len(data) < _HEADER.size:
         raise ValueError(f"a tensor is cut short: {len(data)} bytes, and its header needs more")
     magic, _, _, _, ndim, code, bits, lanes = _HEADER.unpack_from(data)
@@ -102,10 +115,10 @@ def decode_tensor(data: bytes) -> Array:
     if name is None or lanes != 1:
         raise ValueError(f"a tensor has an unknown dtype: code {code}, {bits} bits, {lanes} lanes")
     start = _HEADER.size + 8 * (ndim + 1)
-    if not 0 <= ndim <= 64 or len(data) < start:
+    if not 0 <= ndim <= _MOST_DIMS or len(data) < start:
         raise ValueError(f"a tensor of rank {ndim} is cut short or has too many dimensions")
     *shape, size = struct.unpack_from(f"<{ndim + 1}q", data, _HEADER.size)
-    return _decode_content(data[start:], size, tuple(shape), name)
+    return name, tuple(shape), size, start
 
 
 def _decode_content(content: bytes, size: int, shape: tuple[int, ...], dtype: str) -> Array:

@@ -65,6 +65,8 @@ class HostFunction:
 
     def _checked(self, result: Any, ty: Type | None, symbols: Symbols) -> Any:
         subject = f"the result of `{self.name}`"
+        if result is None and ty == TupleType(()):
+            return ()  # a Python function that only acts says it by returning nothing
         value = as_jax(admitted(result, ty, subject, "a Python function"))
         declared(value, ty, symbols, subject)
         return value

@@ -1,13 +1,14 @@
-"""Marks around what another compiler is to take: where its region begins, and where it ends."""
+"""Marks that passes read: where the region of another compiler is, and where lifting ends."""
 
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Op
-from relaxjax.ir.types import Type
+from relaxjax.ir.types import TensorType, Type
 
 from .cost_rules import VIEWS
 from .declare import op
 from .emit import call
+from .rearranging import LIKE_DATA
 
 
 def _mark(name: str, doc: str) -> Op:
@@ -37,3 +38,19 @@ compiler_begin = _mark(
 compiler_end = _mark(
     "compiler_end", "`data`, where it comes out of a region for the backend `compiler`."
 )
+
+
+@op(
+    "relax.builtin.stop_lift_params",
+    layout=LIKE_DATA,
+    lower=lambda x: x,
+    gradient=lambda g, y, x: g,
+    jvp=lambda tangents, y, x: tangents[0],
+    precision="follow",
+    fusion="opaque",
+    facts={"placement": True},
+    cost=VIEWS,
+)
+def stop_lift_params(x: TensorType) -> TensorType:
+    """`x`, which LiftTransformParams does not compute ahead of the model, nor what comes of it."""
+    return x

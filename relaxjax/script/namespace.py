@@ -53,7 +53,7 @@ _ELSEWHERE = {
     "R.call_tir_with_grad": _NO_TENSOR_IR,
     "R.emit_te": _NO_TENSOR_IR,
     "R.call_builtin_with_ctx": _NO_MACHINE,
-    "R.builtin": _NO_MACHINE,
+    "R.builtin.alloc_tensor": _NO_MACHINE,
     **{
         f"R.memory.{name}": _NO_MACHINE
         for name in (

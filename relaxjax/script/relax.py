@@ -20,6 +20,7 @@ from .decorators import rewriter
 from .forms import DataflowForm as dataflow
 from .forms import func_attr, match_cast, output
 from .namespace import Operators as _Operators
+from .values import DEVICES as _DEVICES
 from .values import (
     call_dps_packed,
     call_inplace_packed,
@@ -57,6 +58,8 @@ __all__ = [
     "call_pure_packed",
     "call_py_func",
     "const",
+    "cpu",
+    "cuda",
     "dataflow",
     "device",
     "device_mesh",
@@ -70,11 +73,13 @@ __all__ = [
     "output",
     "prim_value",
     "rewriter",
+    "rocm",
     "shape",
     "str",
     "tuple",
 ]
 
+cpu, cuda, rocm = (_DEVICES[kind] for kind in ("cpu", "cuda", "rocm"))
 function = _FunctionDecorator()
 macro = _MacroDecorator()
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
 from relaxjax.losses import Loss
-from relaxjax.ops.emit import dims_of, dtype_of, number
+from relaxjax.ops.emit import call, dims_of, dtype_of, number
 
 from .aten import TABLE
 from .aten.losses import REDUCTIONS
@@ -50,6 +50,18 @@ class AtenProbabilityLoss(AtenLoss):
     """One of probabilities."""
 
     takes: ClassVar[str | None] = "probabilities"
+
+
+class AtenLabelsLoss(AtenLoss):
+    """One of many labels, of which each is true or not: the mean over them is the loss of a sample.
+
+    Torch composes it of an operator of ATen.
+    """
+
+    def build(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        losses = replace(self, reduction="none")
+        each = AtenLoss.build(losses, builder, predictions, targets)
+        return self.reduce(call("mean", each, [-1]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

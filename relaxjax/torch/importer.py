@@ -7,13 +7,15 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder, Names
 from relaxjax.ir.expr import Constant, Expr, Tuple, Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType
 from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 
 from .aten import TABLE as TABLE  # importing it declares the operators
+from .chosen import UNKNOWN_SIZE, Chosen, ChosenCount
 from .errors import TorchImportError
 from .interpreter import Interpreter, check_known
-from .program import Array, Input, Ref, TorchProgram
+from .program import Argument, Array, Input, Ref, TorchProgram
 from .sizes import Sizes
 
 
@@ -118,10 +120,20 @@ class _Import:
         """The user's results that are tensors; numbers and None are known without running it."""
         outputs = [one for one in self._program.outputs if one.kind == "user"]
         found = [self._interpreter.read(one.argument) for one in outputs]
+        for output, value in zip(outputs, found, strict=True):
+            if isinstance(value, Chosen | ChosenCount):
+                raise self._of_unknown_size(output.argument)
         tensors = [one for one in found if isinstance(one, Expr)]
         if not tensors:
             raise TorchImportError(f"`{self._program.name}` gives no tensor")
         return tensors
+
+    def _of_unknown_size(self, argument: Argument) -> TorchImportError:
+        error = TorchImportError(f"{UNKNOWN_SIZE}, and it is a result: choose by torch.where")
+        for node in self._program.graph.nodes:
+            if isinstance(argument, Ref) and argument.name in node.results:
+                add_location(error, node.span)
+        return error
 
     def _new_state(self, group: Sequence[Input]) -> Expr:
         """What the graph says that a buffer becomes, or what was written to it."""

@@ -10,10 +10,11 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import can_prove_different, compare
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem
 from relaxjax.ir.span import add_location
-from relaxjax.ir.types import TensorType
-from relaxjax.ops.emit import call
+from relaxjax.ir.types import TensorType, Type
+from relaxjax.ops.emit import call, dtype_of
 
 from .aten.table import TABLE, Entry, functional, in_place, known
+from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
 from .program import Argument, Graph, Node, Ref, SubGraph, TensorMeta
 from .sizes import Sizes
@@ -96,8 +97,11 @@ class Interpreter:
         if node.target in _CHECKS:
             return
         if node.target in _NUMBERS:
-            numbers = map(self.read, node.arguments.values())
-            self._values[_only(node)] = _NUMBERS[node.target](*numbers)
+            numbers = list(map(self.read, node.arguments.values()))
+            is_known = not any(isinstance(one, ChosenCount) for one in numbers)
+            self._values[_only(node)] = (
+                _NUMBERS[node.target](*numbers) if is_known else ChosenCount()
+            )
         elif node.target == _WITHOUT_GRADIENTS:
             enabled, inner, *given = node.arguments.values()
             self._inline(node, inner, given, enabled)
@@ -126,11 +130,17 @@ class Interpreter:
                 continue
             if not with_gradients and isinstance(value, Tensor):
                 value = Tensor(self._emit(call("grad.no_grad", value.read()), name))
+            elif not with_gradients and isinstance(value, Chosen):
+                data = self._emit(call("grad.no_grad", value.data), name)
+                value = Chosen(data, value.mask)
             self._values[name] = value
 
     def _compute(self, node: Node) -> None:
-        entry = TABLE[node.target]
         arguments = {name: self.read(one) for name, one in node.arguments.items()}
+        if concerned(node.target, arguments):
+            self._compute_chosen(node, arguments)
+            return
+        entry = TABLE[node.target]
         found = entry.rule(**arguments)
         values = list(found) if isinstance(found, tuple | list) else [found]
         written = values[len(values) - len(entry.writes) :] if entry.writes else []
@@ -142,6 +152,30 @@ class Interpreter:
         for place, (name, value) in enumerate(zip(_flat(node.results), values, strict=False)):
             if name is not None:
                 self._bind_result(node, entry, name, value, None if is_one else place)
+
+    def _compute_chosen(self, node: Node, arguments: Mapping[str, Any]) -> None:
+        """What is computed of elements that a mask chooses; they are a tensor again in the end."""
+        found = computed(node.target, arguments, self._same)
+        values = found if isinstance(found, list) else [found]
+        for name, value in zip(_flat(node.results), values, strict=True):
+            if name is not None:
+                self._values[name] = self._bound(node, name, value)
+
+    def _bound(self, node: Node, name: str, value: Any) -> Any:
+        """A value under a name: what is chosen, a tensor or a number."""
+        if isinstance(value, Chosen):
+            value = Chosen(self._emit(value.data, name), value.mask)
+            meta = self._metas[name]
+            if (dtype_of(value.data), value.rest + 1) != (meta.dtype, len(meta.sizes)):
+                raise _fault(node, value.data.ty, TensorType(None, meta.dtype, len(meta.sizes)))
+        elif isinstance(value, Expr):
+            expr = self._emit(value, name)
+            self._check(node, name, expr)
+            return Tensor(expr)
+        return value
+
+    def _same(self, one: Expr, other: Expr) -> bool:
+        return same_value(one, other, self._builder.lookup_binding)
 
     def _bind_result(
         self, node: Node, entry: Entry, name: str, value: Any, place: int | None
@@ -190,11 +224,16 @@ class Interpreter:
         """An operator that writes its result to its first argument."""
         first, *others = node.arguments
         target = self.value(node.arguments[first])
-        old = target.read()
+        if not isinstance(target, Tensor):
+            raise TorchImportError(f"{UNKNOWN_SIZE}, and it is written to: choose by torch.where")
+        old, plain = target.read(), functional(node.target)
         given = {name: self.read(node.arguments[name]) for name in others}
-        new = TABLE[functional(node.target)].rule(old, **given)
-        if new.ty.dtype != old.ty.dtype:
-            new = call("astype", new, old.ty.dtype)
+        if concerned(plain, {first: old, **given}):
+            new = computed(plain, {first: old, **given}, self._same)
+        else:
+            new = TABLE[plain].rule(old, **given)
+        if dtype_of(new) != dtype_of(old):
+            new = call("astype", new, dtype_of(old))
         name = _only(node)
         target.write(self._emit(new, name))
         self._check(node, name, target.read())
@@ -213,11 +252,14 @@ class Interpreter:
         if right and isinstance(ty, TensorType) and ty.dims is not None:
             right = len(ty.dims) == len(sizes) and not any(map(can_prove_different, ty.dims, sizes))
         if not right:
-            wanted = TensorType(sizes, meta.dtype)
-            raise TorchImportError(
-                f"{node.target} gives {ty} here, and in PyTorch {wanted}: this is a fault of "
-                "relaxjax, please report it"
-            )
+            raise _fault(node, ty, TensorType(sizes, meta.dtype))
+
+
+def _fault(node: Node, found: Type | None, wanted: Type) -> TorchImportError:
+    return TorchImportError(
+        f"{node.target} gives {found} here, and in PyTorch {wanted}: this is a fault of relaxjax, "
+        "please report it"
+    )
 
 
 def _flat(results: Sequence[str | tuple[str, ...] | None]) -> list[str | None]:
@@ -236,7 +278,7 @@ def check_known(name: str, graph: Graph) -> None:
     lines: defaultdict[str, dict[str, None]] = defaultdict(dict)
     for node in _nodes(graph):
         others = (*_NUMBERS, *_CHECKS, _WITHOUT_GRADIENTS, _AUTOCAST)
-        if known(node.target) or node.target in others:
+        if known(node.target) or node.target in (*others, BY_MASK):
             continue
         counts[node.target] += 1
         if node.span is not None:

@@ -10,6 +10,7 @@ from typing import Any
 from relaxjax.losses import (
     BCELoss,
     BCEWithLogitsLoss,
+    CosineEmbeddingLoss,
     CrossEntropyLoss,
     HuberLoss,
     L1Loss,
@@ -22,6 +23,7 @@ from relaxjax.losses import (
 from .aten_loss import (
     AtenClassLoss,
     AtenDivergenceLoss,
+    AtenLabelsLoss,
     AtenLikelihoodLoss,
     AtenLoss,
     AtenProbabilityLoss,
@@ -40,25 +42,31 @@ def _plain(kind: type[Any], *options: str, **renamed: str) -> Callable[[Any], Lo
     return made
 
 
-def _weighted(
-    ours: Callable[[Any], Loss], kind: type[AtenLoss], target: str, *options: str
-) -> Callable[[Any], Loss]:
-    """Our loss where a module has no weights, and else what torch computes with them."""
+def _aten(kind: type[AtenLoss], target: str, *options: str) -> Callable[[Any], AtenLoss]:
+    """What torch computes, by an operator of ATen with options of the same names."""
 
-    def made(module: Any) -> Loss:
-        given = {name: getattr(module, name, None) for name in ("weight", "pos_weight")}
-        weights = {name: one.numpy(force=True) for name, one in given.items() if one is not None}
-        if not weights:
-            return ours(module)
+    def made(module: Any) -> AtenLoss:
         return kind(
             loss_name=target,
             reduction=module.reduction,
             target=f"aten.{target}.default",
             options={name: getattr(module, name) for name in options},
-            weights=weights,
+            weights=_weights(module),
         )
 
     return made
+
+
+def _weights(module: Any) -> dict[str, Any]:
+    given = {name: getattr(module, name, None) for name in ("weight", "pos_weight")}
+    return {name: one.numpy(force=True) for name, one in given.items() if one is not None}
+
+
+def _weighted(
+    ours: Callable[[Any], Loss], theirs: Callable[[Any], AtenLoss]
+) -> Callable[[Any], Loss]:
+    """Our loss where a module has no weights, and else what torch computes with them."""
+    return lambda module: theirs(module) if _weights(module) else ours(module)
 
 
 def _kl_div(module: Any) -> Loss:
@@ -77,20 +85,26 @@ def _kl_div(module: Any) -> Loss:
 _LOSSES: Mapping[str, Callable[[Any], Loss]] = {
     "CrossEntropyLoss": _weighted(
         _plain(CrossEntropyLoss, "ignore_index", "label_smoothing"),
-        *(AtenClassLoss, "cross_entropy_loss", "ignore_index", "label_smoothing"),
+        _aten(AtenClassLoss, "cross_entropy_loss", "ignore_index", "label_smoothing"),
     ),
     "NLLLoss": _weighted(
-        _plain(NLLLoss, "ignore_index"), AtenLikelihoodLoss, "nll_loss_nd", "ignore_index"
+        _plain(NLLLoss, "ignore_index"), _aten(AtenLikelihoodLoss, "nll_loss_nd", "ignore_index")
     ),
     "MSELoss": _plain(MSELoss),
     "L1Loss": _plain(L1Loss),
     "HuberLoss": _plain(HuberLoss, "delta"),
     "SmoothL1Loss": _plain(SmoothL1Loss, delta="beta"),
-    "BCELoss": _weighted(_plain(BCELoss), AtenProbabilityLoss, "binary_cross_entropy"),
+    "BCELoss": _weighted(_plain(BCELoss), _aten(AtenProbabilityLoss, "binary_cross_entropy")),
     "BCEWithLogitsLoss": _weighted(
-        _plain(BCEWithLogitsLoss), AtenLoss, "binary_cross_entropy_with_logits"
+        _plain(BCEWithLogitsLoss), _aten(AtenLoss, "binary_cross_entropy_with_logits")
     ),
     "KLDivLoss": _kl_div,
+    "CosineEmbeddingLoss": _plain(CosineEmbeddingLoss, "margin"),
+    "HingeEmbeddingLoss": _aten(AtenLoss, "hinge_embedding_loss", "margin"),
+    "MultiLabelSoftMarginLoss": _aten(AtenLabelsLoss, "binary_cross_entropy_with_logits"),
+    "MultiMarginLoss": _aten(AtenClassLoss, "multi_margin_loss", "p", "margin"),
+    "PoissonNLLLoss": _aten(AtenLoss, "poisson_nll_loss", "log_input", "full", "eps"),
+    "SoftMarginLoss": _aten(AtenLoss, "soft_margin_loss"),
 }
 
 

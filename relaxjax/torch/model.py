@@ -3,7 +3,7 @@
 import importlib
 import io
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -12,14 +12,19 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.expr import Tuple
+from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.losses import Loss
 from relaxjax.lowering import VirtualMachine, build
-from relaxjax.passes import BindSymbolicVars, DeadCodeElimination, SetupTrainer
-from relaxjax.trainable.names import BACKBONE, STATE_NUM
+from relaxjax.passes import (
+    BindSymbolicVars,
+    DeadCodeElimination,
+    DecomposeOpsForInference,
+    SetupTrainer,
+)
+from relaxjax.trainable.names import BACKBONE, PARAM_NUM, STATE_NUM
 from relaxjax.training import Trainer
 
 from .archive import read_archive
@@ -128,12 +133,31 @@ def _target(loss: Loss, output: TensorType) -> TensorType:
 def _first_outputs(mod: IRModule, count: int) -> IRModule:
     """The module whose backbone gives only as many outputs as a loss takes, and its states."""
     function, states = mod[BACKBONE], mod.attrs[STATE_NUM]
-    body = function.body
-    fields = body.body.fields
-    kept = (*fields[:count], *fields[len(fields) - states :])
-    result = kept[0] if len(kept) == 1 else Tuple(kept)
+    fields = function.body.body.fields
+    return _giving(mod, (*fields[:count], *fields[len(fields) - states :]))
+
+
+def predicting(mod: IRModule) -> IRModule:
+    """A module whose backbone predicts: it gives its outputs without new states.
+
+    Batch norms use their averages. It is no more for a training.
+    """
+    plain = DecomposeOpsForInference(BACKBONE)(mod)
+    result = plain[BACKBONE].body.body
+    fields = result.fields if isinstance(result, Tuple) else (result,)
+    given = _giving(plain, fields[: len(fields) - mod.attrs[STATE_NUM]])
+    return given.without_attr(STATE_NUM).without_attr(PARAM_NUM)
+
+
+def _giving(mod: IRModule, results: Sequence[Expr]) -> IRModule:
+    """The module with other results of its backbone, without what these do not need."""
+    function = mod[BACKBONE]
+    result = results[0] if len(results) == 1 else Tuple(tuple(results))
     changed = make_function(
-        function.params, SeqExpr(body.blocks, result), pure=function.pure, attrs=function.attrs
+        function.params,
+        SeqExpr(function.body.blocks, result),
+        pure=function.pure,
+        attrs=function.attrs,
     )
     return DeadCodeElimination()(mod.with_function(BACKBONE, changed))
 

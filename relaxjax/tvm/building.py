@@ -7,7 +7,21 @@ from relaxjax.ir.module import IRModule
 from relaxjax.lowering import Executable
 from relaxjax.lowering import build as build_module
 
+from .scope import OutOfScopeNameError
+
 _MODES = ("bytecode", "compiled")
+
+
+class VMExecutable(Executable):
+    """A built module by the name that TVM has for it."""
+
+    def export_library(self, file_name: str, *args: Any, **options: Any) -> None:
+        """There is nothing like it: an error that says what to call."""
+        raise OutOfScopeNameError(
+            "there are no libraries of machine code here: `relaxjax.lowering.export(mod, "
+            f'"{file_name}")` writes an artifact that JAX runs, and `tvm.ir.save_json(mod)` the '
+            "module itself"
+        )
 
 
 def build(
@@ -18,7 +32,7 @@ def build(
     tir_pipeline: Any = "default",
     exec_mode: str = "bytecode",
     **options: Any,
-) -> Executable:
+) -> VMExecutable:
     """Make a module ready to run, as `relaxjax.lowering.build` does.
 
     Args:
@@ -39,7 +53,8 @@ def build(
         raise ValueError(f"`exec_mode` is one of {', '.join(_MODES)}, found {exec_mode!r}")
     if callable(relax_pipeline):
         mod = relax_pipeline(mod)
-    return build_module(mod, target, **options)
+    built = build_module(mod, target, **options)
+    return VMExecutable(built.mod, built.target, built.cache_size, built.source)
 
 
 def compile(
@@ -50,6 +65,6 @@ def compile(
     tir_pipeline: Any = "default",
     exec_mode: str = "bytecode",
     **options: Any,
-) -> Executable:
+) -> VMExecutable:
     """Make a module ready to run, by the name that TVM has for it."""
     return build(mod, target, None, relax_pipeline, tir_pipeline, exec_mode, **options)

@@ -13,6 +13,7 @@ _COMPARED = """
 _EXPRESSIONS = """
     ir: Call Constant DataTypeImm Expr ExternFunc GlobalVar Op PrimExpr Span StringImm
     ir: Tuple TupleGetItem Var BaseExpr=Expr GenericConst=Constant Node=Expr RelaxExpr=Expr
+    ir: ExprOperand=Expr ExprWithOp=Expr
     .ir_queries: is_prim_expr is_prim_var
     script.tirx: FloatImm IntImm
     script.values: const
@@ -29,10 +30,11 @@ _TYPES = """
     ir: Type
     script.ir: StringType
 """
-_INFOS = "ir.global_info: DummyGlobalInfo VDevice"
+_INFOS = "ir.global_info: DummyGlobalInfo GlobalInfo VDevice"
 _INSTRUMENTS = """
     passes: DumpIR PassPrintingInstrument PassTimingInstrument PrintAfterAll PrintBeforeAll
     passes: WellFormedInstrument pass_instrument
+    .instrument: PassInstrument
 """
 
 # The families of operators that have a name of their own in scripts, too: `R.nn.relu`.
@@ -72,7 +74,7 @@ NAMES: dict[str, str] = {
     "relax": f"""
         {_RELAX_EXPRESSIONS} {_INFOS}
         ir: Span
-        lowering: VMExecutable=Executable
+        .building: VMExecutable
         .relax.expr_functor: ExprFunctor
         passes: get_default_pipeline=standard_pipeline
         script.values: call_dps_packed call_pure_packed
@@ -84,7 +86,7 @@ NAMES: dict[str, str] = {
     """,
     "relax.dpl.context": "dpl: PatternContext",
     "relax.dpl.rewrite": """
-        dpl: ExprPatternRewriter PatternMatchingRewriter rewrite_bindings rewrite_call
+        dpl: ExprPatternRewriter OrRewriter PatternMatchingRewriter rewrite_bindings rewrite_call
     """,
     "relax.expr": f"""
         {_RELAX_EXPRESSIONS}
@@ -95,6 +97,7 @@ NAMES: dict[str, str] = {
     "relax.ir.instrument": _INSTRUMENTS,
     "relax.script": """
         script.relax: *
+        script.relax.builtin: stop_lift_params
         ir: SeqExpr
     """,
     "relax.script.builder": "script.relax: *",
@@ -109,23 +112,29 @@ NAMES: dict[str, str] = {
         script.relax.vision: non_max_suppression roi_align roi_pool
         .relax.op.base: register_gradient
     """,
+    "relax.op.builtin": "script.relax.builtin: *",
     "relax.op.base": "script.relax: *",
     **{f"relax.op.{family}": f"script.relax.{family}: * ir: Expr" for family in _NESTED},
-    "relax.testing": ".relax.testing.nn: *",
+    "relax.testing": """
+        .relax.testing.nn: *
+        .relax.testing.attention: *
+        .relax.testing.matmul: *
+    """,
     "relax.testing.vm": ".relax.vm: VirtualMachine",
     "relax.transform": "passes: *",
     "relax.type": _TYPES,
     "relax.utils": ".ir_queries: convert_to_expr",
     "relax.vm_build": """
-        lowering: VMExecutable=Executable
-        .building: build
+        .building: VMExecutable build
     """,
     "runtime": f"""
         {_FUNCTIONS}
         .devices: cpu cuda device gpu rocm
+        .params: *
         lowering: Executable
         script.values: const=prim_value
     """,
+    "runtime.params": ".params: *",
     "runtime.vm": ".relax.vm: VirtualMachine",
     "script": "",
     "target.target": ".target: Target TargetKind",

@@ -1,5 +1,6 @@
 """Arrays as TVM hands them out: with `.numpy()`."""
 
+from contextlib import suppress
 from typing import Any
 
 import jax
@@ -7,6 +8,8 @@ import numpy as np
 
 from relaxjax.ir.expr import np_dtype
 from relaxjax.ops.packed import is_own
+
+_HOST = 1  # the CPU among the devices of DLPack
 
 
 class NDArray:
@@ -54,6 +57,14 @@ class NDArray:
         array = np.asarray(self.data, dtype)
         return array.copy() if copy else array
 
+    def __dlpack__(self, **options: Any) -> Any:
+        """The array for another library, without a copy: `torch.from_dlpack(array)`."""
+        return self.data.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[Any, int]:
+        kind, index = self.data.__dlpack_device__()
+        return kind, int(index)
+
     def __len__(self) -> int:
         return len(self.data)
 
@@ -76,6 +87,16 @@ def array(data: Any, device: Any = None) -> NDArray:
 def empty(shape: Any, dtype: str = "float32", device: Any = None) -> NDArray:
     """An array to be filled; until then it holds zeros."""
     return array(np.zeros(tuple(shape), np_dtype(dtype)), device)
+
+
+def from_dlpack(ext_tensor: Any) -> NDArray:
+    """An array of another library, in its own memory: `from_dlpack(torch_tensor)`."""
+    kind, _ = ext_tensor.__dlpack_device__()
+    if int(kind) == _HOST:
+        with suppress(BufferError, RuntimeError):  # a dtype of which numpy has none
+            return NDArray(np.from_dlpack(ext_tensor))
+    with jax.enable_x64(True):  # which keeps a dtype of 64 bits
+        return NDArray(jax.dlpack.from_dlpack(ext_tensor))
 
 
 def wrapped(value: Any) -> Any:

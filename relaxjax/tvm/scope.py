@@ -23,6 +23,7 @@ _REGISTERED = (
     "module, and `relaxjax.ops.op` declares an operator with all its rules"
 )
 
+_CLASSES = "a node is an object of a Python class: make it by calling that"
 _DEVICES = "programs run where JAX runs: `tvm.cpu()`, `tvm.cuda()`, `tvm.rocm()`, and TPUs"
 _BUILT = "`relax.BlockBuilder` builds a function statement by statement"
 _FUSED = "XLA chooses the layouts and the memory of what is inside a program by itself"
@@ -98,7 +99,8 @@ OUT_OF_SCOPE = {
     "relax.dpl.pattern.is_call_tir": _KERNELS,
     "relax.exec_builder": _LOWERED,
     "relax.frontend": _IMPORTED,
-    "relax.op.builtin": _LOWERED,
+    "relax.op.builtin.alloc_tensor": _LOWERED,
+    "relax.op.builtin.builtin": _LOWERED,
     "relax.op.call_builtin_with_ctx": _LOWERED,
     "relax.op.call_tir": _KERNELS,
     "relax.op.call_tir_inplace": _KERNELS,
@@ -123,6 +125,27 @@ OUT_OF_SCOPE = {
     "ir.Range": _KERNELS,
     "ir.TensorLoad": _KERNELS,
     "ir.TensorRegion": _KERNELS,
+    "ir.SequentialSpan": "an expression knows one place of the script, the `Span` of its line",
+    "ir.make_node": _CLASSES,
+    "relax.PackedFuncType": "the type of a function from outside is `R.Callable`, `FuncType()`",
+    "relax.dpl.make_node": _CLASSES,
+    "relax.dpl.pattern.make_node": _CLASSES,
+    "relax.dpl.register_df_node": _CLASSES,
+    "relax.dpl.pattern.register_df_node": _CLASSES,
+    "relax.testing.IRBuilder": _BUILT,
+    "relax.transform.LazyTransformParams": (
+        "`LazyGetInput` and `LazySetOutput` let a program ask for weights and hand over results, "
+        "by functions that it takes; memory is freed without `R.vm.kill_object`"
+    ),
+    "runtime.num_threads": "XLA chooses the number of its threads by itself",
+    "testing.check_bool_expr_is_true": (
+        "the sizes of tensors are compared by `relaxjax.ir.dims.can_prove_equal`"
+    ),
+    "testing.install_request_hook": "nothing is downloaded here",
+    "testing.run_with_gpu_lock": "nothing here takes a lock: `pytest -n 0` runs tests one by one",
+    "testing.utils.check_bool_expr_is_true": (
+        "the sizes of tensors are compared by `relaxjax.ir.dims.can_prove_equal`"
+    ),
     "ir.register_op_attr": _REGISTERED,
     "ir.op.register_op_attr": _REGISTERED,
     "relax.transform.legalize_ops": _KERNELS,

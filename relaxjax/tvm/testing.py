@@ -1,27 +1,42 @@
 """What tests written for TVM use: comparisons, parameters, and what there is to run on."""
 
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import jax
 import numpy as np
 
+from relaxjax.ir.dims import Dim, can_prove_equal
+from relaxjax.lowering import device
+
 from . import testing_env as env
 from .nd import unwrapped
+from .testing_numbers import check_numerical_grads as check_numerical_grads
+from .testing_numbers import generate_random_array as generate_random_array
+from .testing_numbers import np_dtype_from_str as np_dtype_from_str
 
 __all__ = [
     "assert_allclose",
+    "assert_prim_expr_equal",
+    "check_numerical_grads",
     "device_enabled",
     "enabled_targets",
     "env",
     "fixture",
+    "generate_random_array",
+    "identity_after",
+    "is_ampere_or_newer",
     "main",
+    "np_dtype_from_str",
     "parameter",
     "parameters",
     "requires_gpu",
     "requires_llvm",
+    "skip_if_32bit",
     "strtobool",
+    "terminate_self",
 ]
 
 
@@ -32,6 +47,12 @@ def assert_allclose(
     actual, desired = np.asanyarray(unwrapped(actual)), np.asanyarray(unwrapped(desired))
     assert actual.shape == desired.shape, f"the shapes are {actual.shape} and {desired.shape}"
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=verbose)
+
+
+def assert_prim_expr_equal(lhs: Dim, rhs: Dim) -> None:
+    """Raise a ValueError unless two sizes are known to be equal."""
+    if not can_prove_equal(lhs, rhs):
+        raise ValueError(f"{lhs} and {rhs} are not known to be equal")
 
 
 def main() -> None:
@@ -73,9 +94,7 @@ def device_enabled(target: Any) -> bool:
 
 def enabled_targets() -> list[tuple[str, jax.Device]]:
     """The targets that programs run on here, each with a device."""
-    from .runtime import device_from_target
-
-    return [(name, device_from_target(name)) for name, has in _TARGETS.items() if has()]
+    return [(name, device(name)) for name, has in _TARGETS.items() if has()]
 
 
 def requires_llvm(*tests: Any) -> Any:
@@ -87,6 +106,31 @@ def requires_gpu(*tests: Any) -> Any:
     """A test that is skipped where there is no GPU."""
     mark = _pytest("requires_gpu").mark.skipif(not env.has_gpu(), reason="there is no GPU")
     return mark(tests[0]) if tests else mark
+
+
+def skip_if_32bit(reason: str) -> Any:
+    """A test that is skipped where Python is one of 32 bits."""
+    narrow = sys.maxsize < 2**32
+    return _pytest("skip_if_32bit").mark.skipif(narrow, reason=reason)
+
+
+def is_ampere_or_newer() -> bool:
+    """Whether there is a GPU of NVIDIA's of compute capability 8 or more, but for 8.9."""
+    if not env.has_cuda():
+        return False
+    major, minor = map(int, jax.devices("cuda")[0].compute_capability.split("."))
+    return major >= 8 and minor != 9
+
+
+def identity_after(x: Any, sleep: float) -> Any:
+    """`x`, some seconds later."""
+    time.sleep(sleep)
+    return x
+
+
+def terminate_self() -> NoReturn:
+    """End the process, with an exit code that says it failed."""
+    sys.exit(-1)
 
 
 def strtobool(text: str) -> bool:

@@ -139,3 +139,17 @@ def test_what_cannot_be_written_is_no_fault_of_the_command_line(
     assert main(["export", str(script), "--format", "python", "-o", str(out)]) == 1
     assert "cannot be written as plain JAX" in capsys.readouterr().err
     assert not out.exists()
+
+
+def test_what_predicts_is_written(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "norm.py"
+    path.write_text(
+        "@R.function\n"
+        'def main(x: R.Tensor((3, 2), "float32"), g: R.Tensor((2,), "float32")):\n'
+        "    y = R.nn.batch_norm(x, g, g, g, g, axis=1, training=True)\n"
+        "    z = y[0]\n"
+        "    return z\n"
+    )
+    for options, sums in ([], True), (["--inference"], False):
+        assert main(["export", str(path), "--format", "python", *options]) == 0
+        assert ("lax.reduce_sum" in capsys.readouterr().out) == sums

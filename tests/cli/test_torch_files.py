@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from relaxjax.cli import main
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.script import load_archive
 from relaxjax.torch import from_torch
 from relaxjax.training import load_trainer
 
@@ -57,6 +59,27 @@ def test_its_program_is_exported(tmp_path: Path) -> None:
     written = tmp_path / "plain.py"
     assert main(["export", str(FILE), "--format", "python", "-o", str(written)]) == 0
     assert "def backbone(\n    input,\n    p_0_weight," in written.read_text()
+
+
+def test_its_inference_is_exported(tmp_path: Path) -> None:
+    """What `relaxjax.lowering` reads again gives what torch's model gives after `net.eval()`."""
+    files = FILE.parent
+    written, plain = tmp_path / "net.safetensors", tmp_path / "plain.safetensors"
+    argv = ["export", str(files / "dropout.pt2"), "--format", "archive"]
+    assert main([*argv, "--inference", "-o", str(written)]) == 0
+    assert main([*argv, "-o", str(plain)]) == 0
+    mod, trained = load_archive(written)[0], load_archive(plain)[0]
+    assert len(mod["backbone"].ret_ty.fields) == 2
+    assert "state_num" not in mod.attrs
+    assert len(trained["backbone"].ret_ty.fields) == 2 + trained.attrs["state_num"]
+    evaluated = from_torch(files / "evaluated.pt2")
+    rng = np.random.default_rng(0)
+    inputs = [rng.normal(size=shape).astype("float32") for shape in ((3, 1, 8, 8), (3, 6))]
+    held = [*evaluated.params.values(), *evaluated.states.values()]
+    found = VirtualMachine(build(mod))["backbone"](*inputs, *held)
+    wanted = VirtualMachine(build(evaluated.mod))["backbone"](*inputs, *held)
+    for place in range(2):
+        np.testing.assert_allclose(found[place], wanted[place], rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_no_such_file_is_named(tmp_path: Path, capsys: Capture) -> None:

@@ -12,6 +12,7 @@ import relaxjax.dpl.rewrite
 from relaxjax.dpl import (
     DFPattern,
     ExprPatternRewriter,
+    OrRewriter,
     PatternContext,
     PatternMatchingRewriter,
     is_op,
@@ -462,7 +463,10 @@ def test_a_rule_written_as_a_module() -> None:
 
 
 def test_rules_joined() -> None:
-    both = ExprPatternRewriter(TWICE, doubled) | PatternMatchingRewriter.from_module(Square)
+    left, right = ExprPatternRewriter(TWICE, doubled), PatternMatchingRewriter.from_module(Square)
+    both = left | right
+    assert isinstance(both, OrRewriter)
+    assert (both.lhs, both.rhs) == (left, right)
     check(
         both(Use["main"]),
         """

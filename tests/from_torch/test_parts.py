@@ -3,12 +3,16 @@
 import types
 from typing import Any
 
+import numpy as np
 import pytest
 
+from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
-from relaxjax.losses import CrossEntropyLoss, HuberLoss, SmoothL1Loss
+from relaxjax.losses import CosineEmbeddingLoss, CrossEntropyLoss, HuberLoss, SmoothL1Loss
+from relaxjax.lowering import VirtualMachine, build
 from relaxjax.torch import TorchImportError
+from relaxjax.torch.aten import TABLE
 from relaxjax.torch.aten.pooling import upsample_bilinear, upsample_nearest
 from relaxjax.torch.aten.promotion import result_dtype
 from relaxjax.torch.loss_modules import is_torch_loss, loss_of
@@ -110,6 +114,8 @@ def test_losses_of_torch_are_ours_with_the_same_options() -> None:
     assert loss_of(smooth) == CrossEntropyLoss(ignore_index=-1, label_smoothing=0.1)
     assert loss_of(torch_loss("HuberLoss", delta=2.0)) == HuberLoss(delta=2.0)
     assert loss_of(torch_loss("SmoothL1Loss", beta=2.0)) == SmoothL1Loss(delta=2.0)
+    cosine = torch_loss("CosineEmbeddingLoss", margin=0.5)
+    assert loss_of(cosine) == CosineEmbeddingLoss(margin=0.5)
     assert is_torch_loss(smooth)
     assert not is_torch_loss(CrossEntropyLoss())
 
@@ -117,3 +123,21 @@ def test_losses_of_torch_are_ours_with_the_same_options() -> None:
 def test_a_loss_that_is_not_there() -> None:
     with pytest.raises(TypeError, match="there is no loss here for torch"):
         loss_of(torch_loss("CTCLoss"))
+
+
+@pytest.mark.parametrize(("dim", "axes"), [(0, (1,)), (1, (0,)), (-1, (0, 1))])
+def test_weights_have_the_lengths_that_they_are_given(dim: int, axes: tuple[int, ...]) -> None:
+    """-1 is for all axes together, as torch writes it."""
+    v = np.arange(1.0, 7.0, dtype="float32").reshape(2, 3)
+    lengths = np.sqrt((v * v).sum(axes, keepdims=True))
+    params = [
+        Var(name, TensorType(one.shape, "float32")) for name, one in (("v", v), ("g", lengths))
+    ]
+    builder = BlockBuilder()
+    with builder.function("main", params):
+        weight, norms = TABLE["aten._weight_norm_interface.default"].rule(*params, dim)
+        same = TABLE["aten._weight_norm.default"].rule(*params, dim)
+        builder.emit_func_output([weight, norms, same])
+    found = VirtualMachine(build(builder.get()))["main"](v, 2 * lengths)
+    for one, wanted in zip(found, (2 * v, lengths, 2 * v), strict=True):
+        np.testing.assert_allclose(one, wanted, rtol=1e-6)

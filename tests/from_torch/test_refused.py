@@ -282,3 +282,18 @@ def test_a_parameter_that_is_written_to() -> None:
 def test_a_path_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         from_torch(tmp_path / "missing.pt2")
+
+
+def test_a_result_of_unknown_size_is_refused_with_its_line() -> None:
+    """The result of the program is made what its mask chooses."""
+
+    def edit(data: Any) -> None:
+        module = data["graph_module"]
+        index = next(one for one in module["graph"]["nodes"] if "index.Tensor" in one["target"])
+        name = index["outputs"][0]["as_tensor"]["name"]
+        module["signature"]["output_specs"][0]["user_output"]["arg"] = {"as_tensor": {"name": name}}
+
+    file = changed(with_model(edit), name="masked.pt2")
+    with pytest.raises(TorchImportError, match=r"it is a result: choose by torch\.where") as caught:
+        import_program(read_archive(file, "model.pt2"))
+    assert "write_torch_files.py:" in "".join(caught.value.__notes__)

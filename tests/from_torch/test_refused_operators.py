@@ -38,6 +38,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "index_put.default": (
         (tensor(4), [MASK], tensor(2)), {}, "different values at the places of a mask"
     ),
+    "multi_margin_loss.default": ((tensor(4, 3), PLACES, 3), {}, "`p` is 1 or 2, found 3"),
     "one_hot.default": ((PLACES,), {}, "one_hot without a number of classes"),
     "batch_norm.default": (BATCH_NORM, {}, "running statistics, which are not given"),
     "instance_norm.default": (

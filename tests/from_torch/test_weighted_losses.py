@@ -1,4 +1,4 @@
-"""Losses of `torch.nn` with weights: what they give and their gradients are those of PyTorch."""
+"""Losses of `torch.nn` with options of their own: they and their gradients are those of PyTorch."""
 
 import types
 from pathlib import Path
@@ -25,6 +25,11 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "BCELoss": {"weight": None},
     "BCEWithLogitsLoss": {"weight": None, "pos_weight": None},
     "KLDivLoss": {"log_target": False},
+    "HingeEmbeddingLoss": {"margin": 1.0},
+    "MultiLabelSoftMarginLoss": {"weight": None},
+    "MultiMarginLoss": {"p": 1, "margin": 1.0, "weight": None},
+    "PoissonNLLLoss": {"log_input": True, "full": False, "eps": 1e-8},
+    "SoftMarginLoss": {},
 }
 
 

@@ -63,6 +63,40 @@ class Tied(nn.Module):  # type: ignore[misc]
         return self.out(x / size), size
 
 
+class Masked(nn.Module):  # type: ignore[misc]
+    """What a mask chooses, whose size no program knows; what it does not choose may be NaN."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 5)
+        self.value = nn.Linear(4, 1, bias=False)
+
+    def forward(self, x: Any, targets: Any, labels: Any, mask: Any) -> Any:
+        scores, value = self.linear(x), self.value(x)[..., 0]
+        errors = value[mask] - targets[mask]
+        known, label = scores[labels >= 0], labels[labels >= 0]
+        written = scores.clone()
+        written[mask] = torch.tanh(scores[mask] * 2) + self.linear.bias
+        functional = nn.functional
+        return (
+            (errors**2).mean(),
+            functional.smooth_l1_loss(value[mask], targets[mask], reduction="sum"),
+            functional.cross_entropy(known, label, label_smoothing=0.1),
+            functional.binary_cross_entropy_with_logits(value[mask], (targets > 0)[mask].float()),
+            scores[mask].mean(0),
+            scores[mask].abs().mean((0, 1)),
+            scores[mask].sum(1).sum(),
+            torch.masked_select(scores, mask[..., None]).mean(),
+            written,
+        )
+
+
+def masked_inputs() -> Any:
+    mask = torch.tensor([[True, False, True], [False, False, True]])
+    targets = torch.where(mask, torch.randn(2, 3), torch.nan)
+    return torch.randn(2, 3, 4), targets, torch.tensor([[0, -1, 4], [2, 1, -7]]), mask
+
+
 def encoder() -> Any:
     return nn.TransformerEncoderLayer(8, 2, 12, dropout=0.0, batch_first=True)
 
@@ -83,6 +117,7 @@ MODELS: dict[str, Any] = {
     "cnn": (cnn, lambda: (torch.randn(3, 1, 8, 8), {"bias": torch.randn(3, 6)})),
     "block": (block, lambda: (torch.randn(3, 1, 8, 8),)),
     "tied": (Tied, lambda: (torch.randint(0, 11, (3, 5)),)),
+    "masked": (Masked, masked_inputs),
     "encoder": (encoder, lambda: (torch.randn(3, 4, 8),)),
 }
 # Those that are written as the functional programs of `run_decompositions`, too.

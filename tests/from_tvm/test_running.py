@@ -1,5 +1,7 @@
 """Building, targets, packed functions and arrays with the calls that TVM has for them."""
 
+import re
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 import relaxjax.tvm
 from relaxjax.ops.packed import PACKED
+from relaxjax.tvm.benchmark import measured
 
 tvm: Any = relaxjax.tvm  # whose names are those of the table
 relax: Any = tvm.relax
@@ -79,6 +82,47 @@ def test_options_of_building() -> None:
 def test_options_of_building_that_are_wrong(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         relax.build(MODULE, "llvm", **options)
+
+
+def test_calls_are_counted_as_they_are_measured() -> None:
+    calls: list[Any] = []
+
+    def noted(x: Any) -> Any:
+        calls.append(x)
+        return x
+
+    tvm.register_global_func("tests.noted", noted, override=True)
+    mod = tvm.script.from_source("""
+@I.ir_module
+class Module:
+    @R.function(pure=False)
+    def main(x: R.Tensor((2,), "float32")):
+        y = R.call_packed("tests.noted", x, ty_args=R.Tensor((2,), "float32"))
+        return y
+""")
+    vm = relax.VirtualMachine(tvm.compile(mod), tvm.cpu())
+    one = np.ones(2, "float32")
+    found = vm.time_evaluator("main", tvm.cpu(), number=3, repeat=2)(one)
+    assert (len(calls), len(found.results)) == (1 + 3 * 2, 2)
+    assert found.min <= found.mean == found.median <= found.max
+    assert re.fullmatch(r"(\w+ [\d.]+ ms(, )?){5}", str(found))
+    assert found.std >= 0
+    vm.set_input("main", one)
+    vm.time_evaluator("invoke_stateful", tvm.cpu(), number=1, min_repeat_ms=1e-9)("main")
+    assert len(calls) == 9
+    with pytest.raises(ValueError, match="`number` must be at least 1, found 0"):
+        vm.time_evaluator("main", tvm.cpu(), number=0)(one)
+    PACKED.pop("tests.noted")
+
+
+def test_repetitions_take_as_long_as_they_are_to() -> None:
+    found = measured(lambda: time.sleep(0.001), number=1, repeat=1, min_repeat_ms=3)
+    assert len(found.results) == 1
+
+
+def test_there_are_no_libraries_of_machine_code() -> None:
+    with pytest.raises(AttributeError, match=r'`relaxjax.lowering.export\(mod, "x.so"\)` writes'):
+        relax.build(MODULE).export_library("x.so")
 
 
 def test_targets_have_hosts_and_kinds() -> None:

@@ -3,6 +3,7 @@
 import copy
 import functools
 import importlib
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ def prepared(name: str, dtype: str) -> Made:
     floating = getattr(torch, dtype)
     net = net.to(floating).train()
     for module in net.modules():
-        for option in ("p", "dropout", "dropout_prob", "drop_prob"):
+        for option in ("p", "dropout", "dropout_prob", "drop_prob", "drop_rate"):
             if isinstance(getattr(module, option, None), float):
                 setattr(module, option, 0.0)
     return net, tuple(one.to(floating) if one.is_floating_point() else one for one in inputs)
@@ -48,8 +49,10 @@ def export(net: Any, inputs: tuple[Any, ...], path: Path) -> None:
 def record(name: str, dtype: str, path: Path) -> dict[str, Array]:
     """Export a model, and compute its outputs, states and gradients for random cotangents."""
     net, inputs = prepared(name, dtype)
+    started = time.perf_counter()
     export(net, inputs, path)
-    return results(net, inputs)
+    seconds = np.array(time.perf_counter() - started)
+    return {**results(net, inputs), "export_s": seconds}
 
 
 def results(net: Any, inputs: tuple[Any, ...]) -> dict[str, Array]:

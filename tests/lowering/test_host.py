@@ -321,3 +321,17 @@ def test_the_size_of_what_is_filled_must_be_known() -> None:
         ),
     ):
         VirtualMachine(build(FILLING))["unknown"](np.ones(2, "float32"))
+
+
+def test_a_function_that_only_acts_returns_nothing() -> None:
+    mod = parse_functions(
+        """
+@R.function(pure=False)
+def telling(x: R.Tensor((), "int32"), cb: R.Callable([R.Tensor], R.Tuple(), False)):
+    cb(x)
+    return x
+"""
+    )
+    told: list[int] = []
+    VirtualMachine(build(mod))["telling"](np.int32(3), lambda x: told.append(int(x)))
+    assert told == [3]

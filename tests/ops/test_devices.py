@@ -100,7 +100,7 @@ class Module:
     def main(x: R.Tensor((3,), "float32", "vdevice:0")):
         there = R.to_vdevice(x, "vdevice:1")
         hinted = R.hint_on_device(there, "vdevice:1")
-        own = R.hint_on_device(there, "cuda:0")
+        own = R.hint_on_device(there, R.cuda(0))
         return (hinted, own)
 
     I.module_global_infos({"vdevice": [I.vdevice("llvm"), I.vdevice("cuda", 1)]})

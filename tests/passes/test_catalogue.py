@@ -196,7 +196,8 @@ RELAX = """
     CanonicalizeBindings CombineParallelMatmul ConvertToDataflow DataflowBlockRewrite
     DecomposeOpsForInference DecomposeOpsForTraining ExpandMatmulOfSum ExpandTupleArguments
     FastMathTransform FoldBatchnormToConv2D FuseOpsByPattern InlinePrivateFunctions LegalizeOps
-    LiftTransformParams MergeCompositeFunctions MutateOpsForTraining Normalize NormalizeGlobalVar
+    LazyGetInput LazySetOutput LiftTransformParams MergeCompositeFunctions MutateOpsForTraining
+    Normalize NormalizeGlobalVar
     PassContext RealizeVDevice RemovePurityChecking RemoveRedundantReshape RemoveUnusedOutputs
     RemoveUnusedParameters ReorderPermuteDimsAfterConcat ReorderTakeAfterMatmul RunCodegen
     ToMixedPrecision ToNonDataflow TopologicalSort UpdateParamType UpdateVDevice

@@ -171,6 +171,7 @@ SHAPES: dict[str, Callable[..., Any]] = {
     "relax.assert_op": lambda *_, **__: (),
     "relax.compiler_begin": _same,
     "relax.compiler_end": _same,
+    "relax.builtin.stop_lift_params": _same,
     "relax.hint_on_device": _same,
     "relax.to_vdevice": _same,
     "relax.dist.annotate_sharding": _same,

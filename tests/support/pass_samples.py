@@ -70,6 +70,8 @@ OTHER_RESULTS = {
     "Gradient": "adds a function",
     "HessianVectorProduct": "adds a function",
     "Jvp": "adds a function",
+    "LazyGetInput": "takes a function in the place of weights",
+    "LazySetOutput": "hands its results to a function",
     "LossChannelsLast": "asks for a loss",
     "MutateOpsForTraining": "batch_norm takes the statistics of the batch, dropout draws",
     "OffloadResiduals": "is for adjoints only",

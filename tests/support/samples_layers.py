@@ -78,8 +78,11 @@ SAMPLES["relax.grad.put_rows"] = [
     sample(floats(5, 3), floats(4, 3), exactly([1, 4, 1, -2], "int32"), accumulate=True),
     sample(floats(5), floats(2, 2), exactly([[3, 0], [0, 5]], "int64"), accumulate=True),
 ]
-for _name in ["no_grad", "closed_over", "start_checkpoint", "end_checkpoint"]:
-    SAMPLES[f"relax.grad.{_name}"] = [
+for _name in [
+    *("grad.no_grad", "grad.closed_over", "grad.start_checkpoint", "grad.end_checkpoint"),
+    "builtin.stop_lift_params",
+]:
+    SAMPLES[f"relax.{_name}"] = [
         sample(floats(2, 5)),
         sample(floats()),
         sample(integers(0, 3), smooth=False),

@@ -23,6 +23,8 @@ def _softmax(scores: Array) -> Array:
 
 SHARES = _softmax(RANDOM.normal(size=(4, 5)).astype("float32"))
 YES = (SCORES > 0.2).astype("float32")
+SIGNS = 2 * YES - 1
+COUNTS = np.floor(5 * np.random.default_rng(1).random((4, 5))).astype("float32")
 LOG_P, LOG_IMAGES = np.log(_softmax(SCORES)), np.log(_softmax(IMAGES))
 CHANCES = 1 / (1 + np.exp(-SCORES))
 IMAGE_SHARES = _softmax(RANDOM.normal(size=(2, 5, 3)).astype("float32"))
@@ -39,6 +41,12 @@ MEANS: dict[str, Case] = {
     "likelihood": ("NLLLoss", {"weight": WEIGHT}, LOG_IMAGES, PIXELS),
     "chances": ("BCELoss", {"weight": WEIGHT}, CHANCES, YES),
     "logits": ("BCEWithLogitsLoss", {"weight": WEIGHT, "pos_weight": 2 * WEIGHT}, SCORES, YES),
+    "distances": ("HingeEmbeddingLoss", {"margin": 0.5}, SCORES, SIGNS),
+    "margins": ("MultiMarginLoss", {"p": 2, "margin": 0.7, "weight": WEIGHT}, SCORES, IDS),
+    "many labels": ("MultiLabelSoftMarginLoss", {"weight": WEIGHT}, SCORES, YES),
+    "counts": ("PoissonNLLLoss", {"full": True}, SCORES, COUNTS),
+    "rates": ("PoissonNLLLoss", {"log_input": False, "eps": 1e-3}, CHANCES, COUNTS),
+    "signs": ("SoftMarginLoss", {}, SCORES, SIGNS),
     "divergence": ("KLDivLoss", {}, LOG_P, SHARES),
     "logarithms": ("KLDivLoss", {"log_target": True}, LOG_IMAGES, np.log(IMAGE_SHARES)),
 }

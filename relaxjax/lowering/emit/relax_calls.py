@@ -88,6 +88,7 @@ RELAX_FORMS: dict[str, Form] = {
     "relax.while_loop": _while_loop,
     "relax.to_vdevice": _itself,
     "relax.hint_on_device": _itself,
+    "relax.builtin.stop_lift_params": _itself,
     "relax.make_closure": _make_closure,
     "relax.invoke_closure": _invoke_closure,
     "relax.invoke_pure_closure": _invoke_closure,

@@ -189,12 +189,14 @@ def index_put(
 
 
 def _put_by_mask(x: Expr, indices: Sequence[Expr | None], values: Expr, accumulate: bool) -> Expr:
-    """One value at all places of a mask that covers the first axes."""
+    """Values at all places of a mask that covers the first axes, the same ones at each place."""
     mask = indices[0]
-    if mask is None or (ndim_of(values) > 0 and any(size != 1 for size in dims_of(values))):
+    rest = ndim_of(x) - (0 if mask is None else ndim_of(mask))
+    if mask is None or not (ndim_of(values) <= rest or all(size == 1 for size in dims_of(values))):
         raise ValueError("different values at the places of a mask: choose by torch.where")
-    sizes = [*dims_of(mask), *[1] * (ndim_of(x) - ndim_of(mask))]
-    value = shaped(cast(values, dtype_of(x)), [])
+    value = cast(values, dtype_of(x))
+    value = value if ndim_of(values) <= rest else shaped(value, [])
+    sizes = [*dims_of(mask), *[1] * rest]
     return where(shaped(mask, sizes), x + value if accumulate else value, x)
 
 

@@ -1,5 +1,7 @@
 """Losses that a model computes itself."""
 
+import math
+
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
@@ -126,7 +128,7 @@ def binary_cross_entropy_with_logits(
 ) -> Expr:
     x, y = promoted(self, target)
     one = scalar(1, x)
-    softplus = call("log1p", call("exp", -call("abs", x))) + call("maximum", -x, scalar(0, x))
+    softplus = _softplus(-x)
     factor = one if pos_weight is None else (pos_weight - one) * y + one
     losses = (one - y) * x + factor * softplus
     return _reduce(losses if weight is None else losses * weight, reduction)
@@ -150,3 +152,64 @@ def kl_div(self: Expr, target: Expr, reduction: int = 1, log_target: bool = Fals
     x, y = promoted(self, target)
     losses = call("exp", y) * (y - x) if log_target else xlogy(y, y) - y * x
     return _reduce(losses, reduction)
+
+
+def _softplus(x: Expr) -> Expr:
+    """log(1 + exp(x)), finite for all x."""
+    return call("log1p", call("exp", -call("abs", x))) + call("maximum", x, scalar(0, x))
+
+
+@aten("soft_margin_loss.default")
+def soft_margin_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
+    x, y = promoted(self, target)
+    return _reduce(_softplus(-y * x), reduction)
+
+
+@aten("hinge_embedding_loss.default")
+def hinge_embedding_loss(self: Expr, target: Expr, margin: float = 1.0, reduction: int = 1) -> Expr:
+    """Distances where the target is 1, and what they lack of a margin where it is -1."""
+    x, y = promoted(self, target)
+    zero, one = scalar(0, x), scalar(1, x)
+    lacking = call("maximum", scalar(margin, x) - x, zero)
+    apart = where(call("not_equal", y, one), lacking, zero)
+    return _reduce(apart + where(call("not_equal", y, -one), x, zero), reduction)
+
+
+@aten("poisson_nll_loss.default")
+def poisson_nll_loss(
+    input: Expr, target: Expr, log_input: bool, full: bool, eps: float, reduction: int
+) -> Expr:
+    x, y = promoted(input, target)
+    losses = call("exp", x) - y * x if log_input else x - y * call("log", x + scalar(eps, x))
+    if full:  # the terms of the target alone, by Stirling's formula where it is above 1
+        is_many = y > scalar(1, y)
+        many = where(is_many, y, scalar(1, y))
+        turns = scalar(2 * math.pi, y) * many
+        constant = many * call("log", many) - many + scalar(0.5, y) * call("log", turns)
+        losses = losses + where(is_many, constant, scalar(0, y))
+    return _reduce(losses, reduction)
+
+
+@aten("multi_margin_loss.default")
+def multi_margin_loss(
+    self: Expr,
+    target: Expr,
+    p: int = 1,
+    margin: float = 1.0,
+    weight: Expr | None = None,
+    reduction: int = 1,
+) -> Expr:
+    """What the score of the right class lacks of a margin above each other one."""
+    if p not in (1, 2):
+        raise ValueError(f"`p` is 1 or 2, found {p}")
+    classes, axis = dims_of(self)[-1], ndim_of(self) - 1
+    ids = call("arange", 0, classes, 1, "int64")
+    is_right = call("equal", call("expand_dims", cast(target, "int64"), ndim_of(target)), ids)
+    right = call("sum", where(is_right, self, scalar(0, self)), [axis], True)
+    lacking = call("maximum", scalar(margin, self) - right + self, scalar(0, self))
+    losses: Expr = call("square", lacking) if p == 2 else lacking
+    if weight is not None:
+        factor = call("sum", where(is_right, weight, scalar(0, weight)), [axis], True)
+        losses = losses * factor
+    others = where(is_right, scalar(0, self), losses)
+    return _reduce(call("sum", others, [axis]) / number(classes, self), reduction)

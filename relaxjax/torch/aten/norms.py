@@ -275,3 +275,20 @@ def feature_dropout(input: Expr, p: float, train: bool) -> Expr:
     dtype = dtype_of(input)
     ones = call("full", ShapeExpr(tuple(sizes)), cast(1, dtype), dtype)
     return input * call("nn.dropout", ones, p)[0]
+
+
+@aten("_weight_norm.default")
+def weight_norm(v: Expr, g: Expr, dim: int = 0) -> Expr:
+    """Directions `v` with the lengths `g`, along the axes other than `dim`."""
+    return v * (g / _lengths(v, dim))
+
+
+@aten("_weight_norm_interface.default")
+def weight_norm_interface(v: Expr, g: Expr, dim: int = 0) -> tuple[Expr, Expr]:
+    return weight_norm(v, g, dim), _lengths(v, dim)
+
+
+def _lengths(v: Expr, dim: int) -> Expr:
+    """The norm of each slice; -1 is for the norm of all, as torch has it."""
+    axes = [axis for axis in range(ndim_of(v)) if axis != dim]
+    return call("sqrt", call("sum", call("square", v), axes, True))

@@ -1,6 +1,6 @@
 """The virtual machine, which takes and gives arrays as TVM has them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from relaxjax.ir.expr import Var
@@ -9,6 +9,7 @@ from relaxjax.lowering import ProfileReport
 from relaxjax.lowering import VirtualMachine as RelaxjaxVirtualMachine
 from relaxjax.lowering import build as build
 from relaxjax.training.inputs import with_dtype
+from relaxjax.tvm.benchmark import BenchmarkResult, measured
 from relaxjax.tvm.nd import unwrapped, wrapped
 
 
@@ -42,6 +43,42 @@ class VirtualMachine(RelaxjaxVirtualMachine):
         if name not in self._outputs:
             raise ValueError(f'`{name}` was not run: call `invoke_stateful("{name}")` first')
         return self._outputs[name]
+
+    def time_evaluator(
+        self,
+        func_name: str,
+        dev: Any,
+        number: int = 10,
+        repeat: int = 1,
+        min_repeat_ms: float = 0,
+        **of_the_device: Any,
+    ) -> Callable[..., BenchmarkResult]:
+        """What measures a function: it takes its arguments, and gives the seconds of a call.
+
+        For "invoke_stateful" it takes the name of the function whose arguments `set_input` keeps.
+
+        Args:
+            func_name: the function.
+            dev: the device; the function runs where its arguments and the executable are.
+            number: the calls of a repetition.
+            repeat: the repetitions.
+            min_repeat_ms: how long a repetition takes at least.
+            of_the_device: pauses and caches, which are as they are here.
+        """
+
+        def evaluate(*args: Any) -> BenchmarkResult:
+            if func_name != "invoke_stateful":
+                run = self[func_name]
+                return measured(lambda: run(*args), number, repeat, min_repeat_ms)
+            (name,) = args
+
+            def kept() -> Any:
+                self.invoke_stateful(name)
+                return self.get_outputs(name)
+
+            return measured(kept, number, repeat, min_repeat_ms)
+
+        return evaluate
 
     def profile(self, name: str, *args: Any) -> ProfileReport:
         """Compile and run a function once, and say what it costs."""

@@ -400,6 +400,51 @@ def main(x: {T3}, w0: {T3}, w1: {T3}) -> {T3}:
     assert to_jax(none, "main_transform_params")(()) == ()
 
 
+def test_lifting_stops_at_a_mark_which_is_taken_away() -> None:
+    check_rewrite(
+        LiftTransformParams(),
+        f"""
+@R.function
+def main(x: {T3}, c: R.Tensor((), "bool"), w: {T3}) -> {T3}:
+    R.func_attr({{"num_input": 2}})
+    with R.dataflow():
+        a = R.exp(w)
+        b = R.builtin.stop_lift_params(a)
+        d = R.sin(b)
+        R.output(d)
+    if c:
+        e = R.builtin.stop_lift_params(d)
+        y = R.add(x, e)
+    else:
+        y = R.add(x, d)
+    return y
+""",
+        f"""
+@R.function
+def main(x: {T3}, c: R.Tensor((), "bool"), a: {T3}) -> {T3}:
+    R.func_attr({{"num_input": 2}})
+    with R.dataflow():
+        d = R.sin(a)
+        R.output(d)
+    if c:
+        y = R.add(x, d)
+    else:
+        y = R.add(x, d)
+    return y
+@R.function
+def main_transform_params(model_params: R.Tuple({T3})) -> R.Tuple({T3}):
+    R.func_attr({{"num_input": 0}})
+    with R.dataflow():
+        w = model_params[0]
+        a = R.exp(w)
+        output_tuple = (a,)
+        R.output(output_tuple)
+    return output_tuple
+""",
+        again=False,
+    )
+
+
 def test_without_weights_the_bundle_is_empty() -> None:
     check_rewrite(
         BundleModelParams(),
