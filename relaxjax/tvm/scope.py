@@ -35,6 +35,15 @@ _FRAMES = (
 )
 
 # A path, and all that lies below it.
+_STORAGE = (
+    "alloc_storage",
+    "alloc_tensor",
+    "ensure_zero_offset",
+    "kill_storage",
+    "kill_tensor",
+    "memory",
+    "view",
+)
 OUT_OF_SCOPE = {
     **dict.fromkeys(_NO_DEVICES, _DEVICES),
     **{f"runtime.{name}": _DEVICES for name in _NO_DEVICES},
@@ -106,7 +115,7 @@ OUT_OF_SCOPE = {
     "relax.op.call_tir_inplace": _KERNELS,
     "relax.op.call_tir_with_grad": _KERNELS,
     "relax.op.distributed": _DISTRIBUTED,
-    "relax.op.memory": _LOWERED,
+    **{f"relax.op.memory.{name}": _LOWERED for name in _STORAGE},
     "relax.op.vm": _LOWERED,
     "relax.register_pipeline": "a pipeline is a `Sequential` of passes: give it to whom it is for",
     "relax.testing.ast_printer": _PRINTED,

@@ -1,6 +1,7 @@
 """Random networks, compiled as users compile them: `dev.py fuzz` tries many more."""
 
 import pytest
+from full import FULL
 from norm_networks import CHOICES, WAYS, random_loss, single_choice
 
 from relaxjax.ir.structural import assert_structural_equal, structural_equal
@@ -16,7 +17,7 @@ def test_a_seed_gives_the_same_network_and_steps_can_be_left_out() -> None:
 
 
 @pytest.mark.as_users
-@pytest.mark.parametrize("seed", range(0, 2 * len(WAYS), 9))
+@pytest.mark.parametrize("seed", range(0, 2 * len(WAYS), 9 if FULL else 18))
 def test_random_programs_come_out_right(seed: int) -> None:
     network = random_loss(seed)
     compare_compilations(network.module, "main", network.args, ways=[WAYS[seed % len(WAYS)]])

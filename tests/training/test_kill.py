@@ -16,8 +16,9 @@ from full import FULL
 
 HERE = Path(__file__).parent
 KILLS = 20 if FULL else 2
-MODELS = [("relax", "w0"), ("jax", "params_w0")]
+MODELS = [("jax", "params_w0")]
 if FULL:
+    MODELS.append(("relax", "w0"))
     MODELS += [(name, "params_w0") for name in ("devices", "shards", "processes")]
 
 

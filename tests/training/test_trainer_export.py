@@ -45,7 +45,8 @@ def run_alone(folder: Path, data: list[tuple[Any, Any]], tmp_path: Path) -> Any:
         capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    return np.load(tmp_path / "out.npz")
+    with np.load(tmp_path / "out.npz") as found:
+        return dict(found)
 
 
 def dropping() -> Trainer:
