@@ -23,7 +23,7 @@ KNOWN: dict[str, Callable[[float], Any]] = {
     ),
     "a schedule": lambda rate: from_optax(optax.lion(optax.cosine_decay_schedule(rate, 100))),
     "a mask": lambda rate: from_optax(optax.masked(optax.sgd(rate), {"w": True, "b": False})),
-    "a number of NumPy": lambda rate: from_optax(optax.sgd(np.float32(rate))),
+    "a number of NumPy": lambda rate: from_optax(optax.sgd(np.float32(rate))),  # pyright: ignore[reportArgumentType]  # optax takes any number
     "another function": lambda rate: from_optax(
         optax.sgd(optax.linear_schedule(rate, 0.0, 9) if rate < 0.15 else rate)
     ),
