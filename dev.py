@@ -8,7 +8,7 @@ python3 dev.py wheel   build the wheel and test it away from here; takes the opt
 python3 dev.py fuzz    compile random programs in many ways and compare; --help tells its options
 python3 dev.py mutants put small faults into the code and run the tests; --help tells its options
 python3 dev.py docs    build the documentation site in build/docs; --help tells its options
-python3 dev.py pictures draw the pictures of the pages anew, from what the suite has recorded
+python3 dev.py pictures draw the pictures of the pages anew, from what benchmarks have recorded
 python3 dev.py setup   install what the other commands need; takes names of dependency groups
 
 The environment lives in .venv, or in the folder that RELAXJAX_VENV names. uv installs where it is
@@ -121,7 +121,12 @@ def pictures(options: list[str]) -> int:
         print(f"dev.py pictures takes no options, but was given {' '.join(options)}")
         return 2
     python = environment()
-    for program in ("benchmarks/suite_report.py", "docs/site/demo_picture.py"):
+    programs = (
+        "benchmarks/suite_report.py",
+        "benchmarks/scaling_plot.py",
+        "docs/site/demo_picture.py",
+    )
+    for program in programs:
         checked_call([python, program])
     return 0
 

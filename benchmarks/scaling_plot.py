@@ -1,14 +1,21 @@
 """The curves of benchmarks/scaling.py: a column a size, a row a measure, both axes by factors.
 
+    python benchmarks/scaling_plot.py  # draws docs/scaling.svg of what is recorded
+
 The picture has the colours of the reader's system, light or dark. Lines differ in dashes as well.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from suite_plot import STYLE, text
+
+ROOT = Path(__file__).parents[1]
+RESULTS, PLOT = ROOT / "benchmarks" / "results" / "scaling.json", ROOT / "docs" / "scaling.svg"
 
 Point = Mapping[str, Any]  # of each contestant
 
@@ -33,7 +40,6 @@ LINES = (
     Line("ours", "relaxjax", "none", "a"),
     Line("plain", "plain JAX and optax", "6 3", "d"),
     Line("torch", "PyTorch", "2 3", "b"),
-    Line("torch, compiled", "PyTorch, compiled", "8 3 2 3", "c"),
 )
 MEASURES = (
     Measure("step, ms", lambda row: 1e3 * float(row["seconds"])),
@@ -148,3 +154,7 @@ def _path(line: Line, places: list[tuple[float, float]]) -> str:
 def _short(size: str) -> str:
     number = int(size)
     return f"{number // 1024}k" if number >= 1024 and number % 1024 == 0 else size
+
+
+if __name__ == "__main__":
+    PLOT.write_text(plot(json.loads(RESULTS.read_text())["sweeps"]))

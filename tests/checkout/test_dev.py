@@ -193,8 +193,12 @@ def test_all_pictures_are_drawn_by_one_command(
     dev: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert dev.main(["pictures"]) == 0
-    drawn = [words[1:] for words in dev.commands[-2:]]
-    assert drawn == [["benchmarks/suite_report.py"], ["docs/site/demo_picture.py"]]
+    drawn = [words[1:] for words in dev.commands[-3:]]
+    assert drawn == [
+        ["benchmarks/suite_report.py"],
+        ["benchmarks/scaling_plot.py"],
+        ["docs/site/demo_picture.py"],
+    ]
     assert all((Path(__file__).parents[2] / program).exists() for (program,) in drawn)
     assert dev.main(["pictures", "now"]) == 2
     assert "pictures takes no options, but was given now" in capsys.readouterr().out
