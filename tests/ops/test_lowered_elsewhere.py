@@ -21,7 +21,7 @@ from relaxjax.lowering import legalize, to_jax
 ELSEWHERE = ("cuda", "tpu")
 # What JAX cannot trace from types alone, and what a program cannot be lowered with.
 LEFT_OUT = {"relax.dynamic_strided_slice", "relax.nonzero", "relax.tensor_to_shape", "relax.unique"}
-LEFT_OUT |= {"relax.dist.annotate_sharding"}  # its mesh is of devices that are there
+LEFT_OUT |= {"relax.dist.annotate_sharding", "relax.dist.redistribute"}  # of devices that are there
 NAMES = sorted(
     name
     for name in SAMPLES
