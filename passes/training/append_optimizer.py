@@ -126,8 +126,8 @@ def check_optimizer(optimizer: Any) -> None:
 def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
     """All that AppendOptimizer goes by of an optimizer, as values; None where these are too many.
 
-    One whose parts are known is those. Any other is what it writes for these parameters: if it is
-    elementwise, it writes the same for stacks of them.
+    An optimizer whose parts are known is told by them, any other by what it writes for these
+    parameters: if it is elementwise, it writes the same for stacks of them.
     """
     try:
         return description(optimizer)
@@ -136,6 +136,7 @@ def told_of(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -
 
 
 def _written_by(optimizer: Optimizer, params: Sequence[Var], master_weights: bool) -> Any:
+    """The update that an optimizer writes, and its first state, as values."""
     update = _update(optimizer, params, None, master_weights)
     states = [np.asarray(state) for state in update.state]
     size = sum(state.nbytes for state in states if state.any())

@@ -1,7 +1,7 @@
 """A training that is killed at random moments and resumed ends with the very same weights.
 
-It is killed twenty times if `RELAXJAX_FULL` is set, on two devices and in two processes, too, with
-checkpoints in one file or of shards.
+It is killed twice, a loss in JAX. If `RELAXJAX_FULL` is set, it is killed twenty times, and so is a
+module, on two devices and in two processes, too, with checkpoints in one file or of shards.
 """
 
 import os
