@@ -4,7 +4,9 @@ The browser is Chromium as the system has it: `apt-get install chromium` on Debi
 """
 
 import shutil
+import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from playwright.sync_api import Browser, Route, TimeoutError, sync_playwright
@@ -16,17 +18,20 @@ TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clie
 
 def browser_faults(folder: Path) -> Iterator[str]:
     """A line for each fault of a page of the site in a folder."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        yield "there is no chromium on the PATH: apt-get install chromium"
-        return
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+    with chromium() as browser:
         for path in sorted(folder.rglob("*.html")):
             for width in WIDTHS:
                 yield from faults_of(browser, path, folder, width)
         yield from faults_of_search(browser, folder)
-        browser.close()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        sys.exit("there is no chromium on the PATH: apt-get install chromium")
+    with sync_playwright() as playwright:
+        yield playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
 
 
 def faults_of(browser: Browser, path: Path, folder: Path, width: int) -> Iterator[str]:
@@ -62,3 +67,15 @@ def faults_of_search(browser: Browser, folder: Path) -> Iterator[str]:
     except TimeoutError:
         yield "search.html: it does not find the glossary"
     page.close()
+
+
+def faults_of_switch(folder: Path, version: str) -> Iterator[str]:
+    """What is wrong with a site of several versions, whose first page must offer one of them."""
+    with chromium() as browser:
+        page = browser.new_page()
+        page.goto((folder / "index.html").as_uri())
+        chosen = page.locator(".versions option:checked", has_text=version)
+        try:
+            chosen.wait_for(state="attached", timeout=10_000)
+        except TimeoutError:
+            yield f"{folder}: its first page does not offer version {version}"

@@ -17,6 +17,7 @@ from pathlib import Path
 import html_check
 import page_links
 import public_names
+from site_versions import add_version
 
 import relaxjax
 
@@ -33,27 +34,36 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="dev.py docs", description=__doc__)
     parser.add_argument("--out", type=Path, default=OUT, help="default: build/docs")
     parser.add_argument("--browser", action="store_true", help="open each page in Chromium, too")
+    parser.add_argument("--site", type=Path, help="add this version to those in a folder")
     options = parser.parse_args()
     out: Path = options.out.absolute()
     write_pages(out / "pages")
     html = out / "html"
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--keep-going", "--nitpicky"]
     command += ["--quiet", "--fresh-env", "--jobs", "auto", "-c", str(ROOT / "docs" / "site")]
+    if options.site:
+        command += ["-A", "in_site=1", "-D", "html_js_files=versions.js"]
     jupyter = str(out / "jupyter")  # what the notebooks' kernels write, else in the home
     places = {"IPYTHONDIR": jupyter, "JUPYTER_RUNTIME_DIR": jupyter}
     env = {"JAX_PLATFORMS": "cpu", **places, **os.environ}
     status = subprocess.run([*command, out / "pages", html], check=False, env=env).returncode
     if status:
         return status
+    if options.site:
+        add_version(options.site.absolute(), relaxjax.__version__, html)
     faults = html_check.faults(html)
     if options.browser:
-        from browser_check import browser_faults  # it needs a package that is for this alone
+        import browser_check  # it needs a package that is for this alone
 
-        faults += browser_faults(html)
+        # In a site of several versions a page reads their list, which lies above it.
+        folder = options.site.absolute() / relaxjax.__version__ if options.site else html
+        faults += browser_check.browser_faults(folder)
+        if options.site:
+            faults += browser_check.faults_of_switch(folder.parent, relaxjax.__version__)
     if faults:
         print(*faults, sep="\n", file=sys.stderr)
         return 1
-    print(f"open {html / 'index.html'}")
+    print(f"open {(options.site or html) / 'index.html'}")
     return 0
 
 
@@ -146,7 +156,8 @@ def versions() -> str:
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").partition("\n## ")[2]
     return (
         f"# Versions\n\nThese pages are for relaxjax {relaxjax.__version__}; `relaxjax --version` "
-        "prints yours. `python3 dev.py docs` in a checkout of another version builds its site. "
+        "prints yours. `python3 dev.py docs --site FOLDER` in a checkout of each version puts its "
+        "pages into one folder, where the sidebar switches between them. "
         "[Compatibility](compatibility.md) says what a new version keeps.\n\n"
         f"## {page_links.rewritten(changes, resolve)}"
     )

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import json
 import re
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,7 @@ import html_check
 import page_links
 import public_names
 import pytest
+from site_versions import add_version
 
 import relaxjax
 from relaxjax.passes.infrastructure.base import FACTORIES
@@ -96,6 +98,24 @@ def test_the_site_says_which_version_it_is_for(pages: dict[str, str]) -> None:
     assert f"These pages are for relaxjax {relaxjax.__version__};" in page
     assert f"\n## {relaxjax.__version__}" in page
     assert "\nversions\n" in pages["index.md"]
+
+
+def test_versions_lie_beside_each_other_the_newest_first(tmp_path: Path) -> None:
+    site, html = tmp_path / "site", tmp_path / "html"
+    html.mkdir()
+    (html / "index.html").write_text("the first")
+    for version in ("0.9.0", "0.10.0"):
+        add_version(site, version, html)
+        (html / "new.html").write_text("a page")
+    (html / "index.html").write_text("the first, mended")
+    add_version(site, "0.9.0", html)
+    listed = (site / "versions.js").read_text().removeprefix("const versions = ")
+    assert list(json.loads(listed.rstrip(";\n")).items()) == [
+        ("0.10.0", ["index.html", "new.html"]),
+        ("0.9.0", ["index.html", "new.html"]),
+    ]
+    assert "url=0.10.0/index.html" in (site / "index.html").read_text()
+    assert (site / "0.9.0" / "index.html").read_text() == "the first, mended"
 
 
 def test_a_picture_follows_the_theme_of_the_site(pages: dict[str, str]) -> None:
