@@ -92,6 +92,8 @@ NAMES: dict[str, str] = {
         {_RELAX_EXPRESSIONS}
         ir: BaseFunc=Function Node=Expr Span
     """,
+    "relax.frontend.nn": "ir.builder: BlockBuilder",
+    "relax.frontend.nn.modules": ".relax.frontend.nn.diffusion: *",
     "relax.global_info": _INFOS,
     "relax.ir": "",
     "relax.ir.instrument": _INSTRUMENTS,

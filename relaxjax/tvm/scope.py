@@ -34,6 +34,21 @@ _FRAMES = (
     "func_ret_value",
 )
 
+_IMPORTERS = ("detach_params", "onnx", "stablehlo", "tflite", "torch")
+_EFFECTS = (
+    "a method gives all that it changes as a result: no effect goes through a program. `R.print` "
+    "prints a value outside of dataflow blocks, and a cache is an argument and a result"
+)
+_OF_LAYERS = {
+    **dict.fromkeys(("IOEffect", "KVCache", "Object", "debug_func", "print_"), _EFFECTS),
+    **dict.fromkeys(("ExternModule", "ObjectModule", "OutType", "SourceModule"), _KERNELS),
+    **dict.fromkeys(("add_extern", "extern", "tensor_expr_op", "tensor_ir_op"), _KERNELS),
+    **dict.fromkeys(("tensor_ir_inplace_op", "renormalize_top_p_top_k_prob"), _KERNELS),
+    "sample_top_p_top_k_from_sorted_prob": _KERNELS,
+    "Exporter": "`export_tvm` of a module writes the program",
+    "SubroutineMixin": "a module is written out where it is called: no function is made of it",
+}
+
 # A path, and all that lies below it.
 _STORAGE = (
     "alloc_storage",
@@ -107,7 +122,13 @@ OUT_OF_SCOPE = {
     "relax.dpl.is_call_tir": _KERNELS,
     "relax.dpl.pattern.is_call_tir": _KERNELS,
     "relax.exec_builder": _LOWERED,
-    "relax.frontend": _IMPORTED,
+    **{f"relax.frontend.{name}": _IMPORTED for name in _IMPORTERS},
+    **{f"relax.frontend.nn.{name}": why for name, why in _OF_LAYERS.items()},
+    **{f"relax.frontend.nn.core.{name}": why for name, why in _OF_LAYERS.items()},
+    **{f"relax.frontend.nn.exporter.{name}": why for name, why in _OF_LAYERS.items()},
+    **{f"relax.frontend.nn.modules.{name}": why for name, why in _OF_LAYERS.items()},
+    **{f"relax.frontend.nn.op.{name}": why for name, why in _OF_LAYERS.items()},
+    **{f"relax.frontend.nn.spec.{name}": why for name, why in _OF_LAYERS.items()},
     "relax.op.builtin.alloc_tensor": _LOWERED,
     "relax.op.builtin.builtin": _LOWERED,
     "relax.op.call_builtin_with_ctx": _LOWERED,

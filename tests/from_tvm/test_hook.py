@@ -84,8 +84,12 @@ def test_a_tvm_that_is_imported_already_is_an_error(monkeypatch: pytest.MonkeyPa
         ),
         ("import tvm.rpc.server", r"`tvm.rpc` has no place in relaxjax"),
         (
-            "from tvm.relax.frontend import nn",
-            r"`tvm.relax.frontend` has no .*: make the",
+            "from tvm.relax.frontend.torch import from_exported_program",
+            r"`tvm.relax.frontend.torch` has no .*: make the",
+        ),
+        (
+            "from tvm.relax.frontend.nn import KVCache",
+            r"`tvm.relax.frontend.nn.KVCache` has no .*: a method gives all that it changes",
         ),
         ("from tvm.relax.transform import FuseTIR", r"`tvm.relax.transform.FuseTIR` has no place"),
         ("from tvm.s_tir import meta_schedule", r"`tvm.s_tir` has no place in relaxjax"),

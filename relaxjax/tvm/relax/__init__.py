@@ -15,6 +15,7 @@ from . import binding_rewrite as binding_rewrite
 from . import block_builder as block_builder
 from . import dpl as dpl
 from . import expr_functor as expr_functor
+from . import frontend as frontend
 from . import optimizer as optimizer
 from . import pipeline as pipeline
 from . import testing as testing
