@@ -15,7 +15,7 @@ from relaxjax.optim import SGD
 from relaxjax.script import relax as R
 from relaxjax.training import Trainer
 from relaxjax.tvm.relax.frontend import nn
-from relaxjax.tvm.relax.frontend.nn import modules, op
+from relaxjax.tvm.relax.frontend.nn import diffusion, op
 from relaxjax.tvm.scope import OutOfScopeNameError
 
 X = {"x": nn.spec.Tensor((2, 3), "float32")}
@@ -220,7 +220,7 @@ def test_effects_have_no_place() -> None:
 def test_values_that_do_not_fit() -> None:
     x = nn.Tensor.placeholder((2, "n"), "float32", "x")
     with pytest.raises(TypeError, match="a tensor goes with tensors and numbers, found 'a'"):
-        x + "a"
+        _ = x + "a"
     with pytest.raises(TypeError, match=r"a Tensor is of a tensor, but `e` is of type R.(Any|Obj)"):
         nn.Tensor(_expr=Var("e", ObjectType()))
     with pytest.raises(ValueError, match=r"the shape of `x` is not known: its type is R.Tensor"):
@@ -248,6 +248,6 @@ def test_options_that_layers_have_not() -> None:
     with pytest.raises(NotImplementedError, match="takes no recompute_scale_factor and no anti"):
         op.interpolate(x, 4, antialias=True)
     with pytest.raises(ValueError, match="there is no activation 'mish': there are silu, swish"):
-        modules.TimestepEmbedding(2, 4, act_fn="mish")
+        diffusion.TimestepEmbedding(2, 4, act_fn="mish")
     with pytest.raises(ValueError, match="takes a condition where it has cond_proj_dim"):
-        modules.TimestepEmbedding(2, 4)(x, x)
+        diffusion.TimestepEmbedding(2, 4)(x, x)
