@@ -142,7 +142,7 @@ def one_sequence(given: tuple[Any, ...]) -> list[Any]:
 
 def tensor_type(shape: Sequence[Any], dtype: str) -> TensorType:
     """The type of tensors of a shape; each name of a dimension is a new symbol."""
-    symbols = {dim: SymbolicVar(dim) for dim in shape if isinstance(dim, str)}
+    symbols: dict[Any, Any] = {dim: SymbolicVar(dim) for dim in shape if isinstance(dim, str)}
     return TensorType(tuple(symbols.get(dim, dim) for dim in shape), dtype)
 
 
