@@ -34,7 +34,7 @@ _FRAMES = (
     "func_ret_value",
 )
 
-_IMPORTERS = ("detach_params", "onnx", "stablehlo", "tflite", "torch")
+_IMPORTERS = ("onnx", "stablehlo", "tflite")
 _EFFECTS = (
     "a method gives all that it changes as a result: no effect goes through a program. `R.print` "
     "prints a value outside of dataflow blocks, and a cache is an argument and a result"

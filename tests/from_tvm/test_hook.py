@@ -84,8 +84,8 @@ def test_a_tvm_that_is_imported_already_is_an_error(monkeypatch: pytest.MonkeyPa
         ),
         ("import tvm.rpc.server", r"`tvm.rpc` has no place in relaxjax"),
         (
-            "from tvm.relax.frontend.torch import from_exported_program",
-            r"`tvm.relax.frontend.torch` has no .*: make the",
+            "from tvm.relax.frontend.onnx import from_onnx",
+            r"`tvm.relax.frontend.onnx` has no .*: make the",
         ),
         (
             "from tvm.relax.frontend.nn import KVCache",
