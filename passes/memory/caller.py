@@ -24,12 +24,14 @@ class Caller:
     """A function that calls an adjoint once.
 
     The memory of the parameters at `donate` becomes that of its results. `differentiated` are the
-    positions of those parameters of the adjoint that its gradients are of.
+    positions of those parameters of the adjoint that its gradients are of. If it is a training
+    step, UpdateInLoops comes after all plans, and what it saves counts.
     """
 
     name: str
     donate: tuple[int, ...]
     differentiated: tuple[int, ...]
+    updates_in_loops: bool = False
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,6 @@ from .moments import has_number
 from .nested import leaves
 from .step import size_of
 
-# The bytes of a gradient's stack from which on it is worth the kernels in each step of the loop.
-LEAST = 2**20
 # What a step changes: a field of its result, and the parameter whose memory that takes.
 _RENEWED = {1: 0, 2: 1, 3: 2}
 
@@ -54,7 +52,7 @@ class StepProgram:
         self.function = function
         self.bindings = tuple(function.body.bindings())
         self.known = Uses.of(function)
-        self.tuples = dict(values_of_kind(self.bindings, Tuple).items())
+        self.tuples: dict[Expr, Tuple] = dict(values_of_kind(self.bindings, Tuple).items())
         self.place_of: dict[Var, Place] = {v: (at,) for at, v in enumerate(function.params)}
         for binding in self.bindings:
             note_place(self.place_of, binding.var, binding.value)
@@ -101,13 +99,14 @@ class StepProgram:
         is_known = isinstance(self.known.value(call.args[0]), Function)
         return is_own and is_known and count_of(call) is not None
 
-    def updates(self, loop: VarBinding) -> list[Update]:
-        """The updates of what a loop gives that its steps can make."""
+    def updates(self, loop: VarBinding, least_bytes: int) -> list[Update]:
+        """The updates of the stacks of so many bytes or more that the steps of a loop can make."""
         beside = _Beside(self, loop)
         found: list[Update] = []
         taken: set[Var] = set()
         for path, gradient in self._given(loop.var):
-            update = beside.update(path, gradient)
+            is_large = has_number(gradient.ty) and size_of(gradient) >= least_bytes
+            update = beside.update(path, gradient) if is_large else None
             if update is not None and taken.isdisjoint(update.new):
                 found.append(update)
                 taken.update(update.new)
@@ -149,8 +148,6 @@ class _Beside:
 
     def update(self, path: Path, gradient: Var) -> Update | None:
         """The update of a stack that the loop gives; None where it is not made number by number."""
-        if not has_number(gradient.ty) or size_of(gradient) < LEAST:
-            return None
         made = self._made_of(gradient)
         operands = None if made is None else self._operands(gradient, made)
         if made is None or operands is None:

@@ -24,7 +24,7 @@ from relaxjax.passes.differentiation.vjp import in_terms_of
 
 from .caller import written_out
 from .carried import as_part, part_of, with_part
-from .loop_pairs import Path, first_and_second
+from .loop_pairs import first_and_second
 from .loop_updates import Update
 from .moments import has_number
 from .nested import at, filled
@@ -144,7 +144,7 @@ class UpdatingLoop:
             rest = in_terms_of(self.step.body, both)
             for binding in rest.bindings():
                 builder.emit_binding(binding)
-            known = dict(values_of_kind(rest.bindings(), Tuple).items())
+            known: dict[Expr, Tuple] = dict(values_of_kind(rest.bindings(), Tuple).items())
             last, ys = first_and_second(written_out(rest.body, known))
             made = _Rows(self.writes, rest, (last, ys), rows, parts).written(builder, whole, number)
             gone = {one.update.path[1:] for one in self.writes}
@@ -156,16 +156,16 @@ class UpdatingLoop:
     @staticmethod
     def _parts(
         builder: BlockBuilder, whole: Mapping[Var, Var], number: Var
-    ) -> tuple[dict[Var, Var], dict[Expr, Var]]:
+    ) -> tuple[dict[Expr, Var], dict[Expr, Var]]:
         """The parts of stacks that a step changes, as stacks of one, and as the tensors in them."""
         squeeze = get_op("lax.squeeze")
-        parts = {
+        parts: dict[Expr, Var] = {
             stack: builder.emit(part_of(own, number), f"{stack.name}_part")
             for stack, own in whole.items()
         }
         rows: dict[Expr, Var] = {
-            stack: builder.emit(squeeze(part, dimensions=[0]), f"{stack.name}_row")
-            for stack, part in parts.items()
+            stack: builder.emit(squeeze(parts[stack], dimensions=[0]), f"{stack.name}_row")
+            for stack in whole
         }
         return parts, rows
 
@@ -179,7 +179,7 @@ class _Rows:
         body: SeqExpr,
         results: tuple[Expr, Expr],
         rows: Mapping[Expr, Var],
-        parts: Mapping[Var, Var],
+        parts: Mapping[Expr, Var],
     ) -> None:
         self.writes, self.rows, self.parts = writes, rows, parts
         self.users: dict[Var, list[Var]] = {}
@@ -204,7 +204,7 @@ class _Rows:
         new: dict[Var, Expr] = dict(whole)
         for one, gradient in zip(self.writes, self.gradients, strict=True):
             given = builder.emit(as_part(once.get(gradient, gradient)), "gradient")
-            known: dict[Var, Expr] = {one.update.gradient: given, **self.parts}
+            known: dict[Expr, Expr] = {one.update.gradient: given, **self.parts}
             for stack in one.stacks:
                 row = _emit_row(builder, one, stack, known)
                 moments = [once.get(var, var) for var in readers[stack]]
@@ -244,15 +244,17 @@ class _Rows:
 
 
 def _emit_row(
-    builder: BlockBuilder, writes: Writes, stack: Var, known: Mapping[Var, Expr]
+    builder: BlockBuilder, writes: Writes, stack: Var, known: Mapping[Expr, Expr]
 ) -> Expr:
     """The new row of a stack, of rows and values that are known."""
     update, cone = writes.update, set(writes.cones[stack])
-    found: dict[Expr, Expr] = dict(known)
+    found = dict(known)
     dims = getattr(stack.ty, "dims", None) or ()
     for var, call in update.calls.items():
         if var in cone and var not in found:
-            args = tuple(found[a] if a in found else _number(a, update, dims[1:]) for a in call.args)
+            args = tuple(
+                found[a] if a in found else _number(a, update, dims[1:]) for a in call.args
+            )
             found[var] = builder.emit(replace(call, args=args, ty=None), f"{var.name}_part")
     return found[update.new[stack]]
 
