@@ -101,12 +101,16 @@ class StepProgram:
 
     def updates(self, loop: VarBinding, least_bytes: int) -> list[Update]:
         """The updates of the stacks of so many bytes or more that the steps of a loop can make."""
-        beside = _Beside(self, loop)
+        given = [
+            (path, gradient)
+            for path, gradient in self._given(loop.var)
+            if has_number(gradient.ty) and size_of(gradient) >= least_bytes
+        ]
+        beside = _Beside(self, loop) if given else None
         found: list[Update] = []
         taken: set[Var] = set()
-        for path, gradient in self._given(loop.var):
-            is_large = has_number(gradient.ty) and size_of(gradient) >= least_bytes
-            update = beside.update(path, gradient) if is_large else None
+        for path, gradient in given:
+            update = None if beside is None else beside.update(path, gradient)
             if update is not None and taken.isdisjoint(update.new):
                 found.append(update)
                 taken.update(update.new)

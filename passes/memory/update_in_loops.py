@@ -1,5 +1,7 @@
 """Updates of stacked parameters in the loop that gives their gradients."""
 
+from collections.abc import Mapping
+
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Expr, TupleGetItem, Var
@@ -15,7 +17,7 @@ from relaxjax.trainable.names import TRAIN_STEP
 from relaxjax.trainable.sharding import Distribution
 
 from .caller import written_out
-from .loop_pairs import function_in, loop_call
+from .loop_pairs import function_in, has_loops, loop_call
 from .loop_updates import StepProgram, count_of
 from .row_updates import UpdatingLoop, Writes
 
@@ -37,11 +39,19 @@ def UpdateInLoops(mod: IRModule, least_bytes: int = _LEAST) -> IRModule:
     All else is updated as before: where the update takes a norm of gradients, where other terms
     are added to a gradient or it is asked for, on a mesh, and stacks of less than `least_bytes`.
     """
-    function = mod[TRAIN_STEP]
-    assert isinstance(function, Function)
-    if Distribution.of(mod) is not None:
+    functions = mod.relax_functions()
+    if TRAIN_STEP not in functions:
+        raise ValueError(
+            f"UpdateInLoops: the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to "
+            "it first"
+        )
+    function = functions[TRAIN_STEP]
+    called = {var.name for var in global_vars(function)}
+    others = {name: other for name, other in functions.items() if name in called}
+    may_loop = any(map(has_loops, (function, *others.values())))
+    if not may_loop or Distribution.of(mod) is not None:
         return mod
-    step = before = _in_one(mod, function)
+    step = before = _in_one(function, others)
     while (changed := _with_updates(step, least_bytes)) is not None:
         step = changed
     if step is before:
@@ -49,10 +59,8 @@ def UpdateInLoops(mod: IRModule, least_bytes: int = _LEAST) -> IRModule:
     return mod.with_function(TRAIN_STEP, remove_all_unused(canonical_bindings(step)))
 
 
-def _in_one(mod: IRModule, function: Function) -> Function:
+def _in_one(function: Function, others: Mapping[str, Function]) -> Function:
     """A step with the functions that it calls inside, and one name for each tensor it is given."""
-    called = {var.name for var in global_vars(function)}
-    others = {name: f for name, f in mod.relax_functions().items() if name in called}
     whole = canonical_bindings(renew(inline_functions(function, others), visible=True)[0])
     program = StepProgram(whole)
     first = {place: var for var, place in reversed(program.place_of.items())}

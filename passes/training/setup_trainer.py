@@ -94,8 +94,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds FuseProductLoss,
-    SimplifyAdjoint and LegalizeOps; so do `memory_budget` and `memory_policy`, which also add
-    PlanStepMemory.
+    SimplifyAdjoint, LegalizeOps, PlanStepMemory, for which `memory_budget` and `memory_policy` are,
+    and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.

@@ -182,6 +182,11 @@ def test_what_needs_more_than_a_layer_stays(optimizer: Any, options: dict[str, A
     assert moved(mod) is mod
 
 
+def test_a_module_without_a_step_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"no function `train_step`: apply FuseTrainStep\(\)"):
+        UpdateInLoops()(backbone())
+
+
 def test_small_stacks_stay() -> None:
     """They would cost kernels and save nothing; SetupTrainer leaves them, too."""
     mod = set_up(SGD(0.1))
