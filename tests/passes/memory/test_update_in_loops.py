@@ -97,15 +97,11 @@ def trained(mod: IRModule, steps: int = 3) -> Any:
 
 
 OPTIMIZERS = {
-    "Adam": Adam(0.01),
-    "SGD": SGD(0.1, weight_decay=0.01),
     "momentum": MomentumSGD(0.1, 0.9, weight_decay=0.01, nesterov=True),
     "adam of decayed": from_optax(optax.chain(optax.add_decayed_weights(0.1), optax.adam(0.01))),
     "adamw": from_optax(optax.adamw(optax.linear_schedule(0.01, 0.001, 5))),
     "lion": from_optax(optax.lion(0.01)),
-    "rmsprop": from_optax(optax.rmsprop(0.01, momentum=0.9)),
     "adan": from_optax(optax.adan(0.01)),
-    "clip": from_optax(optax.chain(optax.clip(0.1), optax.sgd(0.1))),
 }
 
 
