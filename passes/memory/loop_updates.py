@@ -3,7 +3,7 @@
 Of such an update each step of the loop can make its own part, as soon as it has what that is of.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -116,24 +116,30 @@ class StepProgram:
                 taken.update(update.new)
         return found
 
-    def _given(self, var: Var, path: Path = ()) -> Iterator[tuple[Path, Var]]:
+    def _given(self, loop: Var) -> list[tuple[Path, Var]]:
         """The stacks that a loop gives, each of which is used under one name."""
-        users = self.known.users_of(var)
-        parts = [(user, self.known.value(user)) for user in users]
-        if self.known.count(var) != len(parts):
-            return
-        indices = [part.index for _, part in parts if isinstance(part, TupleGetItem)]
-        if len(indices) < len(parts):
-            return
-        for user, part in parts:
-            assert isinstance(part, TupleGetItem)
-            way = (*path, part.index)
-            if indices.count(part.index) > 1 or way == (0,):
-                continue  # the carry is no stack
-            if isinstance(user.ty, TensorType):
-                yield way, user
-            else:
-                yield from self._given(user, way)
+        found: dict[Path, list[Var]] = {}
+        whole: list[Path] = []  # what is used as a tuple
+        waiting: list[tuple[Path, Var]] = [((), loop)]
+        while waiting:
+            path, var = waiting.pop()
+            parts = [(user, self.known.value(user)) for user in self.known.users_of(var)]
+            taken = [(u, part.index) for u, part in parts if isinstance(part, TupleGetItem)]
+            if self.known.count(var) > len(taken):
+                whole.append(path)
+            for user, index in taken:
+                way = (*path, index)
+                if isinstance(user.ty, TensorType):
+                    found.setdefault(way, []).append(user)
+                else:
+                    waiting.append((way, user))
+        return [
+            (way, names[0])
+            for way, names in sorted(found.items())
+            if way[0] == 1
+            and len(names) == 1
+            and not any(path == way[: len(path)] for path in whole)
+        ]
 
 
 class _Beside:

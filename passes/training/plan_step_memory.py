@@ -30,7 +30,8 @@ def PlanStepMemory(
     Rematerialize explains how. The budget is for what a training step needs beside its arguments
     and results, as XLA says of the whole step, update included, as the Trainer compiles it: a
     number of bytes, "8GiB", or a share of what keeping everything takes. `memory_policy="none"`
-    keeps everything.
+    keeps everything. XLA's count is of the step with what UpdateInLoops then changes; peaks that
+    are predicted are of the step without it.
 
     With neither, the policy is "auto": "free" where that takes no longer. In any case, large
     gradients of tables come one after the other, if the optimizer takes each separately: each is

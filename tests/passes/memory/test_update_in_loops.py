@@ -239,6 +239,13 @@ PRODUCT = ("a = R.matmul(adjoint, row)", "return (a, R.matmul(adjoint, a))")
     [
         step_of(PRODUCT, "R.add(w_adjoint, R.multiply(m, w_adjoint))"),
         step_of(PRODUCT, "R.negative(w_adjoint)"),
+        # Other stacks beside it, by another name of the tuple of all.
+        step_of(
+            ("a = R.matmul(adjoint, row)", "return (a, (R.matmul(adjoint, a), a))"),
+            "w_adjoint[0]",
+            ["again = back[1]"],
+            "R.sum(again[1])",
+        ),
         # A gradient that is computed of the old row in each kernel that reads it.
         step_of(("a = R.add(adjoint, row)", "return (a, R.multiply(row, row))")),
         step_of(("return (R.add(adjoint, row), row)",)),
