@@ -17,6 +17,7 @@ import optax
 from models import ADJOINT, prepared
 from models.adam import RATE, UPDATE, adam, adam_update
 from models.convnets import ChannelsLast
+from models.stepped import training
 from models.stored import Stored, stored
 from surroundings import temp_bytes
 from whole_model import WholeModel, type_of
@@ -24,6 +25,7 @@ from whole_model import WholeModel, type_of
 import relaxjax
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import to_jax
+from relaxjax.trainable.names import TRAIN_STEP
 
 FIRST_MOMENT = 0.1  # Adam's first mean of a gradient g is 0.1 g
 
@@ -46,6 +48,28 @@ class Contestant:
     is_plain: bool = False  # takes a model's arrays as its plain form does
     is_apart: bool = False  # two calls a step, and no memory handed over
     is_stored: bool = False  # equal layers as a loop over stacks, kernels as a step reads them
+
+
+class OurAdjoint:
+    """The adjoint of a module, of so many parameters, and the step with Adam that it is part of."""
+
+    def __init__(self, mod: IRModule, params: int) -> None:
+        self.mod, self.params = mod, params
+        self.run = to_jax(mod, ADJOINT)
+
+    def __call__(self, *args: Any) -> Any:
+        result, gradients = self.run(*args)
+        return (result[0] if isinstance(result, tuple) else result), gradients
+
+    def step(self) -> Callable[[Any, Any, Any], Any]:
+        """As SetupTrainer makes it: with updates in loops, and the loss in front."""
+        run = to_jax(training(self.mod, ADJOINT, self.params), TRAIN_STEP)
+
+        def step(params: Any, state: Any, inputs: Any) -> Any:
+            result, new, _, state = run(params, (), state, *inputs)
+            return new, state, result[0] if isinstance(result, tuple) else result
+
+        return step
 
 
 def plain_adjoint(model: WholeModel, gradients: Callable[..., Any], change: Any = None) -> Adjoint:
@@ -74,16 +98,7 @@ def imported(model: WholeModel) -> Adjoint:
 def by_us(**options: Any) -> Callable[[WholeModel], Adjoint]:
     """Our adjoint, `prepared` by these options."""
 
-    def adjoint(model: WholeModel) -> Adjoint:
-        run = to_jax(prepared(model, **options), ADJOINT)
-
-        def function(*args: Any) -> Any:
-            result, gradients = run(*args)
-            return (result[0] if isinstance(result, tuple) else result), gradients
-
-        return function
-
-    return adjoint
+    return lambda model: OurAdjoint(prepared(model, **options), len(model.params))
 
 
 def optax_adam(params: Any) -> Update:
@@ -164,10 +179,11 @@ class Training:
     def _whole(self, adjoint: Adjoint, update: Update) -> tuple[Any, int, int]:
         """A step as one program, which changes parameters and state in place."""
 
-        def step(params: Any, state: Any, inputs: Any) -> Any:
+        def joined(params: Any, state: Any, inputs: Any) -> Any:
             loss, gradients = adjoint(*params, *inputs)
             return *update.step(params, state, gradients), loss
 
+        step = adjoint.step() if isinstance(adjoint, OurAdjoint) else joined
         given = (self._params, self._state, self._inputs)
         program: Any = jax.jit(step, donate_argnums=(0, 1)).lower(*given).compile()
         memory = program.memory_analysis()

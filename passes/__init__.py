@@ -49,6 +49,7 @@ from .layout.convert_layout import ConvertLayout as ConvertLayout
 from .memory.offload import OffloadResiduals as OffloadResiduals
 from .memory.rematerialize import Rematerialize as Rematerialize
 from .memory.step import MemoryPlanError as MemoryPlanError
+from .memory.update_in_loops import UpdateInLoops as UpdateInLoops
 from .operators.adjust_matmul_order import AdjustMatmulOrder as AdjustMatmulOrder
 from .operators.backward_fold_scale_axis import (
     BackwardFoldScaleAxis as BackwardFoldScaleAxis,

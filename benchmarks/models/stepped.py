@@ -1,15 +1,18 @@
 """A model's whole training step as one function, which its memory is planned for."""
 
+from collections.abc import Iterator
+
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
-from relaxjax.ir.types import TupleType
-from relaxjax.passes import LegalizeOps
+from relaxjax.ir.types import TupleType, Type
+from relaxjax.passes import LegalizeOps, UpdateInLoops
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.caller import Caller
 from relaxjax.passes.memory.estimate import is_worth_a_plan
 from relaxjax.passes.memory.rematerialize import AUTO, decided, planned_by_itself, rematerialized
+from relaxjax.trainable.names import TRAIN_STEP
 
 from .adam import UPDATE, adam_update
 
@@ -57,6 +60,36 @@ def stepped(mod: IRModule, adjoint: str, params: int) -> tuple[IRModule, Caller]
         builder.emit_func_output(outputs)
     places = tuple(range(params))
     return LegalizeOps()(builder.get()), Caller(STEP, (*places, len(given)), places)
+
+
+def training(mod: IRModule, adjoint: str, params: int) -> IRModule:
+    """The module with `train_step` by Adam, of the adjoint's first `params` parameters."""
+    function = mod[adjoint]
+    assert isinstance(function, Function)
+    own, inputs = function.params[:params], [Var(p.name, p.ty) for p in function.params[params:]]
+    given = Var("params", TupleType(tuple(p.ty for p in own if p.ty is not None)))
+    update = adam_update(tuple(leaf.ty for leaf in _leaves(given)))
+    builder = BlockBuilder(mod.with_function(UPDATE, update))
+    state = Var("optim_states", update.params[2].ty)
+    with builder.function(TRAIN_STEP, [given, Var("states", TupleType(())), state, *inputs]):
+        with builder.dataflow():
+            values = [builder.emit(TupleGetItem(given, i), p.name) for i, p in enumerate(own)]
+            result = builder.emit(Call(mod.get_global_var(adjoint), (*values, *inputs)))
+            gradients = Tuple(tuple(_leaves(builder.emit(result[1]))))
+            args = (Tuple(tuple(_leaves(given))), gradients, state)
+            new = builder.emit(Call(builder.get().get_global_var(UPDATE), args))
+            leaves = iter(_leaves(builder.emit(new[0])))
+            found = (result[0], _nested(given.ty, leaves), Tuple(()), new[1])
+            outputs = [builder.emit_output(value) for value in found]
+        builder.emit_func_output(outputs)
+    return UpdateInLoops()(LegalizeOps()(builder.get()))
+
+
+def _nested(ty: Type | None, leaves: Iterator[Expr]) -> Expr:
+    """The next of some tensors, nested as a type says."""
+    if not isinstance(ty, TupleType):
+        return next(leaves)
+    return Tuple(tuple(_nested(field, leaves) for field in ty.fields))
 
 
 def _leaves(value: Expr) -> list[Expr]:

@@ -24,12 +24,14 @@ class Caller:
     """A function that calls an adjoint once.
 
     The memory of the parameters at `donate` becomes that of its results. `differentiated` are the
-    positions of those parameters of the adjoint that its gradients are of.
+    positions of those parameters of the adjoint that its gradients are of. If it is a training
+    step, UpdateInLoops comes after all plans, and what it saves counts.
     """
 
     name: str
     donate: tuple[int, ...]
     differentiated: tuple[int, ...]
+    updates_in_loops: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def callers_part(mod: IRModule, name: str, caller: Caller) -> CallersPart:
     assert isinstance(function, Function)
     assert isinstance(adjoint, Function)
     body = function.body
-    given = _written_out(adjoint.body.body, _tuples(adjoint.body))
+    given = written_out(adjoint.body.body, _tuples(adjoint.body))
     bindings = tuple(_with_results(binding, name, given) for binding in body.bindings())
     seq = SeqExpr((BindingBlock(bindings),), body.body)
     flat = canonical_bindings(replace(function, body=seq)).body
@@ -117,19 +119,19 @@ def _is_call(binding: Binding, name: str) -> bool:
 
 def _leaves(seq: SeqExpr) -> tuple[Var, ...]:
     """The variables that a sequence gives, those in tuples one by one."""
-    return used_vars(_written_out(seq.body, _tuples(seq)))
+    return used_vars(written_out(seq.body, _tuples(seq)))
 
 
 def _tuples(seq: SeqExpr) -> dict[Expr, Tuple]:
     return dict(values_of_kind(seq.bindings(), Tuple).items())
 
 
-def _written_out(value: Expr, tuples: Mapping[Expr, Tuple]) -> Expr:
+def written_out(value: Expr, tuples: Mapping[Expr, Tuple]) -> Expr:
     """A value without names for tuples."""
     value = tuples.get(value, value)
     if not isinstance(value, Tuple):
         return value
-    return Tuple(tuple(_written_out(field, tuples) for field in value.fields))
+    return Tuple(tuple(written_out(field, tuples) for field in value.fields))
 
 
 def _placed(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, Tuple, TupleGetItem, Var, const
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
@@ -118,12 +119,34 @@ def emit_carried(
 
 def row_of(stack: Expr, index: Expr) -> Expr:
     """One of the tensors of a stack."""
+    return get_op("lax.squeeze")(part_of(stack, index), dimensions=[0])
+
+
+def part_of(stack: Expr, index: Expr) -> Expr:
+    """One of the tensors of a stack, as a stack of one."""
+    dims = _dims(stack)
+    places = (index, *(_int(0) for _ in dims))
+    return get_op("lax.dynamic_slice")(stack, *places, slice_sizes=[1, *dims])
+
+
+def with_part(stack: Expr, part: Expr, index: Expr) -> Expr:
+    """A stack with one of its tensors replaced by that of a stack of one."""
+    places = (index, *(_int(0) for _ in _dims(stack)))
+    return get_op("lax.dynamic_update_slice")(stack, part, *places)
+
+
+def as_part(row: Expr) -> Expr:
+    """A tensor as a stack of one."""
+    assert isinstance(row.ty, TensorType)
+    assert row.ty.dims is not None
+    return get_op("lax.reshape")(row, new_sizes=[1, *row.ty.dims])
+
+
+def _dims(stack: Expr) -> tuple[Dim, ...]:
+    """The dimensions of each tensor of a stack."""
     assert isinstance(stack.ty, TensorType)
     assert stack.ty.dims is not None
-    _, *dims = stack.ty.dims
-    places = (index, *(_int(0) for _ in dims))
-    row = get_op("lax.dynamic_slice")(stack, *places, slice_sizes=[1, *dims])
-    return get_op("lax.squeeze")(row, dimensions=[0])
+    return stack.ty.dims[1:]
 
 
 def _int(number: int) -> Expr:

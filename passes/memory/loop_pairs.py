@@ -42,7 +42,7 @@ class LoopPair:
     @property
     def call(self) -> Call:
         """The loop."""
-        call = _loop(self.forward)
+        call = loop_call(self.forward)
         assert call is not None
         return call
 
@@ -92,7 +92,7 @@ class _Uses:
 
 def has_loops(function: Function) -> bool:
     """Whether there are loops that may stack less."""
-    return any(_loop(binding) is not None for binding in function.body.bindings())
+    return any(loop_call(binding) is not None for binding in function.body.bindings())
 
 
 def loop_pairs(function: Function) -> Iterator[LoopPair]:
@@ -100,7 +100,7 @@ def loop_pairs(function: Function) -> Iterator[LoopPair]:
     bound = {binding.var: binding for binding in function.body.bindings()}
     used = _Uses.of(function)
     for back in bound.values():
-        call = _loop(back)
+        call = loop_call(back)
         if call is None or not isinstance(call.args[2], Tuple):
             continue
         for place, field in enumerate(call.args[2].fields):
@@ -122,7 +122,7 @@ def _paired(
     bound: dict[Var, Binding],
     used: _Uses,
 ) -> LoopPair | None:
-    there, here = _loop(way[0]), _loop(back)
+    there, here = loop_call(way[0]), loop_call(back)
     assert there is not None
     assert here is not None
     assert isinstance(here.args[2], Tuple)
@@ -147,10 +147,10 @@ def _way(field: Expr, bound: dict[Var, Binding]) -> tuple[Binding, Binding, Bind
         value = binding.value
         field = value.tuple_value if isinstance(value, TupleGetItem) and value.index == 1 else value
     stacks, results, forward = found
-    return (forward, results, stacks) if _loop(forward) is not None else None
+    return (forward, results, stacks) if loop_call(forward) is not None else None
 
 
-def _loop(binding: Binding) -> Call | None:
+def loop_call(binding: Binding) -> Call | None:
     call = binding.value
     is_loop = isinstance(call, Call) and isinstance(call.op, Op) and call.op.facts.get("loop")
     return call if is_loop and isinstance(call, Call) and len(call.args) == 3 else None

@@ -5,11 +5,11 @@ adjoint of a product. The stack of the one is then a part of the carry, and the 
 into it, which XLA does in place where all that reads the row comes before.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from relaxjax.ir.builder import BlockBuilder, make_function
-from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var, const
+from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
@@ -19,9 +19,10 @@ from relaxjax.ir.walk import all_vars, free_vars
 from relaxjax.ops.loop_types import each, stacked
 from relaxjax.passes.differentiation.vjp import in_terms_of
 
-from .carried import row_of
+from .carried import as_part, row_of, with_part
 from .loop_pairs import Path, first_and_second
 from .moments import has_number
+from .nested import at, filled, leaves
 
 
 def replaced(
@@ -32,7 +33,7 @@ def replaced(
     It has to be in what is `read` of the loop's result: XLA drops the rest of that.
     """
     left, found = dict(free), dict[Path, int]()
-    for path, y in _leaves(first_and_second(step.body.body)[1]):
+    for path, y in leaves(first_and_second(step.body.body)[1]):
         is_read = any((1, *path)[: len(way)] == way for way in read)
         place = next((place for place, ty in left.items() if ty == y.ty), None)
         if place is not None and is_read and isinstance(y, Var):
@@ -67,8 +68,9 @@ class Overwriting:
         last = builder.emit(TupleGetItem(looped, 0))
         full = builder.emit(TupleGetItem(last, 1), "written")
         some = {path: TupleGetItem(full, place) for place, path in enumerate(self.over)}
-        ys = _filled(
-            first_and_second(self.step.body.body)[1], some, lambda path, _: _at(looped, (1, *path))
+        ys = filled(
+            first_and_second(self.step.body.body)[1],
+            lambda path, _: some[path] if path in some else at(looped, (1, *path)),
         )
         return Tuple((TupleGetItem(last, 0), ys))
 
@@ -92,14 +94,14 @@ class Overwriting:
             for binding in rest.bindings():
                 builder.emit_binding(binding)
             last, ys = first_and_second(rest.body)
-            found = dict(_leaves(ys))
+            found = dict(leaves(ys))
             full = []
             for path, i in self.over.items():
                 y = found[path]
                 for reader in _readers(rest, rows[i], y):
                     y = builder.emit(get_op("relax.grad.delay")(y, reader), "late")
-                full.append(builder.emit(_with_row(stacks[i], y, number), "written"))
-            ys = _filled(ys, dict.fromkeys(self.over, Tuple(())), lambda _, y: y)
+                full.append(builder.emit(with_part(stacks[i], as_part(y), number), "written"))
+            ys = filled(ys, lambda path, y: Tuple(()) if path in self.over else y)
             body = builder.sequence(Tuple((Tuple((last, Tuple(tuple(full)))), ys)))
         return renew(make_function((carry, given), body, ret_ty=body.ty))[0]
 
@@ -144,46 +146,11 @@ def _saved(step: Function, at: int) -> tuple[Type, ...]:
     return saved.fields
 
 
-def _leaves(value: Expr, path: Path = ()) -> Iterator[tuple[Path, Expr]]:
-    if not isinstance(value, Tuple):
-        yield path, value
-    else:
-        for place, field in enumerate(value.fields):
-            yield from _leaves(field, (*path, place))
-
-
-def _filled(
-    value: Expr, some: Mapping[Path, Expr], other: Callable[[Path, Expr], Expr], path: Path = ()
-) -> Expr:
-    """A tuple with `some` of its leaves replaced, and each other by what stands for it."""
-    if path in some:
-        return some[path]
-    if not isinstance(value, Tuple):
-        return other(path, value)
-    fields = enumerate(value.fields)
-    return Tuple(tuple(_filled(field, some, other, (*path, i)) for i, field in fields))
-
-
-def _at(value: Expr, path: Path) -> Expr:
-    for place in path:
-        value = TupleGetItem(value, place)
-    return value
-
-
 def _readers(body: SeqExpr, row: Expr, y: Expr) -> list[Var]:
     """The results of a step that are computed of a row, and not of y, which is written over it."""
     reached = {row}
     for binding in body.bindings():
         if binding.var is not y and not reached.isdisjoint(free_vars(binding.value)):
             reached.add(binding.var)
-    leaves = dict.fromkeys(leaf for _, leaf in _leaves(body.body) if isinstance(leaf, Var))
-    return [leaf for leaf in leaves if leaf in reached and leaf is not y and has_number(leaf.ty)]
-
-
-def _with_row(stack: Expr, row: Expr, index: Expr) -> Expr:
-    """A stack with one of its tensors replaced."""
-    assert isinstance(row.ty, TensorType)
-    assert row.ty.dims is not None
-    new = get_op("lax.reshape")(row, new_sizes=[1, *row.ty.dims])
-    places = (index, *(const(0, "int32") for _ in row.ty.dims))
-    return get_op("lax.dynamic_update_slice")(stack, new, *places)
+    ends = dict.fromkeys(leaf for _, leaf in leaves(body.body) if isinstance(leaf, Var))
+    return [leaf for leaf in ends if leaf in reached and leaf is not y and has_number(leaf.ty)]

@@ -31,6 +31,7 @@ from .planning_bar import planning_bar
 from .program import Program, check_sizes
 from .recompute import recomputed
 from .step import MemoryPlanError
+from .update_in_loops import UpdateInLoops
 from .ways import Ways
 
 # A plan is followed whose predicted peak is at most this share of that of keeping everything: to
@@ -238,7 +239,7 @@ def _figure(mod: IRModule, name: str, caller: Caller | None) -> Figure:
     """What plans take by XLA's count, which is kept on disk, because to ask it is to compile."""
     counted = name if caller is None else caller.name
     donate = () if caller is None else caller.donate
-    kept = cache(lambda: KeptCounts(lambda: lowered_text(mod, counted, donate)))
+    kept = cache(lambda: KeptCounts(lambda: lowered_text(_as_run(mod, caller), counted, donate)))
 
     def figure(plan: Plan) -> int:
         whole = rematerialized(mod, name, plan)
@@ -256,7 +257,12 @@ def temporary_bytes_of(mod: IRModule, name: str, caller: Caller | None = None) -
     """The temporary bytes of a function, or of its caller."""
     if caller is None:
         return temporary_bytes(mod, name)
-    return temporary_bytes(mod, caller.name, donate=caller.donate)
+    return temporary_bytes(_as_run(mod, caller), caller.name, donate=caller.donate)
+
+
+def _as_run(mod: IRModule, caller: Caller | None) -> IRModule:
+    """The module as it is once its adjoint is planned."""
+    return UpdateInLoops()(mod) if caller is not None and caller.updates_in_loops else mod
 
 
 def _by_itself(ways: Ways) -> Decided:

@@ -40,6 +40,14 @@ def number_of(expr: Expr, known: Uses) -> Expr | None:
 _REPEATING = {"lax.broadcast_in_dim": 0, "relax.broadcast_to": 0, "relax.full": 1}
 
 
+def is_elementwise(value: Expr | None) -> bool:
+    """Whether it is a call that computes each number of its result of one of each argument."""
+    if not isinstance(value, Call) or not isinstance(value.op, Op):
+        return False
+    is_moved = "moves" in value.op.facts or "value" in value.op.facts
+    return value.op.fusion in ("elementwise", "broadcast") and not is_moved
+
+
 def fills(exprs: Iterable[Expr], known: Uses) -> list[float | None]:
     return [fill(expr, known) for expr in exprs]
 

@@ -16,10 +16,10 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, TupleType, dtype_name
 from relaxjax.ir.walk import substitute, used_vars
 from relaxjax.ops.shapes import same_dims
-from relaxjax.passes.simplification.tensors import number_of
+from relaxjax.passes.simplification.tensors import is_elementwise, number_of
 from relaxjax.trainable.storage import Storage
 
-from .row_formula import PARAMS, STATES, OptimizerFunction, is_elementwise
+from .row_formula import PARAMS, STATES, OptimizerFunction
 from .stack_layers import rows_of
 from .update import function_of, tensor_type, unpacked, with_dtype
 

@@ -8,12 +8,15 @@ from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
+from relaxjax.ir.walk import global_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.trainable.arguments import MEND, Arguments
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER, TRAIN_STEP
 
 from .loss_scale import SKIPPED
 from .update import cast, tensor_type, unpacked
+
+_FEWEST_RESULTS = 4  # the loss, and what a step makes new
 
 
 @pass_factory(opt_level=0)
@@ -64,6 +67,16 @@ def FuseTrainStep(mod: IRModule, outputs: bool = False) -> IRModule:
                 results.append(emit(others, "others"))
         builder.emit_func_output(tuple(results))
     return builder.get()
+
+
+def with_calls(mod: IRModule) -> IRModule:
+    """The module whose step calls the adjoint and the optimizer, as before UpdateInLoops."""
+    step = mod[TRAIN_STEP]
+    if any(var.name == ADJOINT for var in global_vars(step)):
+        return mod
+    results = step.ret_ty
+    assert isinstance(results, TupleType)
+    return FuseTrainStep(len(results.fields) > _FEWEST_RESULTS)(mod)
 
 
 def _tuple(name: str, group: Sequence[Var]) -> Var:

@@ -15,6 +15,8 @@ from relaxjax.passes.memory.step import MemoryPlanError
 from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP
 from relaxjax.trainable.sharding import Distribution
 
+from .fuse_train_step import with_calls
+
 # What a step changes, its first parameters: their memory becomes that of their new values.
 _STATE = (0, 1, 2)
 
@@ -28,7 +30,8 @@ def PlanStepMemory(
     Rematerialize explains how. The budget is for what a training step needs beside its arguments
     and results, as XLA says of the whole step, update included, as the Trainer compiles it: a
     number of bytes, "8GiB", or a share of what keeping everything takes. `memory_policy="none"`
-    keeps everything.
+    keeps everything. XLA's count is of the step with what UpdateInLoops then changes; peaks that
+    are predicted are of the step without it.
 
     With neither, the policy is "auto": "free" where that takes no longer. In any case, large
     gradients of tables come one after the other, if the optimizer takes each separately: each is
@@ -52,10 +55,11 @@ def PlanStepMemory(
 
 def memory_of_step(mod: IRModule) -> MemoryReport:
     """Where the bytes of a module's training step go, as it stands."""
-    return report_as_written(mod, ADJOINT, caller_of_step(mod))
+    return report_as_written(with_calls(mod), ADJOINT, caller_of_step(mod))
 
 
 def caller_of_step(mod: IRModule) -> Caller:
     """The training step, which calls the adjoint."""
     inputs, params = mod.attrs[INPUT_NUM], mod.attrs[PARAM_NUM]
-    return Caller(TRAIN_STEP, _STATE, tuple(range(inputs, inputs + params)))
+    differentiated = tuple(range(inputs, inputs + params))
+    return Caller(TRAIN_STEP, _STATE, differentiated, updates_in_loops=True)

@@ -13,7 +13,7 @@ from relaxjax.ir.types import TensorType, TupleType, is_float
 from relaxjax.ir.uses import Uses
 from relaxjax.ops.shapes import same_dims
 from relaxjax.passes.simplification.canonicalize_bindings import canonical_bindings
-from relaxjax.passes.simplification.tensors import fill, number_of
+from relaxjax.passes.simplification.tensors import fill, is_elementwise, number_of
 
 from .update import HALF
 
@@ -274,14 +274,6 @@ def _chosen(operands: Sequence[_Operand]) -> Form:
 
 def _most(forms: Collection[Form]) -> Added:
     return max((form.added for form in forms), default=Added.NOTHING)
-
-
-def is_elementwise(value: Expr | None) -> bool:
-    """Whether it is a call that computes each number of its result of one of each argument."""
-    if not isinstance(value, Call) or not isinstance(value.op, Op):
-        return False
-    is_moved = "moves" in value.op.facts or "value" in value.op.facts
-    return value.op.fusion in ("elementwise", "broadcast") and not is_moved
 
 
 def _has_shape(expr: Expr, ty: TensorType) -> bool:

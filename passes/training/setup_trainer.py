@@ -13,6 +13,7 @@ from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kept_results import kept_or_made
 from relaxjax.passes.infrastructure.kinds import Pass
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.passes.memory.update_in_loops import UpdateInLoops
 from relaxjax.passes.operators.fuse_product_loss import FuseProductLoss
 from relaxjax.passes.operators.legalize_ops import LegalizeOps
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
@@ -93,8 +94,8 @@ def SetupTrainer(
     AppendOptimizer, UpdateRows, FuseTrainStep and AppendEvaluation. `channels_last` adds
     LossChannelsLast and StoreKernels, `roll_blocks` StackLayers, `mesh` ShardTraining. `loss_scale`
     is for AppendAdjoint, `master_weights` for AppendOptimizer. `legalize` adds FuseProductLoss,
-    SimplifyAdjoint and LegalizeOps; so do `memory_budget` and `memory_policy`, which also add
-    PlanStepMemory.
+    SimplifyAdjoint, LegalizeOps, PlanStepMemory, for which `memory_budget` and `memory_policy` are,
+    and UpdateInLoops.
 
     The module is made for the platform of `target`, by default JAX's default device. Its attribute
     `platform` says which that is, and `build` takes the module there.
@@ -210,6 +211,7 @@ def step_passes(
             EliminateCommonSubexpr(),
             CanonicalizeBindings(),
             PlanStepMemory(options.memory_budget, options.memory_policy),
+            UpdateInLoops(),
         ]
     spread: list[Pass] = []
     if options.spread is not None or is_placed(mod):

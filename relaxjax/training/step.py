@@ -14,6 +14,7 @@ from relaxjax.ir.types import TupleType
 from relaxjax.lowering import Executable
 from relaxjax.lowering.traits import needs_x64
 from relaxjax.ops.platform import PLATFORM
+from relaxjax.passes.training.fuse_train_step import with_calls
 from relaxjax.trainable.gathering import with_gathered_params
 from relaxjax.trainable.names import LOSS_SCALE, TRAIN_STEP
 
@@ -89,6 +90,9 @@ class TrainStep:
         mod = with_gathered_params(mod, placement.mesh)
         self._mod, self._placement = mod, placement
         self._train_step = with_gradients(mod, TRAIN_STEP)
+        # What is checked is given the gradients. Its old state lives beside the new one in any
+        # case, so that updates in loops would save it nothing.
+        self._step_with_gradients = with_gradients(with_calls(mod), TRAIN_STEP)
         self._is_dynamic = mod.attrs.get(LOSS_SCALE) == "dynamic"
         self._needs_x64 = needs_x64(mod, TRAIN_STEP)
         result = mod[TRAIN_STEP].ret_ty
@@ -146,7 +150,7 @@ class TrainStep:
         return jax.enable_x64(True) if self._needs_x64 else nullcontext()
 
     def _run(self, state: TrainState, inputs: Arrays, targets: Arrays) -> tuple[Any, TrainState]:
-        loss, new_state, _ = self._stepped(state, inputs, targets)
+        loss, new_state, _ = self._stepped(self._train_step, state, inputs, targets)
         return loss, new_state
 
     def _run_many(
@@ -164,7 +168,8 @@ class TrainStep:
     def _run_checked(
         self, state: TrainState, is_sound: Any, inputs: Arrays, targets: Arrays
     ) -> tuple[Any, Any, TrainState]:
-        loss, new, gradients = self._stepped(state, inputs, targets)
+        step = self._step_with_gradients
+        loss, new, gradients = self._stepped(step, state, inputs, targets)
         finite = all_finite(gradients or jax.tree.leaves(new))
         if self._is_dynamic:  # such a step is left out, and the scale becomes smaller as far as 1
             finite |= state.optimizer[0] > 1
@@ -190,11 +195,12 @@ class TrainStep:
     def _no_losses(self, items: int) -> jax.Array:
         return jnp.zeros(items, device_dtype(self._loss))
 
+    @staticmethod
     def _stepped(
-        self, state: TrainState, inputs: Arrays, targets: Arrays
+        step: Any, state: TrainState, inputs: Arrays, targets: Arrays
     ) -> tuple[Any, TrainState, list[Any]]:
         groups = (state.params, state.states, state.optimizer)
-        (loss, *new), gradients = self._train_step(*groups, *inputs, *targets)
+        (loss, *new), gradients = step(*groups, *inputs, *targets)
         return loss, TrainState(*new), gradients
 
 

@@ -85,6 +85,7 @@ OTHER_RESULTS = {
     "StackLayers": "takes parameters in stacks",
     "StoreKernels": "takes kernels with their axes moved",
     "TensorParallel": "asks which parameters are weights",
+    "UpdateInLoops": "asks for a training step",
     "UpdateRows": "asks for an adjoint and an optimizer",
     "UseTrainingForms": "batch_norm takes the statistics of the batch, dropout draws",
 }

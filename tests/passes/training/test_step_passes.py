@@ -41,6 +41,7 @@ LOWERED = [
     "EliminateCommonSubexpr",
     "CanonicalizeBindings",
     "PlanStepMemory",
+    "UpdateInLoops",
 ]
 
 
