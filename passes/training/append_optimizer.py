@@ -57,14 +57,14 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     them, number for number.
     """
     check_optimizer(optimizer)
-    optimizer = AskedOnce.of(optimizer)
+    once = AskedOnce.of(optimizer)
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     own, storage = params_of(mod, arrays)
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
-    update = _update(optimizer, own, scale, master_weights)
+    update = _update(once, own, scale, master_weights)
     names = update.names
     mod = with_state_splits(mod, own, update)
-    by_number = None if storage.is_apart else _for_arrays(optimizer, own, storage, master_weights)
+    by_number = None if storage.is_apart else _for_arrays(once, own, storage, master_weights)
     if by_number is not None and runs_of(update.state, own, update.owners) is not None:
         stored = _update(by_number, arrays, scale, master_weights)
         places = _storage_of_states(update, own, stored.state, arrays, storage)
@@ -119,11 +119,10 @@ def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bo
     """
     has_masters = master_weights and needs_masters(params)
     wide = masters(params) if has_masters else params
-    optimizer = AskedOnce.of(optimizer)
-    ready = optimizer.init(wide)
+    ready = AskedOnce.of(optimizer).init(wide)
     first = states_of_masters(params) if has_masters else ()
     owners = owners_of_masters(params) if has_masters else ()
-    if runs_of((*first, *ready.state), params, owners + ready.state_owners) is None:
+    if runs_of((*first, *ready.state), params, (*owners, *ready.state_owners)) is None:
         return False
     return optimizer.is_elementwise or ready.by_number is not None
 
@@ -160,8 +159,8 @@ def _update(
     """The optimizer's function and first state, with what half precision asks for around it."""
     has_masters = master_weights and needs_masters(params)
     ready = AskedOnce.of(optimizer).init(masters(params) if has_masters else params)
-    owners = ready.state_owners or (None,) * len(ready.state)
-    update = Update(ready.get_function(), ready.state, ready.state_names, owners)
+    owners = tuple(ready.state_owners) or (None,) * len(ready.state)
+    update = Update(ready.get_function(), ready.state, tuple(ready.state_names), owners)
     types = [tensor_type(param) for param in params]
     if has_masters:
         unscaled = types if loss_scale is None else list(map(unscaled_type, types))

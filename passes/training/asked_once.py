@@ -83,18 +83,9 @@ class BoundOnce:
 
     def __init__(self, ready: BoundOptimizer, params: tuple[Var, ...]) -> None:
         self._ready, self._params = ready, params
-
-    @cached_property
-    def state(self) -> tuple[Any, ...]:
-        return tuple(self._ready.state)
-
-    @cached_property
-    def state_names(self) -> tuple[str, ...]:
-        return tuple(self._ready.state_names)
-
-    @cached_property
-    def state_owners(self) -> tuple[int | None, ...]:
-        return tuple(getattr(self._ready, "state_owners", ()))
+        self.state: tuple[Any, ...] = tuple(ready.state)
+        self.state_names: Sequence[str] = tuple(ready.state_names)
+        self.state_owners: Sequence[int | None] = tuple(getattr(ready, "state_owners", ()))
 
     def get_function(self) -> Function:
         return self._function
