@@ -48,34 +48,35 @@ class OptaxOptimizer(Optimizer):
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
         zeros = self._zeros(params)
-        arrays, start = list(zeros.values()), self._starting(zeros)
+        arrays = list(zeros.values())
         with _dtypes(params):
-            closed = jax.make_jaxpr(start)(arrays)
+            closed, _ = self._begun(zeros)
             leaves = filled(open_program(closed), arrays)
             with jax.ensure_compile_time_eval():  # even where all around is traced
                 if leaves is None:  # as one program: by itself each shape of it would be one
-                    leaves = jax.tree.leaves(jax.jit(start).lower(arrays).compile()(arrays))
+                    start = jax.jit(self._starting(zeros))
+                    leaves = jax.tree.leaves(start.lower(arrays).compile()(arrays))
                 state = [np.asarray(_plain(leaf)) for leaf in leaves]
         return (*state, *[np.zeros((), "bool")] * any(depends_on_inputs(closed)))
 
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
         zeros = self._zeros(params)
         with _dtypes(params):
-            return _labels(self._abstract(zeros), False)
+            return _labels(self._begun(zeros)[1], False)
 
     def state_owners(self, params: tuple[Var, ...], state: TupleType) -> list[int | None]:
         zeros = self._zeros(params)
         numbers = self._nested({name: number for number, name in enumerate(zeros)})
         with _dtypes(params):
-            start = self._abstract(zeros)
+            _, start = self._begun(zeros)
         found = _owners(numbers, [array.shape for array in zeros.values()], start)
         return [*found, *[None] * (len(state.fields) - len(found))]
 
     def update(self, step: Step) -> tuple[list[Expr], list[Expr]]:
         zeros = self._zeros(step.param_list)
         with _dtypes(step.param_list):
-            start = self._abstract(zeros)
-            late = self._from_values(zeros)
+            closed, start = self._begun(zeros)
+            late = depends_on_inputs(closed)
             traced = self._traced(zeros, start, late)
             labels = _labels(start, any(late))
             args = [*_taken(step), *_states(step, labels)]
@@ -103,9 +104,9 @@ class OptaxOptimizer(Optimizer):
         with _said_of(self.name, f"begin with the parameters {', '.join(params)} by name"):
             return self.transformation.init(self._nested(params))
 
-    def _abstract(self, zeros: Arrays) -> Tree:
-        """That state as shapes and dtypes."""
-        return jax.eval_shape(self._starting(zeros), list(zeros.values()))
+    def _begun(self, zeros: Arrays) -> tuple[Any, Tree]:
+        """The program that makes that state, and the state as shapes and dtypes."""
+        return jax.make_jaxpr(self._starting(zeros), return_shape=True)(list(zeros.values()))
 
     def _starting(self, zeros: Arrays) -> Callable[[list[Any]], Tree]:
         """The first state for parameters in their order; JAX sorts a dictionary by its names."""
@@ -118,11 +119,7 @@ class OptaxOptimizer(Optimizer):
         """Whether the first step takes a part of the state from the values of the parameters."""
         zeros = self._zeros(params)
         with _dtypes(params):
-            return any(self._from_values(zeros))
-
-    def _from_values(self, zeros: Arrays) -> list[bool]:
-        """Which leaves of the first state are made of the values of the parameters."""
-        return depends_on_inputs(jax.make_jaxpr(self._starting(zeros))(list(zeros.values())))
+            return any(depends_on_inputs(self._begun(zeros)[0]))
 
     @staticmethod
     def flat_state(state: Tree) -> list[Any]:
@@ -147,7 +144,7 @@ class OptaxOptimizer(Optimizer):
             named = dict(zip(names, params, strict=True))
             leaves = [_wrapped(leaf, kind) for leaf, kind in zip(states, kinds, strict=False)]
             if any(late):
-                leaves = _begun(leaves, jax.tree.leaves(self._start(named)), late, states[-1])
+                leaves = _started(leaves, jax.tree.leaves(self._start(named)), late, states[-1])
             given = dict(zip(names, gradients, strict=True))
             new_params, new_state = self._stepped(named, given, jax.tree.unflatten(treedef, leaves))
             if jax.tree.structure(new_state) != treedef:
@@ -248,7 +245,7 @@ def _label(path: tuple[Any, ...]) -> str:
     return label if label.isidentifier() else f"state_{label}"
 
 
-def _begun(leaves: list[Any], first: list[Any], late: list[bool], started: Any) -> list[Any]:
+def _started(leaves: list[Any], first: list[Any], late: list[bool], started: Any) -> list[Any]:
     """The state, with what starts from the parameters taken from them in the first step."""
     return [
         jnp.where(started, old, new) if is_late else old

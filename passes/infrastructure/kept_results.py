@@ -30,6 +30,7 @@ from relaxjax.ops.lax.prototypes import LEARNED
 
 from .context import PassContext
 from .kept_files import code, digest_of, kept_folder, settings
+from .pause_gc import collector_paused
 
 LEAST_SECONDS = 0.25  # what is made in less is made again
 MOST_CONSTANTS = 2**22  # bytes of the numbers in a program, which are a part of its text
@@ -47,15 +48,16 @@ def kept_or_made(
     `goes_by` gives all that it depends on beside the module, as something whose `repr` tells it;
     None where nothing does. `zeros` is an attribute of the result with big constants of zeros.
     """
-    path = _path(mod, goes_by)
-    found = None if path is None else _read(path, zeros)
-    if found is not None:
-        return found
-    began = time.perf_counter()
-    made = make()
-    if path is not None and time.perf_counter() - began >= LEAST_SECONDS:
-        _write(path, made, zeros)
-    return made
+    with collector_paused():
+        path = _path(mod, goes_by)
+        found = None if path is None else _read(path, zeros)
+        if found is not None:
+            return found
+        began = time.perf_counter()
+        made = make()
+        if path is not None and time.perf_counter() - began >= LEAST_SECONDS:
+            _write(path, made, zeros)
+        return made
 
 
 def text_of(mod: IRModule) -> tuple[str, Sequence[Any]]:

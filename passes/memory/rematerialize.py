@@ -17,6 +17,7 @@ from relaxjax.ops.platform import chosen_platform, made_for
 from relaxjax.passes.differentiation.gradient import function_of
 from relaxjax.passes.infrastructure.base import pass_factory
 
+from .asked_again import asked_again
 from .bound import Bound, least_bytes
 from .budget import MEMORY_BUDGET, Budget, budget_in_bytes
 from .caller import Caller, with_open_caller
@@ -155,12 +156,15 @@ def decided(
         raise ValueError(
             'Rematerialize: give `budget_bytes` or `policy`, not both, unless that is "offload"'
         )
-    if caller is not None:
-        mod = with_open_caller(mod, name, caller)  # once, for all programs
+    options = budget_bytes, policy, tuple(must_keep), tuple(must_recompute)
 
-    with planning_bar(_figure(mod, name, caller), name) as figure:
-        options = budget_bytes, policy, must_keep, must_recompute
-        return _decided(mod, name, options, caller, figure)
+    def find() -> Decided:
+        # Once, for all programs.
+        whole = mod if caller is None else with_open_caller(mod, name, caller)
+        with planning_bar(_figure(whole, name, caller), name) as figure:
+            return _decided(whole, name, options, caller, figure)
+
+    return asked_again(mod, (name, options, caller, chosen_platform()), find)
 
 
 def _decided(

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from relaxjax.ir.expr import Constant, Var
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import post_order
 from relaxjax.passes.infrastructure.base import pass_factory
@@ -23,7 +22,8 @@ from relaxjax.trainable.names import (
 )
 from relaxjax.trainable.storage import Place, Storage, params_of, with_stored_states
 
-from .by_number import StoredUpdate, UpdateByNumber, run_at, runs_of, update_by_number
+from .asked_once import AskedOnce, Optimizer
+from .by_number import StoredUpdate, UpdateByNumber, run_at, runs_of
 from .loss_scale import LossScale, unscaled_type, with_loss_scale
 from .master_weights import (
     masters,
@@ -37,42 +37,6 @@ from .stacked_update import update_of_stacks
 from .update import Update, tensor_type
 
 _MOST_STATES = 2**22  # bytes, of states that do not begin as zeros
-
-
-class BoundOptimizer(Protocol):
-    """An optimizer that knows its parameters: its update as a function, and its first state.
-
-    `state_names` tell its states from those of others, where their types do not. `state_owners` say
-    of which parameter, by its number, each state is, as a momentum is; None for the others.
-    """
-
-    @property
-    def state(self) -> Any: ...
-
-    @property
-    def state_names(self) -> Sequence[str]:
-        return ()
-
-    @property
-    def state_owners(self) -> Sequence[int | None]:
-        return ()
-
-    def get_function(self) -> Function: ...
-
-
-class Optimizer(Protocol):
-    """What AppendOptimizer asks of an optimizer.
-
-    One that is elementwise updates each number of a parameter separately, by one rule for all
-    of them, so that parameters may be stored in stacks and with their axes moved. One that
-    says `is_lazy`, which may be left out, has UpdateRows do so to the rows that a batch reads.
-    """
-
-    @property
-    def is_elementwise(self) -> bool:
-        return False
-
-    def init(self, params: Sequence[Var]) -> BoundOptimizer: ...
 
 
 @pass_factory(opt_level=0)
@@ -93,13 +57,14 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
     them, number for number.
     """
     check_optimizer(optimizer)
+    once = AskedOnce.of(optimizer)
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
     own, storage = params_of(mod, arrays)
     scale: LossScale | None = mod.attrs.get(LOSS_SCALE)
-    update = _update(optimizer, own, scale, master_weights)
+    update = _update(once, own, scale, master_weights)
     names = update.names
     mod = with_state_splits(mod, own, update)
-    by_number = None if storage.is_apart else _for_arrays(optimizer, own, storage, master_weights)
+    by_number = None if storage.is_apart else _for_arrays(once, own, storage, master_weights)
     if by_number is not None and runs_of(update.state, own, update.owners) is not None:
         stored = _update(by_number, arrays, scale, master_weights)
         places = _storage_of_states(update, own, stored.state, arrays, storage)
@@ -154,23 +119,22 @@ def is_by_number(optimizer: Optimizer, params: Sequence[Var], master_weights: bo
     """
     has_masters = master_weights and needs_masters(params)
     wide = masters(params) if has_masters else params
-    ready = optimizer.init(wide)
+    ready = AskedOnce.of(optimizer).init(wide)
     first = states_of_masters(params) if has_masters else ()
     owners = owners_of_masters(params) if has_masters else ()
-    owners += tuple(getattr(ready, "state_owners", ()))
-    if runs_of((*first, *ready.state), params, owners) is None:
+    if runs_of((*first, *ready.state), params, (*owners, *ready.state_owners)) is None:
         return False
-    return optimizer.is_elementwise or update_by_number(ready, wide) is not None
+    return optimizer.is_elementwise or ready.by_number is not None
 
 
 def _for_arrays(
-    optimizer: Optimizer, own: Sequence[Var], storage: Storage, master_weights: bool
+    optimizer: AskedOnce, own: Sequence[Var], storage: Storage, master_weights: bool
 ) -> Optimizer | None:
     """The optimizer of the arrays in which parameters are stored, if it treats numbers alone."""
     if optimizer.is_elementwise:
         return optimizer
     wide = masters(own) if master_weights and needs_masters(own) else own
-    update = update_by_number(optimizer.init(wide), wide)
+    update = optimizer.init(wide).by_number
     return None if update is None else _OfArrays(update, storage)
 
 
@@ -194,10 +158,9 @@ def _update(
 ) -> Update:
     """The optimizer's function and first state, with what half precision asks for around it."""
     has_masters = master_weights and needs_masters(params)
-    ready = optimizer.init(masters(params) if has_masters else params)
-    state, owners = tuple(ready.state), tuple(getattr(ready, "state_owners", ()))
-    owners = owners or (None,) * len(state)
-    update = Update(ready.get_function(), state, tuple(ready.state_names), owners)
+    ready = AskedOnce.of(optimizer).init(masters(params) if has_masters else params)
+    owners = tuple(ready.state_owners) or (None,) * len(ready.state)
+    update = Update(ready.get_function(), ready.state, tuple(ready.state_names), owners)
     types = [tensor_type(param) for param in params]
     if has_masters:
         unscaled = types if loss_scale is None else list(map(unscaled_type, types))

@@ -1,7 +1,7 @@
 """From a backbone, a loss and an optimizer to a module that can be trained."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol, TypeAlias
 
 from relaxjax.ir.expr import Var
@@ -34,7 +34,8 @@ from relaxjax.trainable.sharding_rules import DATA, ShardingLike
 from .append_adjoint import AppendAdjoint
 from .append_evaluation import AppendEvaluation
 from .append_loss import AppendLoss
-from .append_optimizer import AppendOptimizer, Optimizer, check_optimizer, is_by_number, told_of
+from .append_optimizer import AppendOptimizer, check_optimizer, is_by_number, told_of
+from .asked_once import AskedOnce, Optimizer
 from .check_trains import CheckTrains
 from .decompose_ops import DecomposeOpsForInference
 from .describe_loss import described
@@ -191,7 +192,9 @@ def step_passes(
     states. Parameters are stored in another way only for an optimizer that treats each number by
     itself.
     """
-    optimizer, params = options.optimizer, Arguments.of(mod, BACKBONE_LOSS).params
+    optimizer = AskedOnce.of(options.optimizer)
+    options = replace(options, optimizer=optimizer)
+    params = Arguments.of(mod, BACKBONE_LOSS).params
     images: list[Pass] = []
     by_number = not options.keeps_params and _is_by_number(mod, options, params)
     if options.channels_last and options.legalize:
@@ -225,7 +228,7 @@ def step_passes(
         *spread,
         AppendAdjoint(options.loss_scale),
         AppendOptimizer(optimizer, options.master_weights),
-        UpdateRows(getattr(optimizer, "is_lazy", False)),
+        UpdateRows(optimizer.is_lazy),
         FuseTrainStep(options.gives_outputs),
         *evaluation,
         *lowered,

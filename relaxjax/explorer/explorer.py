@@ -9,6 +9,8 @@ from typing import Any
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.function import Function
 from relaxjax.ir.whole_file import write_whole
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
+from relaxjax.passes.memory.asked_again import plans_remembered
 from relaxjax.passes.memory.budget import Budget
 
 from .document import Document
@@ -92,8 +94,9 @@ def explore(
             JAX is run with its arguments.
     """
     check_flags(profile=profile, numbers=numbers)
-    found = found_in(subject, args, Wish(function, budget, policy, data))
-    document = _document(found, title or found.title)
+    with collector_paused(), plans_remembered():
+        found = found_in(subject, args, Wish(function, budget, policy, data))
+        document = _document(found, title or found.title)
     return Explorer(_run(document, found, profile, numbers) if profile or numbers else document)
 
 

@@ -17,7 +17,6 @@ and so is a document that a few bytes make unfold into more than the bounds belo
 
 import json
 import math
-from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from .attrs import Attrs
@@ -33,13 +32,16 @@ MAX_DEPTH = 150  # of nodes inside nodes: what the recursive walks over a progra
 MAX_UNFOLDED = 10_000_000  # nodes, where shared ones count as often as a walk meets them
 MAX_VALUE_DEPTH = 32  # of tuples inside tuples in one attribute
 
+_NUMBERS_AND_TEXT = (str, int, float, bool, complex, type(None))
+_ENCODED = json.JSONEncoder(allow_nan=False).encode
+
 
 def save_json(node: Node, spans: bool = True) -> str:
     """`node` as a JSON document, with the places in the user's text unless `spans` is False."""
     saver = _Saver(spans)
     root = saver.save(node)
     head = {"format": FORMAT, "version": VERSION, "root": root}
-    table = ",\n".join(json.dumps(record, allow_nan=False) for record in saver.records)
+    table = ",\n".join(saver.records)
     return f'{json.dumps(head)[:-1]}, "nodes": [\n{table}\n]}}'
 
 
@@ -107,31 +109,33 @@ class _Saver:
 
     def __init__(self, spans: bool) -> None:
         self.spans = spans
-        self.records: list[dict[str, Any]] = []
+        self.records: list[str] = []
         self.numbers: dict[int, int] = {}
         self.types: dict[Entry, int] = {}
         self.bounds = _Bounds()
 
     def save(self, root: Entry) -> int:
-        waiting: list[Entry] = [root]
+        waiting: list[tuple[Entry, dict[str, Any], list[Entry]] | Entry] = [root]
         while waiting:
-            entry = waiting[-1]
-            if id(entry) in self.numbers or self._is_known_type(entry):
-                waiting.pop()
+            one = waiting.pop()
+            if isinstance(one, tuple):  # its children are saved
+                self._add(*one)
                 continue
-            fields = KINDS[kind_name(entry)].read(entry)
-            children = list(_entries(fields))
-            missing = [child for child in children if id(child) not in self.numbers]
-            if missing:
-                waiting.extend(reversed(missing))
+            if id(one) in self.numbers or self._is_known_type(one):
                 continue
-            self.bounds.add([self.numbers[id(child)] for child in children])
-            self.numbers[id(entry)] = len(self.records)
-            if _is_bare_type(entry):
-                self.types[entry] = len(self.records)
-            self.records.append(self._record(entry, fields))
-            waiting.pop()
+            fields, children = KINDS[kind_name(one)].read(one), list[Entry]()
+            for value in fields.values():
+                _find_entries(value, children)
+            waiting.append((one, fields, children))
+            waiting.extend(child for child in reversed(children) if id(child) not in self.numbers)
         return self.numbers[id(root)]
+
+    def _add(self, entry: Entry, fields: dict[str, Any], children: list[Entry]) -> None:
+        self.bounds.add([self.numbers[id(child)] for child in children])
+        self.numbers[id(entry)] = len(self.records)
+        if _is_bare_type(entry):
+            self.types[entry] = len(self.records)
+        self.records.append(self._record(entry, fields))
 
     def _is_known_type(self, entry: Entry) -> bool:
         """Whether an equal type is saved, which stands for this one, too."""
@@ -140,29 +144,35 @@ class _Saver:
             self.numbers[id(entry)] = known
         return known is not None
 
-    def _record(self, entry: Entry, fields: dict[str, Any]) -> dict[str, Any]:
-        stated = {name: value for name, value in fields.items() if value is not None}
-        encoded = {name: self._encoded(value) for name, value in stated.items()}
-        record = {"kind": kind_name(entry), **encoded}
+    def _record(self, entry: Entry, fields: dict[str, Any]) -> str:
+        """The text of an entry's record: written at once, it takes a third of the time."""
+        stated = [f'"{name}": {self._text(v)}' for name, v in fields.items() if v is not None]
         span = getattr(entry, "span", None)
         if self.spans and span is not None:
-            record["span"] = [span.file, span.line, span.column, span.end_line, span.end_column]
-        return record
+            place = [span.file, span.line, span.column, span.end_line, span.end_column]
+            stated.append(f'"span": {_ENCODED(place)}')
+        return f'{{"kind": "{kind_name(entry)}"{"".join(f", {one}" for one in stated)}}}'
 
-    def _encoded(self, value: Any) -> Any:
+    def _text(self, value: Any) -> str:
+        number = self.numbers.get(id(value))
+        if number is not None and isinstance(value, ENTRIES):
+            return f'{{"ref": {number}}}'
         match value:
-            case _ if isinstance(value, ENTRIES):
-                return {"ref": self.numbers[id(value)]}
             case tuple():
-                return [self._encoded(item) for item in value]
+                return f"[{', '.join(map(self._text, value))}]"
             case Attrs():
-                return {"attrs": {key: self._encoded(item) for key, item in value.items()}}
+                items = (f"{_ENCODED(key)}: {self._text(item)}" for key, item in value.items())
+                return f'{{"attrs": {{{", ".join(items)}}}}}'
+            case str():
+                return _ENCODED(value)
+            case int() if not isinstance(value, bool):
+                return int.__repr__(value)
             case float() if not math.isfinite(value):
-                return {"float": repr(value)}
+                return f'{{"float": "{float(value)!r}"}}'
             case complex():
-                return {"complex": [self._encoded(value.real), self._encoded(value.imag)]}
+                return f'{{"complex": {self._text((value.real, value.imag))}}}'
             case _:
-                return value
+                return _ENCODED(value)
 
 
 def _is_bare_type(entry: Entry) -> bool:
@@ -170,23 +180,20 @@ def _is_bare_type(entry: Entry) -> bool:
     return type(entry) is TensorType and entry.span is None and entry.placement is None
 
 
-def _entries(value: Any, depth: int = 0) -> Iterator[Entry]:
-    """What in a field has a place of its own in the table; what cannot be saved is an error."""
+def _find_entries(value: Any, found: list[Entry], depth: int = 1) -> None:
+    """Add what in a field has a place of its own in the table; what cannot be saved is an error."""
     if depth > MAX_VALUE_DEPTH:
         raise ValueError(f"an attribute is nested more than {MAX_VALUE_DEPTH} deep")
-    match value:
-        case _ if isinstance(value, ENTRIES):
-            yield value
-        case dict() | Attrs():
-            for item in value.values():
-                yield from _entries(item, depth + 1)
-        case tuple():
-            for item in value:
-                yield from _entries(item, depth + 1)
-        case None | bool() | int() | float() | complex() | str():
-            return
-        case _:
-            raise TypeError(f"a value of type {type(value).__name__} cannot be saved: `{value!r}`")
+    if isinstance(value, ENTRIES):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            _find_entries(item, found, depth + 1)
+    elif isinstance(value, Attrs):
+        for item in value.values():
+            _find_entries(item, found, depth + 1)
+    elif not isinstance(value, _NUMBERS_AND_TEXT):
+        raise TypeError(f"a value of type {type(value).__name__} cannot be saved: `{value!r}`")
 
 
 class _Loader:

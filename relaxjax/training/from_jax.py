@@ -23,6 +23,7 @@ from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.training.setup_trainer import StepOptions
 from relaxjax.passes.training.stack_layers import check_roll_option
 from relaxjax.trainable.names import BACKBONE_LOSS, EVALUATE
@@ -60,7 +61,7 @@ def training_of(
         raise TypeError(f"`forward` must be a function of parameters and inputs, found {forward!r}")
     check_roll_option(options.roll_blocks)
     optimizer = optimizer_of(options.optimizer).for_params(given.nestings.moving)
-    with formulating_for(IRModule(), target):
+    with formulating_for(IRModule(), target), collector_paused():
         program, aux = program_of(loss, given, has_aux, parts)
         _warn_of_prints(program)
         own = _with_constants(program)

@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import jax
 import numpy as np
 
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
+
 _Handler: TypeAlias = Callable[[int, FrameType | None], Any]
 
 
@@ -91,6 +93,16 @@ class StateCell(Generic[T]):
 
         The first time it is waited for: a CPU takes its memory as it runs, and may have too little.
         """
+        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
+        if kind in self._awaited:
+            return self._run(program, args)
+        with collector_paused():  # the program is traced
+            found = self._run(program, args)
+        jax.block_until_ready(found)
+        self._awaited.add(kind)
+        return found
+
+    def _run(self, program: Callable[..., Any], args: tuple[Any, ...]) -> tuple[jax.Array, ...]:
         if _EXTENDS_IN_ONE_CALL:
             self._results.extend(map(program, (self.state,), *((arg,) for arg in args)))
         else:
@@ -101,8 +113,4 @@ class StateCell(Generic[T]):
                 finally:
                     interrupts.release()
         found: tuple[jax.Array, ...] = self._results[0][:-1]
-        kind = program, tuple(map(np.shape, jax.tree.leaves(args)))
-        if kind not in self._awaited:
-            jax.block_until_ready(found)
-            self._awaited.add(kind)
         return found

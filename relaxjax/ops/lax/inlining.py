@@ -292,9 +292,19 @@ def scan_counts(params: Mapping[str, Any]) -> tuple[int, int]:
 def depends_on_inputs(closed: Any) -> list[bool]:
     """Which results of a jaxpr depend on what goes into it, and are not the same at each call."""
     jaxpr, _ = open_program(closed)
-    count = len(jaxpr.outvars)
-    live = (needed(jaxpr, [i == wanted for i in range(count)])[1] for wanted in range(count))
-    return [not found.isdisjoint(jaxpr.invars) for found in live]
+    reached = set(jaxpr.invars)
+    for eqn in jaxpr.eqns:
+        if not reached.isdisjoint(filter(_is_var, eqn.invars)):
+            reached.update(eqn.outvars)
+
+    def depends(place: int) -> bool:
+        """What is reached may still be made of other operands; effects go into all results."""
+        if not jaxpr.effects and (not _is_var(var := jaxpr.outvars[place]) or var not in reached):
+            return False
+        _, live = needed(jaxpr, [n == place for n in range(len(jaxpr.outvars))])
+        return not live.isdisjoint(jaxpr.invars)
+
+    return list(map(depends, range(len(jaxpr.outvars))))
 
 
 def alone(eqn: Any) -> core.ClosedJaxpr:

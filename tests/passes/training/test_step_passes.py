@@ -11,7 +11,7 @@ from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.optim import SGD, from_optax
 from relaxjax.passes import parse_pipeline, pipeline_text
-from relaxjax.passes.training.append_optimizer import Optimizer
+from relaxjax.passes.training.asked_once import Optimizer
 from relaxjax.passes.training.setup_trainer import StepOptions, step_passes
 
 # No backbone: the loss may be one function that somebody wrote.
