@@ -94,7 +94,7 @@ def test_a_loss_of_a_library_is_measured_by_gradients_of_which_all_say_the_same(
         pytest.importorskip(library)
     case = import_module("library_losses").LOSSES["numpyro: cover types"](Draws())
     found = beside_jax.compared(case, libraries.WAYS, rounds=1)
-    assert list(found.ratios) == ["kept", "free"]
+    assert list(found.ratios) == ["default", "free"]
 
 
 def test_gradients_that_differ_are_an_error() -> None:
