@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from torch_loss_cases import CASES, IDS, SCORES, WEIGHT, several
 
+from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import TripletMarginLoss
@@ -16,6 +18,8 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.optim import SGD
 from relaxjax.passes import Gradient
 from relaxjax.torch import from_torch
+from relaxjax.torch.aten import TABLE
+from relaxjax.torch.aten.losses import REDUCTIONS
 from relaxjax.torch.loss_modules import loss_of
 
 FILES = Path(__file__).parent / "files"
@@ -87,6 +91,28 @@ def test_a_loss_with_options_of_torch(name: str) -> None:
 def _behind_log_softmax(log_p: Any, gradient: Any) -> Any:
     """The gradient by the scores: torch gives that for the one by their log-probabilities."""
     return gradient - np.exp(log_p) * gradient.sum(-1, keepdims=True)
+
+
+# What a model calls that computes such a loss itself.
+IN_MODELS = {
+    "CosineEmbeddingLoss": "cosine_embedding_loss",
+    "MarginRankingLoss": "margin_ranking_loss",
+    "TripletMarginLoss": "triplet_margin_loss",
+}
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case[0] in IN_MODELS])
+def test_a_loss_in_a_model(name: str) -> None:
+    kind, options, predictions, targets = CASES[name]
+    arrays = *several(predictions), *several(targets)
+    params = [Var(f"x{place}", _tensor(one)) for place, one in enumerate(arrays)]
+    given = {**options, "reduction": REDUCTIONS.index(options["reduction"])}
+    builder = BlockBuilder()
+    with builder.function("main", params):
+        rule = TABLE[f"aten.{IN_MODELS[kind]}.default"].rule
+        builder.emit_func_output(rule(*params, **given))
+    result = VirtualMachine(build(builder.get()))["main"](*arrays)
+    chex.assert_trees_all_close(np.asarray(result), WANTED[f"{name} loss"], rtol=2e-6, atol=1e-6)
 
 
 def test_what_cannot_be_spelt_is_infinite_and_has_no_gradient() -> None:
