@@ -44,7 +44,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "instance_norm.default": (
         (IMAGE, SCALE, SCALE, SCALE, SCALE, True, 0.1, 1e-5), {}, "instance norm with running"
     ),
-    "pad.default": ((IMAGE, [1, 1], "circular"), {}, 'no padding of the mode "circular"'),
+    "pad.default": ((IMAGE, [1, 1], "mirror"), {}, 'no padding of the mode "mirror"'),
     "avg_pool2d.default": (
         (IMAGE, [2, 2]), {"divisor_override": 3}, "with a divisor of its own"
     ),
