@@ -8,12 +8,13 @@ import jax.numpy as jnp
 from jax import lax
 
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.dims import can_prove_equal
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.types import TensorType, is_float
 from relaxjax.ops.binary import maximum
 from relaxjax.ops.datatype import astype
-from relaxjax.ops.emit import dtype_of, narrow, scalar
+from relaxjax.ops.emit import dims_of, dtype_of, narrow, scalar
 
 from .base import Loss, widened
 from .functions import expression_of
@@ -76,6 +77,13 @@ class CTCLoss(Loss):
                 raise TypeError(
                     f"{self.loss_name}: `{var.name}` must be a tensor of {noun}, but it is of type "
                     f"{ty}"
+                )
+        for var in (targets, *lengths):
+            samples, others = dims_of(log_probs)[1], dims_of(var)[0]
+            if not can_prove_equal(samples, others):
+                raise TypeError(
+                    f"{self.loss_name}: `{log_probs.name}` are of {samples} samples, and "
+                    f"`{var.name}` of {others}: give their types the same size"
                 )
 
     def _losses(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "scaled_dot_product_attention.default": (
         (tensor(2, 3, N),) * 3, {}, "heads of a symbolic width needs a `scale`"
     ),
-    "arange.start_step": ((N, 0, 2), {}, "with a step, of sizes that are not known"),
+    "arange.start_step": ((N, 0, -2), {}, "or backwards, of sizes that are not known"),
     "embedding.default": (
         (tensor(5, 2), PLACES), {"scale_grad_by_freq": True}, "by how often a row is read"
     ),

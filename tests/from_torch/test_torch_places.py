@@ -105,6 +105,8 @@ CASES: dict[str, tuple[str, tuple[Any, ...], dict[str, Any], Any]] = {
         {"mode": 1, "padding_idx": -2, "include_last_offset": True},
         _bags(TABLE_OF_ROWS[IDS] * KEPT) / np.array([[2], [1], [2]]),
     ),
+    "a triangle": ("triu_indices.default", (3, 4, 1), {}, np.triu_indices(3, 1, 4)),
+    "the other triangle": ("tril_indices.default", (3, 4), {}, np.tril_indices(3, 0, 4)),
     "windows": ("im2col.default", (IMAGE, *WINDOWS), {}, _columns()),
     "windows of one image": ("im2col.default", (IMAGE[0], *WINDOWS), {}, _columns()[0]),
     "sums of windows": ("col2im.default", (COLUMNS, [5, 4], *WINDOWS), {}, _summed(COLUMNS)),
@@ -145,6 +147,18 @@ def test_a_batch_of_any_size(name: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("start", [0, 1, 2])
+def test_every_third_place_of_any_size(start: int) -> None:
+    """As the bags of rows begin that stand in a table of ids."""
+    n = SymbolicVar("n")
+    x = Var("x", TensorType((n,), "int64"))
+    builder = BlockBuilder()
+    with builder.function("main", [x]):
+        builder.emit_func_output(TABLE["aten.arange.start_step"].rule(3 * n + 1, start, 3))
+    found = VirtualMachine(build(builder.get()))["main"](np.zeros(2, "int64"))
+    np.testing.assert_array_equal(np.asarray(found), np.arange(start, 7, 3))
+
+
 def _tensor(*shape: Any, dtype: str = "float32") -> Var:
     return Var("x", TensorType(shape, dtype))
 
@@ -172,6 +186,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
             _tensor(1, 8, 9), [SymbolicVar("n"), 4], *WINDOWS
         ),
         "of a size that is not known are not put together",
+    ),
+    "a triangle of any size": (
+        lambda: TABLE["aten.tril_indices.default"].rule(SymbolicVar("n"), 3),
+        "the places in a triangle of n by 3, which is not known",
     ),
     "a matrix to the right": (
         lambda: TABLE["aten.linalg_solve.default"].rule(_tensor(3, 3), _tensor(3, 3), left=False),

@@ -28,6 +28,12 @@ def places() -> dict[str, Case]:
             lambda x: torch.nonzero_static(x, size=9, fill_value=-7),
             [truth(2, 2, 2)],
         ),
+        "triangles": (
+            lambda x: (
+                x[torch.tril_indices(3, 4, -1).unbind()] + x[torch.triu_indices(3, 3, 1)[0]].sum()
+            ),
+            [t(3, 4)],
+        ),
         "searchsorted": (
             lambda x, y: torch.searchsorted(x.cumsum(0), y, right=True),
             [positive(5), 5 * torch.rand(3, 2)],

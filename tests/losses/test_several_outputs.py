@@ -133,6 +133,7 @@ def test_several_targets_have_no_types_by_themselves() -> None:
         CTCLoss().target_types([TensorType((7, 3, 4), "float32")])
 
 
+LENGTHS = [TensorType((3,), "int64")] * 2
 REFUSED: dict[str, tuple[Any, str]] = {
     "other anchors": (
         lambda: _value(TripletMarginLoss(), a[:, :1], b, c),
@@ -152,6 +153,10 @@ REFUSED: dict[str, tuple[Any, str]] = {
             CTCLoss(), *(x.ravel() if i == 1 else x for i, x in enumerate(_sequences()))
         ),
         r"`targets` must be a tensor of integers, \(samples, longest\), padded",
+    ),
+    "samples of other numbers": (
+        lambda: CTCLoss()(TensorType((7, N, 4), "float32"), TensorType((3, 3), "int64"), *LENGTHS),
+        "`log_probs` are of n samples, and `targets` of 3: give their types the same size",
     ),
     "one sequence": (
         lambda: _value(CTCLoss(), *(x[:, 0] if i == 0 else x for i, x in enumerate(_sequences()))),
