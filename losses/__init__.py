@@ -8,13 +8,17 @@ from .cosine import CosineLoss as CosineLoss
 from .cross_entropy import CategoricalCrossEntropyLoss as CategoricalCrossEntropyLoss
 from .cross_entropy import CrossEntropyLoss as CrossEntropyLoss
 from .cross_entropy import NLLLoss as NLLLoss
+from .ctc import CTCLoss as CTCLoss
 from .functions import JaxLoss as JaxLoss
 from .functions import RelaxLoss as RelaxLoss
 from .functions import from_jax as from_jax
 from .functions import from_relax as from_relax
+from .gaussian import GaussianNLLLoss as GaussianNLLLoss
 from .huber import HuberLoss as HuberLoss
 from .huber import SmoothL1Loss as SmoothL1Loss
 from .kl_divergence import KLDivLoss as KLDivLoss
 from .l1 import L1Loss as L1Loss
 from .margins import HingeLoss as HingeLoss
+from .margins import MarginRankingLoss as MarginRankingLoss
+from .margins import TripletMarginLoss as TripletMarginLoss
 from .mse import MSELoss as MSELoss

@@ -1,6 +1,7 @@
 """What every loss shares: a reduction, and one Relax function made for given types."""
 
 import inspect
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -14,6 +15,7 @@ from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call, dtype_of, narrow, wide
 from relaxjax.ops.statistical import mean, sum
 
+_NONE = inspect.Parameter.empty
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
 
 
@@ -110,6 +112,24 @@ class Loss:
         signature = inspect.signature(self.build)
         return signature.replace(parameters=list(signature.parameters.values())[1:])
 
+    def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        """The types of what outputs of a model are compared with, where nothing else is said.
+
+        Class ids where the loss compares classes, and else a tensor like the first output.
+        """
+        needed = [name for name, one in self.signature().parameters.items() if one.default is _NONE]
+        targets = needed[self.num_backbone_outputs :]
+        if len(targets) > 1:
+            listed = ", ".join(f"`{name}`" for name in targets)
+            raise TypeError(f"{type(self).__name__} compares with {listed}: give the types of all")
+        if not targets:
+            return ()
+        output = outputs[0]
+        if not self.compares_classes or output.dims is None:
+            return (output,)
+        axis = 1 if output.ndim > 1 else 0
+        return (TensorType((*output.dims[:axis], *output.dims[axis + 1 :]), "int64"),)
+
     def _params(self, args: tuple[Var | Type, ...], named: dict[str, Var | Type]) -> dict[str, Var]:
         kind = type(self).__name__
         signature = self.signature()
@@ -179,6 +199,12 @@ def in_dtype_of(like: Var, value: Var, builder: BlockBuilder) -> Var:
     if dtype_of(value) == dtype_of(like):
         return value
     return builder.emit(call("astype", value, dtype_of(like)))
+
+
+def widened(builder: BlockBuilder, x: Expr) -> Expr:
+    """A tensor in float32 where its floats are narrower, which do not hold squares."""
+    found = wide(x)
+    return x if found is x else builder.emit(found)
 
 
 def new_param(kind: str, name: str, given: object) -> Var:

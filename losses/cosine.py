@@ -1,17 +1,19 @@
 """Losses by the angle between vectors, which lie along the last axis."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr
+from relaxjax.ir.types import TensorType
 from relaxjax.ops.binary import greater, maximum
-from relaxjax.ops.emit import narrow, scalar, wide
+from relaxjax.ops.emit import narrow, scalar
 from relaxjax.ops.nn.activation import relu
 from relaxjax.ops.search import where
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import sqrt
 
-from .base import Loss, check_stretch, check_targets
+from .base import Loss, check_stretch, check_targets, widened
 
 _EPSILON = 1e-8  # below this length a vector counts as having no direction
 
@@ -45,6 +47,11 @@ class CosineEmbeddingLoss(Loss):
     num_backbone_outputs: int = field(default=2, init=False)
     margin: float = 0.0
 
+    def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        first = outputs[0]
+        shape = None if first.dims is None else first.dims[:-1]
+        return (TensorType(shape, first.dtype, max(first.ndim - 1, -1)),)
+
     def build(
         self,
         builder: BlockBuilder,
@@ -65,12 +72,7 @@ def cosine(builder: BlockBuilder, a: Expr, b: Expr) -> Expr:
 
     In float32 for half precision, which has neither the squares of lengths nor of `_EPSILON`.
     """
-    given, a, b = a, _wide(builder, a), _wide(builder, b)
+    given, a, b = a, widened(builder, a), widened(builder, b)
     squares = builder.emit(sum(a * a, axis=-1) * sum(b * b, axis=-1))
     lengths = sqrt(maximum(squares, scalar(_EPSILON**2, squares)))
     return narrow(sum(a * b, axis=-1) / lengths, given)
-
-
-def _wide(builder: BlockBuilder, x: Expr) -> Expr:
-    found = wide(x)
-    return x if found is x else builder.emit(found)

@@ -2,7 +2,7 @@
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.types import Type
+from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.lax import (
     JaxSymbols,
     OwnRule,
@@ -49,6 +49,11 @@ class RelaxLoss:
                 )
         return self.function
 
+    def target_types(self, outputs: Sequence[TensorType]) -> tuple[Type, ...]:
+        """The types of what outputs of a model are compared with: those of the function."""
+        params = self.function.params[self.num_backbone_outputs :]
+        return tuple(param.ty for param in params if param.ty is not None)
+
 
 @dataclass(frozen=True)
 class JaxLoss(Loss):
@@ -69,22 +74,12 @@ class JaxLoss(Loss):
         return inspect.signature(self.function)
 
     def build(self, builder: BlockBuilder, *params: Any, **named: Any) -> Expr:
-        symbols = JaxSymbols()
-        avals = [aval_of(param.ty, symbols) for param in named.values()]
-        for param, aval in zip(named.values(), avals, strict=True):
-            if aval is None:
-                raise TypeError(
-                    f"the JAX function `{self.loss_name}` is traced, so the shape and dtype of "
-                    f"`{param.name}` must be known, but it is of type {param.ty}"
-                )
-
         def run(*arrays: Any) -> Any:
             arguments = OrderedDict(zip(named, arrays, strict=True))
             bound = inspect.BoundArguments(self.signature(), arguments)
             return self.function(*bound.args, **bound.kwargs)
 
-        with x64_for(*(param.ty for param in named.values())):
-            traced = jax.make_jaxpr(run)(*avals)
+        traced, symbols = _traced(run, named, self.loss_name)
         lost = lost_rule(traced) if self.own_rule is whole_function else None
         if lost is not None:
             raise TypeError(
@@ -100,6 +95,29 @@ class JaxLoss(Loss):
             )
         arrays = list(named.values())
         return read_jaxpr(traced, arrays, builder, symbols=symbols, own_rule=self.own_rule)[0]
+
+
+def expression_of(
+    function: Callable[..., Any], given: Mapping[str, Expr], builder: BlockBuilder, name: str
+) -> Expr:
+    """The one result of a JAX function of arrays, for expressions of these types."""
+    traced, symbols = _traced(function, given, name)
+    return read_jaxpr(traced, list(given.values()), builder, symbols=symbols)[0]
+
+
+def _traced(
+    function: Callable[..., Any], given: Mapping[str, Expr], name: str
+) -> tuple[Any, JaxSymbols]:
+    symbols = JaxSymbols()
+    avals = [aval_of(one.ty, symbols) for one in given.values()]
+    for (key, one), aval in zip(given.items(), avals, strict=True):
+        if aval is None:
+            raise TypeError(
+                f"the JAX function `{name}` is traced, so the shape and dtype of `{key}` must be "
+                f"known, but it is of type {one.ty}"
+            )
+    with x64_for(*(one.ty for one in given.values())):
+        return jax.make_jaxpr(function)(*avals), symbols
 
 
 def from_relax(function: Function, num_backbone_outputs: int = 1) -> RelaxLoss:

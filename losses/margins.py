@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.flags import check_flags
+from relaxjax.ops.binary import minimum
+from relaxjax.ops.emit import narrow
 from relaxjax.ops.nn.activation import relu
 
-from .base import Loss, check_targets, in_dtype_of
+from .base import Loss, check_stretch, check_targets, in_dtype_of
+from .distances import distance
 
 
 @dataclass(frozen=True)
@@ -34,3 +37,70 @@ class HingeLoss(Loss):
         side = in_dtype_of(predictions, targets, builder)
         lacking = builder.emit(relu(self.margin - side * predictions))
         return self.reduce(lacking * lacking if self.squared else lacking, weights)
+
+
+@dataclass(frozen=True)
+class MarginRankingLoss(Loss):
+    """max(0, margin - targets * (first - second)) for two outputs of a model.
+
+    Where a target is 1 the first one is to be larger by a margin, and where it is -1 the second.
+    """
+
+    loss_name: str = field(default="margin_ranking_loss", init=False)
+    num_backbone_outputs: int = field(default=2, init=False)
+    margin: float = 0.0
+
+    def build(
+        self,
+        builder: BlockBuilder,
+        first: Var,
+        second: Var,
+        targets: Var,
+        weights: Var | None = None,
+    ) -> Expr:
+        check_stretch(self.loss_name, "the first outputs", first, "the second", second)
+        check_stretch(self.loss_name, "the first outputs", first, "`targets`", targets)
+        side = in_dtype_of(first, targets, builder)
+        return self.reduce(relu(self.margin - side * (first - second)), weights)
+
+
+@dataclass(frozen=True)
+class TripletMarginLoss(Loss):
+    """max(0, margin + |anchor - positive| - |anchor - negative|) for three outputs of a model.
+
+    The distances are those of `distance`, between vectors along the last axis. With `swap`, the
+    negative is as far away as it is from the nearer one of the anchor and the positive.
+    """
+
+    loss_name: str = field(default="triplet_margin_loss", init=False)
+    num_backbone_outputs: int = field(default=3, init=False)
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_flags(swap=self.swap)
+        if not self.p > 0:
+            raise ValueError(f"`p`, the power of the distances, must be above 0, found {self.p!r}")
+
+    def build(
+        self,
+        builder: BlockBuilder,
+        anchor: Var,
+        positive: Var,
+        negative: Var,
+        weights: Var | None = None,
+    ) -> Expr:
+        check_stretch(self.loss_name, "the anchors", anchor, "the positives", positive)
+        check_stretch(self.loss_name, "the anchors", anchor, "the negatives", negative)
+
+        def between(one: Var, other: Var) -> Expr:
+            return distance(builder, one, other, self.p, self.eps)
+
+        apart = between(anchor, negative)
+        if self.swap:
+            apart = minimum(apart, between(positive, negative))
+        losses = relu(self.margin + between(anchor, positive) - apart)
+        return self.reduce(narrow(losses, anchor), weights)

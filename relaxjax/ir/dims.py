@@ -149,6 +149,8 @@ class DimExpr(SymbolicExpr):
 
 
 Dim: TypeAlias = int | SymbolicExpr
+# What to do where a value of the program, such as one of type R.Prim, stands for a size.
+SIZES_COME_FROM = 'sizes come from types, as `n` of `s: R.Shape(["n"])` where no value is called so'
 
 
 def as_dim(value: Any) -> Dim:
@@ -160,10 +162,10 @@ def as_dim(value: Any) -> Dim:
     try:
         return int(operator.index(value))
     except TypeError:
-        raise TypeError(
-            f"`{value!r}` is no dimension: write an integer or a symbolic variable"
-            + (f', SymbolicVar("{value}") of relaxjax.ir.dims' if isinstance(value, str) else "")
-        ) from None
+        sought = "write an integer or a symbolic variable"
+        instead = SIZES_COME_FROM if hasattr(value, "ty") else sought
+        named = f', SymbolicVar("{value}") of relaxjax.ir.dims' if isinstance(value, str) else ""
+        raise TypeError(f"`{value!r}` is no dimension: {instead}{named}") from None
 
 
 def polynomial(terms: Iterable[tuple[Iterable[tuple[Atom, int]], int]]) -> Dim:

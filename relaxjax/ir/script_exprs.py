@@ -246,7 +246,7 @@ class ScriptExprs:
         if call.attrs.get(DESTINATION_PASSING) and isinstance(call.op, ExternFunc):
             return self._destination_passing(call, call.op)
         callee, args = self._callee(call)
-        parts = [*args, *self._named(call.attrs)]
+        parts = [*args, *self._named(_said(call))]
         if call.ty_args:
             parts.append(f"ty_args={_sequence(map(self.text, call.ty_args))}")
         return f"{callee}({', '.join(parts)})"
@@ -312,6 +312,18 @@ def _named_where_needed(params: Sequence[Param], args: list[str]) -> list[str]:
     names = [param.name for param in params if param.is_arg][positional:]
     named = [f"{name}={arg}" for name, arg in zip(names, args[positional:], strict=False)]
     return [*args[:positional], *named]
+
+
+def _said(call: Call) -> Mapping[str, Any]:
+    """The attributes that a text has: TVM, which reads it, does not know all of them."""
+    if not isinstance(call.op, Op) or "own" not in call.op.facts:
+        return call.attrs
+    own = {
+        param.name: param.default for param in call.op.params if param.name in call.op.facts["own"]
+    }
+    return {
+        name: value for name, value in call.attrs.items() if name not in own or value != own[name]
+    }
 
 
 def _is_opaque(value: Any) -> TypeGuard[ExternFunc]:

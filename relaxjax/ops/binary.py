@@ -25,6 +25,7 @@ from .cost_rules import (
 )
 from .declare import OpError, op
 from .emit import call, scalar, where
+from .host_operands import beside_tensors
 from .scaling import PRODUCT, QUOTIENT, SUM
 from .shapes import broadcast, common_dtype, require_numbers, require_real
 
@@ -99,6 +100,7 @@ def _declared(
 ) -> Callable[[Callable[..., TensorType]], Op]:
     return op(
         f"relax.{name}",
+        complete=beside_tensors,
         lower=broadcasting(lower),
         gradient=gradient,
         precision="follow",

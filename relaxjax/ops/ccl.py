@@ -102,11 +102,16 @@ def _axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) -> tu
 
 
 def _communication(
-    name: str, alike: bool, cost: Any = MOVES, **rules: Any
+    name: str,
+    alike: bool,
+    cost: Any = MOVES,
+    own: tuple[str, ...] = ("mesh_axes",),
+    **rules: Any,
 ) -> Callable[[Callable[..., TensorType]], Op]:
     """An operator between devices, linear unless it has another `jvp`.
 
-    `alike` says whether all devices of the group get the same.
+    `alike` says whether all devices of the group get the same, and `own` which attributes TVM's
+    operator lacks.
     """
     rules.setdefault("jvp", lambda tangents, y, x, **attrs: call(name, tangents[0], **attrs))
     return op(
@@ -114,7 +119,7 @@ def _communication(
         layout=OPAQUE,
         precision="follow",
         fusion="opaque",
-        facts={"communicates": "alike" if alike else "apart"},
+        facts={"communicates": "alike" if alike else "apart", "own": own},
         cost=cost,
         **rules,
     )
@@ -181,6 +186,7 @@ def allreduce(
 @_communication(
     "ccl.allgather",
     alike=True,
+    own=("axis", "mesh_axes"),
     lower=lambda x, num_workers, in_group, axis, mesh_axes: _all_gathered(
         x, axis, _axes(mesh_axes, num_workers)
     ),

@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar
 import numpy as np
 
 from relaxjax.ir.attrs import Attrs, freeze
-from relaxjax.ir.dims import SymbolicExpr
+from relaxjax.ir.dims import SIZES_COME_FROM, SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
     Constant,
@@ -93,6 +93,7 @@ FACTS = {
     "higher_order": "an argument or the result is a function, as a value",
     "class_ids": "the name of the argument that picks classes out of the scores, the first one",
     "row_ids": "the name of the argument that picks rows out of the first one, along an axis",
+    "own": "the attributes that TVM's operator of this name lacks: a text leaves out the defaults",
     "data_dependent": "the shape of the result depends on values, so no compiled program holds it",
 }
 
@@ -292,11 +293,12 @@ def _shape_argument(value: Any) -> Expr:
     if isinstance(value, Expr):
         return value
     dims = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
-    values = [item.value if isinstance(item, PrimExpr) else item for item in dims]
-    known = [item for item in values if isinstance(item, int | SymbolicExpr)]
-    if len(known) == len(values):
-        return ShapeExpr(tuple(known))
-    raise TypeError(f"must be a shape such as (2, n), but {_described(value)} was given")
+    values: list[Any] = [item.value if isinstance(item, PrimExpr) else item for item in dims]
+    wrong = [item for item in values if not isinstance(item, int | SymbolicExpr)]
+    if not wrong:
+        return ShapeExpr(tuple(values))
+    mend = f": `{wrong[0]}` is a value, and {SIZES_COME_FROM}" if isinstance(wrong[0], Expr) else ""
+    raise TypeError(f"must be a shape such as (2, n), but {_described(value)} was given{mend}")
 
 
 def _tuple_argument(value: Any) -> Expr:

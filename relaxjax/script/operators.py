@@ -83,7 +83,7 @@ def check_operands(sign: str, *operands: Any) -> None:
         if isinstance(operand, Expr) and isinstance(operand.ty, PrimType):
             raise OperandError(
                 f"`{operand}` is a scalar of the host, which has no operators",
-                "Dimensions have them: declare one by `n = T.int64()`.",
+                'Dimensions have them, as `n` of a parameter of type R.Shape(["n"]).',
             )
     if any(isinstance(operand, np.ndarray) for operand in operands):
         raise OperandError(f"an array of numpy is no operand of `{sign}`", "Write R.const(array).")

@@ -1,11 +1,12 @@
 """Losses of `torch.nn` by the operators of ATen that they call, with the options that they hold."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
+from relaxjax.ir.types import TensorType
 from relaxjax.losses import Loss
 from relaxjax.ops.emit import call, dims_of, dtype_of, number
 
@@ -38,6 +39,13 @@ class AtenClassLoss(AtenLoss):
     """One of scores of classes."""
 
     compares_classes: ClassVar[bool] = True
+
+
+class AtenListLoss(AtenLoss):
+    """One of lists of classes that are right, as long as there are classes."""
+
+    def target_types(self, outputs: Sequence[TensorType]) -> tuple[TensorType, ...]:
+        return (TensorType(outputs[0].shape, "int64", outputs[0].ndim),)
 
 
 class AtenLikelihoodLoss(AtenClassLoss):

@@ -13,6 +13,7 @@ from relaxjax.ir.span import add_location
 from relaxjax.ir.types import TensorType, Type
 from relaxjax.ops.emit import call, dtype_of
 
+from .aten.places import INSTEAD
 from .aten.table import TABLE, Entry, functional, in_place, known
 from .chosen import BY_MASK, UNKNOWN_SIZE, Chosen, ChosenCount, computed, concerned, same_value
 from .errors import TorchImportError
@@ -290,7 +291,9 @@ def check_known(name: str, graph: Graph) -> None:
         places = list(lines[target])
         more = f", and {len(places) - _MOST_LINES} other lines" if len(places) > _MOST_LINES else ""
         where = f", at {', '.join(places[:_MOST_LINES])}{more}" if places else ""
-        rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}")
+        instead = INSTEAD.get(target.split(".")[1]) if target.startswith("aten.") else None
+        mend = "" if instead is None else f"; {instead}"
+        rows.append(f"  {target}, {count} time{'s' if count > 1 else ''}{where}{mend}")
     listed = "\n".join(rows)
     raise TorchImportError(
         f"`{name}` uses operators of PyTorch that are not known here:\n{listed}\n"

@@ -12,12 +12,16 @@ from relaxjax.losses import (
     BCEWithLogitsLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
+    CTCLoss,
+    GaussianNLLLoss,
     HuberLoss,
     L1Loss,
     Loss,
+    MarginRankingLoss,
     MSELoss,
     NLLLoss,
     SmoothL1Loss,
+    TripletMarginLoss,
 )
 
 from .aten_loss import (
@@ -25,6 +29,7 @@ from .aten_loss import (
     AtenDivergenceLoss,
     AtenLabelsLoss,
     AtenLikelihoodLoss,
+    AtenListLoss,
     AtenLoss,
     AtenProbabilityLoss,
 )
@@ -100,11 +105,25 @@ _LOSSES: Mapping[str, Callable[[Any], Loss]] = {
     ),
     "KLDivLoss": _kl_div,
     "CosineEmbeddingLoss": _plain(CosineEmbeddingLoss, "margin"),
+    "CTCLoss": _plain(CTCLoss, "blank", "zero_infinity"),
+    "GaussianNLLLoss": _plain(GaussianNLLLoss, "full", "eps"),
+    "MarginRankingLoss": _plain(MarginRankingLoss, "margin"),
+    "TripletMarginLoss": _plain(TripletMarginLoss, "margin", "p", "eps", "swap"),
     "HingeEmbeddingLoss": _aten(AtenLoss, "hinge_embedding_loss", "margin"),
+    "MultiLabelMarginLoss": _aten(AtenListLoss, "multilabel_margin_loss"),
     "MultiLabelSoftMarginLoss": _aten(AtenLabelsLoss, "binary_cross_entropy_with_logits"),
     "MultiMarginLoss": _aten(AtenClassLoss, "multi_margin_loss", "p", "margin"),
     "PoissonNLLLoss": _aten(AtenLoss, "poisson_nll_loss", "log_input", "full", "eps"),
     "SoftMarginLoss": _aten(AtenLoss, "soft_margin_loss"),
+}
+
+
+# Why there can be none, and what to do.
+_WITHOUT: Mapping[str, str] = {
+    "AdaptiveLogSoftmaxWithLoss": "it has weights of its own, so it belongs into the model, whose "
+    "output is its loss: train that by a loss of your own that is this output",
+    "TripletMarginWithDistanceLoss": "its distance is a Python function: write it in JAX, and give "
+    "relaxjax.losses.from_jax(function, num_backbone_outputs=3)",
 }
 
 
@@ -115,6 +134,8 @@ def is_torch_loss(loss: Any) -> bool:
 def loss_of(module: Any) -> Loss:
     """The loss that computes what a module of `torch.nn` does."""
     name = type(module).__name__
+    if name in _WITHOUT:
+        raise TypeError(f"there is no loss here for torch.nn.{name}: {_WITHOUT[name]}")
     if name not in _LOSSES:
         raise TypeError(
             f"there is no loss here for torch.nn.{name}, but for {', '.join(_LOSSES)}: give a loss "

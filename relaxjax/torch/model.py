@@ -16,7 +16,6 @@ from relaxjax.ir.expr import Expr, Tuple
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.types import TensorType, Type
-from relaxjax.losses import Loss
 from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import (
     BindSymbolicVars,
@@ -77,12 +76,17 @@ class ImportedModel:
 
         The loss is one of `relaxjax.losses` or of `torch.nn`. `targets` are the types of what it
         compares the first outputs with: if not given, class ids where it compares classes, and else
-        a tensor like the output. The options are those of `SetupTrainer`.
+        a tensor like the first output. The options are those of `SetupTrainer`.
         """
         chosen = loss_of(loss) if is_torch_loss(loss) else loss
         count = chosen.num_backbone_outputs
         outputs = self.outputs
-        compared = targets or (_target(chosen, outputs[0]),)
+        if len(outputs) < count:
+            raise ValueError(
+                f"{type(chosen).__name__} takes {count} outputs of a model, which gives "
+                f"{len(outputs)}"
+            )
+        compared = targets or chosen.target_types(outputs)
         setup = SetupTrainer(chosen, optimizer, [*outputs[:count], *compared], **options)
         mod = self.mod if len(outputs) == count else _first_outputs(self.mod, count)
         train_mod = setup(mod)
@@ -120,14 +124,6 @@ def _check_size(ranges: Mapping[str, tuple[int | None, int | None]], name: str, 
 
 def _range(low: int | None, high: int | None) -> str:
     return f"{0 if low is None else low} or more" if high is None else f"{low or 0} to {high}"
-
-
-def _target(loss: Loss, output: TensorType) -> TensorType:
-    """The type of what a loss compares an output with, where nothing is said."""
-    if not getattr(loss, "compares_classes", False) or output.dims is None:
-        return output
-    axis = 1 if output.ndim > 1 else 0
-    return TensorType((*output.dims[:axis], *output.dims[axis + 1 :]), "int64")
 
 
 def _first_outputs(mod: IRModule, count: int) -> IRModule:

@@ -6,7 +6,7 @@ TVM is asked once, in a process of its own, by the interpreter that the environm
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from asking_tvm import asked_of_tvm
@@ -15,9 +15,11 @@ from operator_sample_table import SAMPLES
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.device_mesh import MESHES, DeviceMesh, Placement
 from relaxjax.ir.expr import Constant, Tuple
 from relaxjax.ir.global_info import VDevice
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.node import replace
 from relaxjax.ir.op import OPS, get_op
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType, TupleType
@@ -46,7 +48,8 @@ DIFFERENT = {
 
 
 # What the types of the arguments say.
-KNOWN: dict[str, Callable[[TensorType], TensorType]] = {
+Known: TypeAlias = Callable[[TensorType], TensorType]
+KNOWN: dict[str, Known] = {
     "static": lambda ty: ty,
     "symbolic": lambda ty: ty,
     "rank": lambda ty: TensorType(None, ty.dtype, ty.ndim),
@@ -65,7 +68,9 @@ CRASHED = "TVM crashed"
 def _module(name: str, index: int, known: str) -> IRModule:
     """A module that makes one call; a symbol that no parameter defines is left at its value."""
     op, sample = get_op(name), SAMPLES[name][index]
-    call, arrays = call_of(op, sample, known == "symbolic", KNOWN[known])
+    mesh = next((one for one in sample.args if isinstance(one, DeviceMesh)), None)
+    knowing = KNOWN[known] if mesh is None else _on_mesh(KNOWN[known], mesh)
+    call, arrays = call_of(op, sample, known == "symbolic", knowing)
     defined = {symbol for var in arrays for symbol in type_symbols(var.ty)}
     if not defined.issuperset(expr_symbols(call)):
         call, arrays = call_of(op, sample)
@@ -74,7 +79,14 @@ def _module(name: str, index: int, known: str) -> IRModule:
         result = builder.emit(call)
         builder.emit_func_output(Tuple() if result.ty == TupleType() else result)
     mod = builder.get()
-    return IRModule(mod.functions, mod.attrs, DEVICES) if name in ON_DEVICES else mod
+    infos = {MESHES: (mesh,)} if mesh else DEVICES if name in ON_DEVICES else {}
+    return IRModule(mod.functions, mod.attrs, infos)
+
+
+def _on_mesh(known: Known, mesh: DeviceMesh) -> Known:
+    """Of tensors that lie on a mesh, as TVM wants those whose place is said anew."""
+    everywhere = Placement(mesh, (None,) * len(mesh.shape))
+    return lambda ty: replace(known(ty), placement=everywhere)
 
 
 def _is_accepted(name: str, index: int, known: str) -> bool:

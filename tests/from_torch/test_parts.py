@@ -122,7 +122,11 @@ def test_losses_of_torch_are_ours_with_the_same_options() -> None:
 
 def test_a_loss_that_is_not_there() -> None:
     with pytest.raises(TypeError, match="there is no loss here for torch"):
-        loss_of(torch_loss("CTCLoss"))
+        loss_of(torch_loss("LossOfMine"))
+    with pytest.raises(TypeError, match="AdaptiveLogSoftmaxWithLoss: it has weights of its own"):
+        loss_of(torch_loss("AdaptiveLogSoftmaxWithLoss"))
+    with pytest.raises(TypeError, match=r"give relaxjax\.losses\.from_jax"):
+        loss_of(torch_loss("TripletMarginWithDistanceLoss"))
 
 
 @pytest.mark.parametrize(("dim", "axes"), [(0, (1,)), (1, (0,)), (-1, (0, 1))])

@@ -27,7 +27,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "scaled_dot_product_attention.default": (
         (tensor(2, 3, N),) * 3, {}, "heads of a symbolic width needs a `scale`"
     ),
-    "arange.start_step": ((N, 0, 2), {}, "with a step, of sizes that are not known"),
+    "arange.start_step": ((N, 0, -2), {}, "or backwards, of sizes that are not known"),
     "embedding.default": (
         (tensor(5, 2), PLACES), {"scale_grad_by_freq": True}, "by how often a row is read"
     ),
@@ -44,7 +44,7 @@ CASES: dict[str, tuple[tuple[Any, ...], dict[str, Any], str]] = {
     "instance_norm.default": (
         (IMAGE, SCALE, SCALE, SCALE, SCALE, True, 0.1, 1e-5), {}, "instance norm with running"
     ),
-    "pad.default": ((IMAGE, [1, 1], "circular"), {}, 'no padding of the mode "circular"'),
+    "pad.default": ((IMAGE, [1, 1], "mirror"), {}, 'no padding of the mode "mirror"'),
     "avg_pool2d.default": (
         (IMAGE, [2, 2]), {"divisor_override": 3}, "with a divisor of its own"
     ),

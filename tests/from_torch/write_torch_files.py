@@ -17,7 +17,7 @@ sys.path += map(str, (HERE.parent / "long", HERE.parent / "support", EXAMPLES))
 
 import numpy as np  # noqa: E402
 import torch_zoo as zoo  # noqa: E402
-from torch_loss_cases import CASES  # noqa: E402
+from torch_loss_cases import CASES, several  # noqa: E402
 
 torch: Any = zoo.torch
 nn: Any = torch.nn
@@ -156,10 +156,14 @@ def losses() -> dict[str, Any]:
             key: torch.from_numpy(value) if isinstance(value, np.ndarray) else value
             for key, value in options.items()
         }
-        scores = torch.from_numpy(predictions).requires_grad_()
-        loss = getattr(nn, kind)(**given)(scores, torch.from_numpy(targets))
+        outputs = [torch.from_numpy(one).requires_grad_() for one in several(predictions)]
+        args = [*outputs, *(torch.from_numpy(one) for one in several(targets))]
+        if kind == "GaussianNLLLoss":  # which takes the variances last
+            args[1:] = reversed(args[1:])
+        loss = getattr(nn, kind)(**given)(*args)
         loss.sum().backward()
-        found |= {f"{name} loss": loss.detach().numpy(), f"{name} gradient": scores.grad.numpy()}
+        found[f"{name} loss"] = loss.detach().numpy()
+        found |= {f"{name} gradient {i}": one.grad.numpy() for i, one in enumerate(outputs)}
     return found
 
 

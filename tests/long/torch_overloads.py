@@ -587,6 +587,27 @@ def losses() -> dict[str, Case]:
         ),
         "cross_entropy_shares": (lambda x, y: f.cross_entropy(x, y.softmax(1)), [t(4, 5), t(4, 5)]),
         "nll": (lambda x, y: f.nll_loss(x.log_softmax(1), y), [t(4, 5), whole(5, 4)]),
+        "margin_ranking": (
+            lambda x, y, z: f.margin_ranking_loss(x, y, z.sign(), margin=0.2),
+            [t(4, 3), t(4, 3), whole(2, 4, 3).float() - 0.5],
+        ),
+        "triplet": (
+            lambda x, y, z: f.triplet_margin_loss(x, y, z, swap=True),
+            [t(4, 3), t(4, 3), t(4, 3)],
+        ),
+        "triplet_sums": (
+            lambda x, y, z: f.triplet_margin_loss(x, y, z, p=1, reduction="none"),
+            [t(4, 3), t(4, 3), t(4, 3)],
+        ),
+        "pairwise_distance": (lambda x, y: f.pairwise_distance(x, y, 3.0), [t(4, 3), t(4, 3)]),
+        "cosine_embedding": (
+            lambda x, y, z: f.cosine_embedding_loss(x, y, 2 * z - 1, margin=0.1),
+            [t(4, 3), t(4, 3), whole(2, 4)],
+        ),
+        "multilabel_margin": (
+            f.multilabel_margin_loss,
+            [t(2, 4), torch.tensor([[1, 3, -1, 0], [2, -1, 0, 1]])],
+        ),
         "mse": (f.mse_loss, [t(4), t(4)]),
         "l1": (lambda x, y: f.l1_loss(x, y, reduction="sum"), [t(4), t(4)]),
         "smooth_l1": (lambda x, y: f.smooth_l1_loss(x, y, beta=0.5), [t(9), t(9)]),

@@ -120,6 +120,18 @@ REFUSALS: dict[str, list[tuple[Callable[[], Any], str]]] = {
             'relax.nn.conv2d: `kernel_layout` must have each letter of "OIHW" once, found "OIHH"',
         ),
         (
+            lambda: nn("conv2d", t(1, 2, 5, 5, 4), KERNEL, data_layout="NCHW4c"),
+            '"NCHW4c" has channels in packets: bring the tensors into "NCHW" by R.permute_dims and',
+        ),
+        (
+            lambda: nn("conv2d", IMAGE, KERNEL, kernel_layout="OIHW4i8o"),
+            '`kernel_layout` must have each axis once, but "OIHW4i8o" has channels in packets',
+        ),
+        (
+            lambda: nn("avg_pool2d", IMAGE, out_layout="NCHW4c"),
+            '`out_layout` must have each axis once, but "NCHW4c" has channels in packets',
+        ),
+        (
             lambda: nn("conv2d", IMAGE, KERNEL, strides=(1, 1, 1)),
             "relax.nn.conv2d: `strides` must have 1 or 2 values, found [1, 1, 1]",
         ),

@@ -9,7 +9,7 @@ import numpy as np
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
-from relaxjax.ops.declare import Ints, OpError, op
+from relaxjax.ops.declare import Ints, op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_sizes
@@ -23,15 +23,14 @@ from .layouts import (
     per_axis,
     permutation,
     require_rank,
+    spatial_axes,
 )
 
 
 def _complete(
     output_size: Any, layout: str, out_layout: str | None, **rest: Any
 ) -> Mapping[str, Any]:
-    count = len(layout) - 2
-    if count not in SPATIAL:
-        raise OpError(f'`layout` must be like "NCHW", found "{layout}"')
+    count = spatial_axes("layout", layout)
     check_layout("layout", layout, f"NC{SPATIAL[count]}")
     check_layout("out_layout", out_layout or layout, f"NC{SPATIAL[count]}")
     size = None if output_size is None else per_axis("output_size", output_size, count)

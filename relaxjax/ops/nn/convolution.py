@@ -33,6 +33,7 @@ from .layouts import (
     relabelled,
     require_positive,
     require_rank,
+    spatial_axes,
     window_span,
 )
 
@@ -50,9 +51,7 @@ def complete_convolution(
     **rest: Any,
 ) -> Mapping[str, Any]:
     """One value for each spatial axis where one stood for all, and the layout of the result."""
-    count = len(data_layout) - 2
-    if count not in SPATIAL:
-        raise OpError(f'`data_layout` must be like "NCHW", found "{data_layout}"')
+    count = spatial_axes("data_layout", data_layout)
     out_layout = out_layout or data_layout
     for name, layout in (("data_layout", data_layout), ("out_layout", out_layout)):
         check_layout(name, layout, f"NC{SPATIAL[count]}")

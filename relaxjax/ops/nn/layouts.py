@@ -18,7 +18,29 @@ SPATIAL = {1: "W", 2: "HW", 3: "DHW"}
 def check_layout(name: str, layout: str, letters: str) -> None:
     """A layout that has not each letter once is an error."""
     if sorted(layout) != sorted(letters):
+        _check_unpacked(name, layout)
         raise OpError(f'`{name}` must have each letter of "{letters}" once, found "{layout}"')
+
+
+def spatial_axes(name: str, layout: str) -> int:
+    """How many axes windows slide along, in a layout of images."""
+    _check_unpacked(name, layout)
+    count = len(layout) - 2
+    if count not in SPATIAL:
+        raise OpError(f'`{name}` must be like "NCHW", found "{layout}"')
+    return count
+
+
+def _check_unpacked(name: str, layout: str) -> None:
+    """Channels in packets are for kernels that are written by hand; XLA chooses layouts itself."""
+    if not any(map(str.isdigit, layout)):
+        return
+    plain = "".join(filter(str.isupper, layout))
+    raise OpError(
+        f'`{name}` must have each axis once, but "{layout}" has channels in packets: bring the '
+        f'tensors into "{plain}" by R.permute_dims and R.reshape, or give the model as it was '
+        "before TVM's ConvertLayout"
+    )
 
 
 def by_letter(values: Sequence[Any], layout: str) -> dict[str, Any]:

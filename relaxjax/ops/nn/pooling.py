@@ -42,6 +42,7 @@ from .layouts import (
     permutation,
     require_positive,
     require_rank,
+    spatial_axes,
     window_span,
 )
 from .windows import Windows
@@ -51,9 +52,7 @@ def complete_pooling(
     pool_size: Any, strides: Any, padding: Any, dilation: Any, layout: str, **rest: Any
 ) -> Mapping[str, Any]:
     """One value for each spatial axis where one stood for all, and the layout of the result."""
-    count, out_layout = len(layout) - 2, rest["out_layout"] or layout
-    if count not in SPATIAL:
-        raise OpError(f'`layout` must be like "NCHW", found "{layout}"')
+    count, out_layout = spatial_axes("layout", layout), rest["out_layout"] or layout
     check_layout("layout", layout, f"NC{SPATIAL[count]}")
     check_layout("out_layout", out_layout, f"NC{SPATIAL[count]}")
     full = {

@@ -3,10 +3,13 @@
 from . import attending as attending
 from . import binary as binary
 from . import creation as creation
+from . import images as images
 from . import indexing as indexing
 from . import losses as losses
+from . import matrices as matrices
 from . import norms as norms
 from . import padding as padding
+from . import places as places
 from . import pointwise as pointwise
 from . import pooling as pooling
 from . import products as products

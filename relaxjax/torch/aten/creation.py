@@ -4,8 +4,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from relaxjax.ir.dims import Dim
-from relaxjax.ir.expr import Expr, ShapeExpr
+from relaxjax.ir.expr import Constant, Expr, ShapeExpr, np_dtype
 from relaxjax.ops.emit import call, dims_of, dtype_of, scalar
 
 from .promotion import DEFAULT, cast
@@ -69,13 +71,16 @@ for _name, _value in (("zeros", 0), ("ones", 1), ("empty", 0)):
 def arange(end: Any, start: Any = 0, step: Any = 1, dtype: str | None = None, **_: Any) -> Expr:
     floats = any(isinstance(one, float) for one in (start, end, step))
     name = dtype or (DEFAULT if floats else "int64")
-    if floats or (isinstance(step, int) and step != 1):
-        if all(isinstance(one, int | float) for one in (start, end, step)):
-            count = max(math.ceil((end - start) / step), 0)
-            places = cast(call("arange", 0, count, 1, "int64"), name)
-            return places * cast(step, name) + cast(start, name)
-        raise ValueError("arange by floats, or with a step, of sizes that are not known")
-    return call("arange", start, end, 1, name)
+    if not floats and step == 1:
+        return call("arange", start, end, 1, name)
+    if all(isinstance(one, int | float) for one in (start, end, step)):
+        count = max(math.ceil((end - start) / step), 0)
+    elif not floats and isinstance(start, int) and isinstance(step, int) and step > 0:
+        count = (end - start + step - 1) // step  # torch has none that end before they start
+    else:
+        raise ValueError("arange by floats, or backwards, of sizes that are not known")
+    places = cast(call("arange", 0, count, 1, "int64"), name)
+    return places * cast(step, name) + cast(start, name)
 
 
 @aten("linspace.default")
@@ -93,6 +98,21 @@ def linspace(start: float, end: float, steps: int, dtype: str | None = None, **_
 @aten("eye.default", "eye.m")
 def eye(n: Dim, m: Dim | None = None, dtype: str | None = None, **_: Any) -> Expr:
     return call("eye", n, n if m is None else m, 0, dtype or DEFAULT)
+
+
+def _triangle(places: Callable[[int, int, int], Any]) -> Callable[..., Expr]:
+    """The places of the elements above or below a diagonal of a matrix of this size."""
+
+    def rule(row: Dim, col: Dim, offset: int = 0, dtype: str | None = "int64", **_: Any) -> Expr:
+        if not isinstance(row, int) or not isinstance(col, int):
+            raise ValueError(f"the places in a triangle of {row} by {col}, which is not known")
+        return Constant(np.stack(places(row, offset, col)).astype(np_dtype(dtype or "int64")))
+
+    return rule
+
+
+aten("tril_indices.default")(_triangle(np.tril_indices))
+aten("triu_indices.default")(_triangle(np.triu_indices))
 
 
 @aten("fill.Scalar", "fill.Tensor")

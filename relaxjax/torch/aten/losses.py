@@ -8,6 +8,7 @@ from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, 
 
 from .binary import xlogy
 from .promotion import cast, promoted
+from .reductions import vector_norm
 from .table import aten
 
 # The numbers by which ATen calls reductions.
@@ -203,8 +204,8 @@ def multi_margin_loss(
     if p not in (1, 2):
         raise ValueError(f"`p` is 1 or 2, found {p}")
     classes, axis = dims_of(self)[-1], ndim_of(self) - 1
-    ids = call("arange", 0, classes, 1, "int64")
-    is_right = call("equal", call("expand_dims", cast(target, "int64"), ndim_of(target)), ids)
+    ids = call("expand_dims", cast(target, "int64"), ndim_of(target))
+    is_right = call("equal", ids, _ids(classes))
     right = call("sum", where(is_right, self, scalar(0, self)), [axis], True)
     lacking = call("maximum", scalar(margin, self) - right + self, scalar(0, self))
     losses: Expr = call("square", lacking) if p == 2 else lacking
@@ -213,3 +214,76 @@ def multi_margin_loss(
         losses = losses * factor
     others = where(is_right, scalar(0, self), losses)
     return _reduce(call("sum", others, [axis]) / number(classes, self), reduction)
+
+
+@aten("multilabel_margin_loss.default")
+def multilabel_margin_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
+    """What each listed class lacks of 1 above each class that is not; -1 ends the list."""
+    axis, classes = ndim_of(self) - 1, dims_of(self)[-1]
+    listed = cast(target, "int64")
+    ended = call("cumsum", cast(call("less", listed, scalar(0, listed)), "int64"), axis)
+    counts = call("equal", ended, scalar(0, listed))
+    places = call("maximum", listed, scalar(0, listed))
+    right = call("expand_dims", call("gather_elements", self, places, axis), axis + 1)
+    is_right = call("equal", call("expand_dims", listed, axis + 1), _ids(classes))
+    counts = call("expand_dims", counts, axis + 1)
+    is_listed = call("max", cast(call("logical_and", is_right, counts), "int32"), [axis])
+    others = call("logical_not", cast(is_listed, "bool"))
+    pairs = call("logical_and", counts, call("expand_dims", others, axis))
+    lacking = call("nn.relu", scalar(1, self) - right + call("expand_dims", self, axis))
+    losses = call("sum", where(pairs, lacking, scalar(0, self)), [axis, axis + 1])
+    return _reduce(losses / number(classes, self), reduction)
+
+
+def _ids(classes: Dim) -> Expr:
+    return call("arange", 0, classes, 1, "int64")
+
+
+@aten("margin_ranking_loss.default")
+def margin_ranking_loss(
+    input1: Expr, input2: Expr, target: Expr, margin: float = 0.0, reduction: int = 1
+) -> Expr:
+    first, second, side = promoted(input1, input2, target)
+    lacking = scalar(margin, first) - side * (first - second)
+    return _reduce(call("nn.relu", lacking), reduction)
+
+
+@aten("pairwise_distance.default")
+def pairwise_distance(
+    x1: Expr, x2: Expr, p: float = 2, eps: float = 1e-6, keepdim: bool = False
+) -> Expr:
+    first, second = promoted(x1, x2)
+    return vector_norm(first - second + scalar(eps, first), p, [-1], keepdim)
+
+
+@aten("triplet_margin_loss.default")
+def triplet_margin_loss(
+    anchor: Expr,
+    positive: Expr,
+    negative: Expr,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: int = 1,
+) -> Expr:
+    near = pairwise_distance(anchor, positive, p, eps)
+    apart = pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        apart = call("minimum", apart, pairwise_distance(positive, negative, p, eps))
+    return _reduce(call("nn.relu", scalar(margin, near) + near - apart), reduction)
+
+
+@aten("cosine_embedding_loss.default")
+def cosine_embedding_loss(
+    input1: Expr, input2: Expr, target: Expr, margin: float = 0.0, reduction: int = 1
+) -> Expr:
+    first, second = promoted(input1, input2)
+    least, zero, one = scalar(1e-12, first), scalar(0, first), scalar(1, first)
+    squares = [call("sum", call("square", x), [-1]) + least for x in (first, second)]
+    similarity = call("sum", first * second, [-1]) / call("sqrt", squares[0] * squares[1])
+    side = cast(target, dtype_of(similarity))
+    together = where(call("equal", side, one), one - similarity, zero)
+    lacking = call("nn.relu", similarity - scalar(margin, similarity))
+    apart = where(call("equal", side, -one), lacking, zero)
+    return _reduce(together + apart, reduction)

@@ -5,7 +5,7 @@ from typing import Any
 
 from relaxjax.ir.dims import Dim, dim_max
 from relaxjax.ir.expr import Expr
-from relaxjax.ops.emit import call, dims_of, ndim_of
+from relaxjax.ops.emit import call, dims_of, ndim_of, number
 
 from .slicing import sliced
 from .table import aten
@@ -18,6 +18,8 @@ def constant_pad(self: Expr, pad: Sequence[Dim], value: Any = 0) -> Expr:
 
 @aten("pad.default")
 def pad(self: Expr, pad: Sequence[Dim], mode: str = "constant", value: float | None = None) -> Expr:
+    if mode == "circular":
+        return _wrapped(self, pad)
     modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
     if mode not in modes:
         raise ValueError(f'there is no padding of the mode "{mode}" here')
@@ -45,3 +47,14 @@ def padded(x: Expr, widths: Sequence[Dim], mode: str, value: Any) -> Expr:
     room = [[dim_max(one, 0) for one in pair] for pair in pairs[::-1]]
     full = [0, 0] * (ndim_of(x) - len(pairs)) + [one for pair in room for one in pair]
     return call("nn.pad", x, full, mode, float(value)) if any(one != 0 for one in full) else x
+
+
+def _wrapped(x: Expr, widths: Sequence[Dim]) -> Expr:
+    """Padded by what stands at the other end."""
+    for place, (low, high) in enumerate(zip(widths[::2], widths[1::2], strict=True)):
+        axis = ndim_of(x) - 1 - place
+        size = dims_of(x)[axis]
+        if (low, high) != (0, 0):
+            places = call("arange", -low, size + high, 1, "int64")
+            x = call("take", x, call("floor_mod", places, number(size, places)), axis)
+    return x

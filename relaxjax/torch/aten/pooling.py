@@ -111,7 +111,8 @@ for _count in (1, 2, 3):
     aten(f"adaptive_max_pool{_count}d.default")(_adaptive_max_pool(_count))
 
 
-def _sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
+def image_sizes(x: Expr, size: Sequence[Dim] | None, scales: Sequence[float] | None) -> list[Dim]:
+    """The sizes of an image that is resized, which are given, or by scales."""
     if size is not None:
         return list(size)
     spatial = dims_of(x)[2:]
@@ -154,7 +155,7 @@ def upsample_nearest(
 ) -> Expr:
     x = named.get("input", self)
     assert x is not None
-    size = _sizes(x, output_size, scale_factors)
+    size = image_sizes(x, output_size, scale_factors)
     scales = scale_factors or (scales_h, scales_w)
     return resized(x, size, scales, "nearest_neighbor", "asymmetric")
 
@@ -171,6 +172,6 @@ def upsample_bilinear(
 ) -> Expr:
     x = named.get("input", self)
     assert x is not None
-    size = _sizes(x, output_size, scale_factors)
+    size = image_sizes(x, output_size, scale_factors)
     transformation = "align_corners" if align_corners else "half_pixel"
     return resized(x, size, scale_factors or (scales_h, scales_w), "linear", transformation)

@@ -172,6 +172,22 @@ def var_mean(
     return var(self, dim, unbiased, correction, keepdim), mean(self, dim, keepdim)
 
 
+@aten("std_mean.correction", "std_mean.dim", "std_mean.default")
+def std_mean(
+    self: Expr,
+    dim: Axes = None,
+    unbiased: bool = True,
+    correction: float | None = None,
+    keepdim: bool = False,
+) -> tuple[Expr, Expr]:
+    return std(self, dim, unbiased, correction, keepdim), mean(self, dim, keepdim)
+
+
+@aten("aminmax.default")
+def aminmax(self: Expr, dim: int | None = None, keepdim: bool = False) -> tuple[Expr, Expr]:
+    return reduced("min", self, dim, keepdim), reduced("max", self, dim, keepdim)
+
+
 @aten("logsumexp.default")
 def logsumexp(self: Expr, dim: Axes, keepdim: bool = False) -> Expr:
     return reduced("logsumexp", floating(self), dim, keepdim)

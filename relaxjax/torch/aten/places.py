@@ -1,0 +1,115 @@
+"""Operators that count or find places: of sizes that are known before the program runs."""
+
+from collections.abc import Mapping
+
+from relaxjax.ir.dims import Dim
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
+
+from .indexing import index_add
+from .promotion import cast
+from .shapes import broadcast_sizes, expand, product, shaped
+from .table import aten
+
+_COUNTED = "how many it finds is known only when the program runs: "
+_FOUND = f"{_COUNTED}write torch.nonzero_static(x, size=n), or torch.where(mask, x, y)"
+_DIFFERENT = f"{_COUNTED}find them before, and give them to the model as an input"
+# What to do instead of operators whose results have as many elements as values say.
+INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("nonzero", "nonzero_numpy", "argwhere", "where"), _FOUND),
+    **dict.fromkeys(("_unique2", "unique_dim", "unique_consecutive"), _DIFFERENT),
+    "bincount": f"{_COUNTED}sum torch.nn.functional.one_hot(x, n)",
+    "repeat_interleave": f"{_COUNTED}read by places that are an input of the model",
+}
+
+
+@aten("masked_scatter.default")
+def masked_scatter(self: Expr, mask: Expr, source: Expr) -> Expr:
+    """The elements of a source, in their order, where a mask is true."""
+    sizes = broadcast_sizes(self, mask)
+    x, mask = expand(self, sizes), expand(mask, sizes)
+    counted = call("cumsum", cast(shaped(mask, [-1]), "int64"), 0)
+    last = number(product(dims_of(source)) - 1, counted)
+    places = call("minimum", call("maximum", counted - 1, scalar(0, counted)), last)
+    taken = call("take", shaped(cast(source, dtype_of(x)), [-1]), places, 0)
+    return where(mask, shaped(taken, sizes), x)
+
+
+@aten("nonzero_static.default")
+def nonzero_static(self: Expr, size: int, fill_value: int = -1) -> Expr:
+    """The places of the first `size` elements that are not zero, and `fill_value` behind them."""
+    flat = shaped(cast(self, "bool"), [-1])
+    count = product(dims_of(self))
+    place = call("arange", 0, count, 1, "int64")
+    none = number(count, place)
+    found: Expr = call("sort", where(flat, place, none), 0)
+    if not isinstance(count, int) or count < size:
+        found = call("concat", [found, call("broadcast_to", none, [size])], 0)
+    found = call("strided_slice", found, [0], [0], [size], [1])
+    is_found = found < none
+    columns: list[Expr] = []
+    for length in reversed(dims_of(self)):
+        columns.append(call("floor_mod", found, number(length, found)))
+        found = call("floor_divide", found, number(length, found))
+    filler = scalar(fill_value, place)
+    return call("stack", [where(is_found, column, filler) for column in columns[::-1]], 1)
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    sorted_sequence: Expr,
+    self: Expr,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Expr | None = None,
+) -> Expr:
+    if ndim_of(sorted_sequence) != 1 or sorter is not None:
+        raise ValueError("a search in several rows, or by a sorter, is not there here")
+    is_right = right if side is None else side == "right"
+    return call("bucketize", self, sorted_sequence, out_int32, is_right)
+
+
+@aten("embedding_bag.padding_idx", "embedding_bag.default")
+def embedding_bag(
+    weight: Expr,
+    indices: Expr,
+    offsets: Expr,
+    scale_grad_by_freq: bool = False,
+    mode: int = 0,
+    sparse: bool = False,
+    per_sample_weights: Expr | None = None,
+    include_last_offset: bool = False,
+    padding_idx: int | None = None,
+) -> tuple[Expr]:
+    """Sums or means of rows, in bags that begin at the offsets."""
+    if mode == 2 or scale_grad_by_freq:
+        raise ValueError("bags of the largest rows, or with scaled gradients, are not there here")
+    count, bags = dims_of(indices)[0], dims_of(offsets)[0]
+    if include_last_offset:
+        bags = bags - 1
+        offsets = call("strided_slice", offsets, [0], [0], [bags], [1])
+    place = cast(call("arange", 0, count, 1, "int64"), dtype_of(offsets))
+    bag = cast(call("bucketize", place, offsets, False, True), "int64") - 1
+    rows: Expr = call("take", weight, indices, 0)
+    counts: Expr = call("ones", [count], dtype_of(weight))
+    if per_sample_weights is not None:
+        rows = rows * call("expand_dims", per_sample_weights, 1)
+    if padding_idx is not None and padding_idx != -1:
+        is_row = call("not_equal", indices, scalar(_from_front(padding_idx, weight), indices))
+        counts = cast(is_row, dtype_of(weight))
+        rows = where(call("expand_dims", is_row, 1), rows, scalar(0, rows))
+    totals = index_add(call("zeros", [bags, dims_of(weight)[1]], dtype_of(weight)), 0, bag, rows)
+    if mode == 0:
+        return (totals,)
+    counts = index_add(call("zeros", [bags], dtype_of(weight)), 0, bag, counts)
+    return (totals / call("expand_dims", call("maximum", counts, scalar(1, counts)), 1),)
+
+
+def _from_front(place: int, weight: Expr) -> int:
+    rows: Dim = dims_of(weight)[0]
+    if place >= 0:
+        return place
+    if not isinstance(rows, int):
+        raise ValueError("a row counted from behind, of a table whose length is not known")
+    return place + rows

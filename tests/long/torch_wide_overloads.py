@@ -1,0 +1,141 @@
+"""Calls of operators of PyTorch that find places, sample images, or are of linear algebra."""
+
+from typing import Any
+
+from torch_overloads import Case, family, positive, t, truth
+from torch_zoo import functional, torch
+
+
+@family
+def places() -> dict[str, Case]:
+    f = functional
+    table, ids = t(6, 3), torch.tensor([1, 2, 4, 5, 4, 3, 2, 0])
+    return {
+        "masked_scatter": (
+            lambda x, m, y: x.masked_scatter(m, y * 2),
+            [t(3, 4), truth(3, 4), t(2, 7)],
+        ),
+        "masked_scatter_rows": (
+            lambda x, m, y: x.masked_scatter(m[..., None], y),
+            [t(2, 3, 4), truth(2, 3), t(6, 4)],
+        ),
+        "masked_scatter_in_place": (
+            lambda x, m, y: x.clone().masked_scatter_(m, y),
+            [t(3, 4), truth(4), t(3, 4)],
+        ),
+        "nonzero_static": (lambda x: torch.nonzero_static(x, size=5), [truth(3, 4)]),
+        "nonzero_static_more": (
+            lambda x: torch.nonzero_static(x, size=9, fill_value=-7),
+            [truth(2, 2, 2)],
+        ),
+        "triangles": (
+            lambda x: (
+                x[torch.tril_indices(3, 4, -1).unbind()] + x[torch.triu_indices(3, 3, 1)[0]].sum()
+            ),
+            [t(3, 4)],
+        ),
+        "searchsorted": (
+            lambda x, y: torch.searchsorted(x.cumsum(0), y, right=True),
+            [positive(5), 5 * torch.rand(3, 2)],
+        ),
+        "bags": (
+            lambda w, i: f.embedding_bag(i, w, torch.tensor([0, 3, 3, 5])),
+            [table, ids],
+        ),
+        "bags_of_rows": (
+            lambda w, i: f.embedding_bag(i, w, mode="sum", padding_idx=4),
+            [table, ids.reshape(2, 4)],
+        ),
+        "bags_without_one": (
+            lambda w, i: f.embedding_bag(
+                i, w, torch.tensor([0, 2, 8]), padding_idx=-2, include_last_offset=True
+            ),
+            [table, ids],
+        ),
+        "bags_weighted": (
+            lambda w, i, s: f.embedding_bag(
+                i, w, torch.tensor([0, 5]), mode="sum", per_sample_weights=s
+            ),
+            [table, ids, t(8)],
+        ),
+    }
+
+
+@family
+def images() -> dict[str, Case]:
+    f = functional
+    grid = torch.rand(2, 3, 4, 2) * 2.2 - 1.1
+    sampled: dict[str, Case] = {
+        f"grid_sample_{mode}_{padding}": (
+            lambda x, g, mode=mode, padding=padding: f.grid_sample(
+                x, g, mode=mode, padding_mode=padding, align_corners=False
+            ),
+            [t(2, 3, 5, 6), grid],
+        )
+        for mode in ("bilinear", "nearest", "bicubic")
+        for padding in ("zeros", "border", "reflection")
+    }
+    return sampled | {
+        "grid_sample_corners": (
+            lambda x, g: f.grid_sample(x, g, align_corners=True),
+            [t(2, 3, 5, 6), grid],
+        ),
+        "grid_sample_volume": (
+            lambda x, g: f.grid_sample(x, g, align_corners=False),
+            [t(1, 2, 3, 4, 5), torch.rand(1, 2, 2, 2, 3) * 1.8 - 0.9],
+        ),
+        "affine_grid": (
+            lambda a: f.affine_grid(a, (2, 3, 4, 5), align_corners=False),
+            [t(2, 2, 3)],
+        ),
+        "affine_grid_volume": (
+            lambda a: f.affine_grid(a, (2, 3, 4, 5, 2), align_corners=True),
+            [t(2, 3, 4)],
+        ),
+        "unfold": (lambda x: f.unfold(x, (2, 3), padding=(1, 0), stride=2), [t(2, 3, 6, 7)]),
+        "unfold_dilated": (lambda x: f.unfold(x, 2, dilation=(2, 3)), [t(3, 6, 7)]),
+        "fold": (
+            lambda x: f.fold(x, (6, 7), (2, 3), padding=(1, 0), stride=2),
+            [t(2, 3 * 6, 4 * 3)],
+        ),
+        "fold_dilated": (lambda x: f.fold(x, (6, 7), 2, dilation=(2, 3)), [t(2 * 4, 4 * 4)]),
+        "bicubic": (lambda x: f.interpolate(x, (7, 5), mode="bicubic"), [t(1, 2, 4, 6)]),
+        "bicubic_corners": (
+            lambda x: f.interpolate(x, scale_factor=2, mode="bicubic", align_corners=True),
+            [t(1, 2, 3, 4)],
+        ),
+        "linear": (lambda x: f.interpolate(x, 9, mode="linear"), [t(2, 3, 4)]),
+        "linear_corners": (
+            lambda x: f.interpolate(x, scale_factor=3, mode="linear", align_corners=True),
+            [t(2, 3, 4)],
+        ),
+        "circular": (lambda x: f.pad(x, (1, 2, 2, 0), mode="circular"), [t(1, 2, 4, 5)]),
+    }
+
+
+@family
+def matrices() -> dict[str, Case]:
+    linalg, one = torch.linalg, 3 * torch.eye(3)
+
+    def spd(x: Any) -> Any:
+        return x @ x.mT + one
+
+    return {
+        "inv": (lambda x: linalg.inv(x + one), [t(2, 3, 3)]),
+        "inverse": (lambda x: torch.inverse(x + one), [t(3, 3)]),
+        "det": (lambda x: linalg.det(x + one), [t(2, 3, 3)]),
+        "slogdet": (lambda x: torch.stack(linalg.slogdet(x + one)), [t(2, 3, 3)]),
+        "solve": (lambda x, y: linalg.solve(x + one, y), [t(2, 3, 3), t(2, 3, 4)]),
+        "solve_vector": (lambda x, y: linalg.solve(x + one, y), [t(3, 3), t(3)]),
+        "cholesky": (lambda x: linalg.cholesky(spd(x)), [t(2, 3, 3)]),
+        "cholesky_upper": (lambda x: linalg.cholesky(spd(x), upper=True), [t(3, 3)]),
+        "eigvalsh": (lambda x: linalg.eigvalsh(spd(x)), [t(3, 3)]),
+        "cdist": (torch.cdist, [t(2, 4, 3), t(2, 5, 3)]),
+        "cdist_sums": (lambda x, y: torch.cdist(x, y, p=1.0), [t(4, 3), t(5, 3)]),
+        "dist": (torch.dist, [t(4, 3), t(4, 3)]),
+        "cross": (linalg.cross, [t(4, 3), t(4, 3)]),
+        "cross_front": (lambda x, y: linalg.cross(x, y, dim=0), [t(3, 4), t(3, 4)]),
+        "std_mean": (lambda x: torch.stack(torch.std_mean(x, 1)), [t(4, 3)]),
+        "aminmax": (lambda x: torch.stack(torch.aminmax(x, dim=1)), [t(4, 3)]),
+        "aminmax_all": (lambda x: torch.stack(torch.aminmax(x)), [t(4, 3)]),
+    }
