@@ -4,9 +4,10 @@
     python benchmarks/libraries.py --only "nnx: Gemma" "equinox: BERT" --rounds 5
     python benchmarks/libraries.py --page
 
-Each is compiled by JAX, by us by default, and by us with the memory policy `free`; the gradients are compared,
-and all three timed in turns. What comes out is added to results/libraries.json, from which `--page`
-writes the table of docs/performance.md anew. The libraries are the dependency group `libraries`.
+Each is compiled by JAX, by us by default, and by us with the memory policy `free`; the gradients
+are compared, and all three timed in turns. What comes out is added to results/libraries.json, from
+which `--page` writes the table of docs/performance.md anew. The libraries are the dependency group
+`libraries`.
 """
 
 import argparse
