@@ -217,6 +217,11 @@ def test_effects_have_no_place() -> None:
         Perceptron().export_tvm({"forward": X}, debug=True)
 
 
+def test_foreign_code_has_no_place() -> None:
+    with pytest.raises(OutOfScopeNameError, match=r"allow_extern=True\)` gives modules of foreign"):
+        Perceptron().export_tvm({"forward": X}, allow_extern=True)
+
+
 def test_values_that_do_not_fit() -> None:
     x = nn.Tensor.placeholder((2, "n"), "float32", "x")
     with pytest.raises(TypeError, match="a tensor goes with tensors and numbers, found 'a'"):

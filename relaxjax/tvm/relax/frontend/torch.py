@@ -43,22 +43,23 @@ def from_exported_program(
             "that lists it; give `torch.export` a model that is written without"
         )
     model = from_torch(exported_program)
-    function = predicting(model.mod)[BACKBONE]
+    predicted = predicting(model.mod)
+    function = predicted[BACKBONE]
     result = function.body.body
     if not isinstance(result, Tuple) and not unwrap_unit_return_tuple:
         result = Tuple((result,))
     body = SeqExpr(function.body.blocks, result)
-    return _with_weights(model, function, body, keep_params_as_input)
+    main = make_function(function.params, body, pure=function.pure)
+    others = predicted.without_functions(BACKBONE)
+    return _with_weights(model, others, main, keep_params_as_input)
 
 
-def _with_weights(model: ImportedModel, function: Function, body: SeqExpr, keep: bool) -> IRModule:
+def _with_weights(model: ImportedModel, others: IRModule, main: Function, keep: bool) -> IRModule:
     """A module of that function, whose weights are parameters behind the inputs, or constants."""
     weights = {**model.params, **model.states}
-    inputs = sum(param.name not in weights for param in function.params)
-    attrs: dict[str, Any] = {"num_input": inputs}
-    if keep:
-        attrs[PARAMS] = [Constant(weights[param.name]) for param in function.params[inputs:]]
-    main = make_function(function.params, body, pure=function.pure, attrs=attrs)
-    others = predicting(model.mod).without_functions(BACKBONE)
-    mod = others.with_function("main", main.with_attr("global_symbol", "main"))
-    return mod if keep else BindParams("main", weights)(mod)
+    inputs = sum(param.name not in weights for param in main.params)
+    main = main.with_attr("global_symbol", "main").with_attr("num_input", inputs)
+    if not keep:
+        return BindParams("main", weights)(others.with_function("main", main))
+    arrays = [Constant(weights[param.name]) for param in main.params[inputs:]]
+    return others.with_function("main", main.with_attr(PARAMS, arrays))

@@ -7,7 +7,6 @@ from . import modules as modules
 from . import op as op
 from . import spec as spec
 from . import visitor as visitor
-from .core import Effect as Effect
 from .core import Module as Module
 from .core import ModuleDict as ModuleDict
 from .core import ModuleList as ModuleList

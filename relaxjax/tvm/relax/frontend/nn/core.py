@@ -14,10 +14,6 @@ from .tensors import set_default_dtype as set_default_dtype
 from .tensors import wrap_nested as wrap_nested
 
 
-class Effect:
-    """Something that a method changes; TVM's are calls of its own runtime."""
-
-
 class Module:
     """The base of layers: a subclass makes its parameters and layers, and defines `forward`.
 
@@ -75,7 +71,7 @@ class Module:
 
         `spec` says what each is given: `{"forward": {"x": spec.Tensor((1, 784), "float32")}}`.
         """
-        return export(self, spec, debug)
+        return export(self, spec, debug, allow_extern)
 
 
 def _named(value: Any, prefix: str) -> Iterator[tuple[str, Parameter]]:

@@ -17,12 +17,19 @@ from .tensors import Parameter, Tensor, unwrap_nested
 Named = list[tuple[str, Parameter]]
 
 
-def export(module: Any, spec: Any, debug: bool = False) -> tuple[IRModule, Named]:
+def export(
+    module: Any, spec: Any, debug: bool = False, allow_extern: bool = False
+) -> tuple[IRModule, Named]:
     """The methods of a module as functions, and the parameters that they take, by name."""
     if debug:
         raise OutOfScopeNameError(
             "`export_tvm(debug=True)` passes effects through a program, which a program here has "
             "not: `R.print` prints a value, and `Trainer.fit(check_numerics=True)` finds NaN"
+        )
+    if allow_extern:
+        raise OutOfScopeNameError(
+            "`export_tvm(allow_extern=True)` gives modules of foreign code, which a program here has "
+            "not: a function of JAX or Python is called by `R.call_pure_packed`"
         )
     builder, parameters = BlockBuilder(), list(module.named_parameters())
     for name, method in specs.ModuleSpec.from_raw(spec, module).methods.items():
