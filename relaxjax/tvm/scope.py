@@ -40,7 +40,8 @@ _EFFECTS = (
     "prints a value outside of dataflow blocks, and a cache is an argument and a result"
 )
 _OF_LAYERS = {
-    **dict.fromkeys(("Effect", "IOEffect", "KVCache", "Object", "debug_func", "print_"), _EFFECTS),
+    **dict.fromkeys(("Effect", "IOEffect", "KVCache", "Object"), _EFFECTS),
+    **dict.fromkeys(("debug_func", "print_"), _EFFECTS),
     **dict.fromkeys(("ExternModule", "ObjectModule", "OutType", "SourceModule"), _KERNELS),
     **dict.fromkeys(("add_extern", "extern", "tensor_expr_op", "tensor_ir_op"), _KERNELS),
     **dict.fromkeys(("tensor_ir_inplace_op", "renormalize_top_p_top_k_prob"), _KERNELS),
