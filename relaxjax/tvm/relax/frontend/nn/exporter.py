@@ -28,8 +28,8 @@ def export(
         )
     if allow_extern:
         raise OutOfScopeNameError(
-            "`export_tvm(allow_extern=True)` gives modules of foreign code, but there are none here: "
-            "a function of JAX or Python is called by `R.call_pure_packed`"
+            "`export_tvm(allow_extern=True)` gives modules of foreign code, of which there are "
+            "none here: a function of JAX or Python is called by `R.call_pure_packed`"
         )
     builder, parameters = BlockBuilder(), list(module.named_parameters())
     for name, method in specs.ModuleSpec.from_raw(spec, module).methods.items():
