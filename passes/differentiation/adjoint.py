@@ -128,6 +128,13 @@ class Adjoint:
         fields = enumerate(fields_of(adjoint))
         return [g if not _is_tuple(var) or i in self.reached[var] else None for i, g in fields]
 
+    def some_fields(self, var: Var) -> frozenset[int] | None:
+        """The fields of a tuple that something came back to, if it did not come back to all."""
+        if not isinstance(var.ty, TupleType):
+            return None
+        able = {i for i, ty in enumerate(var.ty.fields) if carries_gradient(ty)}
+        return frozenset(self.reached[var]) if able - self.reached[var] else None
+
     def add(self, value: Expr, adjoint: Cotangent, reached: Collection[int] = ()) -> None:
         """Add an adjoint to those of the variables that make up `value`.
 

@@ -4,7 +4,7 @@ Branches, loops and the functions that are called become two like this: the forw
 where the original stood, and the backward one is given the residuals, so that nothing runs twice.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from operator import is_
@@ -39,7 +39,7 @@ from .local_views import LocalView, emit_local_view
 from .loops import emit_loop
 from .recursion import pullback_of, pullback_type
 from .residuals import without_fills
-from .vjp import Vjp, in_terms_of
+from .vjp import Vjp, VjpByFields, in_terms_of
 
 
 @dataclass
@@ -125,6 +125,13 @@ class ReverseMode:
 
     def vjp(self, seq: SeqExpr, inputs: Sequence[Var]) -> Vjp:
         """The forward and the backward program of a sequence, differentiated by `inputs`."""
+        return self.vjp_by_fields(seq, inputs)(None)
+
+    def vjp_by_fields(self, seq: SeqExpr, inputs: Sequence[Var]) -> VjpByFields:
+        """The programs, given to which fields of the result, if not to all, something comes back.
+
+        The backward program of fewer fields reads no other residuals than that of all.
+        """
         seq = resolve_casts(seq)
         unmarked = without_marks(tuple(seq.bindings()))
         result = substitute(seq.body, unmarked.aliases)
@@ -134,20 +141,25 @@ class ReverseMode:
         with builder.scope(taken=[var.name for var in (*inputs, cotangent)]):
             emitted = self.emit_forward(builder, unmarked, active, nested=True)
             forward = builder.sequence(result)
-        with builder.scope():
-            adjoint = emitted.adjoint(builder)
-            with builder.origin(result.span, getattr(result, "name", None)):
-                adjoint.add(result, cotangent)
-            adjoint.go_back(emitted.active_bindings())
-            backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
-        swept = remove_all_unused(make_function((), backward)).body
-        # What is recomputed between checkpoint marks may need closures, which cannot be saved.
-        swept = with_own_closures(swept, local_functions(unmarked.bindings))
-        defined = set(bound_vars(forward))
-        residuals = tuple(var for var in free_vars(swept) if var in defined)
-        body = Tuple((forward.body, Tuple(residuals)))
-        vjp = Vjp(SeqExpr(forward.blocks, body), swept, cotangent, residuals)
-        return without_fills(vjp)
+
+        def vjp(reached: frozenset[int] | None) -> Vjp:
+            with builder.scope():
+                adjoint = emitted.adjoint(builder)
+                with builder.origin(result.span, getattr(result, "name", None)):
+                    came = None if reached is None else {i: item(cotangent, i) for i in reached}
+                    adjoint.add(result, cotangent if came is None else came)
+                adjoint.go_back(emitted.active_bindings())
+                backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
+            swept = remove_all_unused(make_function((), backward)).body
+            # What is recomputed between checkpoint marks may need closures, which cannot be saved.
+            swept = with_own_closures(swept, local_functions(unmarked.bindings))
+            defined = set(bound_vars(forward))
+            residuals = tuple(var for var in free_vars(swept) if var in defined)
+            body = Tuple((forward.body, Tuple(residuals)))
+            found = Vjp(SeqExpr(forward.blocks, body), swept, cotangent, residuals)
+            return without_fills(found)
+
+        return vjp
 
     def _loop(self, builder: BlockBuilder, binding: Binding, active: set[Var]) -> Reverse:
         assert isinstance(binding.value, Call)
@@ -162,8 +174,9 @@ class ReverseMode:
         choice = binding.value
         assert isinstance(choice, If)
         inputs = [var for var in free_vars(choice) if var in active]
-        true = self.vjp(choice.true_branch, inputs)
-        false = self.vjp(choice.false_branch, inputs)
+        branches = (choice.true_branch, choice.false_branch)
+        by_fields = [self.vjp_by_fields(branch, inputs) for branch in branches]
+        true, false = (vjp(None) for vjp in by_fields)
         forward = replace(
             choice,
             true_branch=_with_residuals(true, true.residuals, _zeros_of(false.residuals)),
@@ -174,13 +187,14 @@ class ReverseMode:
         builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
 
         def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-            saved = [adjoint.leaf(TupleGetItem(TupleGetItem(kept, 1), side)) for side in (0, 1)]
-            backward = replace(
-                choice,
-                true_branch=_backward_of(adjoint, true, cotangent, saved[0]),
-                false_branch=_backward_of(adjoint, false, cotangent, saved[1]),
-                ty=None,
-            )
+            reached = adjoint.some_fields(binding.var)
+            sides = []
+            for side, whole in enumerate((true, false)):
+                saved = adjoint.leaf(TupleGetItem(TupleGetItem(kept, 1), side))
+                fields = {v: TupleGetItem(saved, i) for i, v in enumerate(whole.residuals)}
+                vjp = whole if reached is None else by_fields[side](reached)
+                sides.append(_backward_of(adjoint, vjp, cotangent, fields))
+            backward = replace(choice, true_branch=sides[0], false_branch=sides[1], ty=None)
             result = adjoint.builder.emit(infer(backward), f"{binding.var.name}_inputs_adjoint")
             for index, var in enumerate(inputs):
                 adjoint.add(var, TupleGetItem(result, index))
@@ -351,9 +365,7 @@ def _with_residuals(vjp: Vjp, true: Sequence[Expr], false: Sequence[Expr]) -> Se
         return builder.sequence((vjp.result, Tuple((Tuple(tuple(true)), Tuple(tuple(false))))))
 
 
-def _backward_of(adjoint: Adjoint, vjp: Vjp, cotangent: Var, saved: Expr) -> SeqExpr:
+def _backward_of(adjoint: Adjoint, vjp: Vjp, cotangent: Var, saved: Mapping[Var, Expr]) -> SeqExpr:
     """The backward program of a branch, in terms of its cotangent and what was saved."""
-    fields: dict[Var, Expr] = {
-        var: adjoint.leaf(TupleGetItem(saved, index)) for index, var in enumerate(vjp.residuals)
-    }
+    fields: dict[Var, Expr] = {var: adjoint.leaf(saved[var]) for var in vjp.residuals}
     return in_terms_of(vjp.backward, {**fields, vjp.cotangent: cotangent})

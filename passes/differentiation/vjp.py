@@ -32,6 +32,8 @@ class Vjp:
 
 # Differentiates a sequence by some of the variables that it uses.
 VjpOf: TypeAlias = Callable[[SeqExpr, Sequence[Var]], Vjp]
+# The programs where something comes back to some fields of the result alone, or, of none, to all.
+VjpByFields: TypeAlias = Callable[[frozenset[int] | None], Vjp]
 
 
 def in_terms_of(seq: SeqExpr, mapping: Mapping[Var, Expr]) -> SeqExpr:

@@ -219,3 +219,22 @@ def test_perhaps_no_step(steps: int) -> None:
     chex.assert_trees_all_equal(adjoint(W, xs)[1], expected)
     pushed = to_jax(Jvp("main", wrt=["w"])(module), "main_jvp")
     chex.assert_trees_all_equal(pushed(W, xs, jnp.ones(2))[1], jnp.sum(expected[0]))
+
+
+def test_a_branch_is_told_to_which_of_its_results_nothing_comes_back() -> None:
+    """The adjoint of equal eigenvalues' vectors is infinite: times a written zero it is no number.
+
+    Inside the branch only what comes back from the eigenvalues is computed, as outside of one.
+    """
+
+    def loss(x: jax.Array) -> jax.Array:
+        def decomposed(x: jax.Array) -> tuple[jax.Array, ...]:
+            return lax.cond(
+                x[0, 1] < 1, lambda x: tuple(jnp.linalg.eigh(x)), lambda x: (x[0], x), x
+            )
+
+        values, _ = lax.cond(x[0, 0] > 1, decomposed, lambda x: (x[0], x), x)
+        return jnp.sum(values**2)
+
+    x = 2 * jnp.eye(3)
+    chex.assert_trees_all_close(value_and_grad(loss)(x)[1], jax.grad(loss)(x), rtol=1e-6)
