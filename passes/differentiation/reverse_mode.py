@@ -31,7 +31,7 @@ from .activity import (
     local_functions,
     module_functions,
 )
-from .adjoint import Adjoint, GradientError, Reverse, item, zeros
+from .adjoint import Adjoint, Cotangent, GradientError, Reverse, item, zeros
 from .checkpoints import EmitForward, Recomputation, Unmarked, without_marks
 from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
@@ -146,8 +146,10 @@ class ReverseMode:
             with builder.scope():
                 adjoint = emitted.adjoint(builder)
                 with builder.origin(result.span, getattr(result, "name", None)):
-                    came = None if reached is None else {i: item(cotangent, i) for i in reached}
-                    adjoint.add(result, cotangent if came is None else came)
+                    came: Cotangent = cotangent
+                    if reached is not None:
+                        came = {index: item(cotangent, index) for index in reached}
+                    adjoint.add(result, came)
                 adjoint.go_back(emitted.active_bindings())
                 backward = builder.sequence(Tuple(tuple(map(adjoint.of, inputs))))
             swept = remove_all_unused(make_function((), backward)).body

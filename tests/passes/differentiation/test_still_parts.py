@@ -228,10 +228,11 @@ def test_a_branch_is_told_to_which_of_its_results_nothing_comes_back() -> None:
     """
 
     def loss(x: jax.Array) -> jax.Array:
-        def decomposed(x: jax.Array) -> tuple[jax.Array, ...]:
-            return lax.cond(
+        def decomposed(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            found: tuple[jax.Array, jax.Array] = lax.cond(
                 x[0, 1] < 1, lambda x: tuple(jnp.linalg.eigh(x)), lambda x: (x[0], x), x
             )
+            return found
 
         values, _ = lax.cond(x[0, 0] > 1, decomposed, lambda x: (x[0], x), x)
         return jnp.sum(values**2)
