@@ -4,7 +4,8 @@ A table is long where its rows together take more than a small share of the suit
 is tried where they take n * n times that. Rows that stand side by side are alike, such as the
 samples of an operator: one of each n neighbours is tried, so that all kinds have their share. All
 rows are tried where somebody asks for a file or a name, by `-m fast` (which has a choice of its
-own), with RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations of a run:
+own), with RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations
+of a run:
 
     RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/long_tables.py durations.xml > tests/long_tables.txt
