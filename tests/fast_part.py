@@ -7,8 +7,10 @@ long table two cases in three. The list is made anew from the durations of a who
     python tests/fast_part.py durations.xml > tests/slow.txt
 """
 
+import ast
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -49,6 +51,20 @@ def test_of(item: pytest.Item) -> tuple[str, str]:
 @cache
 def _path_of(file: Path) -> str:
     return file.relative_to(TESTS).as_posix()
+
+
+def unknown(tests: Iterable[tuple[str, str]]) -> list[str]:
+    """Those of the tests that there are not: a list of tests is made anew where it names one."""
+    wanted = defaultdict[str, set[str]](set)
+    for path, name in tests:
+        wanted[path].add(name)
+    return [f"{path}::{name}" for path in wanted for name in wanted[path] - _names_in(path)]
+
+
+def _names_in(path: str) -> set[str]:
+    """The names of the functions of a file."""
+    body = ast.parse((TESTS / path).read_text()).body if (TESTS / path).is_file() else []
+    return {part.name for part in body if isinstance(part, ast.FunctionDef)}
 
 
 def durations(junit: Path) -> dict[tuple[str, str], list[float]]:

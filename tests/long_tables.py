@@ -1,9 +1,11 @@
 """Of long tables the suite tries some rows, always the same, as `long_tables.txt` says.
 
 A table is long where its rows together take more than a small share of the suite, and one row in n
-is tried where they take n * n times that. All rows are
-tried where somebody asks for a file or a name, by `-m fast` (which has a choice of its own), with
-RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations of a run:
+is tried where they take n * n times that. Rows that stand side by side are alike, such as the
+samples of an operator: one of each n neighbours is tried, so that all kinds have their share. All
+rows are tried where somebody asks for a file or a name, by `-m fast` (which has a choice of its
+own), with RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations
+of a run:
 
     RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/long_tables.py durations.xml > tests/long_tables.txt
@@ -12,6 +14,7 @@ RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the 
 import os
 import sys
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from math import sqrt
 from pathlib import Path
 from zlib import crc32
@@ -21,8 +24,9 @@ from fast_part import TESTS, durations, test_of
 from full import FULL
 
 LISTED = TESTS / "long_tables.txt"
-_MOST = 1 / 2500  # of the whole run, for the rows of one table; of the dearest somewhat more
+_MOST = 1 / 8000  # of the whole run, for the rows of one table; of the dearest somewhat more
 _LEAST_ROWS = 3  # fewer are no table
+_THINNEST = 14  # one row in so many is tried of the largest tables too, those of all operators
 # Each row of these is what users run, or looks for what is new.
 _WHOLE = {
     "checkout/test_docs.py",
@@ -57,10 +61,16 @@ def leave_rows_out(config: pytest.Config, items: list[pytest.Item]) -> None:
             rows[test_of(item)].append(item)
     out: set[pytest.Item] = set()
     for test, table in rows.items():
-        chosen = [item for item in table if crc32(item.name.encode()) % listed[test] == 0]
-        out.update(set(table).difference(chosen or table[:1]))
+        kept = set(chosen([item.name for item in table], listed[test]))
+        out.update(item for item in table if item.name not in kept)
     config.hook.pytest_deselected(items=list(out))
     items[:] = [item for item in items if item not in out]
+
+
+def chosen(rows: Sequence[str], number: int) -> Iterator[str]:
+    """One of each so many neighbours, by its name: each n-th may fall in step with what varies."""
+    for start in range(0, len(rows), number):
+        yield min(rows[start : start + number], key=lambda row: crc32(row.encode()))
 
 
 def listing(junit: Path) -> str:
@@ -69,7 +79,7 @@ def listing(junit: Path) -> str:
     most = _MOST * sum(map(sum, seconds.values()))
     lines = list[str]()
     for (path, name), times in sorted(seconds.items()):
-        number = min(round(sqrt(sum(times) / most)), len(times))
+        number = min(round(sqrt(sum(times) / most)), len(times), _THINNEST)
         if number > 1 and len(times) >= _LEAST_ROWS and path not in _WHOLE:
             lines.append(f"{path} {name} {number}")
     return "\n".join(lines)

@@ -12,19 +12,19 @@ import numpy as np
 import optax
 import optax.contrib
 import pytest
+from adjoint_checks import signed_array
 
 import relaxjax
 from relaxjax.ir.structural import structural_equal
 from relaxjax.optim import SGD, Adam
 from relaxjax.script import from_source
 
-KEYS = jax.random.split(jax.random.key(0), 4)
 PARAMS = {
-    "w0": jax.random.normal(KEYS[0], (8, 16)),
+    "w0": signed_array(8, 16),
     "b0": jnp.zeros((1, 16)),
-    "w1": jax.random.normal(KEYS[1], (16, 3)),
+    "w1": signed_array(16, 3, seed=1),
 }
-BATCH = jax.random.normal(KEYS[2], (32, 8)), jax.random.normal(KEYS[3], (32, 3))
+BATCH = signed_array(32, 8, seed=2), signed_array(32, 3, seed=3)
 
 
 def loss(params: Any, batch: Any) -> Any:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from asking_tvm import asked_of_tvm
+from asking_tvm import asked_of_tvm, tvm_python
 from operator_evaluation import call_of
 from operator_sample_table import SAMPLES
 
@@ -27,6 +27,8 @@ from relaxjax.ir.walk import expr_symbols, post_order, type_symbols
 from relaxjax.ops import OpError
 from relaxjax.script import from_source
 from relaxjax.script.errors import ScriptError
+
+tvm_python(whole_file=True)  # thousands of cases, each of which would be made only to be skipped
 
 # Where TVM differs and we mean to: each with what it does.
 DIFFERENT = {

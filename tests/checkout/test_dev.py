@@ -2,12 +2,14 @@
 
 import importlib.util
 import os
+import re
 import runpy
 import subprocess
 import sys
 import threading
 from pathlib import Path
 from types import ModuleType
+from typing import IO
 
 import pytest
 
@@ -176,12 +178,19 @@ def test_lint_runs_every_check_and_names_those_that_failed(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     record = dev.call
-    monkeypatch.setattr(
-        dev, "call", lambda words, *_: int("mypy" in str(words[0])) or record(words)
-    )
+
+    def call(words: list[object], *_: object, output: IO[bytes] | None = None) -> int:
+        if output is not None:
+            output.write(f"said by {Path(str(words[0])).name}\n".encode())
+        return int("mypy" in str(words[0])) or record(words)
+
+    monkeypatch.setattr(dev, "call", call)
     assert dev.main(["lint"]) == 1
-    assert "lint-imports" in dev.commands[-1][0]
-    assert "failed: mypy" in capsys.readouterr().err
+    out, err = capsys.readouterr()
+    tools = ["ruff", "ruff", "mypy", "basedpyright", "lint-imports"]
+    assert re.findall("said by (.*)", out) == tools
+    assert out.index("--- mypy\nsaid by mypy\n--- mypy: 0.") < out.index("--- basedpyright\n")
+    assert "failed: mypy" in err
 
 
 def test_lint_takes_no_options(dev: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:

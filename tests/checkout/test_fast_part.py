@@ -1,19 +1,12 @@
 """The list of slow tests names tests that there are, and the fast part is what it leaves."""
 
-import ast
 from pathlib import Path
 
-from fast_part import TESTS, listed, slow_tests
+from fast_part import listed, slow_tests, unknown
 
 
 def test_each_slow_test_is_one_that_there_is() -> None:
-    unknown = []
-    for path, name in sorted(slow_tests()):
-        body = ast.parse((TESTS / path).read_text()).body if (TESTS / path).is_file() else []
-        names = {part.name for part in body if isinstance(part, ast.FunctionDef)}
-        if name not in names:
-            unknown.append(f"{path}::{name}")
-    assert not unknown, "make tests/slow.txt anew, or take these out of it"
+    assert not unknown(slow_tests()), "make tests/slow.txt anew, or take these out of it"
 
 
 def test_the_list_has_what_takes_long_in_the_mean(

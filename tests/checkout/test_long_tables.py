@@ -1,11 +1,10 @@
 """The list of long tables names tests that there are, and rows are left out of these alone."""
 
-import ast
 from pathlib import Path
 
 import pytest
-from fast_part import TESTS
-from long_tables import listing, one_in
+from fast_part import TESTS, unknown
+from long_tables import chosen, listing, one_in
 
 TABLE = """
 import pytest
@@ -21,32 +20,41 @@ def test_other_rows(row):
 
 
 def test_each_table_is_one_that_there_is() -> None:
-    unknown = []
-    for path, name in sorted(one_in()):
-        body = ast.parse((TESTS / path).read_text()).body if (TESTS / path).is_file() else []
-        if name not in {part.name for part in body if isinstance(part, ast.FunctionDef)}:
-            unknown.append(f"{path}::{name}")
-    assert not unknown, "make tests/long_tables.txt anew, or take these out of it"
+    assert not unknown(one_in()), "make tests/long_tables.txt anew, or take these out of it"
 
 
 def test_the_list_has_tables_whose_rows_take_long_together(tmp_path: Path) -> None:
     path = tmp_path / "durations.xml"
-    rows = [("test_a", 100, 1.0), ("test_b", 3, 0.3), ("test_c", 2, 50.0), ("test_d", 1000, 0.0001)]
+    rows = [
+        ("test_a", 100, 1.0),
+        ("test_b", 3, 0.3),
+        ("test_c", 2, 50.0),
+        ("test_d", 1000, 0.00001),
+    ]
     cases = [
         f'<testcase classname="tests.ops.test_x" name="{name}[{row}]" time="{time}"/>'
         for name, count, time in rows
         for row in range(count)
     ]
     path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
-    assert listing(path).splitlines() == ["ops/test_x.py test_a 35", "ops/test_x.py test_b 3"]
+    assert listing(path).splitlines() == ["ops/test_x.py test_a 14", "ops/test_x.py test_b 3"]
+
+
+def test_one_of_each_few_neighbours_is_tried_and_no_column_of_them() -> None:
+    rows = [f"{operator}-{dtype}" for operator in range(100) for dtype in "abcd"]
+    found = list(chosen(rows, 4))
+    assert [row.partition("-")[0] for row in found] == [f"{operator}" for operator in range(100)]
+    assert {row.partition("-")[2] for row in found} == set("abcd")
+    assert list(chosen(rows[:1], 9)) == rows[:1]
+    assert list(chosen(rows, 4)) == found
 
 
 @pytest.mark.parametrize(
     ("options", "tried"),
     [
-        ([], 46),
-        (["."], 46),
-        (["-m", "not as_users"], 46),
+        ([], 45),
+        (["."], 45),
+        (["-m", "not as_users"], 45),
         (["test_table.py"], 80),
         (["test_table.py::test_rows"], 40),
         (["-k", "rows"], 80),
@@ -76,4 +84,4 @@ def test_rows_are_left_out_unless_they_are_asked_for(
     )
     pytester.makeini("[pytest]\nmarkers =\n fast: of the fast part\n as_users: compiled so")
     result = pytester.runpytest_subprocess("-q", "-p", "no:xdist", *options)
-    result.assert_outcomes(passed=tried, deselected=80 - tried if tried == 46 else 0)
+    result.assert_outcomes(passed=tried, deselected=80 - tried if tried == 45 else 0)

@@ -54,6 +54,15 @@ def test_the_ci_runs_what_a_person_runs() -> None:
     assert "- run: .ci/run\n" in text(".github/workflows/ci.yml")
 
 
+def test_what_the_ci_does_not_compile_as_for_users_has_no_test_that_asks_for_it() -> None:
+    plain = re.findall(r'-m "not as_users".* tests/(.*)', text(".ci/run"))
+    folders = [name for names in plain for name in names.strip("{}").split(",")]
+    assert folders == ["checkout", "type_checkers", "explorer"]
+    files = [path for name in folders for path in (ROOT / "tests" / name).rglob("test_*.py")]
+    marked = re.compile(r"^\s*(@|pytestmark = )pytest\.mark\.as_users", re.MULTILINE)
+    assert not [path.name for path in files if marked.search(path.read_text())]
+
+
 def test_no_file_names_an_address_of_a_project_or_a_registry() -> None:
     """Nobody knows yet where the project will be."""
     names = ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CITATION.cff", "pyproject.toml"]

@@ -23,6 +23,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import cache
 from itertools import cycle, islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -185,13 +186,18 @@ def drawn(seed: int, count: int) -> list[Fault]:
     dice = random.Random(seed)
     found: list[Fault] = []
     for folders in AREAS.values():
-        faults = [fault for path in _files(folders) for fault in Faults(path).found]
+        faults = [fault for path in _files(folders) for fault in faults_of(path)]
         kinds = sorted({fault.kind for fault in faults})
         groups = cycle([fault for fault in faults if fault.kind == kind] for kind in kinds)
         filled = (group for group in groups if group)
         for group in islice(filled, count // len(AREAS)):
             found.append(group.pop(dice.randrange(len(group))))
     return found
+
+
+@cache
+def faults_of(path: Path) -> list[Fault]:
+    return Faults(path).found
 
 
 def _files(folders: Iterable[str]) -> list[Path]:

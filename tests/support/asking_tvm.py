@@ -10,14 +10,21 @@ from typing import Any
 import pytest
 
 
+def tvm_python(whole_file: bool = False) -> str:
+    """The interpreter that has TVM; where none is named, the test is skipped, or the whole file."""
+    python = os.environ.get("RELAXJAX_TVM_PYTHON", "")
+    if not python:
+        reason = "RELAXJAX_TVM_PYTHON names no interpreter that has TVM"
+        pytest.skip(reason, allow_module_level=whole_file)
+    return python
+
+
 def asked_of_tvm(folder: Path, program: str | Path, questions: Callable[[], Any]) -> Any:
     """What a program, or its file, writes as JSON for questions: `ask.py QUESTIONS ANSWERS`.
 
     The tests are skipped where `RELAXJAX_TVM_PYTHON` names no interpreter.
     """
-    python = os.environ.get("RELAXJAX_TVM_PYTHON")
-    if not python:
-        pytest.skip("RELAXJAX_TVM_PYTHON names no interpreter that has TVM")
+    python = tvm_python()
     asked, answered, script = (folder / name for name in ("asked.json", "answered.json", "ask.py"))
     asked.write_text(json.dumps(questions()))
     script.write_text(program if isinstance(program, str) else program.read_text())

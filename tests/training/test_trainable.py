@@ -16,21 +16,27 @@ from relaxjax.optim import Adam
 from relaxjax.training import Checkpoints, Lines
 
 WIDTH, RANK, LAYERS = 128, 2, 4
-KEYS = jax.random.split(jax.random.key(0), 2 * LAYERS + 2)
+NUMBERS = np.random.default_rng(0)
+
+
+def normal(*shape: int) -> Any:
+    return NUMBERS.normal(size=shape).astype("float32")
+
+
 PARAMS: dict[str, Any] = {
     "layers": [
         {
-            "w": jax.random.normal(KEYS[2 * n], (WIDTH, WIDTH)) / 12,
+            "w": jnp.asarray(normal(WIDTH, WIDTH) / 12),
             "lora": {
-                "a": jax.random.normal(KEYS[2 * n + 1], (WIDTH, RANK)) / 12,
+                "a": jnp.asarray(normal(WIDTH, RANK) / 12),
                 "b": jnp.zeros((RANK, WIDTH)),
             },
         }
-        for n in range(LAYERS)
+        for _ in range(LAYERS)
     ],
     "ids": jnp.arange(WIDTH),
 }
-BATCH = tuple(np.asarray(jax.random.normal(key, (16, WIDTH))) for key in KEYS[-2:])
+BATCH = normal(16, WIDTH), normal(16, WIDTH)
 
 
 def loss(params: Any, batch: Any) -> Any:
