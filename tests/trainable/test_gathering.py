@@ -82,11 +82,14 @@ def looked_up(rows: int, ids: int, split: Split, take: str) -> str:
     "take",
     [
         "R.take(table, ids, axis=0)",
-        "L.gather(table, R.reshape(ids, (ROWS, 1)), dimension_numbers="
-        '{"GatherDimensionNumbers": {"offset_dims": [1], "collapsed_slice_dims": [0], '
-        '"start_index_map": [0], "operand_batching_dims": [], "start_indices_batching_dims": []}}, '
-        "slice_sizes=[1, 8], unique_indices=False, indices_are_sorted=False, "
-        'mode={"GatherScatterMode": "CLIP"})',
+        (
+            "L.gather(table, R.reshape(ids, (ROWS, 1)), dimension_numbers="
+            '{"GatherDimensionNumbers": {"offset_dims": [1], "collapsed_slice_dims": [0], '
+            '"start_index_map": [0], "operand_batching_dims": [], '
+            '"start_indices_batching_dims": []}}, '
+            "slice_sizes=[1, 8], unique_indices=False, indices_are_sorted=False, "
+            'mode={"GatherScatterMode": "CLIP"})'
+        ),
     ],
     ids=["take", "gather"],
 )
