@@ -58,8 +58,8 @@ IMPORTED, IMPORTED_ROLLED = "imported", "imported, one loop"
 APART = "one loop, update apart"
 
 
-def split(width: int) -> tuple[int, ...]:
-    return (BATCH, LENGTH, HEADS, width // HEADS)
+def split(width: int, batch: int = BATCH) -> tuple[int, ...]:
+    return (batch, LENGTH, HEADS, width // HEADS)
 
 
 def shapes(layers: int, width: int) -> dict[str, tuple[int, ...]]:
@@ -71,27 +71,27 @@ def shapes(layers: int, width: int) -> dict[str, tuple[int, ...]]:
     return found | {"last": (width,)}
 
 
-def script(layers: int, width: int) -> str:
+def script(layers: int, width: int, batch: int = BATCH) -> str:
     body = ["x0 = R.add(R.take(table, x, axis=0), places)"]
     for i in range(layers):
         body += [
             f"s{i} = R.split(R.matmul(R.nn.rms_norm(x{i}, g{i}), mix{i}), 3, axis=-1)",
-            *(f"{q}{i} = R.reshape(s{i}[{j}], {split(width)})" for j, q in enumerate("qkv")),
+            *(f"{q}{i} = R.reshape(s{i}[{j}], {split(width, batch)})" for j, q in enumerate("qkv")),
             f'a{i} = R.nn.attention(q{i}, k{i}, v{i}, causal_mask="TopLeft")',
-            f"m{i} = R.matmul(R.reshape(a{i}, {(BATCH, LENGTH, width)}), mixed{i})",
+            f"m{i} = R.matmul(R.reshape(a{i}, {(batch, LENGTH, width)}), mixed{i})",
             f"y{i} = R.add(x{i}, m{i})",
             f"h{i} = R.nn.gelu(R.matmul(R.nn.rms_norm(y{i}, e{i}), wide{i}))",
             f"x{i + 1} = R.add(y{i}, R.matmul(h{i}, narrow{i}))",
         ]
     normed = f"R.nn.rms_norm(x{layers}, last)"
     body += [
-        f"rows = R.reshape({normed}, {(BATCH * LENGTH, width)})",
+        f"rows = R.reshape({normed}, {(batch * LENGTH, width)})",
         "out = R.matmul(rows, R.permute_dims(table))",
     ]
     params = [
         f'{name}: R.Tensor({shape}, "float32")' for name, shape in shapes(layers, width).items()
     ]
-    return module(f'x: R.Tensor({(BATCH, LENGTH)}, "int32")', params, [], body, ["out"])
+    return module(f'x: R.Tensor({(batch, LENGTH)}, "int32")', params, [], body, ["out"])
 
 
 def plain_loss(layers: int, params: Any, x: Any, labels: Any) -> Any:
@@ -101,7 +101,7 @@ def plain_loss(layers: int, params: Any, x: Any, labels: Any) -> Any:
     x = params["table"][x] + params["places"]
     for i in range(layers):
         mixed = normed(x, params[f"g{i}"]) @ params[f"mix{i}"]
-        q, k, v = (part.reshape(split(x.shape[-1])) for part in jnp.split(mixed, 3, -1))
+        q, k, v = (part.reshape(split(x.shape[-1], len(x))) for part in jnp.split(mixed, 3, -1))
         scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(q.shape[-1]))
         weights = jax.nn.softmax(jnp.where(np.tri(LENGTH, dtype=bool), scores, -jnp.inf))
         attended = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape)

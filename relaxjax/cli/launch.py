@@ -1,6 +1,7 @@
 """Trainings in several processes: those that a command starts and watches, and joining others."""
 
 import argparse
+import os
 import signal
 import socket
 import subprocess
@@ -86,6 +87,9 @@ class _Children:
     def start(self, arguments: Sequence[str]) -> None:
         """Start one more. The first shows what it prints; of others errors are kept."""
         is_first = not self._all
+        # Each takes a GPU of its own, where there are any. JAX then asks nothing else for it: else
+        # the step of Slurm that all of them stand in would name the same GPU to all.
+        own = {"JAX_LOCAL_DEVICE_IDS": str(len(self._all))}
         errors = None if is_first else tempfile.TemporaryFile()  # noqa: SIM115  # closed above
         self._errors.append(errors)
         self._all.append(
@@ -93,6 +97,7 @@ class _Children:
                 [*_PROGRAM, *arguments],
                 stdout=None if is_first else subprocess.DEVNULL,
                 stderr=errors,
+                env={**os.environ, **own},
             )
         )
 

@@ -18,11 +18,10 @@ unless a --schedule depends on their number.
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from relaxjax.datasets import batches
 from relaxjax.ir.folder import obstacle
 from relaxjax.ir.highlight import painted
 from relaxjax.passes.memory.planning import POLICIES
@@ -49,6 +48,8 @@ from .files import WHAT_IS_READ, is_of_torch, read_module
 from .launch import is_launcher, joined, launch
 from .numbers import count, positive, share
 from .own import add_load, own_losses
+from .stored import agree_on, told_to_all
+from .train_batches import epochs_of, evaluated_of
 from .train_data import FORMS, Examples, check_classes, check_rows, held_out, read_examples
 from .train_record import check_record, record_of, write_record
 from .train_setup import (
@@ -210,15 +211,19 @@ def _run(args: argparse.Namespace) -> int:
         mod = with_backbone(given, 1, args.states)
         mod = in_half_precision(mod, args.half)
         (wanted,) = input_types(mod)
-        examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
+        with told_to_all("the data"):
+            examples = held_out(read_examples(args.data, wanted), args.holdout, args.seed)
+        agree_on(args.data, examples.by_name())
         size = _batch_size(args, wanted.dims[0] if wanted.dims else None, len(examples.x))
         steps = args.epochs * (len(examples.x) // size)
         _check_accumulation(args, steps)
         _check_patience(args, examples, wanted.dims[0] if wanted.dims else None)
         if args.loss in CLASSIFICATION:
-            check_classes(args.data, examples, scores_type(mod))
+            with told_to_all("the classes that the data names"):
+                check_classes(args.data, examples, scores_type(mod))
         trainer = make_trainer(mod, args, examples.y, steps)
-        check_rows(args.data, examples, row_arguments(trainer.facts, trainer.layout.inputs))
+        with told_to_all("the rows that the data names"):
+            check_rows(args.data, examples, row_arguments(trainer.facts, trainer.layout.inputs))
         if imported is not None:
             imported.load(trainer)
             trainer.seed(args.seed)
@@ -244,14 +249,12 @@ def train(trainer: Trainer, examples: Examples, size: int, args: argparse.Namesp
     """Make the training, and save what came out of it."""
     is_own = args.loss in own_losses()
     classifies = trainer.scores_classes if is_own else args.loss in CLASSIFICATION
-    evaluated = None
-    if examples.x_test is not None and examples.y_test is not None:
-        evaluated = list(batches(examples.x_test, examples.y_test, size, drop_last=False))
+    evaluated = evaluated_of(examples, size)
     folder, made = args.out / "checkpoints", _Made()
     checkpoints = Checkpoints(folder, args.every, sharded=args.sharded_checkpoints)
     try:
         reports = trainer.fit(
-            _epochs(examples, size, args.seed, trainer.rows_of_process(size)),
+            epochs_of(examples, size, args.seed, trainer.rows_of_process(size)),
             args.epochs,
             evaluated,
             metrics=["accuracy"] if classifies else [],
@@ -294,16 +297,6 @@ def _how_to_go_on(checkpoints: Checkpoints) -> str:
     if not found:
         return "there is no checkpoint yet: --every writes some before an epoch is done"
     return f"`{found[-1]}` is the last checkpoint: go on from it by --resume"
-
-
-def _epochs(examples: Examples, size: int, seed: int, rows: slice) -> Callable[[int], Any]:
-    """The batches of an epoch, of each the samples that belong to this process."""
-
-    def epoch(number: int) -> Any:
-        found = batches(examples.x, examples.y, size, seed=seed, epoch=number)
-        return [(x[rows], y[rows]) for x, y in found]
-
-    return epoch
 
 
 def _callbacks(args: argparse.Namespace, evaluates: bool, classifies: bool) -> Iterator[Callback]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
-from safetensors.numpy import load_file
 
 from relaxjax.datasets import Dataset, digits, fashion_mnist
 from relaxjax.ir.registry import did_you_mean
@@ -16,8 +15,11 @@ from relaxjax.ir.types import TensorType
 from relaxjax.training.ids import RowArgument
 
 from .failure import InputError
+from .stored import Array as Array
+from .stored import Stored, blocks_of, npy_folder, safetensors, some_of
 
-Array = np.ndarray[Any, np.dtype[Any]]
+# 64-bit numbers as 32-bit ones, which models are written in.
+_NARROW = {"float64": "float32", "int64": "int32", "uint64": "int32"}
 
 IGNORED = -100  # the class that counts for nothing in every loss by name
 
@@ -25,17 +27,24 @@ FORMS = """\
 digits               the handwritten digits that ship with the package
 a folder             Fashion-MNIST as torchvision has it, FashionMNIST/raw
 a file .npz          with x and y, and x_test and y_test to evaluate on
-a file .safetensors  the same"""
+a file .safetensors  the same, of which the rows of a batch are read as it is needed
+a folder of .npy     the same, as x.npy, y.npy, x_test.npy and y_test.npy"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Inputs and targets to train on, and to evaluate on if there are any."""
+    """Inputs and targets to train on, and to evaluate on if there are any.
 
-    x: Array
-    y: Array
-    x_test: Array | None = None
-    y_test: Array | None = None
+    Those of a file that can be mapped stay there.
+    """
+
+    x: Array | Stored
+    y: Array | Stored
+    x_test: Array | Stored | None = None
+    y_test: Array | Stored | None = None
+
+    def by_name(self) -> dict[str, Array | Stored | None]:
+        return {"x": self.x, "y": self.y, "x_test": self.x_test, "y_test": self.y_test}
 
 
 def read_examples(name: str, wanted: TensorType) -> Examples:
@@ -43,6 +52,8 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     path = Path(name)
     if name == "digits":
         found = _of_images(lambda: digits(_side(wanted)))
+    elif path.is_dir() and any(path.glob("*.npy")):
+        found = _of_arrays(name, npy_folder(path))
     elif path.is_dir():
         found = _of_images(lambda: fashion_mnist(path))
     elif path.suffix == ".npz":
@@ -54,13 +65,13 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
         raise InputError(f"`{name}` is no data{hint or ':'} give one of\n{FORMS}")
     return Examples(
         _shaped(name, "x", found.x, wanted),
-        _narrow(name, "y", found.y),
+        _narrowed(name, "y", found.y),
         None if found.x_test is None else _shaped(name, "x_test", found.x_test, wanted),
-        None if found.y_test is None else _narrow(name, "y_test", found.y_test),
+        None if found.y_test is None else _narrowed(name, "y_test", found.y_test),
     )
 
 
-def to_run_on(name: str, wanted: TensorType) -> tuple[Array, Array | None]:
+def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
     """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
     path = Path(name)
     read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
@@ -83,7 +94,8 @@ def held_out(examples: Examples, share: float, seed: int) -> Examples:
     order = np.random.default_rng(seed).permutation(len(examples.x))
     count = max(1, round(share * len(order)))
     test, train = order[:count], order[count:]
-    return Examples(examples.x[train], examples.y[train], examples.x[test], examples.y[test])
+    arrays = [some_of(each, part) for part in (train, test) for each in (examples.x, examples.y)]
+    return Examples(*arrays)
 
 
 def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
@@ -93,7 +105,8 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
         return
     for key, ids in (("y", examples.y), ("y_test", examples.y_test)):
         if ids is not None and ids.ndim == scores.ndim:
-            _check_shares(name, key, ids)
+            for block in blocks_of(ids):
+                _check_shares(name, key, block)
         if ids is None or ids.ndim != scores.ndim - 1:
             continue
         if not np.issubdtype(ids.dtype, np.integer):
@@ -101,12 +114,17 @@ def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
                 f"`{name}`: class ids are integers, but `{key}` holds numbers of {ids.dtype}: save "
                 'them by .astype("int32")'
             )
-        strange = ids[(ids != IGNORED) & ((ids < 0) | (ids >= count))]
-        if strange.size:
-            raise InputError(
-                f"`{name}`: the model scores {count} classes, 0 to {count - 1}, but `{key}` holds "
-                f"{strange.min()}" + (f" to {strange.max()}" if strange.size > 1 else "")
-            )
+        for block in blocks_of(ids):
+            _check_ids(name, key, block, count)
+
+
+def _check_ids(name: str, key: str, ids: Array, count: int) -> None:
+    strange = ids[(ids != IGNORED) & ((ids < 0) | (ids >= count))]
+    if strange.size:
+        raise InputError(
+            f"`{name}`: the model scores {count} classes, 0 to {count - 1}, but `{key}` holds "
+            f"{strange.min()}" + (f" to {strange.max()}" if strange.size > 1 else "")
+        )
 
 
 def _check_shares(name: str, key: str, shares: Array) -> None:
@@ -128,7 +146,8 @@ def check_rows(name: str, examples: Examples, ids: Sequence[RowArgument]) -> Non
         for one in ids:
             if x is not None and np.issubdtype(x.dtype, np.integer):
                 try:
-                    one.check(x)
+                    for block in blocks_of(x):
+                        one.check(block)
                 except ValueError as error:
                     raise InputError(f"`{name}`, `{key}`: {error}") from error
 
@@ -181,38 +200,61 @@ def _npz(path: Path) -> dict[str, Array]:
 
 def _safetensors(path: Path) -> dict[str, Array]:
     try:
-        return load_file(path)
+        return safetensors(path)
     except FileNotFoundError:
         raise InputError(f"there is no file `{path}`") from None
     except (SafetensorError, OSError) as error:
         raise InputError(f"`{path}` cannot be read as a safetensors file: {error}") from error
 
 
-def _shaped(name: str, key: str, x: Array, wanted: TensorType) -> Array:
+def _shaped(name: str, key: str, x: Any, wanted: TensorType) -> Array | Stored:
     """Examples in the shape of the model's input, flattened or not."""
     dims = (wanted.dims or ())[1:]
     sizes = tuple(int(dim) for dim in dims if isinstance(dim, int))
     is_known = wanted.dims is not None and len(sizes) == len(dims)
     if not is_known or x.shape[1:] == sizes:
-        return _narrow(name, key, x)
+        return _narrowed(name, key, x)
     if math.prod(x.shape[1:]) != math.prod(sizes):
         raise InputError(
             f"the model takes examples of shape {sizes}, but those of `{name}` are of shape "
             f"{x.shape[1:]}"
         )
-    return _narrow(name, key, x.reshape(len(x), *sizes))
+    return _narrowed(name, key, x, sizes)
 
 
-def _narrow(name: str, key: str, array: Array) -> Array:
-    """64-bit numbers as 32-bit ones, which models are written in."""
+def _narrowed(
+    name: str, key: str, array: Any, sizes: tuple[int, ...] | None = None
+) -> Array | Stored:
+    """Rows in narrow numbers and in a shape; those of a file are made so when they are read."""
     if array.dtype.kind in "cmMOSU":
         raise InputError(f"`{name}`: `{key}` must hold real numbers, but it holds {array.dtype}")
-    narrow = {"float64": "float32", "int64": "int32", "uint64": "int32"}
-    with np.errstate(over="ignore"):  # what is too large is refused below
-        narrowed = array.astype(narrow.get(str(array.dtype), array.dtype))
+
+    def made(rows: Array) -> Array:
+        shaped = rows if sizes is None else rows.reshape(len(rows), *sizes)
+        with np.errstate(over="ignore"):  # what is too large is refused
+            return shaped.astype(_NARROW.get(str(rows.dtype), rows.dtype))
+
+    if isinstance(array, np.memmap):
+        _check_stored(name, key, array)
+        return Stored(array, made)
+    _check_numbers(name, key, array, 0)
+    return made(array)
+
+
+def _check_stored(name: str, key: str, array: Array) -> None:
+    """Look at the blocks that are for this process."""
+    as_it_is = Stored(array, lambda rows: rows)
+    for start, block in as_it_is.blocks():
+        _check_numbers(name, key, block, start)
+
+
+def _check_numbers(name: str, key: str, array: Array, first: int) -> None:
+    """Raise where numbers are lost in 32 bits; the rows are counted from `first` on."""
+    with np.errstate(over="ignore"):
+        narrowed = array.astype(_NARROW.get(str(array.dtype), array.dtype))
     sound = np.isfinite(narrowed)
     if not sound.all():
-        row = int(np.argwhere(~sound)[0, 0])
+        row = first + int(np.argwhere(~sound)[0, 0])
         raise InputError(
             f"`{name}`: `{key}[{row}]` holds {array[~sound][0]}, which is not finite in "
             f"{narrowed.dtype}"
@@ -220,7 +262,6 @@ def _narrow(name: str, key: str, array: Array) -> Array:
     lost = array[narrowed != array] if array.dtype.kind in "iu" else array[:0]
     if lost.size:
         raise InputError(f"`{name}`: `{key}` holds {lost.flat[0]}, which is no integer of 32 bits")
-    return narrowed
 
 
 def _side(wanted: TensorType) -> int | None:

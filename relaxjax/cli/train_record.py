@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.whole_file import write_whole
 
 from .failure import InputError
+from .stored import content
 from .train_data import Examples
 
 # What decides the numbers of a training besides its model and its data.
@@ -31,7 +30,7 @@ def record_of(
     if args.schedule != "constant":  # which goes by the number of all steps
         record["--epochs"] = args.epochs
     record[_MODEL] = _digest(mod.script().encode())
-    record[_DATA] = _digest(*map(_content, (examples.x, examples.y)))
+    record[_DATA] = _digest(*map(content, (examples.x, examples.y)))
     if args.load:
         record[_FILES] = _digest(*(Path(file).read_bytes() for file in args.load))
     return record
@@ -72,10 +71,6 @@ def _said(value: Any) -> str:
 
 def _place(folder: Path) -> Path:
     return folder / "training.json"
-
-
-def _content(array: np.ndarray[Any, Any]) -> bytes:
-    return f"{array.dtype} {array.shape} ".encode() + array.tobytes()
 
 
 def _digest(*parts: bytes) -> str:

@@ -19,11 +19,15 @@ def batches(
     seed: int | None = None,
     epoch: int = 0,
     drop_last: bool = True,
+    rows: slice | None = None,
 ) -> Iterator[tuple[Array, Array]]:
     """The examples in batches of `size`, in an order that `seed` and `epoch` alone decide.
 
     Without a seed the order is the given one. With `drop_last` a smaller last batch is left out,
     so that every batch has one shape and a compiled step serves them all.
+
+    With `rows`, such as `trainer.rows_of_process(size)`, only these of each batch are taken: of
+    arrays that stay in their files, by `np.load(..., mmap_mode="r")`, no other rows are read.
     """
     check_flags(drop_last=drop_last)
     for name, given in (("images", images), ("labels", labels)):
@@ -45,9 +49,27 @@ def batches(
             f"{len(images)} examples do not fill a single batch of {size}: "
             "make `size` smaller, or keep the rest by drop_last=False"
         )
+    part = _part(rows, size, drop_last)
     order = np.arange(len(images))
     if seed is not None:
         np.random.default_rng((seed, epoch)).shuffle(order)
     end = len(order) - len(order) % size if drop_last else len(order)
     starts = range(0, end, size)
-    return ((images[chosen], labels[chosen]) for chosen in (order[i : i + size] for i in starts))
+    return (
+        (images[chosen], labels[chosen]) for chosen in (order[i : i + size][part] for i in starts)
+    )
+
+
+def _part(rows: slice | None, size: int, drop_last: bool) -> slice:
+    """The rows to take of each batch, all unless some are asked for."""
+    if rows is None:
+        return slice(None)
+    first, last, step = rows.indices(size)
+    if not first < last or step != 1 or (rows.stop or 0) > size:
+        raise ValueError(
+            f"`rows` must be a part of each batch of {size}, such as "
+            f"trainer.rows_of_process({size}), but it is {rows!r}"
+        )
+    if not drop_last:
+        raise ValueError("with `rows`, a smaller last batch has no such part: drop_last=True")
+    return rows

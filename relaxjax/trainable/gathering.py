@@ -4,10 +4,15 @@ Left to itself, XLA may as well gather what is multiplied by a parameter, which 
 batch. A loop over layers has their parameters as rows of stacks: its body gathers those of its own
 layer, and so does the backward loop, so that there is one layer at a time. Layers that are apart
 are gathered again on the way back, and not before the layer behind them is done.
+
+A table of which rows are looked up stays apart: XLA finds the rows where they lie. If it is parted
+along what a row has, so is all that is found, and then whatever comes of that: where that is more
+than the table, the table is gathered, too.
 """
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias, TypeGuard
 
 import jax
@@ -140,7 +145,8 @@ class _Gathering:
         if isinstance(value, Function) and rows is not None:
             value = replace(value, body=self.sequence(value.body, {value.params[1]: rows}))
         mapping: dict[Var, Var] = {}
-        for var in _used_whole(value):
+        is_apart = _is_apart(binding, splits)
+        for var in _used_whole(value, is_apart):
             split = splits.get(var)
             if not isinstance(split, tuple) or not self._is_gathered(split):
                 continue
@@ -151,7 +157,7 @@ class _Gathering:
                 yield from (replace(one, span=binding.span) for one in bindings)
             mapping[var] = whole[var]
         gathered.passed(binding, mapping)
-        yield replace(binding, value=_with_whole(value, mapping))
+        yield replace(binding, value=_with_whole(value, mapping, is_apart))
 
     def _is_gathered(self, split: Split) -> bool:
         """Whether it is split along the axes of the batch, and else as a placement can say it."""
@@ -220,21 +226,51 @@ def _is_loop(value: Expr) -> TypeGuard[Call]:
     return isinstance(value, Call) and value.op is get_op(_SCAN)
 
 
-def _used_whole(value: Expr) -> tuple[Var, ...]:
+def _used_whole(value: Expr, is_apart: bool) -> tuple[Var, ...]:
     """The variables of a binding that it computes with, and does not hand on or look rows up in."""
     if isinstance(value, Var | Tuple | TupleGetItem) or _is_loop(value):
         return ()
-    if _is_lookup(value):
+    if is_apart and isinstance(value, Call):
         return tuple(var for arg in value.args[1:] for var in used_vars(arg))
     return used_vars(value)
+
+
+def _is_apart(binding: Binding, splits: Mapping[Var, Splits]) -> bool:
+    """Whether a binding looks rows up in a table that is to stay apart."""
+    value = binding.value
+    if not _is_lookup(value):
+        return False
+    table = value.args[0]
+    split = splits.get(table) if isinstance(table, Var) else None
+    if not isinstance(split, tuple):
+        return True
+    parted = {dim for dim, entry in enumerate(split) if entry}
+    size, found = _size(table), _size(binding.var)
+    is_smaller = size is not None and found is not None and size < found
+    return not is_smaller or parted <= _looked_up(value)
+
+
+def _looked_up(value: Call) -> set[int]:
+    """The dimensions of a table along which its indices go."""
+    if value.op is get_op("relax.take"):
+        axis, ty = value.attrs["axis"], value.args[0].ty
+        return {axis % ty.ndim} if isinstance(ty, TensorType) and axis is not None else {0}
+    return set(value.attrs["dimension_numbers"]["GatherDimensionNumbers"]["start_index_map"])
+
+
+def _size(expr: Expr) -> int | None:
+    """How many numbers a tensor has, None where that is not known."""
+    dims = expr.ty.dims if isinstance(expr.ty, TensorType) else None
+    sizes = [dim for dim in dims or () if isinstance(dim, int)]
+    return None if dims is None or len(sizes) < len(dims) else prod(sizes)
 
 
 def _is_lookup(value: Expr) -> TypeGuard[Call]:
     return isinstance(value, Call) and isinstance(value.op, Op) and value.op.name in _LOOKUPS
 
 
-def _with_whole(value: Expr, mapping: Mapping[Var, Var]) -> Expr:
-    if not _is_lookup(value):
+def _with_whole(value: Expr, mapping: Mapping[Var, Var], is_apart: bool) -> Expr:
+    if not is_apart or not isinstance(value, Call):
         return substitute(value, mapping)
     table, *others = value.args
     return replace(value, args=(table, *(substitute(other, mapping) for other in others)))

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import pytest
+from jax._src import cloud_tpu_init
+from jax._src.clusters import cloud_tpu_cluster
 
 from relaxjax.cli import cluster as found_in
 from relaxjax.cli import launch as launching
@@ -27,13 +29,21 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
     "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,10.148.0.1:34911",
 }
+ON_KUBERNETES = {
+    "TPU_WORKER_HOSTNAMES": "localhost,worker-1,worker-2",
+    "TPU_WORKER_ID": "2",
+    "MEGASCALE_COORDINATOR_ADDRESS": "localhost:8080",
+    "MEGASCALE_NUM_SLICES": "2",
+    "MEGASCALE_SLICE_ID": "1",
+}
 KUBERNETES = {"JOB_COMPLETION_INDEX": "0", "KUBERNETES_SERVICE_HOST": "10.0.0.1"}
 
 
 @pytest.fixture(autouse=True)
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forgets what the tests themselves may be started by."""
-    for name in {*SLURM, *OPEN_MPI, *KUBERNETES, "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS"}:
+    told = {*SLURM, *OPEN_MPI, *KUBERNETES, *ON_KUBERNETES, "TPU_PROCESS_ADDRESSES"}
+    for name in {*told, "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", "TPU_SKIP_MDS_QUERY"}:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("JAX_COORDINATOR_PORT", raising=False)
 
@@ -134,3 +144,50 @@ def test_processes_are_not_started_by_those_of_a_cluster(monkeypatch: pytest.Mon
     match = "--processes 3 starts processes here, but Slurm started this one, as process 1 of 2: "
     with pytest.raises(InputError, match=match):
         launch(argparse.Namespace(processes=3, given=["train"]))
+
+
+def on_tpus(patch: pytest.MonkeyPatch, told: dict[str, str] | None) -> None:
+    """The machine becomes one of a Cloud TPU; `told` is what the cloud says when JAX asks it."""
+
+    def answer(key: str) -> tuple[str, int]:
+        if told is None:
+            raise ConnectionError("no route to the cloud")
+        return told.get(key, ""), 200 if key in told else 404
+
+    for module in (cloud_tpu_init, cloud_tpu_cluster):
+        patch.setattr(module, "running_in_cloud_tpu_vm", True)
+    patch.setattr(cloud_tpu_cluster, "get_metadata", answer)
+    patch.setattr(found_in, "find_spec", lambda name: name)
+
+
+def test_a_cloud_tpu_of_kubernetes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the job of Kubernetes that it stands in, and by each of several slices."""
+    on_tpus(monkeypatch, {})
+    environment(monkeypatch, ON_KUBERNETES, {"JOB_COMPLETION_INDEX": "5"})
+    assert found_cluster(1) == Cluster("a Cloud TPU", "localhost", 8482, 5, 6)
+
+
+def test_a_cloud_tpu_is_found_by_what_its_cloud_tells(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {"agent-worker-number": "1", "worker-network-endpoints": "a:0:127.0.0.1,b:1:10.0.0.2"}
+    on_tpus(monkeypatch, told)
+    assert found_cluster(1) == Cluster("a Cloud TPU", "127.0.0.1", 8482, 1, 2)
+    on_tpus(monkeypatch, {"agent-worker-number": "0", "worker-network-endpoints": "localhost"})
+    assert found_cluster(1) is None  # one machine has all of it
+    on_tpus(monkeypatch, {})
+    assert found_cluster(1) is None  # none of those that Google gives
+    monkeypatch.setenv("TPU_SKIP_MDS_QUERY", "1")
+    on_tpus(monkeypatch, None)
+    assert found_cluster(1) is None  # which is not to ask
+
+
+def test_a_cloud_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    on_tpus(monkeypatch, None)
+    match = "its cloud does not tell of others: no route to the cloud; give --coordinator"
+    with pytest.raises(InputError, match=match):
+        found_cluster(1)
+    environment(monkeypatch, {"TPU_WORKER_HOSTNAMES": "localhost,other"})
+    with pytest.raises(InputError, match="a Cloud TPU started this process, but JAX cannot find"):
+        found_cluster(1)
+    monkeypatch.setattr(found_in, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="without the package `requests`: install it, or give"):
+        found_cluster(1)

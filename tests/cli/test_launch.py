@@ -1,13 +1,16 @@
 """Processes that a command starts and watches: small programs stand for them here."""
 
 import argparse
+import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from forked_programs import run_program
 
 from relaxjax.cli import launch as launching
 from relaxjax.cli.devices import mesh_axes
@@ -37,6 +40,42 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 def test_all_end_well(started: Callable[[str], int], capfd: pytest.CaptureFixture[str]) -> None:
     assert started("print(number, sys.argv[1:3])") == 0
     assert capfd.readouterr() == ("0 ['train', '--coordinator']\n", "")
+
+
+def test_each_takes_a_gpu_of_its_own(
+    started: Callable[[str], int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first ones are not taken by all of them, as a step of Slurm with one task would say."""
+    monkeypatch.setenv("PLACE", str(tmp_path))
+    program = """
+with open(os.path.join(os.environ["PLACE"], str(number)), "x") as file:
+    file.write(os.environ["JAX_LOCAL_DEVICE_IDS"])
+"""
+    assert started(program) == 0
+    assert [(tmp_path / str(number)).read_text() for number in range(3)] == ["0", "1", "2"]
+
+
+IN_SLURM = """
+from argparse import Namespace
+import jax
+from relaxjax.cli.launch import joined
+args = Namespace(coordinator=("127.0.0.1", PORT), processes=1, process_id=0, cpu_devices=1)
+with joined(args):
+    print("takes", jax.config.values["jax_cuda_visible_devices"])
+"""
+
+
+def test_a_gpu_that_the_launcher_gives_is_not_asked_of_slurm(tmp_path: Path) -> None:
+    """JAX's own way to the GPU of a process: Slurm's number of it, unless one is given."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        program = IN_SLURM.replace("PORT", str(free.getsockname()[1]))
+    (tmp_path / "program.py").write_text(program)
+    step = {"SLURM_JOB_ID": "7", "SLURM_STEP_NODELIST": "here", "SLURM_NTASKS": "1"}
+    step |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "JAX_LOCAL_DEVICE_IDS": "3"}
+    env = {**os.environ, **step, "JAX_PLATFORMS": "cpu"}
+    done = run_program(tmp_path / "program.py", env=env)
+    assert "takes 3" in done.stdout.splitlines(), done.stderr
 
 
 def test_one_is_killed(started: Callable[[str], int], capfd: pytest.CaptureFixture[str]) -> None:

@@ -68,6 +68,23 @@ def test_two_processes_train_as_one(tmp_path: Path) -> None:
     np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)
 
 
+@pytest.mark.skipif(not FULL, reason="it starts five processes: RELAXJAX_FULL=1")
+def test_two_processes_read_their_parts_of_files(tmp_path: Path) -> None:
+    """A training of which they make one epoch, and another one that goes on, is that of one."""
+    written(tmp_path)
+    (tmp_path / "data").mkdir()
+    with np.load(tmp_path / "data.npz") as arrays:
+        for name, array in arrays.items():
+            np.save(tmp_path / "data" / f"{name}.npy", array)
+    two = ["--cpu-devices", "1", "--processes", "2", "--data", str(tmp_path / "data")]
+    begun = PROGRAM.format(folder=str(tmp_path), runs={"alone": [], "two": [*two, "--epochs", "1"]})
+    printed_lines(begun, 1)
+    assert len(losses(tmp_path / "two")) == 1
+    rest = PROGRAM.format(folder=str(tmp_path), runs={"two": [*two, "--resume"]})
+    printed_lines(rest, 1)
+    np.testing.assert_allclose(losses(tmp_path / "two"), losses(tmp_path / "alone"), rtol=1e-4)
+
+
 @pytest.mark.skipif(not FULL, reason="two processes compile what they run: RELAXJAX_FULL=1")
 def test_two_tasks_of_slurm_train_as_one(tmp_path: Path) -> None:
     written(tmp_path)

@@ -64,3 +64,24 @@ def test_lists_are_no_arrays(name: str) -> None:
 
 def test_one_smaller_batch_is_given_where_the_last_is_kept() -> None:
     assert [len(labels) for _, labels in batches(IMAGES, LABELS, 11, drop_last=False)] == [10]
+
+
+def test_a_process_takes_its_rows_of_each_batch() -> None:
+    x, y = np.arange(22), np.arange(22) * 2
+    whole = list(batches(x, y, 4, seed=3, epoch=1))
+    parts = [list(batches(x, y, 4, seed=3, epoch=1, rows=slice(i, i + 2))) for i in (0, 2)]
+    assert len(whole) == len(parts[0]) == len(parts[1]) == 5
+    for (images, labels), *halves in zip(whole, *parts, strict=True):
+        np.testing.assert_array_equal(images, np.concatenate([half[0] for half in halves]))
+        np.testing.assert_array_equal(labels, np.concatenate([half[1] for half in halves]))
+
+
+@pytest.mark.parametrize("rows", [slice(2, 2), slice(2, 6), slice(0, 4, 2)])
+def test_rows_that_a_batch_has_not(rows: slice) -> None:
+    with pytest.raises(ValueError, match="`rows` must be a part of each batch of 4, such as"):
+        batches(np.arange(8), np.arange(8), 4, rows=rows)
+
+
+def test_a_smaller_batch_has_no_such_rows() -> None:
+    with pytest.raises(ValueError, match="a smaller last batch has no such part: drop_last=True"):
+        batches(np.arange(9), np.arange(9), 4, rows=slice(0, 2), drop_last=False)

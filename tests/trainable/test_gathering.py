@@ -64,6 +64,44 @@ def test_a_parameter_is_gathered_once_and_no_table_that_rows_are_looked_up_in() 
     ]
 
 
+def looked_up(rows: int, ids: int, split: Split, take: str) -> str:
+    """How a table of so many rows of 8 is given to a look-up of so many of them."""
+    source = f"""{HEAD}
+        ids: R.Tensor(({ids},), "int32"),
+        table: R.Tensor(({rows}, 8), "float32"),
+    ):
+        out = {take}
+        return out
+"""
+    text = gathered(from_source(source), {"table": split}, "data").script()
+    (line,) = re.findall(r"(?:R.take|L.gather)\((\w+),", text)
+    return str(line)
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        "R.take(table, ids, axis=0)",
+        (
+            "L.gather(table, R.reshape(ids, (ROWS, 1)), dimension_numbers="
+            '{"GatherDimensionNumbers": {"offset_dims": [1], "collapsed_slice_dims": [0], '
+            '"start_index_map": [0], "operand_batching_dims": [], '
+            '"start_indices_batching_dims": []}}, '
+            "slice_sizes=[1, 8], unique_indices=False, indices_are_sorted=False, "
+            'mode={"GatherScatterMode": "CLIP"})'
+        ),
+    ],
+    ids=["take", "gather"],
+)
+def test_a_table_is_gathered_where_the_split_of_its_rows_would_spread_to_more(take: str) -> None:
+    """Or else XLA splits all that follows in the same way, and gathers that again and again."""
+    of_rows: Split = ((), ("data",))
+    wide, narrow = take.replace("ROWS", "32"), take.replace("ROWS", "4")
+    assert looked_up(16, 32, of_rows, wide) == "table_whole"
+    assert looked_up(16, 32, (("data",),), wide) == "table"
+    assert looked_up(16, 4, of_rows, narrow) == "table"
+
+
 ADJOINT = f"""{HEAD}
         x: R.Tensor((4, 8), "float32"),
         w: R.Tensor((8, 8), "float32"),
