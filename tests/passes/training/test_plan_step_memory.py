@@ -119,9 +119,9 @@ def test_large_steps_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) 
     assert "_again" not in trainable().script()
     monkeypatch.setattr("relaxjax.passes.memory.estimate.LARGE", 1024)
     monkeypatch.setattr("relaxjax.passes.memory.rematerialize.LARGE", 1024)
-    assert_structural_equal(trainable(), trainable(memory_policy="free"))
     assert_structural_equal(trainable(), trainable(memory_policy="auto"))
-    assert "_again" in trainable().script()
+    again, by_free = (trainable(memory_policy=p).script().count("_again") for p in (None, "free"))
+    assert 0 < again <= by_free
     assert "_again" not in trainable(memory_policy="none").script()
     assert "_again" not in trainable(legalize=False).script()
     with lowering_for("cuda"):
