@@ -27,8 +27,8 @@ FORMS = """\
 digits               the handwritten digits that ship with the package
 a folder             Fashion-MNIST as torchvision has it, FashionMNIST/raw
 a file .npz          with x and y, and x_test and y_test to evaluate on
-a file .safetensors  the same, of which the rows of a batch are read as it is needed
-a folder of .npy     the same, as x.npy, y.npy, x_test.npy and y_test.npy"""
+a file .safetensors  the same, read batch by batch
+a folder of .npy     the same: x.npy, y.npy, x_test.npy, y_test.npy"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
