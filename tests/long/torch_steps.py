@@ -26,6 +26,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path += [str(ROOT / "benchmarks")]
 RESULTS = ROOT / "benchmarks" / "results" / "torch_steps.json"
+IMPORTS = RESULTS.with_name("torch_imports.json")
 PAGE = ROOT / "docs" / "coming_from_pytorch.md"
 BEGIN, END = "<!-- torch_steps.py -->\n", "<!-- end of torch_steps.py -->\n"
 POLICIES = {"here": "auto", "balanced": "balanced"}
@@ -179,7 +180,10 @@ def section(results: Results) -> str:
 
     models = {name: row for name, row in results["models"].items() if "ratios" in row}
     failed = [name for name, row in results["models"].items() if "failed" in row]
+    known = json.loads(IMPORTS.read_text())
+    left = [one for one in known if " " not in one and one not in results["models"]]
     without = f" Not measured, because they failed: {', '.join(failed)}." if failed else ""
+    without += f" Not measured yet: {', '.join(left)}." if left else ""
     heads = [f"{ours} / {theirs}" for ours, theirs in PAIRS]
     head = ("model", "eager, ms", "here, ms", *heads, *(f"memory, {one}" for one in heads))
     columns = zip(*map(shares, models.values()), strict=True)
