@@ -128,10 +128,7 @@ class ReverseMode:
         return self.vjp_by_fields(seq, inputs)(None)
 
     def vjp_by_fields(self, seq: SeqExpr, inputs: Sequence[Var]) -> VjpByFields:
-        """The programs, given to which fields of the result, if not to all, something comes back.
-
-        The backward program of fewer fields reads no other residuals than that of all.
-        """
+        """The programs, given which fields of the result something comes back to; by None all."""
         seq = resolve_casts(seq)
         unmarked = without_marks(tuple(seq.bindings()))
         result = substitute(seq.body, unmarked.aliases)
@@ -195,6 +192,8 @@ class ReverseMode:
                 saved = adjoint.leaf(TupleGetItem(TupleGetItem(kept, 1), side))
                 fields = {v: TupleGetItem(saved, i) for i, v in enumerate(whole.residuals)}
                 vjp = whole if reached is None else by_fields[side](reached)
+                # A zero may read the shape of a value that was not saved: then zeros come back.
+                vjp = vjp if fields.keys() >= set(vjp.residuals) else whole
                 sides.append(_backward_of(adjoint, vjp, cotangent, fields))
             backward = replace(choice, true_branch=sides[0], false_branch=sides[1], ty=None)
             result = adjoint.builder.emit(infer(backward), f"{binding.var.name}_inputs_adjoint")

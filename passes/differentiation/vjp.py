@@ -32,7 +32,7 @@ class Vjp:
 
 # Differentiates a sequence by some of the variables that it uses.
 VjpOf: TypeAlias = Callable[[SeqExpr, Sequence[Var]], Vjp]
-# The programs where something comes back to some fields of the result alone, or, of none, to all.
+# The programs, given the fields of the result that something comes back to; by None it is to all.
 VjpByFields: TypeAlias = Callable[[frozenset[int] | None], Vjp]
 
 
