@@ -34,7 +34,7 @@ class TorchTraining:
         self._form, self._model = form_of(name, model), model
         self._set(self._quickest_layout())
         self.compile_seconds = self._compile() if compiles else (0.0, 0.0)
-        self.temp_bytes = most_allocated(self._differentiate)
+        self.temp_bytes = most_allocated(self._differentiate, self._adam)
         arrays = model.params, *[model.params] * 2, model.inputs  # Adam has two for each parameter
         self.peak_bytes = bytes_of(arrays) + self.temp_bytes
 
@@ -110,12 +110,18 @@ def elapsed(before: os.times_result) -> tuple[float, float]:
     return spent.elapsed - before.elapsed, sum(spent[:4]) - sum(before[:4])
 
 
-def most_allocated(run: Callable[[], object]) -> int:
-    """The most bytes that a call holds at a time beyond those before it."""
+def most_allocated(differentiate: Callable[[], object], optimizer: Any) -> int:
+    """The most bytes that a call holds at a time, its gradients among them.
+
+    These are let go before, and while PyTorch still counts. It does not see bytes go that it has
+    not seen come, and those that stayed it takes for others at their address in a later count.
+    """
+    optimizer.zero_grad()
     with torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profile:
-        run()
+        differentiate()
+        optimizer.zero_grad()
     tree = profile.profiler.kineto_results.experimental_event_tree()
     changes = [change for _, change in sorted(allocations(tree))]
     return max(accumulate(changes, initial=0))

@@ -29,7 +29,9 @@ class Cases(nn.Module):  # type: ignore[misc]  # torch has no types here
         found = {}
         for name, function in self.cases.items():
             tensors = [getattr(self, f"{name}_{place}") for place in range(self.counts[name])]
-            found[name] = function(*tensors)
+            result = function(*tensors)
+            # A file has no place for the types that PyTorch gives the results of `max` and others.
+            found[name] = tuple(result) if isinstance(result, tuple) else result
         return found, x * 2
 
 

@@ -43,18 +43,18 @@ class TorchStep:
 
     def __init__(self, net: Any, inputs: tuple[Any, ...], target: Any, compiles: bool) -> None:
         self._torch: Any = importlib.import_module("torch")
-        self._optimizer = self._torch.optim.SGD(net.parameters(), RATE)
+        self.optimizer = self._torch.optim.SGD(net.parameters(), RATE)
         self._net = self._torch.compile(net) if compiles else net
         self._inputs, self._target = inputs, target
 
     def differentiate(self) -> None:
-        self._optimizer.zero_grad()
+        self.optimizer.zero_grad()
         found = first(self._net(*self._inputs))
         self._torch.nn.functional.mse_loss(found, self._target).backward()
 
     def __call__(self) -> None:
         self.differentiate()
-        self._optimizer.step()
+        self.optimizer.step()
 
 
 def first(outputs: Any) -> Any:
@@ -97,7 +97,8 @@ def measured(name: str, rounds: int) -> Results:
     compiled = TorchStep(net, inputs, target, compiles=True)
     for key, step in {"eager": eager, "compiled": compiled}.items():
         step()
-        steps[key], taken[key] = step, torch_contestant.most_allocated(step.differentiate)
+        taken[key] = torch_contestant.most_allocated(step.differentiate, step.optimizer)
+        steps[key] = step
     turns = {key: repeated(step, TURN) for key, step in steps.items()}
     times = in_turns({key: turn for key, (turn, _) in turns.items()}, rounds)
     seconds = {key: times[key].median() / count for key, (_, count) in turns.items()}
