@@ -17,7 +17,8 @@ def test_a_seed_gives_the_same_network_and_steps_can_be_left_out() -> None:
 
 
 @pytest.mark.as_users
-@pytest.mark.parametrize("seed", range(0, 2 * len(WAYS), 9 if FULL else 18))
+# In steps of 31 there are all policies, all dtypes, and six of the seven routes.
+@pytest.mark.parametrize("seed", range(0, 2 * len(WAYS), 9 if FULL else 31))
 def test_random_programs_come_out_right(seed: int) -> None:
     network = random_loss(seed)
     compare_compilations(network.module, "main", network.args, ways=[WAYS[seed % len(WAYS)]])
