@@ -56,6 +56,7 @@ BATCH, LENGTH, HEADS, WORDS = 4, 64, 4, 256
 BY_HAND, UNROLLED, ROLLED = "jax", "one by one", "one loop"
 IMPORTED, IMPORTED_ROLLED = "imported", "imported, one loop"
 APART = "one loop, update apart"
+OF_LAYER = ("g", "mix", "mixed", "e", "wide", "narrow")
 
 
 def split(width: int, batch: int = BATCH) -> tuple[int, ...]:
@@ -94,22 +95,35 @@ def script(layers: int, width: int, batch: int = BATCH) -> str:
     return module(f'x: R.Tensor({(batch, LENGTH)}, "int32")', params, [], body, ["out"])
 
 
-def plain_loss(layers: int, params: Any, x: Any, labels: Any) -> Any:
-    def normed(x: Any, gain: Any) -> Any:
-        return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain
-
+def plain_loss(
+    layers: int, params: Any, x: Any, labels: Any, through: Callable[..., Any] | None = None
+) -> Any:
+    """The loss by hand; `through` takes what enters the layers through all of them."""
     x = params["table"][x] + params["places"]
-    for i in range(layers):
-        mixed = normed(x, params[f"g{i}"]) @ params[f"mix{i}"]
-        q, k, v = (part.reshape(split(x.shape[-1], len(x))) for part in jnp.split(mixed, 3, -1))
-        scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(q.shape[-1]))
-        weights = jax.nn.softmax(jnp.where(np.tri(LENGTH, dtype=bool), scores, -jnp.inf))
-        attended = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape)
-        x = x + attended @ params[f"mixed{i}"]
-        hidden = jax.nn.gelu(normed(x, params[f"e{i}"]) @ params[f"wide{i}"], approximate=False)
-        x = x + hidden @ params[f"narrow{i}"]
-    rows = normed(x, params["last"]).reshape(-1, x.shape[-1])
+    x = (through or one_by_one)(layers, params, x)
+    rows = _normed(x, params["last"]).reshape(-1, x.shape[-1])
     return cross_entropy(rows @ params["table"].T, labels).mean()
+
+
+def one_by_one(layers: int, params: Any, x: Any) -> Any:
+    for i in range(layers):
+        x = plain_layer({name: params[f"{name}{i}"] for name in OF_LAYER}, x)
+    return x
+
+
+def plain_layer(params: Any, x: Any) -> Any:
+    mixed = _normed(x, params["g"]) @ params["mix"]
+    q, k, v = (part.reshape(split(x.shape[-1], len(x))) for part in jnp.split(mixed, 3, -1))
+    scores = jnp.einsum("bqhd,bkhd->bhqk", q, k) / np.float32(np.sqrt(q.shape[-1]))
+    weights = jax.nn.softmax(jnp.where(np.tri(LENGTH, dtype=bool), scores, -jnp.inf))
+    attended = jnp.einsum("bhqk,bkhd->bqhd", weights, v).reshape(x.shape)
+    x = x + attended @ params["mixed"]
+    hidden = jax.nn.gelu(_normed(x, params["e"]) @ params["wide"], approximate=False)
+    return x + hidden @ params["narrow"]
+
+
+def _normed(x: Any, gain: Any) -> Any:
+    return x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-5) * gain
 
 
 def in_one_loop(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -36,11 +36,16 @@ def filled(program: Program, args: Iterable[Any]) -> list[Any] | None:
 
 
 def _broadcast(operand: Any, aval: Any) -> list[Any] | None:
-    return [np.full(aval.shape, operand, aval.dtype)] if np.ndim(operand) == 0 else None
+    if np.ndim(operand):
+        return None
+    number = np.asarray(operand, aval.dtype)
+    if any(number.tobytes()):
+        return [np.full(aval.shape, number)]
+    return [np.zeros(aval.shape, aval.dtype)]  # which take no memory before they are written to
 
 
 def _converted(operand: Any, aval: Any) -> list[Any]:
-    return [np.asarray(operand).astype(aval.dtype)]
+    return [np.asarray(operand).astype(aval.dtype, copy=False)]
 
 
 def _copied(operand: Any, _: Any) -> list[Any]:

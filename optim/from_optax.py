@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.dtypes import canonicalize_dtype
 
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.types import TupleType
@@ -56,7 +57,7 @@ class OptaxOptimizer(Optimizer):
                 if leaves is None:  # as one program: by itself each shape of it would be one
                     start = jax.jit(self._starting(zeros))
                     leaves = jax.tree.leaves(start.lower(arrays).compile()(arrays))
-                state = [np.asarray(_plain(leaf)) for leaf in leaves]
+                state = [*map(_on_host, leaves)]
         return (*state, *[np.zeros((), "bool")] * any(depends_on_inputs(closed)))
 
     def state_names(self, params: tuple[Var, ...]) -> list[str]:
@@ -264,6 +265,12 @@ def _kind(leaf: Any) -> str | None:
 def _plain(leaf: Any) -> Any:
     """A leaf as numbers: a typed random key as its data."""
     return jax.random.key_data(leaf) if _kind(leaf) else jnp.asarray(leaf)
+
+
+def _on_host(leaf: Any) -> Any:
+    """A leaf as an array of numpy. What is one is not copied: zeros may take no memory yet."""
+    is_there = isinstance(leaf, np.ndarray) and leaf.dtype == canonicalize_dtype(leaf.dtype)
+    return leaf if is_there else np.asarray(_plain(leaf))
 
 
 def _wrapped(leaf: Any, kind: str | None) -> Any:

@@ -176,7 +176,7 @@ def _without_zeros(mod: IRModule, name: str) -> IRModule:
 def _short(value: Any) -> Any:
     if not isinstance(value, Constant):
         return value
-    if np.ascontiguousarray(value.data).reshape(-1).view(np.uint8).any():  # -0.0 is none
+    if not are_zeros(value.data):
         return value
     return Attrs(zeros=value.data.shape, dtype=value.dtype)
 
@@ -189,4 +189,16 @@ def _with_zeros(mod: IRModule, name: str) -> IRModule:
 def _long(value: Any) -> Any:
     if not isinstance(value, Attrs):
         return value
-    return Constant(np.zeros(value["zeros"], np_dtype(value["dtype"])))
+    return zeros(value["zeros"], np_dtype(value["dtype"]))
+
+
+def are_zeros(array: np.ndarray[Any, Any]) -> bool:
+    """Whether all bits are zeros, which those of -0.0 are not."""
+    return not np.ascontiguousarray(array).reshape(-1).view(np.uint8).any()
+
+
+def zeros(shape: Sequence[int], dtype: Any) -> Constant:
+    """A constant of zeros, which takes no memory as long as they are only read."""
+    array = np.zeros(shape, dtype)
+    array.flags.writeable = False  # else the constant would have a copy
+    return Constant(array)

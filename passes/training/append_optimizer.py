@@ -11,7 +11,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import post_order
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.described import IndescribableError, description
-from relaxjax.passes.infrastructure.kept_results import is_ours
+from relaxjax.passes.infrastructure.kept_results import are_zeros, is_ours, zeros
 from relaxjax.trainable.arguments import Arguments
 from relaxjax.trainable.names import (
     BACKBONE_LOSS,
@@ -71,10 +71,15 @@ def AppendOptimizer(mod: IRModule, optimizer: Optimizer, master_weights: bool = 
         mod, update = with_stored_states(mod, places), stored
     elif not storage.is_apart:
         update = update_of_stacks(update, own, storage)
-    state = tuple(Constant(np.asarray(array)) for array in update.state)
+    state = tuple(map(_constant, update.state))
     mod = mod.with_function(OPTIMIZER, update.function.with_attr("global_symbol", OPTIMIZER))
     mod = mod.with_attr(OPTIM_STATE, state)
     return mod.with_attr(OPTIM_STATE_NAMES, names) if names else mod
+
+
+def _constant(state: Any) -> Constant:
+    array = np.asarray(state)
+    return zeros(array.shape, array.dtype) if are_zeros(array) else Constant(array)
 
 
 def check_optimizer(optimizer: Any) -> None:

@@ -29,6 +29,7 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.tables import aligned, shown_bytes
 from relaxjax.passes import BindSymbolicVars, SetupTrainer
 from relaxjax.passes.memory.budget import budget_in_bytes
+from relaxjax.trainable.names import OPTIM_STATE
 from relaxjax.trainable.sharding import Distribution
 from relaxjax.training.device_plan import (
     MOST_VIRTUAL,
@@ -241,7 +242,7 @@ def probe() -> None:
     for mesh, sharding, policy in json.load(sys.stdin):
         candidate = Candidate(mesh, sharding, policy)
         mod = setup(candidate)
-        key = mod.script()
+        key = mod.without_attr(OPTIM_STATE).script()  # whose numbers are many, and count nothing
         known[key] = known.get(key) or counted(mod, candidate.mesh)
         found.append(known[key].to_json())
     print(json.dumps(found))

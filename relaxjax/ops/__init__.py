@@ -29,6 +29,7 @@ from . import local_view as local_view
 from . import loops as loops
 from . import narrow as narrow
 from . import nn as nn
+from . import own_shards as own_shards
 from . import quantization as quantization
 from . import random as random
 from . import recurrence as recurrence

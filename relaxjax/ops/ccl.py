@@ -86,7 +86,7 @@ def group_of(mesh_axes: Sequence[str] | None, mesh: DeviceMesh) -> tuple[str, ..
     return tuple(mesh_axes)
 
 
-def _axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) -> tuple[str, ...]:
+def group_axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) -> tuple[str, ...]:
     """The axes that JAX is to go along, where as many devices stand as the program says."""
     mesh = _RUNNING.get()
     if mesh is None:
@@ -101,14 +101,14 @@ def _axes(mesh_axes: Sequence[str] | None, num_workers: int | None = None) -> tu
     return axes
 
 
-def _communication(
+def communication(
     name: str,
     alike: bool,
     cost: Any = MOVES,
     own: tuple[str, ...] = ("mesh_axes",),
     **rules: Any,
 ) -> Callable[[Callable[..., TensorType]], Op]:
-    """An operator between devices, linear unless it has another `jvp`.
+    """An operator among devices, linear unless it has another `jvp`.
 
     `alike` says whether all devices of the group get the same, and `own` which attributes TVM's
     operator lacks.
@@ -126,7 +126,7 @@ def _communication(
 
 
 def _allreduced(x: Any, op_type: str, in_group: bool, mesh_axes: Any) -> Any:
-    axes = _axes(mesh_axes)
+    axes = group_axes(mesh_axes)
     if op_type == "prod":
         return jnp.prod(lax.all_gather(x, axes), axis=0, dtype=x.dtype)
     reductions: dict[str, Any] = {
@@ -163,7 +163,7 @@ def _allreduce_jvp(
     return call("ccl.allreduce", tangent * chosen / count, mesh_axes=mesh_axes)
 
 
-@_communication(
+@communication(
     "ccl.allreduce",
     alike=True,
     lower=_allreduced,
@@ -183,12 +183,12 @@ def allreduce(
     return x
 
 
-@_communication(
+@communication(
     "ccl.allgather",
     alike=True,
     own=("axis", "mesh_axes"),
     lower=lambda x, num_workers, in_group, axis, mesh_axes: _all_gathered(
-        x, axis, _axes(mesh_axes, num_workers)
+        x, axis, group_axes(mesh_axes, num_workers)
     ),
     gradient=lambda g, y, x, num_workers, in_group, axis, mesh_axes: call(
         "ccl.reduce_scatter", g, num_workers, axis, mesh_axes
@@ -203,14 +203,14 @@ def allgather(
 ) -> TensorType:
     """What all devices have, one behind the other along `axis`; all get it."""
     _require_group(in_group)
-    return _scaled(x, {axis: num_workers}, {})
+    return scaled(x, {axis: num_workers}, {})
 
 
-@_communication(
+@communication(
     "ccl.reduce_scatter",
     alike=False,
     lower=lambda x, num_workers, axis, mesh_axes: _parts_of_sum(
-        x, axis, _axes(mesh_axes, num_workers)
+        x, axis, group_axes(mesh_axes, num_workers)
     ),
     gradient=lambda g, y, x, num_workers, axis, mesh_axes: call(
         "ccl.allgather", g, num_workers, axis=axis, mesh_axes=mesh_axes
@@ -221,14 +221,14 @@ def reduce_scatter(
     x: TensorType, num_workers: int, axis: int = 0, mesh_axes: Group = None
 ) -> TensorType:
     """The sum of what all devices have, of which each gets its part along `axis`."""
-    return _scaled(x, {}, {axis: num_workers})
+    return scaled(x, {}, {axis: num_workers})
 
 
-@_communication(
+@communication(
     "ccl.all_to_all",
     alike=False,
     lower=lambda x, num_workers, split_axis, concat_axis, mesh_axes: lax.all_to_all(
-        x, _axes(mesh_axes, num_workers), split_axis % x.ndim, concat_axis % x.ndim, tiled=True
+        x, group_axes(mesh_axes, num_workers), split_axis % x.ndim, concat_axis % x.ndim, tiled=True
     ),
     gradient=lambda g, y, x, num_workers, split_axis, concat_axis, mesh_axes: call(
         "ccl.all_to_all", g, num_workers, concat_axis, split_axis, mesh_axes
@@ -242,7 +242,7 @@ def all_to_all(
     mesh_axes: Group = None,
 ) -> TensorType:
     """Part i along `split_axis` goes to device i, which has all it gets along `concat_axis`."""
-    return _scaled(x, {concat_axis: num_workers}, {split_axis: num_workers})
+    return scaled(x, {concat_axis: num_workers}, {split_axis: num_workers})
 
 
 def _parts_of_sum(x: Any, axis: int, axes: tuple[str, ...]) -> Any:
@@ -266,10 +266,12 @@ def _summed(x: Any, axes: tuple[str, ...]) -> Any:
     return lax.psum(x, axes).astype(x.dtype)
 
 
-@_communication(
+@communication(
     "ccl.broadcast_from_worker0",
     alike=True,
-    lower=lambda x, mesh_axes: _summed(_only_first(x, _axes(mesh_axes)), _axes(mesh_axes)),
+    lower=lambda x, mesh_axes: _summed(
+        _only_first(x, group_axes(mesh_axes)), group_axes(mesh_axes)
+    ),
     gradient=lambda g, y, x, mesh_axes: call("ccl.reduce_to_worker0", g, mesh_axes),
 )
 def broadcast_from_worker0(x: TensorType, mesh_axes: Group = None) -> TensorType:
@@ -277,10 +279,12 @@ def broadcast_from_worker0(x: TensorType, mesh_axes: Group = None) -> TensorType
     return x
 
 
-@_communication(
+@communication(
     "ccl.reduce_to_worker0",
     alike=False,
-    lower=lambda x, mesh_axes: _only_first(_summed(x, _axes(mesh_axes)), _axes(mesh_axes)),
+    lower=lambda x, mesh_axes: _only_first(
+        _summed(x, group_axes(mesh_axes)), group_axes(mesh_axes)
+    ),
     gradient=lambda g, y, x, mesh_axes: call("ccl.broadcast_from_worker0", g, mesh_axes),
     cost=REDUCES,
 )
@@ -290,13 +294,13 @@ def reduce_to_worker0(x: TensorType, mesh_axes: Group = None) -> TensorType:
 
 
 def _scattered(x: Any, num_workers: int, axis: int, mesh_axes: Any) -> Any:
-    axes = _axes(mesh_axes, num_workers)
+    axes = group_axes(mesh_axes, num_workers)
     numbers = x.astype(jnp.int8) if x.dtype == jnp.bool_ else x
     first = _only_first(numbers, axes)
     return _parts_of_sum(first, axis, axes).astype(x.dtype)
 
 
-@_communication(
+@communication(
     "ccl.scatter_from_worker0",
     alike=False,
     lower=_scattered,
@@ -308,15 +312,15 @@ def scatter_from_worker0(
     x: TensorType, num_workers: int, axis: int = 0, mesh_axes: Group = None
 ) -> TensorType:
     """What worker 0 has, of which each device gets its part along `axis`."""
-    return _scaled(x, {}, {axis: num_workers})
+    return scaled(x, {}, {axis: num_workers})
 
 
 def _gathered(x: Any, num_workers: int, axis: int, mesh_axes: Any) -> Any:
-    axes = _axes(mesh_axes, num_workers)
+    axes = group_axes(mesh_axes, num_workers)
     return _only_first(_all_gathered(x, axis, axes), axes)
 
 
-@_communication(
+@communication(
     "ccl.gather_to_worker0",
     alike=False,
     lower=_gathered,
@@ -328,11 +332,11 @@ def gather_to_worker0(
     x: TensorType, num_workers: int, axis: int = 0, mesh_axes: Group = None
 ) -> TensorType:
     """What all devices have, along `axis`, for worker 0; zeros for the others."""
-    return _scaled(x, {axis: num_workers}, {})
+    return scaled(x, {axis: num_workers}, {})
 
 
 def _permuted(x: Any, pairs: Sequence[tuple[int, int]], mesh_axes: Any) -> Any:
-    axes = _axes(mesh_axes)
+    axes = group_axes(mesh_axes)
     count = math.prod(lax.axis_size(axis) for axis in axes)
     beyond = sorted({number for pair in pairs for number in pair if number >= count})
     if beyond:
@@ -340,7 +344,7 @@ def _permuted(x: Any, pairs: Sequence[tuple[int, int]], mesh_axes: Any) -> Any:
     return lax.ppermute(x, axes, pairs)
 
 
-@_communication(
+@communication(
     "ccl.permute",
     alike=False,
     lower=_permuted,
@@ -359,7 +363,7 @@ def _require_group(in_group: bool) -> None:
         raise OpError("`in_group` must be True: name the axes of the mesh in `mesh_axes` instead")
 
 
-def _scaled(x: TensorType, times: dict[int, int], parts: dict[int, int]) -> TensorType:
+def scaled(x: TensorType, times: dict[int, int], parts: dict[int, int]) -> TensorType:
     """A tensor so many times as long along some axes, and one of so many parts along others."""
     for count in (*times.values(), *parts.values()):
         if count < 1:

@@ -86,7 +86,7 @@ FACTS = {
     "steers": "it says how to differentiate, which legalised programs are to say too",
     "placement": "the result is the first argument, and the device an attribute's to name",
     "value": "the scalar that fills the result",
-    "communicates": "devices tell each other something: all get it `alike`, or each `apart`",
+    "communicates": "what a device gets depends on others, or on which it is: `alike`, or `apart`",
     "local_view": "the first argument is a function that each device of a mesh runs",
     "loop": "the first argument is a function that is run at each step, which passes look into",
     "branches": "one of the functions among the arguments is run",

@@ -12,7 +12,9 @@ from jax.sharding import Mesh, NamedSharding
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.structural import structural_hash
 from relaxjax.lowering.target import Place
+from relaxjax.trainable.names import OPTIM_STATE
 from relaxjax.trainable.sharding import (
     WHOLE,
     Distribution,
@@ -25,6 +27,13 @@ from relaxjax.trainable.sharding_rules import check_samples_divide
 from .inputs import all_to_device, device_dtype, static_shape, to_device
 from .layout import Arrays, Group, Layout
 from .processes import agree, are_several, whole_from_each
+
+
+def digest_of(mod: IRModule) -> str:
+    """What a trainable module is told by, its first state included, whose numbers are no text."""
+    text = mod.without_attr(OPTIM_STATE).script()
+    state = structural_hash(mod.attrs.get(OPTIM_STATE))
+    return sha256(f"{text} {state}".encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True)
@@ -49,8 +58,7 @@ class Placement:
             )
         _check_processes(place)
         if are_several():
-            program = sha256(mod.script().encode()).hexdigest()[:12]
-            said = f"the program {program} on {place}"
+            said = f"the program {digest_of(mod)} on {place}"
             agree("the program", said, "run one program with equal options")
         return Placement(place, layout, spread)
 

@@ -1,6 +1,8 @@
 """`relaxjax plan`: what fits on devices that are not here, and the command to train by."""
 
+import io
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 
 from relaxjax.cli import main, plan
 from relaxjax.cli.parser import parsed
+from relaxjax.ir import printer
 from relaxjax.training.device_plan import Candidate
 from relaxjax.training.step_counts import StepCounts
 
@@ -96,6 +99,30 @@ def test_a_process_of_its_own_compiles_for_virtual_devices(script: str, capsys: 
     assert row["flops"] > 2 * 256 * (2 * 8 * 256 + 3 * 256 * 4)
     assert row["predicted_bytes"] == row["bytes"]
     assert row["how"] == "compiled"
+
+
+def test_candidates_are_told_apart_without_their_first_states(
+    script: str, capsys: Capture, monkeypatch: Patch
+) -> None:
+    """These have more numbers than the model: as text, a model of some size would never end."""
+    written: list[object] = []
+    counted: list[object] = []
+
+    def counts(mod: object, sizes: object) -> StepCounts:
+        counted.append(sizes)
+        return StepCounts(held=len(counted), temporary=0, exchanges={}, flops=1, moved=1)
+
+    monkeypatch.setattr(printer, "write_tensors", written.append)
+    monkeypatch.setattr(plan, "counted", counts)
+    line = ["plan", script, "--devices", "128", "--hardware", "h100", "--policy", "none"]
+    monkeypatch.setattr(sys, "argv", ["", *line])
+    few, more = {"data": 2}, {"data": 4}
+    listed = [[few, "fsdp", "none"], [more, "fsdp", "none"], [few, "fsdp", "none"]]
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(listed)))
+    plan.probe()
+    assert [one["held"] for one in json.loads(capsys.readouterr().out)] == [1, 2, 1]
+    assert counted == [few, more]
+    assert not written
 
 
 REFUSED = {

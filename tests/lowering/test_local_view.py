@@ -65,11 +65,19 @@ CASES = {
     'R.ccl.permute(h, [(0, 1)], "a")': (lambda h: lax.ppermute(h, "a", [(0, 1)]), "S[0], R"),
     'R.ccl.permute(h, [(0, 3), (3, 1), (1, 0)])': (
         lambda h: lax.ppermute(h, AB, [(0, 3), (3, 1), (1, 0)]), "S[0], S[1]"),
+    'R.dist.redistribute_replica_to_shard(h, 4, 1)': (
+        lambda h: lax.dynamic_slice(h, (0, 2 * lax.axis_index(AB)), (4, 2)), "S[0], S[1]"),
+    'R.dist.redistribute_replica_to_shard(R.ccl.allgather(h, 2, mesh_axes="a"), 2, -2, "b")': (
+        lambda h: jnp.split(lax.all_gather(h, "a", tiled=True), 2)[0] * (1 - lax.axis_index("b"))
+        + jnp.split(lax.all_gather(h, "a", tiled=True), 2)[1] * lax.axis_index("b"), "R, S[0]"),
+    'R.dist.shard_among_zeros(h, 2, 0, "b")': (
+        lambda h: jnp.kron(jnp.eye(2)[:, lax.axis_index("b")][:, None], h), "S[0], S[1]"),
 }
 rng = np.random.default_rng(0)
 x, w = (rng.normal(size=s).astype("float32") for s in ((8, 8), (4, 8)))
 dx, dw = (rng.normal(size=s).astype("float32") for s in ((8, 8), (4, 8)))
-SPECS = {"R, R": P(), "S[0], R": P("a"), "S[0], S[1]": P("a", "b"), "S[0], S[0]": P(AB)}
+SPECS = {"R, R": P(), "S[0], R": P("a"), "S[0], S[1]": P("a", "b"), "S[0], S[0]": P(AB),
+         "R, S[0]": P("b")}
 
 
 def close(one, other):
@@ -111,4 +119,4 @@ print(len(CASES))
 
 def test_collectives_on_four_devices() -> None:
     """Of each a function of its result, parted and whole, and of an average over all devices."""
-    assert printed_lines(PROGRAM, 4) == ["16"]
+    assert printed_lines(PROGRAM, 4) == ["19"]

@@ -22,22 +22,25 @@ X = Var("x", TensorType((4, 6), "float32"))
 @pytest.mark.parametrize(
     ("name", "args", "shape"),
     [
-        ("allreduce", ("max",), (4, 6)),
-        ("allgather", (2,), (8, 6)),
-        ("allgather", (2, True, -1), (4, 12)),
-        ("reduce_scatter", (2,), (2, 6)),
-        ("reduce_scatter", (3, 1), (4, 2)),
-        ("all_to_all", (2, 0, 1), (2, 12)),
-        ("all_to_all", (2, 1, 1), (4, 6)),
-        ("broadcast_from_worker0", (), (4, 6)),
-        ("reduce_to_worker0", (), (4, 6)),
-        ("scatter_from_worker0", (4,), (1, 6)),
-        ("gather_to_worker0", (4,), (16, 6)),
-        ("permute", ([(0, 1)],), (4, 6)),
+        ("ccl.allreduce", ("max",), (4, 6)),
+        ("ccl.allgather", (2,), (8, 6)),
+        ("ccl.allgather", (2, True, -1), (4, 12)),
+        ("ccl.reduce_scatter", (2,), (2, 6)),
+        ("ccl.reduce_scatter", (3, 1), (4, 2)),
+        ("ccl.all_to_all", (2, 0, 1), (2, 12)),
+        ("ccl.all_to_all", (2, 1, 1), (4, 6)),
+        ("ccl.broadcast_from_worker0", (), (4, 6)),
+        ("ccl.reduce_to_worker0", (), (4, 6)),
+        ("ccl.scatter_from_worker0", (4,), (1, 6)),
+        ("ccl.gather_to_worker0", (4,), (16, 6)),
+        ("ccl.permute", ([(0, 1)],), (4, 6)),
+        ("dist.redistribute_replica_to_shard", (2, 1), (4, 3)),
+        ("dist.redistribute_replica_to_shard", (4, -2), (1, 6)),
+        ("dist.shard_among_zeros", (2, -1), (4, 12)),
     ],
 )
 def test_the_type_of_the_result(name: str, args: tuple[Any, ...], shape: tuple[int, ...]) -> None:
-    op = get_op(f"relax.ccl.{name}")
+    op = get_op(f"relax.{name}")
     assert op(X, *args).ty == TensorType(shape, "float32")
     open_ty = op(Var("x", TensorType(None, "float32", 2)), *args).ty
     assert open_ty == TensorType(None, "float32", 2)
@@ -46,20 +49,43 @@ def test_the_type_of_the_result(name: str, args: tuple[Any, ...], shape: tuple[i
 @pytest.mark.parametrize(
     ("name", "args", "message"),
     [
-        ("allreduce", ("mean",), "`op_type` must be one of sum, avg, min, max, prod, found 'mean'"),
-        ("allreduce", ("sum", False), "`in_group` must be True: name the axes of the mesh"),
-        ("allreduce", ("sum", True, 3), "`mesh_axes` must be names of axes of the mesh"),
-        ("allgather", (0,), "`num_workers` must be at least 1, found 0"),
-        ("reduce_scatter", (4, 1), "dimension 1 of size 6 has no 4 equal parts"),
-        ("reduce_scatter", (2, 2), r"`axis` must be in [-2, 2) for 2 dimensions, found 2"),
-        ("permute", ([(0, 1), (0, 2)],), "`pairs` must have each device once, but one sends twice"),
-        ("permute", ([(0, 1), (2, 1)],), "`pairs` must have each device once, but one gets twice"),
-        ("permute", ([0],), "`pairs` must be pairs such as [(0, 1), (1, 0)], but [0] was given"),
+        (
+            "ccl.allreduce",
+            ("mean",),
+            "`op_type` must be one of sum, avg, min, max, prod, found 'mean'",
+        ),
+        ("ccl.allreduce", ("sum", False), "`in_group` must be True: name the axes of the mesh"),
+        ("ccl.allreduce", ("sum", True, 3), "`mesh_axes` must be names of axes of the mesh"),
+        ("ccl.allgather", (0,), "`num_workers` must be at least 1, found 0"),
+        ("ccl.reduce_scatter", (4, 1), "dimension 1 of size 6 has no 4 equal parts"),
+        ("ccl.reduce_scatter", (2, 2), r"`axis` must be in [-2, 2) for 2 dimensions, found 2"),
+        ("dist.redistribute_replica_to_shard", (0, 0), "`num_workers` must be at least 1, found 0"),
+        (
+            "dist.redistribute_replica_to_shard",
+            (4, 1),
+            "dimension 1 of size 6 has no 4 equal parts",
+        ),
+        ("dist.shard_among_zeros", (2, 2), r"`axis` must be in [-2, 2) for 2 dimensions, found 2"),
+        (
+            "ccl.permute",
+            ([(0, 1), (0, 2)],),
+            "`pairs` must have each device once, but one sends twice",
+        ),
+        (
+            "ccl.permute",
+            ([(0, 1), (2, 1)],),
+            "`pairs` must have each device once, but one gets twice",
+        ),
+        (
+            "ccl.permute",
+            ([0],),
+            "`pairs` must be pairs such as [(0, 1), (1, 0)], but [0] was given",
+        ),
     ],
 )
 def test_what_is_refused(name: str, args: tuple[Any, ...], message: str) -> None:
     with pytest.raises((TypeError, ValueError), match=re.escape(message)):
-        get_op(f"relax.ccl.{name}")(X, *args)
+        get_op(f"relax.{name}")(X, *args)
 
 
 def test_the_extremes_of_complex_numbers_are_refused() -> None:
@@ -125,7 +151,12 @@ def test_a_result_that_devices_may_have_different_is_not_taken_for_one() -> None
         "devices along `a` may have different values of result 0 of `part`, but its placement "
         '"R, S[0]" says that they have the same: part it along there, or make it the same'
     )
-    mod = model("R.exp(x)", ins='["S[0], R"]', outs='["R, S[0]"]')
+    taken = model("R.dist.redistribute_replica_to_shard(x, 1, 0)", outs='["R, S[0]"]')
+    for mod in (model("R.exp(x)", ins='["S[0], R"]', outs='["R, S[0]"]'), taken):
+        _refused(mod, message)
+
+
+def _refused(mod: IRModule, message: str) -> None:
     for make in (build(mod)["main"], to_jax(mod, "main")):
         with pytest.raises(OpError, match=message):
             make(np.ones((2, 4), "float32"))
@@ -142,6 +173,7 @@ def test_a_result_that_devices_may_have_different_is_not_taken_for_one() -> None
         ('R.ccl.broadcast_from_worker0(R.add(x, R.ccl.allreduce(x)), "a")', "R, R"),
         ('R.ccl.reduce_scatter(x, 1, 0, "b")', "S[0], S[1]"),
         ("R.multiply(x, R.ccl.allreduce(R.sum(x)))", "S[0], R"),
+        ('R.dist.redistribute_replica_to_shard(R.ccl.allreduce(x), 1, 0, "b")', "R, S[0]"),
     ],
 )
 def test_what_is_made_the_same_by_telling(call: str, outs: str) -> None:
@@ -167,6 +199,10 @@ class Model:
     ("call", "message"),
     [
         ('R.ccl.allreduce(x, mesh_axes="c")', "`mesh_axes` names axes of the mesh once each"),
+        (
+            "R.dist.redistribute_replica_to_shard(x, 2, 1)",
+            "`num_workers` must be the number of devices, 1, found 2",
+        ),
         ("R.ccl.allgather(x, 2)", "`num_workers` must be the number of devices, 1, found 2"),
         ("R.ccl.permute(x, [(0, 1)])", "`pairs` names the devices [1], but there are 1, from 0 on"),
     ],

@@ -34,6 +34,11 @@ _CALLS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "relax.ccl.scatter_from_worker0": ("R.ccl.scatter_from_worker0(x, 1)", np.asarray),
     "relax.ccl.gather_to_worker0": ("R.ccl.gather_to_worker0(x, 1)", np.asarray),
     "relax.ccl.permute": ("R.ccl.permute(x, [])", np.zeros_like),
+    "relax.dist.redistribute_replica_to_shard": (
+        "R.dist.redistribute_replica_to_shard(x, 1, -1)",
+        np.asarray,
+    ),
+    "relax.dist.shard_among_zeros": ("R.dist.shard_among_zeros(x, 1, 0)", np.asarray),
     "relax.dist.call_local_view": ("R.exp(x)", np.exp),
 }
 _ARGS = (floats(2, 3), floats(4, dtype="bfloat16"), integers(0, 2))
