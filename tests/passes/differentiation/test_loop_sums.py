@@ -154,8 +154,10 @@ def drawn(length: int) -> tuple[Any, ...]:
     return table, start, ids
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("mode", ["fast", "clip", "wrap", "nan"])
+@pytest.mark.parametrize(
+    ("mode", "reverse"),
+    [("fast", False), ("fast", True), ("clip", False), ("wrap", False), ("nan", True)],
+)
 def test_rows_that_steps_look_up_are_added_up_after_the_loop(mode: str, reverse: bool) -> None:
     mod, args = lookups(15, mode, reverse), drawn(15)
     adjoint = Gradient("main", TABLES)(mod)
