@@ -159,7 +159,7 @@ def agree(name: str, found: Any, wanted: Any) -> None:
         apart = float(jnp.max(jnp.abs(mine.astype("float32") - other.astype("float32"))))
         tolerance = 2e-2 if other.dtype.itemsize < 4 else 2e-3
         if not apart <= tolerance * scale:
-            sys.exit(f"{name}: ours and plain differ by {apart}, where values reach {scale}")
+            raise AssertionError(f"{name}: {apart} apart, where values reach {scale}")
 
 
 def main() -> None:

@@ -39,6 +39,7 @@ from relaxjax.script import from_source
 
 WIDTH, IDS, OUT = 64, 4096, 8
 TURN = 0.05  # seconds, or one step if that takes longer
+HEAD = ("step", "ms", "ratio", "quartiles", "CPU", "temp MiB", "ratio of temp")
 PLAIN, FROM_JAX, RELAX = "plain", "from_jax", "SetupTrainer"
 OPTIMIZERS: Mapping[str, tuple[Optimizer, Any]] = {
     "SGD": (SGD(1e-2), optax.sgd(1e-2)),
@@ -172,7 +173,7 @@ def main() -> None:
         for name, (optimizer, dense) in OPTIMIZERS.items():
             found = compared(cases[case](), optimizer, dense, options.rounds)
             rows += [(f"{case}, {name}, {way}", *cells) for way, cells in found.items()]
-    print(table(("step", "ms", "ratio", "quartiles", "CPU", "temp MiB", "ratio"), rows))
+    print(table(HEAD, rows))
 
 
 if __name__ == "__main__":

@@ -4,10 +4,13 @@ A step that sees few rows of data multiplies little, and adds a whole matrix to 
 sum over the steps of a^T b is the product of all their rows: a^T b of the stacks, and those of `b`
 are kept until the loop is done. Measured by `python benchmarks/suite.py --only LSTM`: 0.58 of the
 CPU time with 16 rows a step, 0.75 with weights of 32 x 128, and nothing is won from 64 rows on.
+
+`later_rows` has the same for tables of which steps look up rows.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.dims import Dim
@@ -15,7 +18,9 @@ from relaxjax.ir.expr import Call, Expr, ShapeExpr, Var
 from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType
-from relaxjax.ir.uses import values_of
+from relaxjax.ir.uses import Uses, values_of
+
+from .later_rows import LaterRows, later_rows
 
 # A step's rows up to which, and the numbers of a weight from which on, it is worth the memory.
 _FEW_ROWS = 32
@@ -42,20 +47,27 @@ class LaterSum:
         return get_op("relax.matmul")(builder.emit(left), right)
 
 
+Later: TypeAlias = LaterSum | LaterRows
+
+
 def later_sums(
-    backward: SeqExpr, adjoints: Sequence[tuple[Var, Expr]], own: set[Var]
-) -> dict[Var, LaterSum]:
+    backward: SeqExpr, adjoints: Sequence[tuple[Var, Expr]], own: set[Var], steps: Dim
+) -> dict[Var, Later]:
     """Which of the adjoints of variables from outside had better be summed after the loop.
 
     `own` are the variables that a step has beside what `backward` computes.
     """
-    values = values_of(backward.bindings())
-    found: dict[Var, LaterSum] = {}
+    values, known = values_of(backward.bindings()), Uses.of(backward)
+    found: dict[Var, Later] = {}
     for var, adjoint in adjoints:
+        rows = later_rows(known, var, adjoint, steps)
+        if rows is not None and own | values.keys() >= {*rows.factors}:
+            found[var] = rows
+            continue
         factors = _factors(values, adjoint)
         if factors is not None and own | values.keys() >= {*factors} and _pays(*factors):
             found[var] = LaterSum(factors[1], factors[0])
-    rights = {later.right for later in found.values()}
+    rights = {later.right for later in found.values() if isinstance(later, LaterSum)}
     for var, adjoint in adjoints:
         summed = _summed(values, adjoint)
         if var not in found and summed in rights:

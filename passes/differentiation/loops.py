@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, SeqExpr, VarBinding
 from relaxjax.ir.node import replace
@@ -13,11 +14,12 @@ from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import free_vars
+from relaxjax.ops.loop_types import steps_of
 
 from .activity import in_full
 from .adjoint import ZERO, Adjoint, Reverse, item, zeros
 from .dependence import Dependence, Functions
-from .loop_sums import LaterSum, later_sums
+from .loop_sums import Later, later_sums
 from .residuals import hoisted
 from .tuple_paths import Path, add_at, at, by_path, dependent_paths, unpacked
 from .vjp import Vjp, VjpOf, in_terms_of
@@ -97,7 +99,9 @@ def _differentiated(
     backward, cotangents = unpacked(vjp.backward, vjp.cotangent)
     vjp = dataclasses.replace(vjp, backward=backward)
     carries, given = tensors
-    loop = _Loop(vjp, carries, given, body.params[1], carry, x, outer, cotangents)
+    assert call.args[2].ty is not None
+    steps = steps_of(call.args[2].ty, call.attrs["length"])
+    loop = _Loop(vjp, carries, given, body.params[1], carry, x, outer, cotangents, steps)
     return invariants, loop
 
 
@@ -117,6 +121,7 @@ class _Loop:
     x: Sequence[Path]
     outer: Sequence[Var]
     cotangents: Mapping[Path, Var]
+    steps: Dim
 
     @cached_property
     def needed(self) -> dict[Var, None]:
@@ -149,9 +154,9 @@ class _Loop:
         return list(zip(self.outer, own, strict=True))
 
     @cached_property
-    def later(self) -> dict[Var, LaterSum]:
+    def later(self) -> dict[Var, Later]:
         own = {*self.given.values(), *self.residuals, *self.cotangents.values()}
-        return later_sums(self.vjp.backward, self.adjoints, own)
+        return later_sums(self.vjp.backward, self.adjoints, own, self.steps)
 
     @cached_property
     def now(self) -> list[Var]:

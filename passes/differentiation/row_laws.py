@@ -39,12 +39,23 @@ def rows_of_take(call: Call, op: Op, known: Uses) -> Expr | None:
 @law("lax.scatter_add")
 def rows_of_scatter(call: Call, op: Op, known: Uses) -> Expr | None:
     """The same of a lookup that was written in JAX: rows added to zeros."""
-    zeros, indices, values = call.args
-    dims, places = _dims(zeros), _dims(indices)
-    if not dims or not places or fill(zeros, known) != 0 or not _writes_rows(call):
-        return None
+    return rows_by_scatter(call, *call.args[1:]) if adds_rows(call, known) else None
+
+
+def adds_rows(scatter: Call, known: Uses) -> bool:
+    """Whether a scatter of JAX adds a row to zeros for each place."""
+    zeros, indices, _ = scatter.args
+    is_known = bool(_dims(zeros) and _dims(indices))
+    return is_known and fill(zeros, known) == 0 and _writes_rows(scatter)
+
+
+def rows_by_scatter(scatter: Call, indices: Expr, values: Expr) -> Expr:
+    """What such a scatter gives of these indices and values, which may be stacks of its own."""
+    dims, places = _dims(scatter.args[0]), _dims(indices)
+    assert dims
+    assert places
     spots: Expr = get_op("relax.reshape")(indices, ShapeExpr(places[:-1]))
-    if call.attrs["mode"]["GatherScatterMode"] == "CLIP":
+    if scatter.attrs["mode"]["GatherScatterMode"] == "CLIP":
         spots = _clipped(spots, dims[0])
     return get_op(ROWS)(values, spots, ShapeExpr(dims))
 

@@ -26,7 +26,8 @@ def rows_given_back(function: Function) -> tuple[Function, dict[int, Call]]:
 
     Only those count that nothing else uses. Where there are none it is the very function.
     """
-    written = rewritten(function, ROW_LAWS)
+    # Canonical where no law applies, too: what a loop gives is rows already, by another name.
+    written = canonical_bindings(rewritten(function, ROW_LAWS))
     known = Uses.of(written)
     bound = {b.var for block in written.body.blocks for b in block.bindings}
     calls = {

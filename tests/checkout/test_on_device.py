@@ -9,12 +9,18 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from full import FULL
 
 sys.path.append(str(Path(__file__).parents[1] / "long"))
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
 import device_checks  # found by the path above
+import device_forms
 import on_device
 import on_device_report
+import table_rows
+from long_cases import attention
+from models import QUICK
 from on_device import Stage
 
 
@@ -95,6 +101,48 @@ def test_numbers_are_apart_by_roundings(found: Any, expected: Any, roundings: fl
     assert device_checks.apart(np.asarray([1, 2]), np.asarray([1, 3])) == np.inf
 
 
+def test_long_attention_and_tables_are_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small sizes: as a device would be asked, but what only a GPU can do is an error."""
+    small = attention("causal", 64, heads=1)
+    monkeypatch.setitem(device_forms.LONG, "attention: small", small)
+    row = device_forms.long_row("attention: small", True)["directions"]
+    assert row.keys() == {"forward", "both"}
+    monkeypatch.setattr(table_rows, "TURN", 0)
+    rows = device_forms.table_row("10000 rows, SGD", True)["rows"]
+    assert list(rows) == ["plain", "from_jax", "SetupTrainer"]
+    assert float(rows["from_jax"]["ratio of temp"]) < 1
+    for row_of, name in (
+        (device_forms.long_row, next(iter(device_forms.BY_CUDNN))),
+        (device_forms.offload_row, device_forms.OFFLOADED[0]),
+    ):
+        with pytest.raises(AssertionError, match=r"cuDNN has attention for|a CPU has no memory"):
+            row_of(name, True)
+
+
+@pytest.mark.skipif(not FULL, reason="thirteen programs are compiled: RELAXJAX_FULL=1")
+def test_updates_are_timed_in_each_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(QUICK, "ResNet-18", QUICK["MLP"])
+    with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+        tables = device_forms.update_row("ResNet-18", True)["tables"]
+    for text, form in zip(tables, ("by shape", "int8", "imported, no update"), strict=True):
+        assert form in text
+
+
+def test_trainings_of_other_losses_are_not_compared() -> None:
+    class Step:
+        temp_bytes = 0
+
+        def __init__(self, loss: float) -> None:
+            self.loss = loss
+
+        def __call__(self) -> None: ...
+
+    row = device_forms.beside({"ours": Step(1.0), "offload": Step(1.0)}, 1)
+    assert row["offload"]["temp_bytes"] == 0
+    with pytest.raises(AssertionError, match=r"the losses are 1\.0 and 2\.0"):
+        device_forms.beside({"ours": Step(1.0), "offload": Step(2.0)}, 1)
+
+
 def test_the_page_says_what_was_found() -> None:
     """Else: python tests/long/on_device.py --report."""
     text = on_device_report.PAGE.read_text()
@@ -103,11 +151,18 @@ def test_the_page_says_what_was_found() -> None:
 
 def test_results_become_tables() -> None:
     row = {"step": 0.5, "temp": 0.25, "seconds": 0.002}
+    long = {"ratio": [0.1, 0.2, 0.3], "temp": [2**20, 2**22]}
+    table = dict(zip(("ms", "ratio", "temp MiB", "ratio of temp"), "1234", strict=True))
+    kept, there = ({"seconds": n, "temp_bytes": 2**20 * (9 - n)} for n in (4, 8))
     stages = {
         "operators": {"relax.sum": {"values": 0.0}, "relax.exp": {"error": "ValueError: no"}},
         "models": {"MLP": {"apart": 0.0}},
         "budgets": {"GPT": {"shares": {"80%": {"taken": 0.7}, "40%": {"taken": None}}}},
         "suite": {"MLP": {"contestants": {"plain": row, "ours": row}}, "LSTM": {"error": "x"}},
+        "long": {"loss": {"directions": {"both": long}}, "attention": {"error": "no cuDNN"}},
+        "tables": {"SGD": {"rows": {"from_jax": table}}, "Adam": {"error": "no memory"}},
+        "updates": {"ResNet-18": {"tables": ["by shape 0.5"]}},
+        "offload": {"GPT": {"ours": kept, "offload": there}, "MLP": {"error": "no host"}},
     }
     text = on_device_report.section(
         [{"device": "H1", "jax": "1", "date": "2000-01-01", "stages": stages}]
@@ -118,3 +173,10 @@ def test_results_become_tables() -> None:
     assert "| MLP | 0.50 / 0.25 | 2.00 |" in text
     assert "| LSTM | failed |  |" in text
     assert re.search(r"\| geometric mean \| 0\.50 \|", text)
+    assert "| loss |  | 0.20, 1 for 4 |  |" in text
+    assert "| attention |  |  | no cuDNN |" in text
+    assert "| SGD: from_jax | 1 | 2 | 3 | 4 |  |" in text
+    assert "| Adam |  |  |  |  | no memory |" in text
+    assert "```text\nby shape 0.5\n```" in text
+    assert "| GPT | 2.00 | 1 for 5 |  |" in text
+    assert "| MLP |  |  | no host |" in text

@@ -1,4 +1,4 @@
-"""Everything that only a device can tell, in one command: half an hour with a GPU or TPU suffices.
+"""Everything that only a device can tell, in one command: an hour with a GPU or TPU suffices.
 
     python tests/long/on_device.py                    # on JAX's default device
     python tests/long/on_device.py --quick            # a little of each stage, to try the command
@@ -11,7 +11,11 @@ The stages, each within its own time:
   gradients that its rule gives against JAX's, both here;
 * models: the loss and all gradients of the whole models, against plain JAX on the CPU;
 * budgets: memory plans at 80, 60, 40 and 30 % of all that is kept else, by this compiler's count;
-* suite: training steps against plain JAX, as benchmarks/suite.py measures them.
+* suite: training steps against plain JAX, as benchmarks/suite.py measures them;
+* long: attention over long sequences, by cuDNN too, and losses of many words, against plain JAX;
+* tables: steps by the rows of large tables, against plain JAX;
+* updates: the optimizer's, in groups of parameters and with narrow states;
+* offload: steps whose residuals wait on the host.
 
 The results file, results/on_device-KIND.json, is written after each item. A stage goes on where it
 was: what is done already is left out, what failed is tried again. Products are computed in full
@@ -34,6 +38,18 @@ import checkout
 import jax
 import suite
 from device_checks import QUICK_OPERATORS, budget_row, model_row, operator_row, operators
+from device_forms import (
+    LONG,
+    OFFLOADED,
+    QUICK_LONG,
+    QUICK_TABLE,
+    TABLES,
+    UPDATED,
+    long_row,
+    offload_row,
+    table_row,
+    update_row,
+)
 from memory import SMALL
 from models import MODELS as SUITE
 from models import QUICK as QUICK_SUITE
@@ -71,6 +87,10 @@ STAGES: dict[str, Stage] = {
     "models": Stage(4, lambda: list(MODELS), ["MLP", "LeNet"], model_row),
     "budgets": Stage(4, lambda: list(SMALL), ["U-Net"], budget_row),
     "suite": Stage(12, lambda: list(SUITE), ["MLP"], suite_row, exact=False),
+    "long": Stage(8, lambda: list(LONG), [QUICK_LONG], long_row, exact=False),
+    "tables": Stage(4, lambda: list(TABLES), [QUICK_TABLE], table_row, exact=False),
+    "updates": Stage(6, lambda: list(UPDATED), UPDATED[:1], update_row, exact=False),
+    "offload": Stage(6, lambda: list(OFFLOADED), OFFLOADED[:1], offload_row, exact=False),
 }
 
 

@@ -11,7 +11,7 @@ PAGE = ROOT / "docs" / "performance.md"
 BEGIN, END = "<!-- on_device.py -->\n", "<!-- end of on_device.py -->\n"
 NOTHING = """Nothing is measured on a GPU or TPU yet: none was at hand. What is tested for them
 without one is that every operator and whole models are lowered for them, and in which forms.
-`python tests/long/on_device.py` measures all of this where there is one, in half an hour, and
+`python tests/long/on_device.py` measures all of this where there is one, in an hour, and
 `python tests/long/on_device.py --report` writes it here."""
 
 Results = dict[str, Any]
@@ -31,7 +31,8 @@ def of_device(results: Results) -> str:
     """What was compared, what of it failed, and what a training step takes."""
     stages = results["stages"]
     heading = f"### {results['device']}\n\nJAX {results['jax']}, {results['date']}:"
-    return "\n".join([heading, "", *compared(stages), *budgets(stages), *steps(stages)]).rstrip()
+    parts = (compared, budgets, steps, long_sequences, tables, updates, offloaded)
+    return "\n".join([heading, "", *(line for part in parts for line in part(stages))]).rstrip()
 
 
 def compared(stages: Results) -> Iterator[str]:
@@ -88,6 +89,77 @@ def _step(found: Results, name: str) -> str:
 
 def _milliseconds(found: Results) -> str:
     return f"{1e3 * found['plain']['seconds']:.2f}" if "plain" in found else ""
+
+
+def long_sequences(stages: Results) -> Iterator[str]:
+    """Attention and losses: forward, and with the adjoints."""
+    rows = stages.get("long", {})
+    if not rows:
+        return
+    both = "forward", "both"
+    lines = [
+        (name, *(_direction(row.get("directions", {}).get(way)) for way in both), *_failed(row))
+        for name, row in rows.items()
+    ]
+    head = ("case", "forward", "with adjoints", "failed")
+    yield from ("", "Long attention and many words, in parts of plain JAX's, and MiB of each:")
+    yield from ("", as_table(head, iter(lines)))
+
+
+def _direction(row: Results | None) -> str:
+    if row is None:
+        return ""
+    ours, plain = (count / 2**20 for count in row["temp"])
+    return f"{row['ratio'][1]:.2f}, {ours:.0f} for {plain:.0f}"
+
+
+def _failed(row: Results) -> tuple[str]:
+    return (row.get("error", ""),)
+
+
+def tables(stages: Results) -> Iterator[str]:
+    """Steps by the rows of tables, each way beside plain JAX."""
+    rows = stages.get("tables", {})
+    if not rows:
+        return
+    keys = ("ms", "ratio", "temp MiB", "ratio of temp")
+    lines = [
+        (f"{name}: {way}", *(found[key] for key in keys), "")
+        for name, row in rows.items()
+        for way, found in row.get("rows", {}).items()
+    ]
+    lines += [
+        (name, *[""] * len(keys), row["error"]) for name, row in rows.items() if "error" in row
+    ]
+    yield from ("", "Steps by the rows of large tables:")
+    yield from ("", as_table(("step", *keys, "failed"), iter(lines)))
+
+
+def updates(stages: Results) -> Iterator[str]:
+    """The tables of updates as they were printed."""
+    for name, row in stages.get("updates", {}).items():
+        yield from ("", f"The update of {name}:")
+        for text in row.get("tables", [row.get("error", "")]):
+            yield from ("", "```text", text, "```")
+
+
+def offloaded(stages: Results) -> Iterator[str]:
+    """Steps whose residuals wait on the host, beside the same that keep them."""
+    rows = stages.get("offload", {})
+    if not rows:
+        return
+    lines = [(name, *_offloaded(row), *_failed(row)) for name, row in rows.items()]
+    head = ("model", "step", "temporary MiB", "failed")
+    yield from ("", "Residuals on the host, beside those that are kept:")
+    yield from ("", as_table(head, iter(lines)))
+
+
+def _offloaded(row: Results) -> tuple[str, str]:
+    if "offload" not in row:
+        return "", ""
+    kept, there = row["ours"], row["offload"]
+    sizes = " for ".join(f"{one['temp_bytes'] / 2**20:.0f}" for one in (there, kept))
+    return f"{there['seconds'] / kept['seconds']:.2f}", sizes
 
 
 def page_with(text: str, devices: Sequence[Results]) -> str:

@@ -12,8 +12,10 @@ import pytest
 
 from relaxjax.ir.op import get_op
 from relaxjax.ops.nn import attending
-from relaxjax.ops.nn.cpu.attention import adjoints, block_of, masked, result, scoped
-from relaxjax.ops.nn.cpu.running_attention import Block, differentiated_as
+from relaxjax.ops.nn.accelerated_attention import ACCELERATED
+from relaxjax.ops.nn.cpu.attention import ON_CPU
+from relaxjax.ops.nn.long_attention import adjoints, masked, result, scoped
+from relaxjax.ops.nn.running_attention import Block, differentiated_as
 from relaxjax.ops.platform import lowering_for
 
 BLOCK = Block(8, 16)
@@ -46,7 +48,26 @@ LAST: dict[str, Any] = {"causal_mask": "BottomRight"}
 def test_the_blocks_that_are_chosen(
     queries: Any, keys: int, stacked: int, groups: int, window: int | None, block: Block | None
 ) -> None:
-    assert block_of(queries, keys, stacked, groups, window) == block
+    assert ON_CPU.limits.block(queries, keys, stacked, groups, window) == block
+
+
+@pytest.mark.parametrize(
+    ("queries", "keys", "stacked", "groups", "window", "block"),
+    [
+        (4096, 4096, 15, 1, None, None),
+        (4096, 4096, 16, 1, None, Block(1024, 1024)),
+        (4096, 4096, 4, 4, None, Block(256, 1024)),
+        (4096, 4096, 128, 1, None, Block(512, 512)),
+        (16384, 16384, 1, 1, 300, Block(256, 256)),
+        (1024, 1024, 1024, 1, None, None),
+        ("unknown", 4096, 64, 1, None, None),
+    ],
+)
+def test_the_blocks_that_are_chosen_elsewhere(
+    queries: Any, keys: int, stacked: int, groups: int, window: int | None, block: Block | None
+) -> None:
+    """Where all scores take a GiB or more; the blocks are larger than on a CPU."""
+    assert ACCELERATED.limits.block(queries, keys, stacked, groups, window) == block
 
 
 def _drawn(*shape: int, seed: int = 0) -> Any:
@@ -180,20 +201,29 @@ def _largest(program: Any) -> int:
     return max([*counts, *(_largest(one) for one in programs if hasattr(one, "eqns"))])
 
 
+# How many keys there are on a platform, and how many numbers the largest array then has.
+LENGTHS = {
+    "cpu": (LONG, 512 * 512),
+    "cuda": (LONG, LONG**2),
+    "cuda, longer": (4 * LONG, 1024 * 1024),
+    "tpu, longer": (4 * LONG, 1024 * 1024),
+}
+
+
+@pytest.mark.parametrize("where", LENGTHS)
 @pytest.mark.parametrize("name", ["attention", "attention_bias", "masked_attention"])
-def test_no_array_is_as_large_as_all_scores(name: str) -> None:
-    """On a CPU the largest is a block of scores, whatever the length."""
-    x = jax.ShapeDtypeStruct((1, LONG, 1, 1), "float32")
-    table = jax.ShapeDtypeStruct((1, 1, 1, LONG), "bool" if name == "masked_attention" else "f4")
+def test_no_array_is_as_large_as_all_scores(name: str, where: str) -> None:
+    """The largest is a block of scores: on a CPU from some length on, elsewhere from a GiB on."""
+    length, largest = LENGTHS[where]
+    x = jax.ShapeDtypeStruct((1, length, 1, 1), "float32")
+    table = jax.ShapeDtypeStruct((1, 1, 1, length), "bool" if name == "masked_attention" else "f4")
     attrs: dict[str, Any] = {"scale": None, "hidden": -1e30} if "masked" in name else DEFAULTS
     given = [x, x, x, *([] if name == "attention" else [table])]
-    for place, (op, arrays) in enumerate(
-        ((f"relax.nn.{name}", given), (f"relax.grad.{name}_backward", [x, *given]))
+    for op, arrays in (
+        (f"relax.nn.{name}", given),
+        (f"relax.grad.{name}_backward", [x, *given]),
     ):
         lower: Any = get_op(op).lower
-        with lowering_for("cpu"):
+        with lowering_for(where.partition(",")[0]):
             found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
-        assert _largest(found.jaxpr) == 512 * 512, place
-        with lowering_for("cuda"):
-            found = jax.make_jaxpr(partial(lower, **attrs))(*arrays)
-        assert _largest(found.jaxpr) == LONG**2
+        assert _largest(found.jaxpr) == largest, op

@@ -138,8 +138,16 @@ def momentum(step: int, p: Any, g: Any, v: Any) -> tuple[Any, list[Any]]:
     return p - 0.1 * v, [v]
 
 
+def sparse_adam(step: int, p: Any, g: Any, m: Any, v: Any) -> tuple[Any, list[Any]]:
+    """As PyTorch's SparseAdam documents it: `eps` is added before the means are corrected."""
+    m, v = m + 0.1 * (g - m), v + 0.001 * (g * g - v)
+    rate = 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step)
+    return p - rate * m / (np.sqrt(v) + 1e-8), [m, v]
+
+
 LAZY: dict[str, tuple[Optimizer, Any, int]] = {
     "adam": (Adam(0.1), adam, 2),
+    "SparseAdam": (Adam(0.1), sparse_adam, 2),
     "optax": (from_optax(optax.adam(0.1)), adam, 2),
     "momentum": (MomentumSGD(0.1, 0.9, weight_decay=0.1), momentum, 1),
 }
@@ -156,6 +164,29 @@ def test_a_lazy_optimizer_is_its_formula_for_the_rows_that_occur(
     np.testing.assert_array_equal(
         trainer.params["table"][jnp.array(others)], params()["table"][others]
     )
+
+
+def test_lazy_adam_is_the_sparse_adam_of_pytorch() -> None:
+    """Where PyTorch is installed: its lookups with sparse gradients, the same batches and steps."""
+    torch = pytest.importorskip("torch")
+    values = {name: torch.nn.Parameter(torch.tensor(p)) for name, p in params().items()}
+    values["bias"] = torch.nn.Parameter(values["bias"].detach()[:, None])
+    tables = torch.optim.SparseAdam([values["table"], values["bias"]], lr=0.1)
+    rest = torch.optim.Adam([values["w"]], lr=0.1)
+    for ids, targets in batches():
+        places = torch.tensor(ids % ROWS).long()
+        rows, bias = (
+            torch.nn.functional.embedding(places, values[name], sparse=True)
+            for name in ("table", "bias")
+        )
+        for optimizer in (tables, rest):
+            optimizer.zero_grad()
+        torch.mean((rows @ values["w"] + bias[:, 0] - torch.tensor(targets)) ** 2).backward()
+        for optimizer in (tables, rest):
+            optimizer.step()
+    wanted = {name: p.detach().numpy() for name, p in values.items()}
+    wanted["bias"] = wanted["bias"][:, 0]
+    chex.assert_trees_all_close(trained(Lazy(Adam(0.1))).params, wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_lazy_clipping_takes_the_norm_of_summed_rows() -> None:
@@ -226,12 +257,18 @@ def test_only_optimizers_can_be_lazy() -> None:
         Lazy(not_ours)
 
 
-def test_parts_of_a_batch_are_added_up_whole() -> None:
-    chex.assert_trees_all_close(
-        fourteen(SGD(0.1), accumulate=2).params, fourteen(SGD(0.1)).params, rtol=1e-5, atol=1e-6
-    )
+@pytest.mark.parametrize("optimizer", [SGD(0.1), Lazy(Adam(0.1))])
+def test_the_rows_of_all_parts_of_a_batch_are_added_up(optimizer: Optimizer) -> None:
+    parts, whole = fourteen(optimizer, accumulate=2), fourteen(optimizer)
+    assert goes_by_rows(parts)
+    chex.assert_trees_all_close(parts.params, whole.params, rtol=1e-5, atol=1e-6)
+
+
+def test_parts_that_read_more_rows_than_a_table_has_give_a_whole_gradient() -> None:
+    batch = tuple(np.concatenate(pair) for pair in zip(*batches(16), strict=True))
+    assert len(batch[0]) > ROWS
     with pytest.raises(ValueError, match="of no parameter only rows are read"):
-        fourteen(Lazy(Adam(0.1)), accumulate=2)
+        Trainer.from_jax(loss, params(), Lazy(Adam(0.1)), batch, accumulate=2)
 
 
 def fourteen(optimizer: Any, **options: Any) -> Trainer:

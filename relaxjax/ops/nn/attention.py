@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -21,12 +20,10 @@ from relaxjax.ops.platform import by_platform
 from relaxjax.ops.shapes import common_dtype, dims_text, never_repeated
 from relaxjax.ops.sugar import sugar
 
-from .attending import attention as attend
-from .attending import attention_backward as attend_backward
+from . import accelerated_attention as cuda
+from .accelerated_attention import ACCELERATED
 from .attending import attention_where as attend_where
-from .attending import masked_attention as attend_under_mask
-from .attending import masked_attention_backward as attend_under_mask_backward
-from .cpu import attention as cpu
+from .cpu.attention import ON_CPU
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
@@ -37,9 +34,10 @@ def _without_bias(lower: Callable[..., Any], places: int) -> Callable[..., Any]:
     return lambda *arrays, **attrs: lower(*arrays[:places], None, **attrs)
 
 
-# On a CPU queries are taken in chunks or blocks, and elsewhere all of them at once.
-_attend_whole = partial(attend, chunked=False)
-_attend_whole_backward = partial(attend_backward, chunked=False)
+_attend = by_platform(ACCELERATED.attention, cpu=ON_CPU.attention, cuda=cuda.attention)
+_attend_backward = by_platform(
+    ACCELERATED.attention_backward, cpu=ON_CPU.attention_backward, cuda=cuda.attention_backward
+)
 
 
 def _require_mask(causal_mask: str | None, window_size: int | None) -> None:
@@ -107,7 +105,7 @@ def _attended(call: Call) -> Dim:
 @op(
     "relax.nn.attention",
     layout=OPAQUE,
-    lower=by_platform(_without_bias(_attend_whole, 3), cpu=_without_bias(cpu.attention, 3)),
+    lower=_without_bias(_attend, 3),
     gradient=backward_rule("relax.nn.attention", "query", "key", "value"),
     **_RULES,
     cost=counting(_attended),
@@ -134,7 +132,7 @@ def plain_attention(
 @op(
     "relax.nn.attention_bias",
     layout=OPAQUE,
-    lower=by_platform(_attend_whole, cpu=cpu.attention),
+    lower=_attend,
     gradient=backward_rule("relax.nn.attention_bias", "query", "key", "value", "bias"),
     **_RULES,
     cost=counting(_attended),
@@ -157,7 +155,7 @@ def biased_attention(
 @op(
     "relax.nn.masked_attention",
     layout=OPAQUE,
-    lower=by_platform(attend_under_mask, cpu=cpu.masked_attention),
+    lower=by_platform(ACCELERATED.masked_attention, cpu=ON_CPU.masked_attention),
     gradient=backward_rule("relax.nn.masked_attention", "query", "key", "value"),
     **_RULES,
     cost=counting(_attended),
@@ -187,9 +185,7 @@ attention_backward = backward_of(
     "query",
     "key",
     "value",
-    lower=by_platform(
-        _without_bias(_attend_whole_backward, 4), cpu=_without_bias(cpu.attention_backward, 4)
-    ),
+    lower=_without_bias(_attend_backward, 4),
 )
 attention_bias_backward = backward_of(
     biased_attention,
@@ -197,14 +193,14 @@ attention_bias_backward = backward_of(
     "key",
     "value",
     "bias",
-    lower=by_platform(_attend_whole_backward, cpu=cpu.attention_backward),
+    lower=_attend_backward,
 )
 masked_attention_backward = backward_of(
     masked_attention,
     "query",
     "key",
     "value",
-    lower=by_platform(attend_under_mask_backward, cpu=cpu.masked_attention_backward),
+    lower=by_platform(ACCELERATED.masked_attention_backward, cpu=ON_CPU.masked_attention_backward),
 )
 
 

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import relaxjax
 from relaxjax.ir.check import well_formed
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -112,3 +113,94 @@ def test_a_bias_of_one_element_is_summed_over_columns_too() -> None:
     adjoint = Gradient("main", require_grads=["w", "b"])(mod)
     found = to_jax(adjoint, "main_adjoint")(*args)[1][1]
     chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+LOOKUPS = """
+@I.ir_module
+class Module:
+    @R.function
+    def main(
+        table: R.Tensor((LENGTH, 4), "float32"),
+        start: R.Tensor((5, 4), "float32"),
+        ids: R.Tensor((3, 5), "int32"),
+    ) -> R.Tensor((), "float32"):
+        @R.function
+        def step(
+            h: R.Tensor((5, 4), "float32"), at: R.Tensor((5,), "int32")
+        ) -> R.Tuple(R.Tensor((5, 4), "float32"), R.Tensor((5, 4), "float32")):
+            rows = R.take(table, at, axis=0, mode="MODE")
+            new = R.tanh(R.multiply(h, rows))
+            return (new, rows)
+        out = R.scan(step, start, ids, reverse=REVERSE)
+        loss = R.add(R.sum(out[0]), R.sum(R.sin(out[1])))
+        return loss
+"""
+TABLES = ("table", "start")
+
+
+def lookups(length: int, mode: str, reverse: bool = False) -> IRModule:
+    text = LOOKUPS.replace("LENGTH", str(length)).replace("MODE", mode)
+    made = from_source(text.replace("REVERSE", str(reverse)))
+    assert isinstance(made, IRModule)
+    return made
+
+
+def drawn(length: int) -> tuple[Any, ...]:
+    """A table, a start, and places of which some come twice, in one step and in several."""
+    random = np.random.default_rng(1)
+    table, start = (random.normal(size=(n, 4)).astype("float32") for n in (length, 5))
+    ids = random.integers(0, length, (STEPS, 5)).astype("int32")
+    ids[0, 1] = ids[0, 0] = ids[2, 3]
+    return table, start, ids
+
+
+@pytest.mark.parametrize(
+    ("mode", "reverse"),
+    [("fast", False), ("fast", True), ("clip", False), ("wrap", False), ("nan", True)],
+)
+def test_rows_that_steps_look_up_are_added_up_after_the_loop(mode: str, reverse: bool) -> None:
+    mod, args = lookups(15, mode, reverse), drawn(15)
+    adjoint = Gradient("main", TABLES)(mod)
+    well_formed(adjoint)
+    body = adjoint["main_adjoint"].body
+    steps = [b.value for b in body.bindings() if isinstance(b.value, Function)]
+    assert "take_backward" not in steps[-1].script()
+    _, found = to_jax(adjoint, "main_adjoint")(*args)
+    expected = jax.grad(to_jax(mod, "main"), (0, 1))(*args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+    pairs = Gradient("main", TABLES, lazy=True, sparse=True)(mod)
+    _, ((rows, places), _) = to_jax(pairs, "main_adjoint")(*args)
+    whole = jnp.zeros((15, 4)).at[places].add(rows)
+    chex.assert_trees_all_close(whole, expected[0], rtol=1e-5, atol=1e-6)
+
+
+def test_where_steps_look_up_more_rows_than_there_are_they_are_added_up_in_the_loop() -> None:
+    mod, args = lookups(14, "fast"), drawn(14)
+    adjoint = Gradient("main", TABLES, sparse=True)(mod)
+    _, found = to_jax(adjoint, "main_adjoint")(*args)
+    expected = jax.grad(to_jax(mod, "main"), (0, 1))(*args)
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["promise_in_bounds", "clip", "drop"])
+def test_rows_that_a_loop_in_jax_looks_up(mode: str) -> None:
+    """Places outside count for nothing, or for the nearest row, as the lookup has it."""
+
+    def loss(table: Any, start: Any, ids: Any) -> Any:
+        def step(h: Any, at: Any) -> tuple[Any, Any]:
+            places = at if mode == "promise_in_bounds" else at * 2 - 3
+            rows = table.at[places].get(mode=mode, fill_value=0, wrap_negative_indices=False)
+            return jnp.tanh(h * rows), rows
+
+        last, rows = jax.lax.scan(step, start, ids)
+        return jnp.sum(last) + jnp.sum(jnp.sin(rows))
+
+    found = relaxjax.value_and_grad(loss, argnums=(0, 1))(*drawn(15))
+    expected = jax.value_and_grad(loss, argnums=(0, 1))(*drawn(15))
+    chex.assert_trees_all_close(found, expected, rtol=1e-5, atol=1e-6)
+    module = relaxjax.value_and_grad(loss, argnums=(0, 1)).module(*drawn(15))
+    (function,) = module.relax_functions().values()
+    steps = [b.value for b in function.body.bindings() if isinstance(b.value, Function)]
+    assert steps
+    assert module.script().count("scatter_add(") == 1
+    assert not any("scatter_add(" in step.script() for step in steps)

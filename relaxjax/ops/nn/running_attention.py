@@ -1,4 +1,4 @@
-"""Attention over long sequences on a CPU: a block of scores at a time, and no more of them.
+"""Attention over long sequences: a block of scores at a time, and no more of them.
 
 The softmax of a query's scores is made as their blocks come: with the largest score so far, and
 the sums so far of the powers and of the values by them, which shrink where a larger score comes.
@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-from relaxjax.ops.nn.attending import (
+from .attending import (
     Chunk,
     Scope,
     adjoint_of_scores,

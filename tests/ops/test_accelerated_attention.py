@@ -1,0 +1,158 @@
+"""Attention on a GPU: when cuDNN computes it, and that it is asked for the same thing.
+
+No GPU is needed: what cuDNN would be asked for is computed by XLA here.
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from relaxjax.ir.op import get_op
+from relaxjax.ops.nn import accelerated_attention
+from relaxjax.ops.nn.accelerated_attention import VARIABLE, Wanted, capability_here, takes_cudnn
+from relaxjax.ops.platform import lowering_for
+
+AMPERE, HOPPER = (8, 0), (9, 0)
+PLAIN: dict[str, Any] = {"scale": None, "causal_mask": None, "window_size": None}
+WANTED = Wanted("bfloat16", 256, 256, 64, 64, None, None, biased=False)
+CAUSAL, LAST = {"causal_mask": "TopLeft"}, {"causal_mask": "BottomRight"}
+
+DECIDED: dict[str, tuple[dict[str, Any], Any, bool]] = {
+    "half precision": ({}, AMPERE, True),
+    "the other half precision": ({"dtype": "float16"}, HOPPER, True),
+    "no such GPU": ({}, None, False),
+    "an older GPU": ({}, (7, 5), False),
+    "full precision": ({"dtype": "float32"}, HOPPER, False),
+    "a bias": ({"biased": True}, HOPPER, False),
+    "heads of another size": ({"width": 60, "depth": 60}, HOPPER, False),
+    "wide heads": ({"width": 256, "depth": 256}, HOPPER, True),
+    "wide heads on an older GPU": ({"width": 256, "depth": 256}, AMPERE, False),
+    "too wide heads": ({"width": 264, "depth": 264}, HOPPER, False),
+    "values of another size": ({"depth": 32}, HOPPER, False),
+    "an unknown length": ({"queries": "n"}, HOPPER, False),
+    "nothing": ({"keys": 0}, HOPPER, False),
+    "causal": (CAUSAL, AMPERE, True),
+    "causal, more queries": ({**CAUSAL, "queries": 512}, AMPERE, True),
+    "causal at the last": (LAST, AMPERE, True),
+    "causal at the last, more keys": ({**LAST, "keys": 512}, AMPERE, False),
+    "a window": ({**CAUSAL, "window_size": 8}, AMPERE, True),
+    "a window, more queries": ({**CAUSAL, "window_size": 8, "queries": 512}, AMPERE, False),
+    "a window that looks ahead": ({"window_size": 8}, AMPERE, False),
+}
+
+
+@pytest.mark.parametrize(("change", "capability", "taken"), DECIDED.values(), ids=DECIDED)
+def test_what_cudnn_computes(change: dict[str, Any], capability: Any, taken: bool) -> None:
+    assert takes_cudnn(WANTED._replace(**change), capability) == taken
+
+
+@pytest.mark.parametrize(
+    ("asked", "device", "found"),
+    [
+        ("on", SimpleNamespace(compute_capability="9.0"), HOPPER),
+        ("on", SimpleNamespace(platform="cpu"), None),
+        ("off", SimpleNamespace(compute_capability="9.0"), None),
+        ("", SimpleNamespace(compute_capability="9.0"), None),
+    ],
+)
+def test_it_is_asked_for_by_a_variable(
+    asked: str, device: Any, found: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, asked)
+    monkeypatch.setattr(accelerated_attention, "default_device", lambda: device)
+    assert capability_here() == found
+
+
+def rules(**attrs: Any) -> list[Callable[..., Any]]:
+    """Attention and its backward operator, as they are lowered."""
+    names = ("relax.nn.attention", "relax.grad.attention_backward")
+    found: list[Any] = [get_op(name).lower for name in names]
+    return [partial(lower, **attrs) for lower in found]
+
+
+def drawn(queries: int, heads: int) -> list[Any]:
+    """The adjoint of the result, and query, key and value."""
+    shapes = [(2, queries, heads, 8), (2, queries, heads, 8), (2, 12, 2, 8), (2, 12, 2, 8)]
+    random = np.random.default_rng(0)
+    return [jnp.asarray(random.normal(size=shape), "bfloat16") for shape in shapes]
+
+
+def by_xla(calls: list[Any]) -> Callable[..., Any]:
+    """JAX's attention by XLA, where cuDNN is asked for; each call is noted."""
+    attention = jax.nn.dot_product_attention
+
+    def attended(*arrays: Any, implementation: str, **options: Any) -> Any:
+        calls.append(implementation)
+        return attention(*arrays, implementation="xla", **options)
+
+    return attended
+
+
+@pytest.mark.parametrize(
+    ("queries", "heads", "options"),
+    [
+        (12, 2, {"scale": 0.3}),
+        (12, 4, CAUSAL),
+        (20, 2, CAUSAL),
+        (12, 2, LAST),
+        (12, 4, {**CAUSAL, "window_size": 5}),
+        (12, 2, {**LAST, "window_size": 1}),
+    ],
+)
+def test_cudnn_is_asked_for_what_we_compute(
+    queries: int, heads: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Forward, backward, and the derivative of that, of which cuDNN has none."""
+    g, *arrays = drawn(queries, heads)
+    calls = list[str]()
+    forward, backward = rules(**PLAIN | options)
+
+    def computed() -> Any:
+        with lowering_for("cuda"):
+            slope = jax.jvp(backward, (g, *arrays), (g, *arrays))
+            return forward(*arrays), backward(g, *arrays), slope
+
+    expected = computed()
+    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    monkeypatch.setattr(jax.nn, "dot_product_attention", by_xla(calls))
+    with jax.numpy_dtype_promotion("standard"):  # which JAX's form by XLA needs
+        found = computed()
+    assert calls
+    assert set(calls) == {"cudnn"}
+    chex.assert_trees_all_equal_dtypes(found, expected)
+    wide = jax.tree.map(lambda x: x.astype("float32"), (found, expected))
+    chex.assert_trees_all_close(*wide, rtol=3e-2, atol=3e-2)
+
+
+def test_a_bias_is_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    lower: Any = get_op("relax.nn.attention_bias").lower
+    arrays = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in drawn(12, 2)[1:]]
+    bias = jax.ShapeDtypeStruct((1, 1, 1, 12), "bfloat16")
+    with lowering_for("cuda"):
+        program = jax.make_jaxpr(partial(lower, **PLAIN))(*arrays, bias)
+    assert "cudnn" not in str(program)
+
+
+def test_it_is_lowered_to_calls_of_cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX asks for the versions of cuDNN and of the device, which are made up here."""
+    inside = "jax._src.cudnn.fused_attention_stablehlo"
+    monkeypatch.setattr(f"{inside}.check_cudnn_version", lambda: 91100)
+    monkeypatch.setattr(f"{inside}.check_compute_capability", lambda capability: True)
+    monkeypatch.setattr(f"{inside}.is_cuda_compute_capability_equal", lambda capability: False)
+    monkeypatch.setattr(accelerated_attention, "capability_here", lambda: HOPPER)
+    forward, backward = rules(**PLAIN | CAUSAL)
+    with lowering_for("cuda"):
+        traced = jax.jit(lambda g, *x: (forward(*x), backward(g, *x))).trace(*drawn(12, 2))
+        text = traced.lower(lowering_platforms=("cuda",)).as_text()
+    calls = re.findall(r"custom_call @(__cudnn\$fmha\w*)", text)
+    assert any("Backward" in call for call in calls), calls
+    assert "dot_general" not in text
