@@ -1,19 +1,17 @@
 """Which forward values suffice to compute all others again: the cheapest cuts of a program."""
 
-from collections.abc import Callable, Collection
+import sys
+from collections.abc import Callable
 from itertools import accumulate
-
-import numpy as np
 
 from relaxjax.ir.expr import Var
 
+from .flow import UNREACHED, Network
 from .program import Program
 from .step import Step
 
-# Flows are counted in these, or in larger ones, because scipy's are 32 bits wide.
-_UNIT = 1024
-_UNBOUNDED = 2**31 - 1
-_MOST = 2**30  # of all flows together
+_UNIT = 1024  # values that differ by less are as good to keep
+_UNBOUNDED = sys.maxsize
 
 
 def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[Var]:
@@ -27,12 +25,11 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
     places = {step.var: index for index, step in enumerate(program.forward)}
     source, sink = 2 * len(places), 2 * len(places) + 1
     edges: dict[tuple[int, int], int] = {}
-    unit = max(_UNIT, sum(step.size for step in program.forward) // _MOST)
     for var, index in places.items():
         step = program.step_of[var]
         is_free = again(step) and (step.is_closure or var not in program.not_again)
         is_code = is_free and step.is_closure
-        edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // unit))
+        edges[2 * index, 2 * index + 1] = _UNBOUNDED if is_code else max(1, -(-step.size // _UNIT))
         if not is_free:
             edges[source, 2 * index] = _UNBOUNDED
             continue
@@ -40,28 +37,12 @@ def cheapest_cut(program: Program, again: Callable[[Step], bool]) -> frozenset[V
             edges[2 * place + 1, 2 * index] = _UNBOUNDED
     for step in program.residuals:
         edges[2 * places[step.var] + 1, sink] = _UNBOUNDED
-    reached = _reached(edges, source, sink)
+    far = Network(edges, sink + 1).fill(source, sink)
     return frozenset(
         var
         for var, index in places.items()
-        if 2 * index in reached and 2 * index + 1 not in reached
+        if far[2 * index] != UNREACHED and far[2 * index + 1] == UNREACHED
     )
-
-
-def _reached(edges: dict[tuple[int, int], int], source: int, sink: int) -> Collection[int]:
-    """The nodes on the source's side of the cheapest cut."""
-    # Here, because they take long to import, and few programs plan memory.
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    if not edges:
-        return frozenset()
-    starts, ends = np.array(list(edges)).T
-    size = sink + 1
-    capacity = csr_array((np.array(list(edges.values()), np.int32), (starts, ends)), (size, size))
-    residual = capacity - maximum_flow(capacity, source, sink).flow
-    residual.eliminate_zeros()
-    return frozenset(breadth_first_order(residual, source, return_predecessors=False).tolist())
 
 
 class Boundaries:

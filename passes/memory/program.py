@@ -53,12 +53,16 @@ class Program:
             )
         bindings = list(function.body.bindings())
         closures = values_of_kind(bindings, Function)
-        # What a loop costs is not said by its binding alone.
-        known = {step.var: step for step in like.steps} if like and not closures else {}
+        known = {step.var: step for step in like.steps} if like else {}
 
         def read(binding: Binding, function: str) -> Step:
             step = known.get(binding.var)
-            if step is not None and step.binding is binding:
+            # What a loop costs is not said by its binding alone.
+            if (
+                step is not None
+                and step.binding is binding
+                and closures.keys().isdisjoint(step.inputs)
+            ):
                 return step
             return read_step(binding, mod, function, closures)
 

@@ -50,6 +50,8 @@ def UpdateRows(mod: IRModule, lazy: bool = False) -> IRModule:
     assert isinstance(adjoint, Function)
     assert isinstance(optimizer, Function)
     written, rows = rows_given_back(adjoint)
+    if not rows and not lazy:
+        return mod
     names = [param.name for param in Arguments.of(mod, ADJOINT).params]
     read = OptimizerFunction(optimizer)
     updates = _updates(read, rows, names, lazy)

@@ -7,6 +7,8 @@ import numpy as np
 
 # The attribute of a call whose function from outside writes its results into arrays that it gets.
 DESTINATION_PASSING = "destination_passing"
+# Most values are of these, and to ask whether one is a mapping takes longer.
+PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 class Attrs(Mapping[str, Any]):
@@ -74,6 +76,8 @@ def as_attrs(items: Mapping[str, Any] | None) -> Attrs:
 
 def freeze(value: Any) -> Any:
     """`value` in the immutable form that attributes keep."""
+    if type(value) in PLAIN:
+        return value
     if isinstance(value, Attrs):
         return value
     if isinstance(value, Mapping):
@@ -88,12 +92,12 @@ def freeze(value: Any) -> Any:
 
 
 def _tagged(value: Any) -> Any:
-    if isinstance(value, Attrs):
-        return ("attrs", value._compared())
     if isinstance(value, tuple):
         return ("tuple", tuple(map(_tagged, value)))
     if isinstance(value, bool | int):
         return (type(value).__name__, value)
     if isinstance(value, float):
         return ("float", repr(value))
+    if type(value) not in PLAIN and isinstance(value, Attrs):
+        return ("attrs", value._compared())
     return value

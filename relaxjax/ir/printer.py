@@ -22,7 +22,7 @@ from .registry import did_you_mean
 from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
 from .types import TensorType, TupleType
-from .walk import all_vars, expr_symbols
+from .walk import all_vars, expr_symbols, nested_sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +98,19 @@ def _own_names(function: Function, options: PrintOptions) -> dict[Var, str] | No
 
     They may lose them to each other, to symbolic dimensions, and to what is named as it is printed.
     """
-    values = [*(binding.value for binding in function.body.bindings()), function.body.body]
-    if any(isinstance(value, If | Function) for value in values):
+    bodies = list(nested_sequences(function))
+    values = {binding.var: binding.value for body in bodies for binding in body.bindings()}
+    closures = {var for var, value in values.items() if isinstance(value, Function)}
+    if any(isinstance(body.body, If | Function) for body in bodies) or any(
+        isinstance(value, If) for value in values.values()
+    ):
         return None
     names = Identifiers({options.module_alias, options.name})
     shown = {var: names.unique(var.name) for var in all_vars(function)}
     are_own = all(
-        name == var.name and isinstance(var.ty, TensorType | TupleType) and not _is_unit(var.ty)
+        name == var.name
+        and (var in closures or isinstance(var.ty, TensorType | TupleType))
+        and not _is_unit(var.ty)
         for var, name in shown.items()
     )
     return shown if are_own and not expr_symbols(function) else None

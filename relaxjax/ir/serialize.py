@@ -19,7 +19,7 @@ import json
 import math
 from typing import Any, NoReturn
 
-from .attrs import Attrs
+from .attrs import PLAIN, Attrs
 from .node import Node
 from .node_kinds import ENTRIES, KINDS, Entry, Kind, kind_name
 from .span import Span
@@ -154,6 +154,10 @@ class _Saver:
         return f'{{"kind": "{kind_name(entry)}"{"".join(f", {one}" for one in stated)}}}'
 
     def _text(self, value: Any) -> str:
+        if type(value) is int:
+            return int.__repr__(value)
+        if type(value) in (str, bool, type(None)):
+            return _ENCODED(value)
         number = self.numbers.get(id(value))
         if number is not None and isinstance(value, ENTRIES):
             return f'{{"ref": {number}}}'
@@ -163,8 +167,6 @@ class _Saver:
             case Attrs():
                 items = (f"{_ENCODED(key)}: {self._text(item)}" for key, item in value.items())
                 return f'{{"attrs": {{{", ".join(items)}}}}}'
-            case str():
-                return _ENCODED(value)
             case int() if not isinstance(value, bool):
                 return int.__repr__(value)
             case float() if not math.isfinite(value):
@@ -184,6 +186,8 @@ def _find_entries(value: Any, found: list[Entry], depth: int = 1) -> None:
     """Add what in a field has a place of its own in the table; what cannot be saved is an error."""
     if depth > MAX_VALUE_DEPTH:
         raise ValueError(f"an attribute is nested more than {MAX_VALUE_DEPTH} deep")
+    if type(value) in PLAIN:
+        return
     if isinstance(value, ENTRIES):
         found.append(value)
     elif isinstance(value, tuple):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, TypeGuard
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expand import expand_bindings
@@ -13,6 +13,7 @@ from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.op import Op, get_op
 from relaxjax.ir.types import TupleType, Type
 from relaxjax.ir.uses import count_uses
+from relaxjax.ir.walk import nested_bindings
 from relaxjax.ops.lax import UnsupportedPrimitiveError, read_jaxpr
 from relaxjax.ops.platform import PLATFORM, asked_for_platform, chosen_platform, going_by, made_for
 
@@ -78,7 +79,10 @@ class _Legalization:
         self.spellings: dict[int, tuple[Any, Spelling | None]] = {}  # by the program's identity
 
     def function(self, function: Function) -> Function:
-        legal = expand_bindings(function, self.expansion)
+        is_legal = not any(
+            self.is_spelt_out(binding.value) for binding in nested_bindings(function)
+        )
+        legal = function if is_legal else expand_bindings(function, self.expansion)
         if self.lowered_for != "cpu":
             return legal
         quick = with_quick_products(legal)
@@ -89,8 +93,9 @@ class _Legalization:
     def expansion(self, binding: Binding, builder: BlockBuilder) -> Expr | None:
         """The value of a binding in `lax.*`, what it needs emitted before; None if it stays."""
         call = binding.value
-        if not isinstance(call, Call) or not isinstance(call.op, Op) or not self.covers(call.op):
+        if not self.is_spelt_out(call):
             return None
+        assert isinstance(call.op, Op)
         lower = self.customize_map.get(call.op.name, call.op.lower)
         if lower is None or not holds_tensors(call.ty):
             return None
@@ -100,9 +105,13 @@ class _Legalization:
         seq = self.program(call, lower, binding.var.name, builder)
         return None if seq is None else _emitted(seq, builder)
 
+    def is_spelt_out(self, value: Expr) -> TypeGuard[Call]:
+        """Whether a value is a call that becomes others, if its operator can be traced."""
+        return isinstance(value, Call) and isinstance(value.op, Op) and self.covers(value.op)
+
     def covers(self, op: Op) -> bool:
-        traceable = op.pure and not _STAY & set(op.facts)
-        return traceable and not op.name.startswith("lax.") and op.name not in self.skipped
+        is_known = op.name.startswith("lax.") or op.name in self.skipped
+        return not is_known and op.pure and _STAY.isdisjoint(op.facts)
 
     def alone(self, call: Call) -> SeqExpr | None:
         """The bindings that a call becomes wherever it stands."""

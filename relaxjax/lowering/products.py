@@ -22,16 +22,20 @@ def with_quick_products(function: Function) -> Function:
     calls = values_of_kind(nested_bindings(function), Call)
     sources: dict[Expr, Expr] = {v: c.args[0] for v, c in calls.items() if _is_transpose(c)}
 
+    def is_slow(call: Call) -> bool:
+        return _is_product(call) and all(arg in sources for arg in call.args)
+
     def expansion(call: Call) -> Expr | None:
-        if not _is_product(call) or not all(arg in sources for arg in call.args):
+        if not is_slow(call):
             return None
         a, b = call.args
         product = typed(replace(call, args=(sources[b], sources[a]), ty=None))
         kept = TupleGetItem(get_op("lax.optimization_barrier")(product), 0)
         return get_op("lax.transpose")(kept, permutation=(1, 0))
 
-    changed = expand_calls(function, expansion) if sources else function
-    return function if changed is function else remove_all_unused(changed)
+    if not any(map(is_slow, calls.values())):
+        return function
+    return remove_all_unused(expand_calls(function, expansion))
 
 
 def _is_transpose(call: Call) -> bool:

@@ -420,8 +420,19 @@ def _with_a_closure() -> Function:
     return function_of(VarBinding(Var("f", inner.ty), inner), result=X, params=[X])
 
 
+def _with_two_closures() -> Function:
+    """What is inside of each has the same name as what is inside of the other."""
+    bindings = []
+    for name in ("f", "g"):
+        y = Var("y", VECTOR)
+        inner = make_function([y], SeqExpr((), y))
+        bindings.append(VarBinding(Var(name, inner.ty), inner))
+    return function_of(*bindings, result=X, params=[X])
+
+
 @pytest.mark.parametrize(
-    "make", [_all_alike, _of_one_name, _as_a_symbol, _reserved, _with_a_closure]
+    "make",
+    [_all_alike, _of_one_name, _as_a_symbol, _reserved, _with_a_closure, _with_two_closures],
 )
 def test_names_are_those_of_the_text(make: Any) -> None:
     """They are found without the text where each variable has its own."""

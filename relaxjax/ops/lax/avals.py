@@ -91,6 +91,8 @@ def _dtype_names(parts: Iterable[Any]) -> Iterator[str]:
         match part:
             case str():
                 yield part
+            case bool() | int() | float() | None:
+                pass
             case TensorType(dtype=str() as dtype):
                 yield dtype
             case TupleType(fields=fields):

@@ -9,7 +9,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import export
 
-from relaxjax.ir.attrs import Attrs
+from relaxjax.ir.attrs import PLAIN, Attrs
 from relaxjax.ir.builder import Names
 from relaxjax.ir.dims import (
     Dim,
@@ -116,6 +116,8 @@ def evaluate_attrs(attrs: Mapping[str, Any], dim: Callable[[Dim], Any]) -> dict[
 
 
 def _evaluated(value: Any, dim: Callable[[Dim], Any]) -> Any:
+    if type(value) in PLAIN:
+        return value
     if isinstance(value, SymbolicExpr):
         return dim(value)
     if isinstance(value, tuple):

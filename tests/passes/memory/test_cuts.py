@@ -75,7 +75,7 @@ def test_what_crosses_each_place() -> None:
 
 
 def test_tensors_beyond_all_memory_are_cut_too() -> None:
-    """What a program takes is told of any size, though scipy counts in 32 bits."""
+    """What a program takes is told of any size."""
     huge = str(MOD.script()).replace("(1024, ", f"({2**36}, ")
     mod = parse_functions(huge[huge.index("    @R.function") :])
     program = Program.of(mod["main_adjoint"], mod, "main_adjoint")

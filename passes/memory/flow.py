@@ -1,0 +1,81 @@
+"""The largest flow through a network of arcs of given widths, and what it leaves within reach."""
+
+from collections.abc import Mapping, Sequence
+
+UNREACHED = -1
+
+
+class Network:
+    """Arcs between numbered nodes, each with the room that is left in it.
+
+    They come in pairs: the arc after one of even number leads back, and takes back what that has.
+    """
+
+    def __init__(self, widths: Mapping[tuple[int, int], int], nodes: int) -> None:
+        self.ends: list[int] = []
+        self.room: list[int] = []
+        self.arcs: list[list[int]] = [[] for _ in range(nodes)]  # by the node that they leave
+        for (start, end), width in widths.items():
+            for here, there, room in ((start, end, width), (end, start, 0)):
+                self.arcs[here].append(len(self.ends))
+                self.ends.append(there)
+                self.room.append(room)
+
+    def fill(self, source: int, sink: int) -> Sequence[int]:
+        """Let the largest flow through; how far each node is from the source in what is left.
+
+        This is Dinic's way: along shortest ways as long as there are any, then along longer ones.
+        """
+        while True:
+            levels = self._levels(source)
+            if levels[sink] == UNREACHED:
+                return levels
+            self._push(source, sink, levels)
+
+    def _levels(self, source: int) -> list[int]:
+        levels = [UNREACHED] * len(self.arcs)
+        levels[source] = 0
+        found = [source]
+        for node in found:
+            for arc in self.arcs[node]:
+                end = self.ends[arc]
+                if self.room[arc] and levels[end] == UNREACHED:
+                    levels[end] = levels[node] + 1
+                    found.append(end)
+        return levels
+
+    def _push(self, source: int, sink: int, levels: Sequence[int]) -> None:
+        """Let through all that goes along shortest ways."""
+        untried = [list(reversed(arcs)) for arcs in self.arcs]
+        way: list[int] = []
+        node = source
+        while True:
+            if node == sink:
+                node = self._let_through(way)
+                continue
+            left = untried[node]
+            while left and not self._leads_on(left[-1], levels[node], levels):
+                left.pop()
+            if left:
+                way.append(left[-1])
+            elif way:
+                node = self.ends[way.pop() ^ 1]
+                untried[node].pop()
+                continue
+            else:
+                return
+            node = self.ends[way[-1]]
+
+    def _leads_on(self, arc: int, level: int, levels: Sequence[int]) -> bool:
+        return self.room[arc] > 0 and levels[self.ends[arc]] == level + 1
+
+    def _let_through(self, way: list[int]) -> int:
+        """Fill a way, and go back on it to where its first full arc begins."""
+        least = min(self.room[arc] for arc in way)
+        for arc in way:
+            self.room[arc] -= least
+            self.room[arc ^ 1] += least
+        first = next(place for place, arc in enumerate(way) if not self.room[arc])
+        node = self.ends[way[first] ^ 1]
+        del way[first:]
+        return node
