@@ -28,6 +28,10 @@ def share(items: Iterable[T], one_in: int, of: str = "") -> list[T]:
     return [row for row in rows if crc32(f"{of} {row}".encode()) % one_in == 0] or rows[:1]
 
 
-def how_many(few: int) -> int:
-    """How many random programs to try, where a few are enough for a test among others."""
-    return int(os.environ.get("RELAXJAX_PROGRAMS", _MORE * few if FULL else few))
+def how_many(few: int, many: int | None = None) -> int:
+    """How many random programs to try, where a few are enough for a test among others.
+
+    Of those that take long there are very few among others, and `many` where all is tried.
+    """
+    more = _MORE * few if many is None else many
+    return int(os.environ.get("RELAXJAX_PROGRAMS", more if FULL else few))

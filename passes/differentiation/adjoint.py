@@ -132,8 +132,9 @@ class Adjoint:
         """The fields of a tuple that something came back to, if it did not come back to all."""
         if not isinstance(var.ty, TupleType):
             return None
+        reached = self.reached[self.originals.get(var, var)]
         able = {i for i, ty in enumerate(var.ty.fields) if carries_gradient(ty)}
-        return frozenset(self.reached[var]) if able - self.reached[var] else None
+        return frozenset(reached) if able - reached else None
 
     def add(self, value: Expr, adjoint: Cotangent, reached: Collection[int] = ()) -> None:
         """Add an adjoint to those of the variables that make up `value`.

@@ -20,7 +20,7 @@ from random_losses import Step, loss_of, steps
 import relaxjax
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 
-PROGRAMS = how_many(4)
+PROGRAMS = how_many(2, 200)
 CHECKS = [HealthCheck.too_slow, HealthCheck.data_too_large]
 TOLERANCE = 2e-5  # relative to the largest number
 VECTORS = [jnp.asarray(row, "float32") for row in np.random.default_rng(0).normal(size=(3, 3))]

@@ -23,5 +23,6 @@ def test_how_many_programs(monkeypatch: pytest.MonkeyPatch) -> None:
     for is_full, wanted in ((False, 15), (True, 750)):
         monkeypatch.setattr(full, "FULL", is_full)
         assert how_many(15) == wanted
+        assert how_many(2, 750) == (750 if is_full else 2)
     monkeypatch.setenv("RELAXJAX_PROGRAMS", "7")
-    assert how_many(15) == 7
+    assert how_many(15) == how_many(2, 750) == 7

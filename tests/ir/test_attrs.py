@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from full import how_many
+from hypothesis import given, settings
 from strategies import attribute_values
 
 from relaxjax.ir.attrs import Attrs, as_attrs, freeze
@@ -41,6 +42,7 @@ def test_equal_attributes() -> None:
 
 
 @given(attribute_values())
+@settings(max_examples=how_many(40, 1000))
 def test_equal_attributes_have_equal_hashes(value: Any) -> None:
     attrs, again = Attrs(value=value), pickle.loads(pickle.dumps(Attrs(value=value)))
     assert attrs == again

@@ -17,7 +17,8 @@ from faulty_programs import (
     function,
     plain,
 )
-from hypothesis import given
+from full import how_many
+from hypothesis import given, settings
 from strategies import modules
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
@@ -51,6 +52,7 @@ from relaxjax.ir.types import (
 
 
 @given(modules())
+@settings(max_examples=how_many(40, 1000))
 def test_what_the_builder_makes_is_well_formed(module: IRModule) -> None:
     assert faults(module) == []
     assert check_well_formed(module)

@@ -22,6 +22,7 @@ from faulty_programs import (
     only,
     plain,
 )
+from full import how_many
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import modules
@@ -152,7 +153,7 @@ def test_the_error_can_be_pickled() -> None:
 
 
 @given(modules(), st.data())
-@settings(max_examples=200)
+@settings(max_examples=how_many(80, 2000))
 def test_no_program_is_too_broken_to_be_checked(module: IRModule, data: st.DataObject) -> None:
     """References in a saved program are mixed up: what still loads is checked and shown."""
     document = json.loads(save_json(module))

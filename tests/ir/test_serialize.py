@@ -5,6 +5,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from full import how_many
 from hypothesis import given, settings
 from strategies import dim_of, formulas, modules
 
@@ -58,6 +59,7 @@ def loaded(node: Node, **options: Any) -> Any:
 
 
 @given(modules())
+@settings(max_examples=how_many(40, 1000))
 def test_modules_come_back(module: IRModule) -> None:
     again = loaded(module)
     assert_structural_equal(again, module)

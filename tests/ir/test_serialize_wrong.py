@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from full import how_many
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -262,7 +263,7 @@ def loads_or_says_why(text: str | bytes) -> None:
 
 
 @given(st.data())
-@settings(max_examples=300)
+@settings(max_examples=how_many(150, 3000))
 def test_a_changed_document_loads_or_is_a_value_error(data: st.DataObject) -> None:
     """Parts are replaced by junk, by other parts, or removed."""
     changed = json.loads(VALID)

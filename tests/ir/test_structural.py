@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from full import how_many
 from hypothesis import given, settings
 from strategies import modules
 
@@ -142,6 +143,7 @@ def test_what_counts(what: str) -> None:
 
 
 @given(modules())
+@settings(max_examples=how_many(40, 1000))
 def test_renewed_functions_are_equal_with_equal_hashes(module: IRModule) -> None:
     for function in module.relax_functions().values():
         copy, _ = renew(function)
@@ -150,7 +152,7 @@ def test_renewed_functions_are_equal_with_equal_hashes(module: IRModule) -> None
 
 
 @given(modules(), modules())
-@settings(max_examples=30)
+@settings(max_examples=how_many(20, 500))
 def test_hashes_agree_with_equality(left: IRModule, right: IRModule) -> None:
     if structural_equal(left, right):
         assert structural_hash(left) == structural_hash(right)

@@ -1,6 +1,7 @@
 """Walking: everything is met once and in order, and what does not change stays the same object."""
 
-from hypothesis import given
+from full import how_many
+from hypothesis import given, settings
 from strategies import modules
 
 from relaxjax.ir.attrs import Attrs
@@ -118,6 +119,7 @@ def test_nested_sequences_come_the_outer_first() -> None:
 
 
 @given(modules())
+@settings(max_examples=how_many(40, 1000))
 def test_rules_that_change_nothing_keep_every_object(module: IRModule) -> None:
     for function in module.relax_functions().values():
         assert rewrite(function, lambda expr: expr) is function
@@ -127,6 +129,7 @@ def test_rules_that_change_nothing_keep_every_object(module: IRModule) -> None:
 
 
 @given(modules())
+@settings(max_examples=how_many(40, 1000))
 def test_variables_are_bound_or_free(module: IRModule) -> None:
     for function in module.relax_functions().values():
         bound = bound_vars(function)

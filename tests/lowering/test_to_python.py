@@ -6,6 +6,7 @@ import chex
 import jax
 import numpy as np
 import pytest
+from full import how_many
 from hypothesis import given, settings
 from parsing import parse_functions
 from strategies import modules
@@ -423,7 +424,7 @@ def test_functions_of_the_module_from_outside_are_refused() -> None:
 
 
 @given(modules())
-@settings(max_examples=25)
+@settings(max_examples=how_many(12, 500))
 def test_random_modules_compute_the_same(mod: IRModule) -> None:
     executable, functions = build(mod), written(mod, list(mod.relax_functions()))
     for name, function in mod.relax_functions().items():

@@ -27,7 +27,7 @@ from relaxjax.passes.infrastructure.base import FACTORIES
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
-PROGRAMS = how_many(6)
+PROGRAMS = how_many(3, 300)
 LENGTH = 20
 TOLERANCE = 1e-9
 

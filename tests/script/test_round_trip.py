@@ -46,7 +46,7 @@ DTYPES = [
 ]
 
 
-@settings(max_examples=how_many(120))
+@settings(max_examples=how_many(40, 6000))
 @given(strategies.modules())
 def test_a_module(module: IRModule) -> None:
     """The text of what was read is the very same text, too."""
@@ -55,7 +55,7 @@ def test_a_module(module: IRModule) -> None:
     assert from_source(text).script() == text
 
 
-@settings(max_examples=how_many(60))
+@settings(max_examples=how_many(30, 3000))
 @given(st.data())
 def test_a_constant(data: st.DataObject) -> None:
     """Of every dtype, every shape, and every bit pattern: NaN, infinity, -0.0, empty and large."""
@@ -116,7 +116,7 @@ def types(symbols: list[SymbolicVar]) -> st.SearchStrategy[Type]:
     )
 
 
-@settings(max_examples=how_many(80))
+@settings(max_examples=how_many(30, 4000))
 @given(st.data())
 def test_a_type(data: st.DataObject) -> None:
     symbols = [SymbolicVar(name) for name in strategies.VARIABLES]
@@ -150,7 +150,7 @@ def test_a_value(value: Expr) -> None:
     assert read_back(value) == value
 
 
-@settings(max_examples=how_many(60))
+@settings(max_examples=how_many(30, 3000))
 @given(strategies.attribute_values())
 def test_an_attribute(value: Any) -> None:
     x = Var("x", ObjectType())

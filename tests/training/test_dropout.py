@@ -179,7 +179,7 @@ def test_a_step_is_that_of_jax_with_the_same_key() -> None:
         masks = [jnp.where(kept[0], 4 / 3, 0.0), jnp.where(kept[1], 2.0, 0.0)]
         return jnp.mean((x * masks[0] * w[None] * masks[1] - y) ** 2)
 
-    value, gradient = jax.value_and_grad(loss)(jnp.ones(6))
+    value, gradient = jax.jit(jax.value_and_grad(loss))(jnp.ones(6))
     np.testing.assert_allclose(float(made.update(x, y)), value, rtol=1e-6)
     np.testing.assert_allclose(made.export_params()["w"], 1 - 0.1 * gradient, rtol=1e-6)
     states = made.export_states()

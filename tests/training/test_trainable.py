@@ -73,12 +73,16 @@ def test_the_others_stay_and_need_less() -> None:
         pairs = zip(PARAMS["layers"], own, strict=True)
         return loss({**PARAMS, "layers": [{**layer, "lora": x} for layer, x in pairs]}, BATCH)
 
+    @jax.jit
+    def step(own: Any, state: Any) -> Any:
+        value, gradients = jax.value_and_grad(of_own)(own)
+        updates, state = tx.update(gradients, state, own)
+        return value, optax.apply_updates(own, updates), state
+
     state = tx.init(own)
     for _ in range(5):
-        value, gradients = jax.value_and_grad(of_own)(own)
         with jax.numpy_dtype_promotion("standard"):
-            updates, state = tx.update(gradients, state, own)
-            own = optax.apply_updates(own, updates)
+            value, own, state = step(own, state)
         chex.assert_trees_all_close(trainer.update(BATCH), value, rtol=1e-5)
     found = trainer.params
     chex.assert_trees_all_equal_structs(found, PARAMS)

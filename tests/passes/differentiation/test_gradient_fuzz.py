@@ -30,7 +30,8 @@ from relaxjax.passes import Gradient, Jvp
 from relaxjax.script import from_source
 from relaxjax.testing.equations import run
 
-PROGRAMS = how_many(60)
+PROGRAMS = how_many(20, 3000)
+FEW = max(4, PROGRAMS // 7)  # in each of the other ways
 
 # Little work to compile, because each program runs once.
 QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -153,7 +154,7 @@ def try_all(count: int, dtypes: Sequence[str], test: Callable[[Program], bool]) 
 
     one()
     assert len(outcomes) >= count
-    assert sum(outcomes) > 0.9 * count
+    assert sum(outcomes) > 0.9 * count - 1
 
 
 def test_random_programs() -> None:
@@ -161,11 +162,11 @@ def test_random_programs() -> None:
 
 
 def test_random_programs_of_narrow_dtypes() -> None:
-    try_all(PROGRAMS // 7, ["bfloat16", "float16", "float32"], check)
+    try_all(FEW, ["bfloat16", "float16", "float32"], check)
 
 
 def test_random_programs_forward() -> None:
-    try_all(PROGRAMS // 7, ["float32", "float64"], push_forward)
+    try_all(FEW, ["float32", "float64"], push_forward)
 
 
 def test_random_adjoints_are_programs_like_others() -> None:
@@ -178,10 +179,10 @@ def test_random_adjoints_are_programs_like_others() -> None:
             readable(gradient(program.module))
         return True
 
-    try_all(PROGRAMS // 7, ["float32", "bfloat16"], survives)
+    try_all(FEW, ["float32", "bfloat16"], survives)
 
 
-@settings(max_examples=30, suppress_health_check=CHECKS)
+@settings(max_examples=how_many(10, 1500), suppress_health_check=CHECKS)
 @given(programs(["float32"]))
 def test_what_numpy_computes_is_what_jax_computes(program: Program) -> None:
     """So that no comparison above rests on an error that both sides share."""

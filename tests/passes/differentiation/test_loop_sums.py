@@ -83,10 +83,9 @@ def test_steps_of_few_rows_are_multiplied_after_the_loop(reverse: bool) -> None:
     totals = adjoint["main_adjoint"].script(show_all_types=False)
     assert "R.zeros(R.shape([64, 64])" not in totals  # where sums step by step would begin
     assert "R.zeros(R.shape([64])" not in totals
-    expected = jax.value_and_grad(to_jax(mod, "main"), argnums=range(len(args)))(*args)
-    chex.assert_trees_all_close(
-        to_jax(adjoint, "main_adjoint")(*args), expected, rtol=1e-4, atol=1e-5
-    )
+    by_jax = jax.value_and_grad(to_jax(mod, "main"), argnums=range(len(args)))
+    found, expected = (jax.jit(f)(*args) for f in (to_jax(adjoint, "main_adjoint"), by_jax))
+    chex.assert_trees_all_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_steps_of_many_rows_and_small_weights_are_summed_step_by_step() -> None:

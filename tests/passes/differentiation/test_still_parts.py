@@ -194,7 +194,8 @@ def test_keys_in_the_carry() -> None:
         (c, _), ys = lax.scan(step, (w, jax.random.key(0)), xs)
         return jnp.sum(c) + jnp.sum(ys**2)
 
-    chex.assert_trees_all_close(value_and_grad(loss)(W, XS), jax.value_and_grad(loss)(W, XS))
+    found, expected = (jax.jit(f(loss))(W, XS) for f in (value_and_grad, jax.value_and_grad))
+    chex.assert_trees_all_close(found, expected)
     mod = Gradient("main", "w")(from_jax(loss, W, XS))
     steps = [b.value for b in mod["main_adjoint"].body.bindings() if isinstance(b.value, Call)]
     assert sum(getattr(step.op, "name", "") == "relax.scan" for step in steps) == 2
@@ -239,3 +240,18 @@ def test_a_branch_is_told_to_which_of_its_results_nothing_comes_back() -> None:
 
     x = 2 * jnp.eye(3)
     chex.assert_trees_all_close(value_and_grad(loss)(x)[1], jax.grad(loss)(x), rtol=1e-6)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_a_branch_that_is_computed_again_is_told_what_comes_back_to_it(both: bool) -> None:
+    """To some of its results or to all: its copy was taken for one to which nothing does."""
+
+    def loss(w: jax.Array, x: jax.Array) -> jax.Array:
+        first, other = lax.cond(
+            x[0] > 0, lambda c: (jnp.sin(c * w), c * 2), lambda c: (c, jnp.cos(w)), jnp.exp(w)
+        )
+        return jnp.sum(first * x) + (jnp.sum(other**2) if both else 0.0)
+
+    for x in (XS[0], -XS[0]):
+        found = jax.jit(value_and_grad(jax.checkpoint(loss)))(W, x)
+        chex.assert_trees_all_close(found, jax.jit(jax.value_and_grad(loss))(W, x), rtol=1e-6)

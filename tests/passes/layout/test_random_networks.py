@@ -29,7 +29,7 @@ from relaxjax.passes import (
     Pass,
 )
 
-SEEDS = range(how_many(2))
+SEEDS = range(how_many(1, 100))
 STEPS = 12
 PASSES: dict[str, Pass] = {
     "AlterOpLayout": AlterOpLayout(),

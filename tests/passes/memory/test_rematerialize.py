@@ -334,7 +334,7 @@ def test_random_programs_keep_their_results() -> None:
 
     @settings(
         phases=[Phase.explicit, Phase.generate],
-        max_examples=how_many(10),
+        max_examples=how_many(6, 500),
         suppress_health_check=[
             HealthCheck.too_slow,
             HealthCheck.data_too_large,

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from differentiable_programs import Program, programs
+from full import how_many
 from hypothesis import HealthCheck, given, settings
 from parsing import parse_functions
 from rewriting import check_kept, check_rewrite
@@ -170,7 +171,7 @@ def main(x: {T3}):
 
 
 @settings(
-    max_examples=10,
+    max_examples=how_many(5, 250),
     suppress_health_check=[
         HealthCheck.too_slow,
         HealthCheck.data_too_large,
