@@ -6,6 +6,7 @@ from typing import Any
 
 from relaxjax.ir.dims import substitute_dim
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
+from relaxjax.ir.node import also_called
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import substitute_symbols
 from relaxjax.ir.types import ShapeType
@@ -69,6 +70,7 @@ class GlobalVarPattern(DFPattern):
             yield matching
 
 
+@also_called(global_symbol="symbol")
 @dataclass(frozen=True, eq=False)
 class ExternFuncPattern(DFPattern):
     """A function from outside, of a certain name if one is given."""
@@ -89,6 +91,7 @@ class ConstantPattern(DFPattern):
             yield matching
 
 
+@also_called(fields="shape")
 @dataclass(frozen=True, eq=False)
 class PrimArrPattern(DFPattern):
     """A shape as a value."""

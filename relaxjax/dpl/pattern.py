@@ -21,6 +21,7 @@ from relaxjax.ir.expr import (
 )
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.node import also_called
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType, Type, dtype_name
 from relaxjax.ir.uses import values_of
@@ -222,6 +223,7 @@ class UnorderedTuplePattern(TuplePattern):
                 yield from _all(self.fields, fields, matching)
 
 
+@also_called(tuple="tuple_value")
 @dataclass(frozen=True, eq=False)
 class TupleGetItemPattern(DFPattern):
     """A field of a tuple, the one at `index` if it is given."""
@@ -272,6 +274,7 @@ class AndPattern(OrPattern):
             yield from self.right.search(expr, extended)
 
 
+@also_called(reject="to_reject")
 @dataclass(frozen=True, eq=False)
 class NotPattern(DFPattern):
     """What a pattern does not fit."""

@@ -9,7 +9,7 @@ import numpy as np
 from .attrs import Attrs, as_attrs
 from .dims import Dim, SymbolicExpr, as_dim
 from .dtypes import check_kind, named_dtype, number_of
-from .node import Node
+from .node import Node, also_called
 from .registry import named_operator
 from .span import Span
 from .types import (
@@ -162,6 +162,7 @@ class GlobalVar(Expr):
         return Call(self, args)
 
 
+@also_called(global_symbol="symbol")
 @dataclass(frozen=True, slots=True, repr=False)
 class ExternFunc(Expr):
     """A Python function registered under a name, or a function that another backend supplies.

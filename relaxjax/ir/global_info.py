@@ -8,10 +8,12 @@ from typing import Any
 
 from .attrs import freeze
 from .device_mesh import GlobalInfo as GlobalInfo
+from .node import also_called
 from .script_exprs import ScriptExprs
 from .types import LISTED, device_name
 
 
+@also_called(vdevice_id="device_id")
 @dataclass(frozen=True, slots=True, repr=False)
 class VDevice(GlobalInfo):
     """A device that values can be placed on, named or described, and the memory there."""

@@ -129,6 +129,10 @@ class IRModule(Explorable, Node):
         kept = {var: f for var, f in self.functions.items() if var.name not in names}
         return replace(self, functions=kept) if names else self
 
+    def get_attr(self, name: str) -> Any:
+        """One of the module's attributes; None where it has none of that name."""
+        return self.attrs.get(name)
+
     def with_attr(self, name: str, value: Any) -> "IRModule":
         return self.with_attrs({name: value})
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache, wraps
+from operator import attrgetter
 from typing import Any, TypedDict, TypeVar, Unpack
 
 from .highlight import ScriptText
@@ -29,10 +30,13 @@ class ScriptOptions(TypedDict, total=False):
 
 
 def also_called(**names: str) -> Callable[[type[C]], type[C]]:
-    """Let a class of nodes be made with the names that TVM has for what they hold, too."""
+    """Let what a class of nodes holds be given and read by the names that TVM has for it, too."""
 
     def declare(cls: type[C]) -> type[C]:
         make = cls.__init__
+        for theirs, ours in names.items():
+            if theirs not in vars(cls):
+                setattr(cls, theirs, property(attrgetter(ours)))
 
         @wraps(make)
         def init(self: Any, *args: Any, **given: Any) -> None:

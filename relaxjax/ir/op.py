@@ -120,6 +120,15 @@ class Op(Expr):
             raise ValueError(f"an operator has no attribute `{name}`; there are {known}")
         return TVM_ATTRIBUTES[name](self)
 
+    def has_attr(self, name: str) -> bool:
+        """Whether there is anything for this operator under a name of TVM's."""
+        return name in TVM_ATTRIBUTES and self.get_attr(name) is not None
+
+    @staticmethod
+    def list_op_names() -> list[str]:
+        """The names of all operators."""
+        return sorted(OPS)
+
     @staticmethod
     def get(name: str) -> "Op":
         """The operator called `name`, as `tvm.ir.Op.get`."""

@@ -38,6 +38,7 @@ from .packed import register_global_func as register_global_func
 from .surface import provide as _provide
 
 tir = tirx  # its name of before
+__version__ = "0.27.0+relaxjax"  # the TVM whose names these are: programs compare it
 
 _provide()
 _explain_missing()

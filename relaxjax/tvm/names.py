@@ -117,6 +117,10 @@ NAMES: dict[str, str] = {
     "relax.op.builtin": "script.relax.builtin: *",
     "relax.op.base": "script.relax: *",
     **{f"relax.op.{family}": f"script.relax.{family}: * ir: Expr" for family in _NESTED},
+    "relax.pipeline": """
+        passes: default_build_pipeline=standard_pipeline get_default_pipeline=standard_pipeline
+        passes: zero_pipeline=standard_pipeline
+    """,
     "relax.testing": """
         .relax.testing.nn: *
         .relax.testing.attention: *

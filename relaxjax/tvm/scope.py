@@ -17,6 +17,7 @@ _IMPORTED = (
 )
 _DISTRIBUTED = "say where values lie by `R.DTensor` and `R.dist`, or give `SetupTrainer` a mesh"
 _CODEGEN = "give a region to a backend of relaxjax.backends by `relaxjax.passes.RunCodegen`"
+_PIPELINE = "a pipeline is a `Sequential` of passes: give it to whom it is for"
 _PRINTED = "a program prints as `mod.script()`, and `relaxjax.ir.save_json` writes its nodes"
 _REGISTERED = (
     "no rule is registered for all programs: `relaxjax.passes.CustomGradient` gives one to a "
@@ -24,6 +25,7 @@ _REGISTERED = (
 )
 
 _CLASSES = "a node is an object of a Python class: make it by calling that"
+_FROZEN = "a node never changes: make a variable of the type, or `relax.Var(name, ty)` in its place"
 _DEVICES = "programs run where JAX runs: `tvm.cpu()`, `tvm.cuda()`, `tvm.rocm()`, and TPUs"
 _BUILT = "`relax.BlockBuilder` builds a function statement by statement"
 _FUSED = "XLA chooses the layouts and the memory of what is inside a program by itself"
@@ -123,6 +125,7 @@ OUT_OF_SCOPE = {
     "relax.dpl.is_call_tir": _KERNELS,
     "relax.dpl.pattern.is_call_tir": _KERNELS,
     "relax.exec_builder": _LOWERED,
+    "relax.expr._update_type": _FROZEN,
     **{f"relax.frontend.{name}": _IMPORTED for name in _IMPORTERS},
     **{f"relax.frontend.nn.{name}": why for name, why in _OF_LAYERS.items()},
     **{f"relax.frontend.nn.core.{name}": why for name, why in _OF_LAYERS.items()},
@@ -139,7 +142,13 @@ OUT_OF_SCOPE = {
     "relax.op.distributed": _DISTRIBUTED,
     **{f"relax.op.memory.{name}": _LOWERED for name in _STORAGE},
     "relax.op.vm": _LOWERED,
-    "relax.register_pipeline": "a pipeline is a `Sequential` of passes: give it to whom it is for",
+    **{
+        f"relax.pipeline.{stage}_passes": _LOWERED
+        for stage in ("library_dispatch", "legalize", "dataflow_lower", "finalize")
+    },
+    "relax.pipeline.register_pipeline": _PIPELINE,
+    "relax.pipeline.static_shape_tuning_pipeline": _TUNING,
+    "relax.register_pipeline": _PIPELINE,
     "relax.testing.ast_printer": _PRINTED,
     "relax.testing.dump_ast": _PRINTED,
     "relax.testing.emit_te": _KERNELS,

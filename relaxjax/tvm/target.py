@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+_FAMILIES = {"llvm": "cpu", "c": "cpu", "cuda": "gpu", "rocm": "gpu"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Target(str):
     """
 
     __slots__ = ()
+    _entered: ClassVar[list["Target"]] = []
 
     def __new__(cls, target: str | Mapping[str, Any], host: Any = None) -> "Target":
         name = target.get("kind") if isinstance(target, Mapping) else target
@@ -33,8 +36,31 @@ class Target(str):
     def kind(self) -> "TargetKind":
         return TargetKind(self.split()[0])
 
+    @property
+    def keys(self) -> list[str]:
+        """The kind, and the family that it belongs to: "cpu" or "gpu"."""
+        kind = self.kind.name
+        family = _FAMILIES.get(kind, kind)
+        return [family] if family in ("cpu", kind) else [kind, family]
+
+    @property
+    def attrs(self) -> dict[str, str]:
+        """The options in the name: `-mcpu=generic` is `{"mcpu": "generic"}`."""
+        options = (word.lstrip("-").partition("=") for word in self.split()[1:])
+        return {name: value for name, _, value in options}
+
+    @classmethod
+    def current(cls, allow_none: bool = True) -> "Target | None":
+        """The innermost target that is entered as a context."""
+        if cls._entered:
+            return cls._entered[-1]
+        if allow_none:
+            return None
+        raise ValueError("no target is entered: write `with tvm.target.Target(...)` around this")
+
     def __enter__(self) -> "Target":
+        self._entered.append(self)
         return self
 
     def __exit__(self, *failure: object) -> None:
-        pass
+        self._entered.pop()

@@ -23,6 +23,7 @@ from . import training as training
 from . import transform as transform
 from . import utils as utils
 from . import vm as vm
+from .block_builder import BlockBuilder as BlockBuilder
 from .expr_functor import PyExprMutator as PyExprMutator
 from .expr_functor import PyExprVisitor as PyExprVisitor
 from .pipeline import get_pipeline as get_pipeline

@@ -6,7 +6,7 @@ A method that is not overridden visits what is inside. A mutator emits what it m
 
 from typing import Any, TypeVar
 
-from relaxjax.ir.builder import BlockBuilder, make_function
+from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import (
     Call,
     Constant,
@@ -36,6 +36,8 @@ from relaxjax.ir.node import replace, unchanged
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import Type
 from relaxjax.ir.walk import all_vars, children, kept
+
+from .block_builder import BlockBuilder
 
 Class = TypeVar("Class", bound=type)
 

@@ -5,10 +5,9 @@ from typing import Any
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax.optim import SGD as SGD
-from relaxjax.optim import Adam as Adam
-from relaxjax.optim import MomentumSGD as MomentumSGD
-from relaxjax.optim.base import common_dtype
+from relaxjax import optim
+from relaxjax.optim.base import BoundOptimizer, common_dtype
+from relaxjax.tvm.nd import wrapped
 
 
 class Optimizer:
@@ -47,3 +46,25 @@ class Optimizer:
                 "Please call init() for the optimizer before calling get_function(): it sets "
                 "`param_list` and `state`"
             )
+
+
+class _StateOfArrays(optim.Optimizer):
+    """An optimizer whose initial state has arrays as TVM has them, with `.numpy()`."""
+
+    def init(self, params: Var | Sequence[Var]) -> BoundOptimizer:
+        """This optimizer for these parameters, with its initial state."""
+        bound = super().init(params)
+        bound.state = wrapped(bound.state)
+        return bound
+
+
+class SGD(_StateOfArrays, optim.SGD):
+    """Gradient descent, as `relaxjax.optim.SGD`."""
+
+
+class MomentumSGD(_StateOfArrays, optim.MomentumSGD):
+    """Gradient descent with momentum, as `relaxjax.optim.MomentumSGD`."""
+
+
+class Adam(_StateOfArrays, optim.Adam):
+    """Adam, as `relaxjax.optim.Adam`."""
