@@ -134,7 +134,8 @@ class Adjoint:
             return None
         reached = self.reached[self.originals.get(var, var)]
         able = {i for i, ty in enumerate(var.ty.fields) if carries_gradient(ty)}
-        return frozenset(reached) if able - reached else None
+        # Of what nothing is known of, all goes back: to be asked, something must have come.
+        return frozenset(reached) if reached and able - reached else None
 
     def add(self, value: Expr, adjoint: Cotangent, reached: Collection[int] = ()) -> None:
         """Add an adjoint to those of the variables that make up `value`.
