@@ -134,7 +134,7 @@ class Adjoint:
             return None
         reached = self.reached[self.originals.get(var, var)]
         able = {i for i, ty in enumerate(var.ty.fields) if carries_gradient(ty)}
-        # Of what nothing is known of, all goes back: to be asked, something must have come.
+        # If none is known, all goes back: something came, or nobody would ask.
         return frozenset(reached) if reached and able - reached else None
 
     def add(self, value: Expr, adjoint: Cotangent, reached: Collection[int] = ()) -> None:
