@@ -268,9 +268,12 @@ def _plain(leaf: Any) -> Any:
 
 
 def _on_host(leaf: Any) -> Any:
-    """A leaf as an array of numpy. What is one is not copied: zeros may take no memory yet."""
-    is_there = isinstance(leaf, np.ndarray) and leaf.dtype == canonicalize_dtype(leaf.dtype)
-    return leaf if is_there else np.asarray(_plain(leaf))
+    """A leaf as an array of numpy to read. What is one is not copied: zeros may take no memory."""
+    if type(leaf) is not np.ndarray or leaf.dtype != canonicalize_dtype(leaf.dtype):
+        return np.asarray(_plain(leaf))
+    read = leaf.view()
+    read.flags.writeable = False
+    return read
 
 
 def _wrapped(leaf: Any, kind: str | None) -> Any:

@@ -5,6 +5,7 @@ tried for so many devices of a kind:
 
     relaxjax plan model.py --devices 64 --hardware h100 --loss cross_entropy
     relaxjax plan model.py --devices 8 --hardware a100 --memory 40GiB --half bfloat16
+    relaxjax plan model.py --devices 64,512,4096 --hardware h100 --sharding fsdp --compile 0
     relaxjax plan model.py --devices 16 --hardware mine --hardware-file mine.json
     relaxjax plan model.py --devices 64 --hardware h100 --sharding fsdp \\
         --sharding "w0=-,model;w1=model" --policy minimal
@@ -70,8 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawTextHelpFormatter
     parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument(
-        "--devices", metavar="N", type=positive(int), required=True, help="how many devices"
-    )
+        "--devices", metavar="N", type=numbers, required=True,
+        help="how many devices, or several numbers for one table: 64,512,4096",
+    )  # fmt: skip
     parser.add_argument(
         "--hardware", metavar="NAME", required=True,
         help=f"what they are: {', '.join(BUILT_IN)}, or one of --hardware-file",
@@ -125,11 +127,16 @@ def run(args: argparse.Namespace) -> int:
     return 0 if rows[0].bytes <= memory else 1
 
 
-Setup = Callable[[Candidate], IRModule]
+def numbers(text: str) -> list[int]:
+    """Numbers of devices, each of them once."""
+    return [*dict.fromkeys(int(positive(int)(one)) for one in text.split(","))]
+
+
+Setup = Callable[[Candidate, bool], IRModule]
 
 
 def _model(args: argparse.Namespace) -> tuple[Setup, int]:
-    """What makes a candidate's module of the model, and the samples of a batch."""
+    """What makes a candidate's module of the model, to compile it or not, and a batch's samples."""
     mod = in_half_precision(with_backbone(read_module(args.file), 1, args.states), args.half)
     (wanted,) = input_types(mod)
     first = (wanted.dims or (None,))[0]
@@ -143,13 +150,14 @@ def _model(args: argparse.Namespace) -> tuple[Setup, int]:
     loss, types = {**LOSSES, **own_losses()}[args.loss](), [scores_type(mod)]
     types.append(target_type(mod, args.loss))
 
-    def setup(candidate: Candidate) -> IRModule:
+    def setup(candidate: Candidate, is_compiled: bool) -> IRModule:
         return SetupTrainer(
             loss,
             optimizer(args, 1),
             types,
+            legalize=is_compiled,
             loss_scale=args.loss_scale,
-            memory_policy=candidate.policy,
+            memory_policy=candidate.policy if is_compiled else None,
             mesh=candidate.mesh,
             sharding=candidate.sharding,
         )(mod)
@@ -160,7 +168,8 @@ def _model(args: argparse.Namespace) -> tuple[Setup, int]:
 def _planned(args: argparse.Namespace, setup: Setup, samples: int) -> list[Prediction]:
     """All candidates, by the counts of what is compiled for fewer devices."""
     policies = _POLICIES if args.policy is None else [args.policy]
-    tried = candidates(args.devices, args.sharding or ["data", "fsdp"], policies, samples)
+    shardings = args.sharding or ["data", "fsdp"]
+    tried = [one for n in args.devices for one in candidates(n, shardings, policies, samples)]
     held, possible = {}, []
     refused: Exception | None = None
     for one in tried:
@@ -173,10 +182,12 @@ def _planned(args: argparse.Namespace, setup: Setup, samples: int) -> list[Predi
             possible.append(one)
     if not possible and refused is not None:
         raise refused
+    wanted = {one.devices for one in possible}
     possible = [one for one in possible if one.probes()[-1].devices <= MOST_VIRTUAL]
-    if not possible:
+    left_out = wanted - {one.devices for one in possible}
+    if left_out:
         raise InputError(
-            f"a plan for {args.devices} devices follows from what is compiled for up to "
+            f"a plan for {min(left_out)} devices follows from what is compiled for up to "
             f"{MOST_VIRTUAL}, which their number must allow: give one such as {2 * MOST_VIRTUAL}"
         )
     probes = list({str(p): p for one in possible for p in one.probes()}.values())
@@ -197,7 +208,7 @@ def _planned(args: argparse.Namespace, setup: Setup, samples: int) -> list[Predi
 def _held(setup: Setup, candidate: Candidate) -> Any:
     """The bytes that a device holds between steps, or why the mesh cannot be."""
     try:
-        mod = setup(replace(candidate, policy="none"))
+        mod = setup(candidate, False)
     except ValueError as error:
         return error
     spread = Distribution.of(mod)
@@ -207,12 +218,11 @@ def _held(setup: Setup, candidate: Candidate) -> Any:
 
 def _with_compiled(args: argparse.Namespace, rows: Sequence[Prediction]) -> list[Prediction]:
     """The rows, of which the first few have what XLA counts for as many devices."""
-    if args.devices <= MOST_VIRTUAL or args.devices > 8 * MOST_VIRTUAL:
-        return list(rows)
-    few = rows[: args.compile]
+    can_be = [row for row in rows if MOST_VIRTUAL < row.candidate.devices <= 8 * MOST_VIRTUAL]
+    few = can_be[: args.compile]
     counts = _compiled(args, [row.candidate for row in few])
-    done = [replace(row, compiled=one) for row, one in zip(few, counts, strict=True)]
-    return [*done, *rows[len(few) :]]
+    known = {id(row): one for row, one in zip(few, counts, strict=True)}
+    return [replace(row, compiled=known.get(id(row), row.compiled)) for row in rows]
 
 
 def _compiled(args: argparse.Namespace, wanted: Sequence[Candidate]) -> list[StepCounts]:
@@ -241,7 +251,7 @@ def probe() -> None:
     found = []
     for mesh, sharding, policy in json.load(sys.stdin):
         candidate = Candidate(mesh, sharding, policy)
-        mod = setup(candidate)
+        mod = setup(candidate, True)
         key = mod.without_attr(OPTIM_STATE).script()  # whose numbers are many, and count nothing
         known[key] = known.get(key) or counted(mod, candidate.mesh)
         found.append(known[key].to_json())

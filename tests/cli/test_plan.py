@@ -75,6 +75,21 @@ def test_the_fastest_that_fits_comes_first_with_its_command(
     assert command[-6:] == ["--mesh", "data=128", "--sharding", "fsdp", "--policy", "none"]
 
 
+def test_several_numbers_of_devices_make_one_table(
+    script: str, capsys: Capture, monkeypatch: Patch
+) -> None:
+    """What is compiled for the largest of them serves the others; few are compiled themselves."""
+    compiled_at_once(monkeypatch)
+    line = ["plan", script, "--devices", "256,64,64,128", "--hardware", "h100", "--policy", "none"]
+    assert main([*line, "--sharding", "fsdp", "--compile", "1", "--loss", "mse", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert sorted(row["mesh"]["data"] for row in rows) == [64, 128, 256]
+    by_number = {row["mesh"]["data"]: row["how"] for row in rows}
+    assert by_number[64] == "compiled"
+    assert sorted([by_number[128], by_number[256]]) == ["compiled", "predicted, not run"]
+    assert all(row["limit"] in ("computing", "memory", "exchanges") for row in rows)
+
+
 def test_where_nothing_fits_the_least_is_named(
     script: str, capsys: Capture, monkeypatch: Patch
 ) -> None:
@@ -127,6 +142,7 @@ def test_candidates_are_told_apart_without_their_first_states(
 
 REFUSED = {
     "--devices 5": "5 devices do not divide a batch of 256 samples: 2, 4, 8, 16, 32, 64, 128, 256",
+    "--devices 4,5": "5 devices do not divide a batch of 256 samples: 2, 4, 8, 16, 32, 64, 128",
     "--devices 4 --hardware h10": "there is no hardware `h10`",
     "--devices 4 --batch 16": "the model takes batches of 256, not of 16",
     "--devices 4 --memory lots": "`lots` is no memory budget",
