@@ -58,6 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "test_mixed.py").write_text(MIXED)
     (tmp_path / "test_out.py").write_text("from tvm import te\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # to import them takes a second
     return tmp_path
 
 

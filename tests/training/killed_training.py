@@ -31,7 +31,7 @@ from relaxjax.optim import MomentumSGD
 from relaxjax.training import Checkpoints, Lines, Trainer
 from relaxjax.training.processes import whole_on_host
 
-EPOCHS, STEPS = 12, 25
+STEPS = 25  # in an epoch
 
 
 def in_relax() -> Trainer:
@@ -70,7 +70,7 @@ MODELS = {
 }
 
 
-def train(folder: Path, model: str, resume: bool, port: int, number: int) -> None:
+def train(folder: Path, epochs: int, model: str, resume: bool, port: int, number: int) -> None:
     """Train to the end, with a checkpoint every other step, and leave the parameters there."""
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(STEPS, BATCH, FEATURES)).astype("float32")
@@ -84,7 +84,7 @@ def train(folder: Path, model: str, resume: bool, port: int, number: int) -> Non
     inputs, labels = inputs[:, rows], labels[:, rows]
     trainer.fit(
         lambda epoch: list(zip(np.roll(inputs, epoch, 0), np.roll(labels, epoch, 0), strict=True)),
-        EPOCHS,
+        epochs,
         reporter=Lines(lambda line: None),
         checkpoints=Checkpoints(folder / "run", every=2, sharded=model in ("shards", "processes")),
         resume=resume,
@@ -94,13 +94,15 @@ def train(folder: Path, model: str, resume: bool, port: int, number: int) -> Non
         np.savez(folder / "done", **params)
 
 
-def started(folder: Path, model: str, resume: bool) -> list[int]:
+def started(folder: Path, epochs: int, model: str, resume: bool) -> list[int]:
     """The process ids of a child, which is several processes where the model is in them."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     numbers = range(2 if model == "processes" else 1)
-    return [forked(partial(train, folder, model, resume, port, number)) for number in numbers]
+    return [
+        forked(partial(train, folder, epochs, model, resume, port, number)) for number in numbers
+    ]
 
 
 def forked(work: Callable[[], None]) -> int:
@@ -142,19 +144,19 @@ def kill_after_progress(folder: Path, child: list[int], moment: random.Random) -
         assert os.WIFSIGNALED(status), f"a child was done before it was killed, by {status}"
 
 
-def main(folder: Path, kills: int, model: str) -> None:
+def main(folder: Path, kills: int, epochs: int, model: str) -> None:
     jax.config.update("jax_compilation_cache_dir", str(folder / "cache"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     (folder / "run").mkdir()
     (folder / "whole").mkdir()
-    assert ended_well(started(folder / "whole", model, resume=False))
+    assert ended_well(started(folder / "whole", epochs, model, resume=False))
     moment = random.Random(0)
     for _ in range(kills):
-        kill_after_progress(folder, started(folder, model, resume=True), moment)
-    assert ended_well(started(folder, model, resume=True))
+        kill_after_progress(folder, started(folder, epochs, model, resume=True), moment)
+    assert ended_well(started(folder, epochs, model, resume=True))
 
 
 if __name__ == "__main__":
     # JAX warns of forks because a device's threads do not survive them; the parent has no device.
     warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
-    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])

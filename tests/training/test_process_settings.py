@@ -9,7 +9,7 @@ import pytest
 
 from relaxjax.training import keep_freed_memory
 
-# The pages that the process gets anew in forty calls with a result of 36 MiB: more than glibc's
+# The pages that the process gets anew in ten calls with a result of 36 MiB: more than glibc's
 # malloc ever keeps by itself. Before it is counted, the small arrays have found their places.
 FAULTS = """
 import resource, sys
@@ -19,10 +19,10 @@ if sys.argv[1] == "keep":
 import jax, jax.numpy as jnp
 table = jax.jit(lambda x: x[:, None] * x[None])
 x = jnp.ones(3072)
-for _ in range(20):
+for _ in range(6):
     table(x).block_until_ready()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-for _ in range(40):
+for _ in range(10):
     table(x).block_until_ready()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """

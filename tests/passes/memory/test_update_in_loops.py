@@ -131,13 +131,17 @@ def test_the_steps_are_those_of_jax(dtype: str, ours: Any, theirs: Any) -> None:
 
             return jnp.mean((lax.scan(layer, x, params)[0] - targets) ** 2)
 
+        @jax.jit
+        def step(params: Any, state: Any) -> Any:
+            value, gradients = jax.value_and_grad(loss)(params)
+            updates, state = theirs.update(gradients, state, params)
+            return value, optax.apply_updates(params, updates), state
+
         params, state = (gains, weights), theirs.init((gains, weights))
         losses = []
         for _ in range(3):
-            value, gradients = jax.value_and_grad(loss)(params)
             with jax.numpy_dtype_promotion("standard"):
-                updates, state = theirs.update(gradients, state, params)
-            params = optax.apply_updates(params, updates)
+                value, params, state = step(params, state)
             losses.append(value)
         found = trained(mod)
         tolerance = 1e-5 if dtype == "float32" else 1e-12

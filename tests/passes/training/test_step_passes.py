@@ -76,13 +76,14 @@ def test_a_loss_without_a_backbone_trains(optimizer: Optimizer) -> None:
     drawn = np.random.default_rng(0).normal(size=(10, 3, 3)).astype("float32")
     weights, x, targets = list(drawn[:2]), drawn[2:6, 0], drawn[6:, 0]
     state = tuple(jnp.asarray(array.data) for array in mod.attrs["optim_state"])
-    loss, (stack,), *_ = to_jax(mod, "train_step")((np.stack(weights),), (), state, x, targets)
+    step = jax.jit(to_jax(mod, "train_step"))
+    loss, (stack,), *_ = step((np.stack(weights),), (), state, x, targets)
 
     def by_hand(pair: list[jax.Array]) -> jax.Array:
         h = jnp.tanh(jnp.tanh(x @ pair[0]) @ pair[1])
         return jnp.mean(jnp.square(h - targets))
 
-    wanted, gradients = jax.value_and_grad(by_hand)(weights)
+    wanted, gradients = jax.jit(jax.value_and_grad(by_hand))(weights)
     np.testing.assert_allclose(loss, wanted, rtol=1e-5)
     for row, w, gradient in zip(stack, weights, gradients, strict=True):
         np.testing.assert_allclose(row, w - 0.1 * gradient, rtol=1e-4, atol=1e-6)
