@@ -27,47 +27,52 @@ class Network:
         This is Dinic's way: along shortest ways as long as there are any, then along longer ones.
         """
         while True:
-            levels = self._levels(source)
+            levels = self._levels(source, sink)
             if levels[sink] == UNREACHED:
                 return levels
             self._push(source, sink, levels)
 
-    def _levels(self, source: int) -> list[int]:
+    def _levels(self, source: int, sink: int) -> list[int]:
+        """How far nodes are from the source, to where the sink is reached."""
         levels = [UNREACHED] * len(self.arcs)
         levels[source] = 0
         found = [source]
         for node in found:
             for arc in self.arcs[node]:
                 end = self.ends[arc]
-                if self.room[arc] and levels[end] == UNREACHED:
+                if levels[end] == UNREACHED and self.room[arc]:
                     levels[end] = levels[node] + 1
                     found.append(end)
+            if levels[sink] != UNREACHED:
+                break
         return levels
 
     def _push(self, source: int, sink: int, levels: Sequence[int]) -> None:
         """Let through all that goes along shortest ways."""
-        untried = [list(reversed(arcs)) for arcs in self.arcs]
+        tried = [0] * len(self.arcs)  # how many arcs of each node lead on no more
         way: list[int] = []
         node = source
         while True:
             if node == sink:
                 node = self._let_through(way)
-                continue
-            left = untried[node]
-            while left and not self._leads_on(left[-1], levels[node], levels):
-                left.pop()
-            if left:
-                way.append(left[-1])
+            arcs, level = self.arcs[node], levels[node] + 1
+            place = next(
+                (
+                    place
+                    for place in range(tried[node], len(arcs))
+                    if levels[self.ends[arcs[place]]] == level and self.room[arcs[place]]
+                ),
+                len(arcs),
+            )
+            tried[node] = place
+            if place < len(arcs):
+                way.append(arcs[place])
+                node = self.ends[way[-1]]
             elif way:
                 node = self.ends[way.pop() ^ 1]
-                untried[node].pop()
-                continue
+                tried[node] += 1
             else:
                 return
-            node = self.ends[way[-1]]
-
-    def _leads_on(self, arc: int, level: int, levels: Sequence[int]) -> bool:
-        return self.room[arc] > 0 and levels[self.ends[arc]] == level + 1
 
     def _let_through(self, way: list[int]) -> int:
         """Fill a way, and go back on it to where its first full arc begins."""
