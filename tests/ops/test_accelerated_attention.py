@@ -100,9 +100,7 @@ def by_xla(calls: list[Any]) -> Callable[..., Any]:
     ("queries", "heads", "options"),
     [
         (12, 2, {"scale": 0.3}),
-        (12, 4, CAUSAL),
         (20, 2, CAUSAL),
-        (12, 2, LAST),
         (12, 4, {**CAUSAL, "window_size": 5}),
         (12, 2, {**LAST, "window_size": 1}),
     ],
