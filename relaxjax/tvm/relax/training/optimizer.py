@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
+from relaxjax import optim
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
-from relaxjax import optim
 from relaxjax.optim.base import BoundOptimizer, common_dtype
 from relaxjax.tvm.nd import wrapped
 
