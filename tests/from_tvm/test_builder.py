@@ -9,6 +9,7 @@ from parsing import parse_functions
 
 import relaxjax.tvm
 from relaxjax.ir.function import BindingBlock, DataflowBlock, VarBinding
+from relaxjax.tvm.ffi import Shape
 
 tvm: Any = relaxjax.tvm  # whose names are those of the table
 relax: Any = tvm.relax
@@ -169,3 +170,18 @@ def test_states_of_optimizers_are_arrays_of_tvm() -> None:
         ones = np.ones((2, 3), "float32")
         _, bound.state = vm[bound.name]((ones,), (ones,), bound.state)
         assert bound.state[0].numpy() == 1
+
+
+def test_shapes_are_arguments_of_a_run() -> None:
+    mod = parse_functions(
+        """
+@R.function
+def main(s: R.Shape(["n"])) -> R.Tensor(("n",), "float32"):
+    n = T.int64()
+    made = R.zeros(R.shape([n]), "float32")
+    return made
+"""
+    )
+    vm = relax.VirtualMachine(relax.build(mod), tvm.cpu())
+    shape = Shape([3])
+    assert vm["main"](shape).numpy().tolist() == [0, 0, 0]
