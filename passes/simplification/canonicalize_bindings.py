@@ -1,8 +1,10 @@
 """Removing bindings that only give another name to a value that has one."""
 
+from collections import Counter
 from typing import TypeAlias
 
 from relaxjax.ir.blocks import tidy_blocks
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import (
     Binding,
@@ -13,12 +15,22 @@ from relaxjax.ir.function import (
     SeqExpr,
     VarBinding,
 )
+from relaxjax.ir.infer import unify
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
+from relaxjax.ir.renew import hide_unused_outputs, substitute_symbols
 from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import ShapeType
-from relaxjax.ir.walk import kept, map_children, substitute, used_vars
+from relaxjax.ir.walk import (
+    definable_symbols,
+    kept,
+    map_children,
+    nested_bindings,
+    substitute,
+    substitute_type,
+    used_vars,
+)
 from relaxjax.passes.infrastructure.base import pass_factory
 
 # What names stand for, and which tuples variables hold; an inner sequence adds its own.
@@ -30,14 +42,45 @@ Tuples: TypeAlias = Scoped[Var, Tuple]
 def CanonicalizeBindings(function: Function, mod: IRModule) -> Function:
     """Use values under their first name: aliases go, and fields of known tuples are used directly.
 
-    An output of a dataflow block that is an alias of one of its variables takes that one's place.
+    An output of a dataflow block that is an alias of one of its variables takes that one's place,
+    and an output that nothing behind the block uses is seen by the block alone. Dimensions that a
+    `match_cast` defines are those of its value, as far as these are known.
     """
-    return canonical_bindings(function)
+    return hide_unused_outputs(canonical_bindings(_with_known_casts(function)))
 
 
 def canonical_bindings(function: Function) -> Function:
     """`function` without aliases, in branches and closures too."""
     return replace(function, body=_sequence(function.body, Scoped(), Scoped()))
+
+
+def _with_known_casts(function: Function) -> Function:
+    """`function` with the dimensions of values in the place of those that casts of them define."""
+    casts = [b for b in nested_bindings(function) if isinstance(b, MatchCast)]
+    if not casts:
+        return function
+    params = {*function.params, *(p for f in _closures(function) for p in f.params)}
+    told = Counter(
+        symbol
+        for ty in (*(param.ty for param in params), *(cast.ty for cast in casts))
+        for symbol in set(definable_symbols(ty))
+    )
+    known: dict[SymbolicVar, Dim] = {}
+    for cast in casts:
+        found: dict[SymbolicVar, Dim] = {}
+        value_type = cast.value.ty and substitute_type(cast.value.ty, known)
+        unify(cast.ty, value_type, found)
+        if fits(value_type, substitute_type(cast.ty, found)) is not Fit.NEVER:
+            known |= {symbol: dim for symbol, dim in found.items() if told[symbol] == 1}
+    changed = substitute_symbols(function, known)
+    assert isinstance(changed, Function)
+    return changed
+
+
+def _closures(function: Function) -> list[Function]:
+    """The functions within a function."""
+    values = (binding.value for binding in nested_bindings(function))
+    return [value for value in values if isinstance(value, Function)]
 
 
 def _sequence(seq: SeqExpr, names: Names, tuples: Tuples) -> SeqExpr:

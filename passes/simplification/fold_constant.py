@@ -57,7 +57,8 @@ def _folded(call: Call, max_elements: int) -> Expr | None:
         return None
     if {"value", "placement", "communicates", "local_view"} & set(op.facts):
         return None
-    if not any(map(_has_constant, call.args)) or _fills(call):
+    written = any(map(_has_constant, call.args)) and not _fills(call)
+    if not written and op.name != "relax.shape_to_tensor":
         return None
     if not isinstance(call.ty, TensorType) or is_key(call.ty.dtype):
         return None  # constants are numbers, and no random keys

@@ -14,6 +14,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from math import gcd
 from typing import Any, TypeAlias, TypeVar
 
 _serial = itertools.count()
@@ -197,7 +198,7 @@ def floordiv(lhs: Dim, rhs: Dim) -> Dim:
     if rhs == 1 or lhs == 0:
         return lhs
     if not isinstance(rhs, int):
-        return _exact_quotient(lhs, rhs)
+        return _quotient(lhs, rhs)
     quotient, rest = _split_multiples(lhs, rhs)
     if isinstance(rest, int):
         return quotient + rest // rhs
@@ -399,23 +400,24 @@ def _split_multiples(dim: Dim, divisor: int) -> tuple[Dim, Dim]:
     return _canonical(quotient), _canonical(rest)
 
 
-def _exact_quotient(lhs: Dim, rhs: Dim) -> Dim:
-    """`lhs // rhs` where `rhs` is one monomial that divides every term of `lhs`."""
+def _quotient(lhs: Dim, rhs: Dim) -> Dim:
+    """`lhs // rhs` for a symbolic `rhs`, without the factors that all terms of both share."""
     divisor = list(_terms(rhs).items())
     if len(divisor) != 1:
         return 1 if lhs == rhs else DimOp("//", lhs, rhs)
     powers, coefficient = dict(divisor[0][0]), divisor[0][1]
-    quotient: dict[Monomial, int] = {}
-    for monomial, term_coefficient in _terms(lhs).items():
-        left = dict(monomial)
-        divides = all(left.get(atom, 0) >= power for atom, power in powers.items())
-        if not divides or term_coefficient % coefficient:
-            return DimOp("//", lhs, rhs)
-        for atom, power in powers.items():
-            left[atom] -= power
-        kept = tuple((atom, power) for atom, power in left.items() if power)
-        quotient[kept] = term_coefficient // coefficient
-    return _canonical(quotient)
+    terms = [(dict(monomial), factor) for monomial, factor in _terms(lhs).items()]
+    shared = gcd(coefficient, *(factor for _, factor in terms))
+    common = {atom: min(n, *(left.get(atom, 0) for left, _ in terms)) for atom, n in powers.items()}
+    if shared == 1 and not any(common.values()):
+        return DimOp("//", lhs, rhs)
+
+    def rest(monomial: dict[Any, int], factor: int) -> dict[Monomial, int]:
+        left = ((atom, power - common.get(atom, 0)) for atom, power in monomial.items())
+        return {tuple((atom, power) for atom, power in left if power): factor // shared}
+
+    numerator = {key: value for term in terms for key, value in rest(*term).items()}
+    return floordiv(_canonical(numerator), _canonical(rest(powers, coefficient)))
 
 
 def _order(dim: Dim) -> tuple[Any, ...]:

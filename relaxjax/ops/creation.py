@@ -10,6 +10,7 @@ from jax import lax
 from relaxjax.ir.dims import Dim, SymbolicExpr
 from relaxjax.ir.expr import Expr, PrimExpr, ShapeExpr, Var
 from relaxjax.ir.layout import OPAQUE
+from relaxjax.ir.node import replace
 from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
 
@@ -94,7 +95,8 @@ def _full_gradient(g: Expr, y: Expr, shape: Expr, fill_value: Expr, dtype: Any) 
 def full(shape: ShapeExpr, fill_value: TensorType, dtype: DType | None = None) -> TensorType:
     """A tensor of one value everywhere, of the value's dtype if none is given."""
     _require_scalar(fill_value)
-    return shaped(shape, dtype or fill_value.dtype)
+    ty = shaped(shape, dtype or fill_value.dtype)
+    return replace(ty, vdevice=fill_value.vdevice) if fill_value.vdevice else ty
 
 
 @op(

@@ -279,6 +279,7 @@ def meshgrid(tensors: TupleType, indexing: str = "ij") -> TupleType:
     dtype = _common_dtype_of(types)
     lengths = [ty.dims[0] for ty in types if ty.dims is not None]
     if len(lengths) < len(types):
-        return TupleType((TensorType(None, dtype, len(types)),) * len(types))
+        unknown = TensorType(None, dtype, len(types), types[0].vdevice)
+        return TupleType((unknown,) * len(types))
     dims = [lengths[a] for a in _grid_axes(len(types), indexing)]
-    return TupleType((TensorType(dims, dtype),) * len(types))
+    return TupleType((TensorType(dims, dtype, vdevice=types[0].vdevice),) * len(types))

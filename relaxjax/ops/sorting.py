@@ -209,7 +209,8 @@ def unique(
     along = None if axis is None else host_dim(axis)
     if isinstance(along, int) and x.ndim >= 0:
         normalize_axis(along, x.ndim)
-    values = TensorType(None, x.dtype, 1 if axis is None else x.ndim, x.vdevice)
+    dims = (1,) if x.ndim == 0 and axis is None else None
+    values = TensorType(dims, x.dtype, 1 if axis is None else x.ndim, x.vdevice)
     flags = [_flag(flag) for flag in (return_index, return_inverse, return_counts)]
     more = [TensorType(None, "int64", 1, x.vdevice) for flag in flags if flag]
     return TupleType((values, *more)) if more else values

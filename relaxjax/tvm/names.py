@@ -76,7 +76,7 @@ NAMES: dict[str, str] = {
         ir: Span
         .building: VMExecutable
         .relax.expr_functor: ExprFunctor
-        passes: get_default_pipeline=standard_pipeline
+        .relax.pipeline: get_default_pipeline
         script.values: call_dps_packed call_pure_packed
     """,
     "relax.analysis": ".type_analysis: *",
@@ -117,17 +117,14 @@ NAMES: dict[str, str] = {
     "relax.op.builtin": "script.relax.builtin: *",
     "relax.op.base": "script.relax: *",
     **{f"relax.op.{family}": f"script.relax.{family}: * ir: Expr" for family in _NESTED},
-    "relax.pipeline": """
-        passes: default_build_pipeline=standard_pipeline get_default_pipeline=standard_pipeline
-        passes: zero_pipeline=standard_pipeline
-    """,
+    "relax.pipeline": "",
     "relax.testing": """
         .relax.testing.nn: *
         .relax.testing.attention: *
         .relax.testing.matmul: *
     """,
     "relax.testing.vm": ".relax.vm: VirtualMachine",
-    "relax.transform": "passes: *",
+    "relax.transform": "passes: * .legalizing: LegalizeOps",
     "relax.type": _TYPES,
     "relax.utils": ".ir_queries: convert_to_expr",
     "relax.vm_build": """

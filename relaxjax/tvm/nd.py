@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from relaxjax.ir.expr import np_dtype
+from relaxjax.ir.expr import ShapeExpr, np_dtype
 from relaxjax.ops.packed import is_own
 
 _HOST = 1  # the CPU among the devices of DLPack
@@ -109,8 +109,10 @@ def wrapped(value: Any) -> Any:
 def unwrapped(value: Any) -> Any:
     """An argument with its arrays as JAX and numpy have them, in tuples and lists too.
 
-    A Python function among them gets and gives arrays as TVM has them.
+    A Python function among them gets and gives arrays as TVM has them; a shape is its sizes.
     """
+    if isinstance(value, ShapeExpr):
+        return value.values
     if isinstance(value, tuple | list):
         return type(value)(map(unwrapped, value))
     if callable(value) and not is_own(value):

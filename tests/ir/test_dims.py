@@ -138,6 +138,9 @@ def test_division_takes_out_exact_multiples() -> None:
     assert (4 * N + 7) // 4 == N + 1
     assert (N * M) // N == M
     assert (2 * N * M) // (2 * M) == N
+    assert (4 * N * M + 6 * M) // (8 * M * M) == (2 * N + 3) // (4 * M)
+    assert (N * N * M) // (N * 2) == (N * M) // 2
+    assert (2 * N) // (4 * M) == N // (2 * M)
     assert (N + M) // (N + M) == 1
     assert N // 1 is N
     assert 0 // N == 0

@@ -123,6 +123,12 @@ def test_a_place_needs_a_list() -> None:
         TensorType((2,), vdevice="vdevice:0")
 
 
+def test_what_is_made_of_a_value_is_on_its_device() -> None:
+    number, row = (Var("x", TensorType(dims, vdevice="cuda:1")) for dims in ((), (3,)))
+    assert R.full((2, 3), number).ty.vdevice == "cuda:1:global"
+    assert [ty.vdevice for ty in R.meshgrid([row, row]).ty.fields] == ["cuda:1:global"] * 2
+
+
 def test_a_device_that_nobody_knows_is_the_one_where_the_program_runs() -> None:
     x = np.array([1, 2, 3], "float32")
     assert build(MOVING)["main"](x) == 14

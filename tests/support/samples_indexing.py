@@ -109,6 +109,7 @@ SAMPLES["relax.unique"] = [
     sample(const(np.array([3, 1, 3, 2]), "int32")),
     sample(const(np.array([[3, 1], [3, 1]]), "float32"), True, True, True, True),
     sample(const(np.array([[3, 1], [3, 1]]), "float32"), return_counts=True, axis=0),
+    sample(const(np.array(2.0), "float32"), return_counts=True),
 ]
 SAMPLES["relax.nonzero"] = [
     sample(const(np.array([[3, 0], [0, 1]]), "int32")),

@@ -27,6 +27,19 @@ class BlockBuilder(RelaxjaxBlockBuilder):
             raise OutOfScopeNameError(f"`BlockBuilder.{name}` has no place in relaxjax: {why}")
         raise AttributeError(f"`BlockBuilder` has no attribute `{name}`")
 
+    @contextmanager
+    def function(
+        self,
+        name: str,
+        params: Sequence[Var] | Var | None = None,
+        attrs: dict[str, Any] | None = None,
+        pure: bool = True,
+        private: bool = False,
+    ) -> Iterator[None]:
+        """Open a function, with the options in TVM's order."""
+        with super().function(name, params, attrs, private=private, pure=pure):
+            yield
+
     def normalize(self, expr: Expr) -> Expr:
         """`expr` typed; inside a function, what is nested in it is bound to variables first."""
         return super().normalize(expr) if self._scopes else infer(expr)

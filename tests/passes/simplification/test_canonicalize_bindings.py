@@ -2,6 +2,7 @@
 
 import pytest
 
+from relaxjax.ir.check import well_formed
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.passes.simplification.canonicalize_bindings import CanonicalizeBindings
@@ -86,6 +87,18 @@ CASES = {
         "y = R.match_cast(x, R.Tensor((3,), 'float32'))\nz = R.exp(y)\nreturn z",
         "z = R.exp(x)\nreturn z",
     ),
+    "dimensions that casts define are those of their values": (
+        (
+            "m = T.int64()\nn = T.int64()\ny = R.match_cast(x, R.Tensor((m,), 'float32'))\n"
+            "e = R.exp(y)\nz = R.match_cast(e, R.Tensor((n,), 'float32'))\n"
+            "t = R.broadcast_to(z, (2 * n, m))\nreturn t"
+        ),
+        "e = R.exp(x)\nt = R.broadcast_to(e, (6, 3))\nreturn t",
+    ),
+    "an output that nothing behind its block uses is seen by the block alone": (
+        ("with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    R.output(a, b)\nreturn b"),
+        "with R.dataflow():\n    a = R.exp(x)\n    b = R.sin(a)\n    R.output(b)\nreturn b",
+    ),
     "branches are walked": (
         (
             "c = R.const(True, 'bool')\ny = x\nif c:\n    a = y\n    r = R.exp(a)\n"
@@ -131,3 +144,23 @@ def test_a_cast_that_says_more_stays() -> None:
         'x: R.Tensor(ndim=1, dtype="float32")',
     )
     assert CanonicalizeBindings()(module) is module
+
+
+def test_a_dimension_that_two_casts_define_stays() -> None:
+    module = parse(
+        "n = T.int64()\nif c:\n    a = R.match_cast(x, R.Tensor((n,), 'float32'))\n"
+        "    r = R.sum(a)\nelse:\n    b = R.match_cast(y, R.Tensor((n,), 'float32'))\n"
+        "    r = R.max(b)\nreturn r",
+        'c: R.Tensor((), "bool"), x: R.Tensor((3,), "float32"), y: R.Tensor((2,), "float32")',
+    )
+    assert CanonicalizeBindings()(module) is module
+
+
+def test_a_cast_that_a_run_refuses_stays() -> None:
+    module = parse(
+        "m = T.int64()\ny = R.match_cast(x, R.Tensor((m, m), 'float32'))\nz = R.exp(y)\nreturn z",
+        'x: R.Tensor(("a", "b"), "float32")',
+    )
+    canonical = CanonicalizeBindings()(module)
+    assert "R.match_cast(x, R.Tensor((a, a)" in canonical.script()
+    well_formed(canonical)

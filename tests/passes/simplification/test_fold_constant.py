@@ -40,6 +40,13 @@ CASES = {
         "a = R.concat((R.const([1], 'int32'), R.const([2], 'int32')), axis=0)\nreturn (x, a)",
         "return (x, R.const([1, 2], 'int32'))",
     ),
+    "a shape as a tensor": (
+        (
+            "a = R.shape_to_tensor(R.shape([5, 7]))\n"
+            "b = R.take(a, R.const([1], 'int64'), axis=0)\nreturn (x, b)"
+        ),
+        "return (x, R.const([7], 'int64'))",
+    ),
     "half precision": (
         "a = R.add(R.const(1.0, 'bfloat16'), R.const(2.0, 'bfloat16'))\nreturn (x, a)",
         "return (x, R.const(3.0, 'bfloat16'))",
