@@ -393,10 +393,8 @@ def _monomial_product(lhs: Monomial, rhs: Monomial) -> Monomial:
 
 def _split_multiples(dim: Dim, divisor: int) -> tuple[Dim, Dim]:
     """`(q, r)` with `dim == q * divisor + r` and no multiple of `divisor` left in `r`."""
-    quotient: dict[Monomial, int] = {}
-    rest: dict[Monomial, int] = {}
-    for monomial, coefficient in _terms(dim).items():
-        quotient[monomial], rest[monomial] = divmod(coefficient, divisor)
+    quotient = {monomial: factor // divisor for monomial, factor in _terms(dim).items()}
+    rest = {monomial: factor % divisor for monomial, factor in _terms(dim).items()}
     return _canonical(quotient), _canonical(rest)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from relaxjax import passes
+import relaxjax.passes as passes
 
 
 def LegalizeOps(

@@ -285,7 +285,7 @@ a = R.ccl.allreduce(x, "sum", True)
 b = R.ccl.allgather(x, 2, True)
 c = R.ccl.broadcast_from_worker0(x)
 d = R.ccl.scatter_from_worker0(x, 2, 0)
-e = R.dist.redistribute_replica_to_shard(x, num_workers=2, axis=1)
+e = R.dist.redistribute_replica_to_shard(x, num_workers=2, axis=0)
 return (a, b, c, d, e)
 """,
         ret=None,

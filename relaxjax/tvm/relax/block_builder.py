@@ -28,7 +28,7 @@ class BlockBuilder(RelaxjaxBlockBuilder):
         raise AttributeError(f"`BlockBuilder` has no attribute `{name}`")
 
     @contextmanager
-    def function(
+    def function(  # type: ignore[override]  # TVM has its options the other way round
         self,
         name: str,
         params: Sequence[Var] | Var | None = None,

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from relaxjax import optim
+import relaxjax.optim as ours
 from relaxjax.ir.expr import Var
 from relaxjax.ir.function import Function
 from relaxjax.optim.base import BoundOptimizer, common_dtype
@@ -48,7 +48,7 @@ class Optimizer:
             )
 
 
-class _StateOfArrays(optim.Optimizer):
+class _StateOfArrays(ours.Optimizer):
     """An optimizer whose initial state has arrays as TVM has them, with `.numpy()`."""
 
     def init(self, params: Var | Sequence[Var]) -> BoundOptimizer:
@@ -58,13 +58,13 @@ class _StateOfArrays(optim.Optimizer):
         return bound
 
 
-class SGD(_StateOfArrays, optim.SGD):
+class SGD(_StateOfArrays, ours.SGD):
     """Gradient descent, as `relaxjax.optim.SGD`."""
 
 
-class MomentumSGD(_StateOfArrays, optim.MomentumSGD):
+class MomentumSGD(_StateOfArrays, ours.MomentumSGD):
     """Gradient descent with momentum, as `relaxjax.optim.MomentumSGD`."""
 
 
-class Adam(_StateOfArrays, optim.Adam):
+class Adam(_StateOfArrays, ours.Adam):
     """Adam, as `relaxjax.optim.Adam`."""
