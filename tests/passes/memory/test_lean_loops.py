@@ -225,7 +225,7 @@ def test_the_way_back_writes_over_what_it_has_read(gates: str, before: int) -> N
     shapes = ((64, 64), (8, 64), (LAYERS, 8, 64))
     args = [random.normal(size=shape, scale=0.1).astype("float32") for shape in shapes]
     results = [to_jax(m, ADJOINT)(*args) for m in (found, mod)]
-    chex.assert_trees_all_close(*results, rtol=1e-6)
+    chex.assert_trees_all_close(*results, rtol=1e-6, atol=2e-4)  # of sums of up to 200
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_copies_of_parameters_are_predicted() -> None:
 def test_large_gradients_of_tables_come_one_after_the_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each is then gone before the next is there, and no number is another."""
+    """Each is then gone before the next is there, and no number is another but by rounding."""
     types = [TensorType((4, 8), "float32")] * 2
     together = trainable(TABLES, MSELoss(), types)
     assert "R.grad.delay" not in together.script()
@@ -180,7 +180,7 @@ def test_large_gradients_of_tables_come_one_after_the_other(
     assert taken[1] <= 0.5 * taken[0]
     args = [_arrays(param.ty) for param in in_turn[STEP].params]
     results = [jax.jit(to_jax(mod, STEP))(*args) for mod in (together, in_turn)]
-    chex.assert_trees_all_equal(*results)
+    chex.assert_trees_all_close(*results, rtol=1e-6, atol=1e-6)
 
 
 def test_gradients_that_are_needed_together_come_together(monkeypatch: pytest.MonkeyPatch) -> None:
