@@ -4,6 +4,7 @@ Nothing is told. As for what is, the group are the devices along `mesh_axes` of 
 device has an adjoint of its own: that of the part stands at its place, with zeros around it.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
@@ -36,13 +37,18 @@ def _put(data: Any, num_workers: int, axis: int, mesh_axes: Any) -> Any:
     return lax.dynamic_update_slice_in_dim(zeros, data, _start(size, axes), place)
 
 
+def _back_by(name: str) -> Callable[..., Any]:
+    """The gradient rule of each of the two, which is the other."""
+    return lambda g, y, data, num_workers, axis, mesh_axes: call(
+        name, g, num_workers, axis, mesh_axes
+    )
+
+
 @communication(
     _TAKE,
     alike=False,
     lower=_taken,
-    gradient=lambda g, y, data, num_workers, axis, mesh_axes: call(
-        _PUT, g, num_workers, axis, mesh_axes
-    ),
+    gradient=_back_by(_PUT),
 )
 def redistribute_replica_to_shard(
     data: TensorType, num_workers: int, axis: int, mesh_axes: Group = None
@@ -55,9 +61,7 @@ def redistribute_replica_to_shard(
     _PUT,
     alike=False,
     lower=_put,
-    gradient=lambda g, y, data, num_workers, axis, mesh_axes: call(
-        _TAKE, g, num_workers, axis, mesh_axes
-    ),
+    gradient=_back_by(_TAKE),
 )
 def shard_among_zeros(
     data: TensorType, num_workers: int, axis: int, mesh_axes: Group = None
