@@ -71,9 +71,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawTextHelpFormatter
     parser.add_argument("file", metavar="FILE", help=WHAT_IS_READ)
     parser.add_argument(
-        "--devices", metavar="N", type=numbers, required=True,
+        "--devices",
+        metavar="N",
+        type=numbers,
+        required=True,
         help="how many devices, or several numbers for one table: 64,512,4096",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--hardware", metavar="NAME", required=True,
         help=f"what they are: {', '.join(BUILT_IN)}, or one of --hardware-file",
