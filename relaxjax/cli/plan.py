@@ -132,7 +132,12 @@ def run(args: argparse.Namespace) -> int:
 
 def numbers(text: str) -> list[int]:
     """Numbers of devices, each of them once."""
-    return [*dict.fromkeys(int(positive(int)(one)) for one in text.split(","))]
+    try:
+        return [*dict.fromkeys(int(positive(int)(one)) for one in text.split(","))]
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"must be a number, or several such as 64,512,4096, found {text}"
+        ) from None
 
 
 Setup = Callable[[Candidate, bool], IRModule]

@@ -169,3 +169,18 @@ def test_what_cannot_be_planned_is_said(options: str, script: str, capsys: Captu
     line = ["plan", script, "--hardware", "h100", *options.split()]
     assert main(line) == 2
     assert REFUSED[options] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("devices", "said"),
+    [
+        ("64,x", "must be a number, or several such as 64,512,4096, found 64,x"),
+        ("64,0", "must be above zero, found 0"),
+    ],
+)
+def test_what_is_no_number_of_devices(
+    devices: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "model.py", "--devices", devices, "--hardware", "h100"])
+    assert said in capsys.readouterr().err
