@@ -28,7 +28,7 @@ import hypothesis
 import jax
 import pytest
 from fast_part import mark_fast
-from long_tables import leave_rows_out
+from suite_part import leave_out
 
 from relaxjax.ir.check import check_well_formed
 from relaxjax.ir.module import IRModule
@@ -117,7 +117,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Random programs come first: they take minutes, and else one worker is alone with them."""
-    leave_rows_out(config, items)
+    leave_out(config, items)
     if "fast" in config.option.markexpr:
         mark_fast(items)
     items.sort(key=lambda item: "random_programs" not in item.name)

@@ -2,16 +2,13 @@
 
 A table is long where its rows together take more than a small share of the suite, and one row in n
 is tried where they take n * n times that. Rows that stand side by side are alike, such as the
-samples of an operator: one of each n neighbours is tried, so that all kinds have their share. All
-rows are tried where somebody asks for a file or a name, by `-m fast` (which has a choice of its
-own), with RELAXJAX_ROWS=all, and where the tests are full. The list is made anew from the durations
-of a run:
+samples of an operator: one of each n neighbours is tried, so that all kinds have their share. The
+list is made anew from the durations of a run:
 
     RELAXJAX_ROWS=all python -m pytest -n 2 --junitxml=durations.xml
     python tests/long_tables.py durations.xml > tests/long_tables.txt
 """
 
-import os
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -21,7 +18,6 @@ from zlib import crc32
 
 import pytest
 from fast_part import TESTS, durations, test_of
-from full import FULL
 
 LISTED = TESTS / "long_tables.txt"
 _MOST = 1 / 8000  # of the whole run, for the rows of one table; of the dearest somewhat more
@@ -46,17 +42,8 @@ def one_in() -> dict[Test, int]:
     return {(path, name): int(number) for path, name, number in lines}
 
 
-def has_all_rows(config: pytest.Config) -> bool:
-    """Whether this run is to try all rows of what it tries."""
-    chosen = config.option.keyword or "fast" in config.option.markexpr
-    narrow = not all(Path(config.invocation_params.dir, arg).is_dir() for arg in config.args)
-    return bool(FULL or os.environ.get("RELAXJAX_ROWS") == "all" or chosen or narrow)
-
-
-def leave_rows_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Take out of the items those rows of long tables that are not tried."""
-    if has_all_rows(config):
-        return
+def rows_left_out(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Those of the items that are rows of long tables which are not tried."""
     listed, rows = one_in(), defaultdict[Test, list[pytest.Item]](list)
     for item in items:
         if test_of(item) in listed:
@@ -65,8 +52,7 @@ def leave_rows_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     for test, table in rows.items():
         kept = set(chosen([item.name for item in table], listed[test]))
         out.update(item for item in table if item.name not in kept)
-    config.hook.pytest_deselected(items=list(out))
-    items[:] = [item for item in items if item not in out]
+    return out
 
 
 def chosen(rows: Sequence[str], number: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -257,25 +258,34 @@ def test_what_runs_once_for_several_tests_counts_for_all_of_them(
     assert line_records.noted("fast", notes) == ["tests/test_b.py", "tests/test_c.py"]
 
 
-def test_chosen_tests_run_the_nearest_first(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("stage", "wanted"),
+    [
+        ("suite", ["near.py::test_quick", "near.py::test_slow", "far.py::test_far"]),
+        ("full", ["far.py::test_left"]),
+        ("fast", ["near.py::test_quick", "near.py::test_slow", "far.py::test_far", "far.py::test_left"]),
+    ],
+)  # fmt: skip
+def test_chosen_tests_run_the_nearest_first(tmp_path: Path, stage: str, wanted: list[str]) -> None:
     """And of these the quickest; what is not chosen is not even read."""
+    left = "def left_out(items): return {item for item in items if item.name == 'test_left'}"
     texts = {
-        "near": "def test_slow(): pass\n\ndef test_quick(): pass\n\ndef test_other(): pass",
-        "far": "def test_far(): pass",
-        "out": "raise ValueError",
+        "test_near": "def test_slow(): pass\n\ndef test_quick(): pass\n\ndef test_other(): pass",
+        "test_far": "def test_far(): pass\n\ndef test_left(): pass",
+        "test_out": "raise ValueError",
+        "suite_part": left,
         "long/chosen_tests": (LONG / "chosen_tests.py").read_text(),
     }
     (tmp_path / "tests" / "long").mkdir(parents=True)
     for name, text in texts.items():
-        prefix = "" if "/" in name else "test_"
-        (tmp_path / "tests" / f"{prefix}{name}.py").write_text(text)
+        (tmp_path / "tests" / f"{name}.py").write_text(text)
     near = {"test_slow": 2.0, "test_quick": 1.0}
     chosen = {"tests/test_far.py": (2, None), "tests/test_near.py": (0, near)}
     (tmp_path / "chosen.json").write_text(json.dumps(chosen))
-    env = {"PYTHONPATH": str(tmp_path / "tests" / "long")}
+    folders = (tmp_path / "tests", tmp_path / "tests" / "long")
+    env = {"PYTHONPATH": os.pathsep.join(map(str, folders)), "RELAXJAX_STAGE": stage}
     env["RELAXJAX_CHOSEN"] = str(tmp_path / "chosen.json")
     command = [sys.executable, "-m", "pytest", "-v", "-p", "chosen_tests", "tests"]
     run = subprocess.run(command, cwd=tmp_path, env=env, check=True, capture_output=True, text=True)
     ran = [line.split()[0] for line in run.stdout.splitlines() if "PASSED" in line]
-    near_far = [f"tests/test_near.py::{name}" for name in ("test_quick", "test_slow")]
-    assert ran == [*near_far, "tests/test_far.py::test_far"]
+    assert ran == [f"tests/test_{name}" for name in wanted]

@@ -1,8 +1,8 @@
 """A plugin of pytest that runs chosen tests, in an order: `RELAXJAX_CHOSEN` names a file of them.
 
 It is given for each file of tests its place in the order, and the seconds of each chosen case, or
-nothing where all are. Folders are what pytest is asked for, and this leaves out what is not chosen:
-so a long table has the same rows as in any run of these folders.
+nothing where all are. `RELAXJAX_STAGE` tells whether they are to be of the suite or of what is left
+to the full tests.
 """
 
 import json
@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from suite_part import left_out
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,8 +31,11 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 @pytest.hookimpl(trylast=True)  # once `-m fast` has looked at whole tables
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep what is chosen: the nearest first, and of these what takes least time."""
-    found = list[tuple[int, float, pytest.Item]]()
+    found, left = list[tuple[int, float, pytest.Item]](), left_out(items)
+    stage = os.environ["RELAXJAX_STAGE"]
     for item in items:
+        if stage in ("folder", "suite", "full") and (item in left) != (stage == "full"):
+            continue
         file, _, case = item.nodeid.partition("::")
         rank, cases = _chosen()[file]
         if cases is None or case in cases:

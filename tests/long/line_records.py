@@ -85,6 +85,14 @@ def noted(stage: str, notes: Path = NOTES) -> list[str]:
     return sorted(one["tests"] for one in found if _is_as_noted(one))
 
 
+def read_notes(notes: Path = NOTES) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What was noted of each file of tests that is as it was, behind its stage."""
+    for path in sorted(notes.glob("*.tests.*.json.gz")):
+        found = _read(path)
+        if _is_as_noted(found):
+            yield path.name.partition(".")[0], found
+
+
 def _is_as_noted(found: dict[str, Any]) -> bool:
     tests = ROOT / found["tests"]
     return tests.exists() and digest_of(tests) == str(found["digest"])
@@ -111,8 +119,8 @@ class Executing:
         self.cases: dict[tuple[str, str], dict[Fault, Cases]] = {}
         for path in notes.glob("*.outside.*.json.gz"):
             self._add_outside({(place, line) for place, line in _read(path)})
-        for path in notes.glob("*.tests.*.json.gz"):
-            self._add(path.name.partition(".")[0], _read(path))
+        for stage, one in read_notes(notes):
+            self._add(stage, one)
 
     def _add_outside(self, found: set[tuple[str, int]]) -> None:
         for fault, lines in self.lines.items():
@@ -120,8 +128,6 @@ class Executing:
                 self.by_all.add(fault)
 
     def _add(self, stage: str, found: dict[str, Any]) -> None:
-        if not _is_as_noted(found):
-            return
         by_fault = self.cases[stage, found["tests"]] = {}
         for fault, lines in self.lines.items():
             masks = found["lines"].get(fault.path, {})

@@ -6,10 +6,10 @@
     python3 dev.py mutants table            # what was caught, by kind and by place
 
 Each fault is tried in a copy of the checkout: by the tests that are marked `fast`, and, where
-these pass, by the others in the folder that mirrors its own, and then by all. A test that executes
-no line of a fault cannot catch it and is left out, as far as that was recorded: `executed_lines.py`
-says how. One that changes nothing that a program does is no fault; such are listed in `EQUIVALENT`,
-each with its reason.
+these pass, by the others in the folder that mirrors its own, by all others of the suite, and by
+what is left to the full tests. A test that executes no line of a fault cannot catch it and is left
+out, as far as that was recorded: `executed_lines.py` says how. One that changes nothing that a
+program does is no fault; such are listed in `EQUIVALENT`, each with its reason.
 """
 
 import argparse

@@ -23,6 +23,7 @@ STAGES = {
     "fast": ("fast and not as_users", "fast"),
     "folder": ("not fast and not as_users", "rest"),
     "suite": ("not fast and not as_users", "rest"),
+    "full": ("not fast and not as_users", "rest"),
     "as_users": ("as_users", "as_users"),
 }
 SURVIVED, NOT_EXECUTED = "survived", "not executed"
@@ -100,7 +101,7 @@ def chosen_tests(fault: Fault, stage: str, executing: Executing) -> Chosen:
     for path in sorted(TESTS.rglob("test_*.py")):
         tests = path.relative_to(ROOT).as_posix()
         in_folder = tests.startswith(f"{folder}/")
-        elsewhere = in_folder != (stage == "folder") and stage in ("folder", "suite")
+        elsewhere = {"folder": not in_folder, "suite": in_folder}.get(stage, False)
         if elsewhere or tests.startswith("tests/checkout/"):
             continue
         cases = executing(fault, STAGES[stage][1], tests)
@@ -126,8 +127,9 @@ def _run(copy: Path, stage: str, chosen: Chosen) -> tuple[int, str]:
     processes = ["auto", "--dist", "worksteal"] if unknown or known > _ALONE else ["0"]
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", STAGES[stage][0], "-n", *processes]
     command += ["-p", "chosen_tests", "-p", "no:cacheprovider", "--ignore", "tests/checkout"]
-    path = os.pathsep.join([str(copy), str(copy / "tests" / "long")])
+    path = os.pathsep.join(map(str, (copy, copy / "tests", copy / "tests" / "long")))
     env = {**os.environ, "PYTHONPATH": path, "CI": "true", "RELAXJAX_CHOSEN": str(names)}
+    env["RELAXJAX_STAGE"] = stage
     env.pop("PYTHONDONTWRITEBYTECODE", None)
     if stage == "as_users":
         env["XLA_FLAGS"] = ""
