@@ -258,14 +258,13 @@ def test_what_runs_once_for_several_tests_counts_for_all_of_them(
     assert line_records.noted("fast", notes) == ["tests/test_b.py", "tests/test_c.py"]
 
 
+SUITE = ["near.py::test_quick", "near.py::test_slow", "far.py::test_far"]
+LEFT = ["far.py::test_left"]
+
+
 @pytest.mark.parametrize(
-    ("stage", "wanted"),
-    [
-        ("suite", ["near.py::test_quick", "near.py::test_slow", "far.py::test_far"]),
-        ("full", ["far.py::test_left"]),
-        ("fast", ["near.py::test_quick", "near.py::test_slow", "far.py::test_far", "far.py::test_left"]),
-    ],
-)  # fmt: skip
+    ("stage", "wanted"), [("suite", SUITE), ("full", LEFT), ("fast", SUITE + LEFT)]
+)
 def test_chosen_tests_run_the_nearest_first(tmp_path: Path, stage: str, wanted: list[str]) -> None:
     """And of these the quickest; what is not chosen is not even read."""
     left = "def left_out(items): return {item for item in items if item.name == 'test_left'}"
