@@ -96,7 +96,7 @@ def _is_exact(array: np.ndarray) -> bool:
     if array.dtype.name in _INTEGERS:
         return True
     if array.dtype.name in _COMPLEX:
-        return _is_exact(array.real) and _is_exact(array.imag)
+        return _is_exact(np.real(array)) and _is_exact(np.imag(array))
     if array.dtype.name not in _FLOATS:
         return False
     small = np.abs(array) < np.finfo(array.dtype).tiny
