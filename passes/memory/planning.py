@@ -14,6 +14,7 @@ from .ordering import ordered
 from .plan import Plan
 from .program import Program
 from .search import Search
+from .shifted_sums import dear_sums
 from .spare_room import fitting
 from .step import Step, size_of
 
@@ -84,7 +85,7 @@ class Planner:
     @cached_property
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
-        kept = cheapest_cut(self.program, self._is_free)
+        kept = cheapest_cut(self.program, self.is_free)
         plan = self.plan_of(with_short_chains(self.program, kept))
         most = int(self.total * FREE)
         if plan.extra > most:
@@ -230,10 +231,15 @@ class Planner:
         made = (user.size for user in users)
         return max((*read, *made), default=0) >= _SMALLER * step.size
 
-    def _is_free(self, step: Step) -> bool:
-        return step.var not in self.must_keep and (
-            step.fusible or step.is_view or step.var in self.must_recompute
-        )
+    def is_free(self, step: Step) -> bool:
+        """Whether to compute a value again costs about as much as to read it."""
+        if step.var in self.must_keep or step.var in self.must_recompute:
+            return step.var not in self.must_keep
+        return (step.fusible or step.is_view) and step.var not in self._dear
+
+    @cached_property
+    def _dear(self) -> frozenset[Var]:
+        return dear_sums(self.program.forward)
 
     def _segmented(self) -> Iterator[frozenset[Var]]:
         """What lies between segments of about equal bytes, cut where the fewest bytes cross."""

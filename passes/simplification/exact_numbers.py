@@ -16,6 +16,7 @@ from relaxjax.ir.types import TensorType
 
 _FLOATS = ("float32", "float64")
 _INTEGERS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_COMPLEX = ("complex64", "complex128")
 _BY_NUMPY: dict[str, Callable[..., Any]] = {
     "relax.add": np.add,
     "relax.subtract": np.subtract,
@@ -32,6 +33,17 @@ _BY_NUMPY: dict[str, Callable[..., Any]] = {
     "lax.gt": np.greater,
     "lax.ge": np.greater_equal,
 }
+_OF_FLOATS: dict[str, Callable[..., Any]] = {"lax.div": np.divide, "lax.sqrt": np.sqrt}
+# Of floats these are not exact: NaN, and which zero is the larger.
+_OF_INTEGERS: dict[str, Callable[..., Any]] = {
+    "lax.max": np.maximum,
+    "lax.min": np.minimum,
+    "lax.and_": np.bitwise_and,
+    "lax.or_": np.bitwise_or,
+    "lax.xor": np.bitwise_xor,
+    "lax.not_": np.bitwise_not,
+    "lax.rem": np.fmod,
+}
 
 
 def exact_result(call: Call, values: Sequence[Any]) -> np.ndarray | None:
@@ -47,19 +59,20 @@ def exact_result(call: Call, values: Sequence[Any]) -> np.ndarray | None:
 def _computed(call: Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     assert isinstance(call.op, Op)
     name, ty, attrs = call.op.name, call.ty, call.attrs
-    if name in _BY_NUMPY:
-        return np.asarray(_BY_NUMPY[name](*arrays))
+    is_float = arrays[0].dtype.name in _FLOATS
+    is_complex = arrays[0].dtype.name in _COMPLEX
+    known = _BY_NUMPY | (_OF_FLOATS if is_float else _OF_INTEGERS)
+    if name in known:
+        usual = not is_complex and _is_defined(name, arrays)
+        return np.asarray(known[name](*arrays)) if usual else None
     if not isinstance(ty, TensorType) or ty.dims is None:
         return None
-    is_float = arrays[0].dtype.name in _FLOATS
     dims = [int(dim) for dim in ty.dims if isinstance(dim, int)]
     match name, arrays:
-        case "lax.div", [left, right] if is_float:  # integers are rounded towards 0 there
-            return np.asarray(np.divide(left, right))
         case "lax.select_n", [which, false, true] if which.dtype == bool:
             return np.where(which, true, false)
-        case "lax.convert_element_type", [array]:
-            exact = _FLOATS if is_float else _FLOATS + _INTEGERS
+        case "lax.convert_element_type", [array] if not is_complex:
+            exact = _FLOATS + _COMPLEX if is_float else _FLOATS + _INTEGERS
             return array.astype(ty.dtype) if ty.dtype in exact else None
         case "lax.reshape", [array] if attrs.get("dimensions") is None:
             return array.reshape(dims)
@@ -71,10 +84,19 @@ def _computed(call: Call, arrays: Sequence[np.ndarray]) -> np.ndarray | None:
     return None
 
 
+def _is_defined(name: str, arrays: Sequence[np.ndarray]) -> bool:
+    """Whether a root is a number, and a remainder one of something."""
+    if name == "lax.sqrt":
+        return bool(np.all(arrays[0] >= 0))
+    return name != "lax.rem" or bool(np.all(arrays[1] != 0))
+
+
 def _is_exact(array: np.ndarray) -> bool:
     """Whether an array is of such numbers."""
     if array.dtype.name in _INTEGERS:
         return True
+    if array.dtype.name in _COMPLEX:
+        return _is_exact(np.real(array)) and _is_exact(np.imag(array))
     if array.dtype.name not in _FLOATS:
         return False
     small = np.abs(array) < np.finfo(array.dtype).tiny

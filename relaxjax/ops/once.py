@@ -15,7 +15,7 @@ from jax import lax
 
 from .platform import by_platform
 
-_stored_before_use = by_platform(lax.optimization_barrier, cpu=lambda x: _as_quotient(x))
+_stored_before_use = by_platform(lax.optimization_barrier, cpu=lambda x: stored_by_cpu(x))
 
 
 @jax.custom_jvp
@@ -33,7 +33,7 @@ def _same_tangent(primals: Any, tangents: Any) -> Any:
     return computed_once(*primals), tangents[0]
 
 
-def _as_quotient(x: Any) -> Any:
+def stored_by_cpu(x: Any) -> Any:
     """`x` as a quotient by 1, or a remainder by what is larger.
 
     A CPU has no use for a barrier: XLA drops it before it forms kernels. But it never computes a
@@ -41,7 +41,7 @@ def _as_quotient(x: Any) -> Any:
     there is nothing to divide: only NaN is, by 2.
     """
     if x.dtype == bool:
-        return _as_quotient(x.astype(jnp.uint8)).astype(bool)
+        return stored_by_cpu(x.astype(jnp.uint8)).astype(bool)
     if jnp.issubdtype(x.dtype, jnp.unsignedinteger):
         return lax.rem(x, jnp.full_like(x, np.iinfo(np.dtype(x.dtype)).max))
     return lax.div(x, lax.select(x != x, jnp.full_like(x, 2), jnp.ones_like(x)))

@@ -207,11 +207,34 @@ def test_the_gradient_of_a_depthwise_kernel_adds_up_products_where_they_lie(kern
     chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
 
 
+def test_the_gradient_of_a_large_depthwise_kernel_is_a_loop_over_its_rows() -> None:
+    image, kernel = (2, 11, 9, 4), (4, 1, 5, 4)
+    attrs = {"padding": 2, "groups": 4, "strides": [1, 2], "dilation": [2, 1]}
+    attrs |= {"data_layout": "NHWC"}
+    plain = module_of("relax.nn.conv2d", [image, kernel], **attrs)
+    adjoint = SimplifyGradient()(Gradient("main", ["x1"], cotangent=True)(plain))
+    by_loop, by_xla = (LegalizeOps(target)(adjoint) for target in ("cpu", "cuda"))
+    script = by_loop["main_adjoint"].script()
+    assert (script.count("L.scan("), script.count("L.reduce(")) == (1, 1)
+    random = np.random.default_rng(0)
+    args = [random.normal(size=shape).astype("float32") for shape in (image, kernel)]
+    args.append(random.normal(size=(2, 7, 5, 4)).astype("float32"))
+    programs = (run_anywhere(mod, "main_adjoint") for mod in (by_loop, by_xla))
+    results = (jax.jit(program, compiler_options=QUICK)(*args) for program in programs)
+    chex.assert_trees_all_close(*results, rtol=1e-3, atol=1e-3)
+
+
 # Kernels of one input channel: a CPU adds up shifted tensors.
 SHIFTS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "depthwise": ("relax.nn.conv2d", [(2, 4, 5, 5), (4, 1, 3, 3)], {"groups": 4, "padding": 1}),
     "several kernels a channel": ("relax.nn.conv2d", [(2, 3, 5, 5), (6, 1, 3, 3)], {"groups": 3}),
     "one channel": ("relax.nn.conv2d", [(2, 1, 8, 8), (6, 1, 5, 5)], {"padding": 2}),
+    "many places, stored": ("relax.nn.conv2d", [(2, 4, 8, 8), (4, 1, 5, 5)], {"groups": 4}),
+    "many places, put back": (
+        "relax.nn.conv2d_transpose",
+        [(2, 4, 5, 5), (4, 1, 5, 5)],
+        {"groups": 4},
+    ),
     "put back": (
         "relax.nn.conv2d_transpose",
         [(2, 4, 5, 5), (4, 1, 3, 3)],

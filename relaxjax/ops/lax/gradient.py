@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -22,6 +22,7 @@ from relaxjax.ir.walk import substitute, type_symbols
 from relaxjax.ops.declare import OpError
 from relaxjax.ops.platform import asked_for_platform, chosen_platform, going_by, lowering_for
 
+from .any_shape import for_shape, vectors_instead
 from .avals import jax_dtype, matmul_precision, x64_for
 from .choices import choosing_safely
 from .composites import whole_function
@@ -148,10 +149,8 @@ class _Pullback:
         types = tuple(tensor.ty for tensor in self.tensors)
         together = self.op.name in _BY_ALL_ARGUMENTS
         chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
-        program, symbols, platforms = _traced(
-            *(self.op, self.template, types, self.attrs, index, chosen, matmul_precision()),
-            tuple(g is not None for g in self.g),
-            chosen_platform(),
+        program, symbols, platforms = self.of_any_shape(types, index, chosen) or self.traced(
+            types, index, chosen
         )
         going_by(platforms)
         if _is_zero(program):
@@ -174,6 +173,30 @@ class _Pullback:
             assert adjoint is not None
             return compact(builder.sequence(adjoint))
 
+    def of_any_shape(
+        self, types: tuple[Type | None, ...], index: int, chosen: tuple[int, ...]
+    ) -> "_Traced | None":
+        """`traced`, as the program of vectors, where that tells of all shapes."""
+        vectors = vectors_instead(self.op, self.template, types)
+        if vectors is None:
+            return None
+        program, symbols, platforms = self.traced(vectors, index, chosen)
+        resized = for_shape(program, types[index])
+        return None if resized is None else (resized, symbols, platforms)
+
+    def traced(
+        self, types: tuple[Type | None, ...], index: int, chosen: tuple[int, ...]
+    ) -> "_Traced":
+        """The pullback by one tensor, of tensors of such types."""
+        return _traced(
+            *(self.op, self.template, types, self.attrs, index, chosen, matmul_precision()),
+            tuple(g is not None for g in self.g),
+            chosen_platform(),
+        )
+
+
+_Traced: TypeAlias = tuple[core.ClosedJaxpr, JaxSymbols, Collection[str]]
+
 
 @lru_cache(maxsize=1024)
 def _traced(
@@ -186,7 +209,7 @@ def _traced(
     precision: Any,
     reached: tuple[bool, ...],
     platform: str,
-) -> tuple[Any, JaxSymbols, Collection[str]]:
+) -> _Traced:
     """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors.
 
     And the platforms that it goes by. Only the results that are `reached` have a cotangent.

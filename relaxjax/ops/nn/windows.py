@@ -112,6 +112,22 @@ class Windows:
             self.along(padded.ndim, self.strides, 1),
         )
 
+    def row_by_row(self, padded: Any, of_row: Callable[["Windows", Any], Any]) -> Any:
+        """What `of_row` gives for the places of each row, one row after the other in a loop.
+
+        It takes the windows of one row and the data that these reach, and gives an array for each
+        place along its first axis; so does this, for all places.
+        """
+        axis, (first, *_), (gap, *_) = self.axes[0], self.size, self.dilation
+        reach = (self.counts[0] - 1) * self.strides[0] + 1
+        one = replace(self, size=(1, *self.size[1:]))
+
+        def step(_: None, start: Any) -> tuple[None, Any]:
+            return None, of_row(one, lax.dynamic_slice_in_dim(padded, start, reach, axis))
+
+        _, rows = lax.scan(step, None, jnp.arange(first) * gap)
+        return lax.reshape(rows, (first * rows.shape[1], *rows.shape[2:]))
+
     def back(self, values: Any, place: Sequence[int], shape: Sequence[Any]) -> Any:
         """Values, one for each window, at one place of them in zeros of the padded shape."""
         sides = []

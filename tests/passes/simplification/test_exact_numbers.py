@@ -24,6 +24,14 @@ PAIRS: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     for name in ("add", "sub", "mul", "eq", "ne", "lt", "le", "gt", "ge")
     for array in (*FLOATS, *INTEGERS)
 }
+PAIRS |= {
+    f"{name} of {array.dtype}": (name, [array[:, None], array[None]], {})
+    for name in ("max", "min", "and_", "or_", "xor")
+    for array in (*INTEGERS, np.asarray([True, False]))
+}
+PAIRS |= {
+    f"rem of {array.dtype}": ("rem", [array[:, None], array[None, 1:]], {}) for array in INTEGERS
+}
 CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     **{
         f"{name} of {array.dtype}": (name, [array], {})
@@ -33,14 +41,19 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     **{
         f"{array.dtype} to {dtype}": ("convert_element_type", [array], {"new_dtype": dtype})
         for array, dtypes in (
-            (FLOATS[0], ["float64"]),
-            (FLOATS[1], ["float32"]),
+            (FLOATS[0], ["float64", "complex64"]),
+            (FLOATS[1], ["float32", "complex128"]),
             (INTEGERS[0], ["float32", "float64", "int8", "uint16", "int64", "bool"]),
             (INTEGERS[1], ["float32", "int32", "uint8"]),
             (np.asarray([True, False]), ["float32", "int32"]),
         )
         for dtype in dtypes
     },
+    **{
+        f"not of {array.dtype}": ("not_", [array], {})
+        for array in (INTEGERS[0], np.asarray([True, False]))
+    },
+    **{f"sqrt of {array.dtype}": ("sqrt", [abs(array[:-1])], {}) for array in FLOATS},
     "select_n": ("select_n", [np.asarray([True, False]), FLOATS[0][:2], FLOATS[0][3:5]], {}),
     "select_n by one": ("select_n", [np.asarray(True), FLOATS[0][:2], FLOATS[0][3:5]], {}),
     "reshape": ("reshape", [FLOATS[0]], {"new_sizes": [3, 4], "dimensions": None}),
@@ -50,6 +63,13 @@ CASES: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
         {"shape": [2, 3, 4], "broadcast_dimensions": [1, 2]},
     ),
 }
+
+
+CASES["broadcast_in_dim of complex numbers"] = (
+    "broadcast_in_dim",
+    [np.asarray([1 - 2j, complex(0.0, -0.0)], "complex64")],
+    {"shape": [3, 2], "broadcast_dimensions": [1]},
+)
 
 
 def call_of(name: str, arrays: list[Any], attrs: dict[str, Any]) -> Call:
@@ -109,6 +129,10 @@ LEFT: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
     "a float made whole": ("convert_element_type", [np.float32(1e20)], {"new_dtype": "int32"}),
     "the sign of -0.0": ("sign", [np.float32(-0.0)], {}),
     "one of three": ("select_n", [np.int32(7), *[np.float32(1)] * 3], {}),
+    "a remainder by zero": ("rem", [np.int32(7), np.int32(0)], {}),
+    "which zero is larger": ("max", [np.float32(0.0), np.float32(-0.0)], {}),
+    "no root": ("sqrt", [np.float32(-1)], {}),
+    "products of complex numbers": ("mul", [np.complex64(1j), np.complex64(2j)], {}),
     "powers": ("exp", [np.float32(1)], {}),
 }
 

@@ -14,6 +14,8 @@ import jax.numpy as jnp
 
 from relaxjax.ops.nn.windows import Windows
 
+from .shifts import added_once
+
 
 @dataclass(frozen=True, slots=True)
 class Phase:
@@ -74,7 +76,7 @@ def put_back_by_phases(data: Any, vectors: Any, windows: Windows, lengths: Seque
                 for phase, index, (low, _) in zip(phases, place, sides, strict=True)
             ]
             terms.append(slices.at(padded, starts) * vectors[place])
-        return moved.back(functools.reduce(jnp.add, terms), [p.first for p in phases], shape)
+        return moved.back(added_once(terms), [p.first for p in phases], shape)
 
     return functools.reduce(jnp.add, map(total, itertools.product(*along)))
 

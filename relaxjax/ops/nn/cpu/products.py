@@ -90,9 +90,14 @@ def sums_of_one_image(case: Case) -> Any:
     kernel = lax.reshape(kernel, apart).astype(dtype)
     whole, inside = windows.swapped(axes), tuple(range(len(axes)))
     padded = lax.optimization_barrier(padded.astype(dtype))
-    products = [whole.at(padded, place)[..., None] * kernel for place in whole.places()]
-    sums = [jnp.sum(image_sum, inside) for image_sum in _added_up(products)]
-    out = lax.reshape(jnp.stack(sums, -1), (1, case.weight.shape[-1], *windows.counts))
+
+    def sums(part: Windows, data: Any) -> Any:
+        products = [part.at(data, place)[..., None] * kernel for place in part.places()]
+        return jnp.stack([jnp.sum(image_sum, inside) for image_sum in _added_up(products)])
+
+    many = math.prod(whole.size) > _AT_A_TIME
+    found = whole.row_by_row(padded, sums) if many else sums(whole, padded)
+    out = lax.reshape(jnp.moveaxis(found, 0, -1), (1, case.weight.shape[-1], *windows.counts))
     return jnp.transpose(out, permutation(f"NC{of.spatial}", of.out_layout))
 
 

@@ -2,6 +2,7 @@
 
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import jax.numpy as jnp
@@ -9,11 +10,14 @@ from jax import lax
 
 from relaxjax.ops.nn.array_convolution import Convolution
 from relaxjax.ops.nn.layouts import by_letter, permutation
+from relaxjax.ops.once import stored_by_cpu
 
 from .case import MANY_PLACES, Case, known
 
 # A kernel for one channel pays up to so many outputs of it, and elements.
 _MANY_OUTPUTS, _LARGE_KERNEL = 16, 25
+# Up to so many parts, a sum is quick to compute and to compile in several kernels.
+_FEW_PARTS = 16
 
 
 def is_sum_of_shifts(of: Convolution, weight: Any) -> bool:
@@ -36,10 +40,15 @@ def sum_of_shifts(case: Case) -> Any:
     kernel = vectors(of, case.weight, case.dtype)
     # Else the place in the middle would be read from what was padded, and that computed twice.
     padded = lax.optimization_barrier(_repeated(of, padded, case.weight))
-    parts = (windows.at(padded, place) * kernel[place] for place in windows.places())
-    return jnp.transpose(
-        functools.reduce(jnp.add, parts), permutation(of.data_layout, of.out_layout)
-    )
+    parts = [windows.at(padded, place) * kernel[place] for place in windows.places()]
+    return jnp.transpose(added_once(parts), permutation(of.data_layout, of.out_layout))
+
+
+def added_once(parts: Sequence[Any]) -> Any:
+    """The sum of parts, which is stored if they are many: else XLA adds in each of its readers."""
+    total = functools.reduce(jnp.add, parts)
+    many = len(parts) > _FEW_PARTS and jnp.issubdtype(total.dtype, jnp.floating)
+    return stored_by_cpu(total) if many else total
 
 
 def _repeated(of: Convolution, data: Any, weight: Any) -> Any:
