@@ -123,6 +123,11 @@ def all_vars(expr: Expr) -> tuple[Var, ...]:
     return tuple(dict.fromkeys((*_definitions(expr), *used_vars(expr))))
 
 
+def names_of_vars(expr: Expr) -> Iterator[str]:
+    """The names of all variables of `expr`, which are looked for when the first is asked for."""
+    yield from (var.name for var in all_vars(expr))
+
+
 def used_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses, each once, in order."""
     return tuple(dict.fromkeys([e for e in post_order(expr) if isinstance(e, Var)]))

@@ -138,7 +138,9 @@ class Trainer(Explorable, TrainedModel):
         training = training_of(
             loss, given, has_aux, forward, evaluation, accumulate, options, device
         )
-        vm = VirtualMachine(build(training.module.without_functions(EVALUATE), device))
+        # The passes have legalised the step; what evaluates is legalised when it is asked for.
+        step = training.module.without_functions(EVALUATE)
+        vm = VirtualMachine(build(step, device, legalized=False))
         trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
         trainer.load_params(training.params)
         trainer.load_states(training.states)
