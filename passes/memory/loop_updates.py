@@ -6,6 +6,7 @@ Of such an update each step of the loop can make its own part, as soon as it has
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function, VarBinding
@@ -23,6 +24,9 @@ from .loop_pairs import Path, loop_call
 from .moments import has_number
 from .nested import leaves
 from .step import size_of
+
+# A set that keeps its order, so that a program is the same text in each process.
+Ordered: TypeAlias = dict[Var, None]
 
 # What a step changes: a field of its result, and the parameter whose memory that takes.
 _RENEWED = {1: 0, 2: 1, 3: 2}
@@ -163,14 +167,14 @@ class _Beside:
         if made is None or operands is None:
             return None
         values, stacks, numbers = operands
-        new = self._new({gradient, *values}, stacks)
+        new = self._new({gradient: None, **values}, stacks)
         if new is None or not self._are_alone({*values, *new}, values):
             return None
         calls, names = self._calls(values)
         new = {stack: names.get(value, value) for stack, value in new.items()}
         return Update(path, gradient, calls, new, numbers, frozenset({gradient, *made}))
 
-    def _calls(self, values: set[Var]) -> tuple[dict[Var, Call], dict[Var, Var]]:
+    def _calls(self, values: Ordered) -> tuple[dict[Var, Call], dict[Var, Var]]:
         """The calls of an update, in order, and which values are others that wait."""
         calls: dict[Var, Call] = {}
         names: dict[Var, Var] = {}
@@ -185,9 +189,9 @@ class _Beside:
                 calls[binding.var] = replace(call, args=args)
         return calls, names
 
-    def _made_of(self, gradient: Var) -> set[Var] | None:
+    def _made_of(self, gradient: Var) -> Ordered | None:
         """What is computed of the gradient; None where that is not all number by number."""
-        found: set[Var] = set()
+        found: Ordered = {}
         waiting = [gradient]
         while waiting:
             var = waiting.pop()
@@ -198,15 +202,15 @@ class _Beside:
                 if not (_is_like(user, gradient) and (is_elementwise(value) or _waits(value, var))):
                     return None
                 if user not in found:
-                    found.add(user)
+                    found[user] = None
                     waiting.append(user)
         return found
 
     def _operands(
         self, gradient: Var, made: Iterable[Var]
-    ) -> tuple[set[Var], set[Var], dict[Expr, Expr]] | None:
+    ) -> tuple[Ordered, Ordered, dict[Expr, Expr]] | None:
         """All values of an update, the stacks that it takes, and the numbers; None for others."""
-        values, stacks, numbers = set(made), set[Var](), dict[Expr, Expr]()
+        values, stacks, numbers = dict.fromkeys(made), Ordered(), dict[Expr, Expr]()
         waiting = list(values)
         while waiting:
             value = self.known.value(waiting.pop())
@@ -223,9 +227,9 @@ class _Beside:
                 elif not isinstance(arg, Var) or not _is_like(arg, gradient):
                     return None
                 elif self._stack(arg) is arg:
-                    stacks.add(arg)
+                    stacks[arg] = None
                 elif is_elementwise(self.known.value(arg)):
-                    values.add(arg)
+                    values[arg] = None
                     waiting.append(arg)
                 else:
                     return None
@@ -235,7 +239,7 @@ class _Beside:
         place = self.program.place_of.get(var)
         return None if place is None else self.program.stacks.get(place)
 
-    def _new(self, values: set[Var], stacks: set[Var]) -> dict[Var, Var] | None:
+    def _new(self, values: Ordered, stacks: Ordered) -> dict[Var, Var] | None:
         """The stacks of an update, and their new values; None where others are made of it, too."""
         new: dict[Var, Var] = {}
         for var in (*values, *stacks):
@@ -244,9 +248,10 @@ class _Beside:
                 if stack is None or not same_type(stack.ty, var.ty) or not has_number(stack.ty):
                     return None
                 new[stack] = var
-        return new if stacks <= new.keys() and not values.isdisjoint(new.values()) else None
+        is_whole = stacks.keys() <= new.keys()
+        return new if is_whole and not values.keys().isdisjoint(new.values()) else None
 
-    def _are_alone(self, own: set[Var], values: set[Var]) -> bool:
+    def _are_alone(self, own: Iterable[Var], values: Ordered) -> bool:
         """Whether what else reads values and stacks comes before the loop has given anything."""
         for var in own:
             for user in self.known.users_of(var):

@@ -82,15 +82,15 @@ class Writes:
     @cached_property
     def stacks(self) -> list[Var]:
         """The stacks in the order in which they are written."""
-        before: dict[Var, set[Var]] = {stack: self.readers(stack) for stack in self.new}
+        before: dict[Var, list[Var]] = {stack: self.readers(stack) for stack in self.new}
         for stack, cone in self.cones.items():
             made_of = (other for other, new in self.new.items() if new in cone)
-            before[stack].update(o for o in made_of if o is not stack and self.reads_back)
+            before[stack] += (o for o in made_of if o is not stack and self.reads_back)
         return list(TopologicalSorter(before).static_order())
 
-    def readers(self, stack: Var) -> set[Var]:
+    def readers(self, stack: Var) -> list[Var]:
         """The others whose new values are made of the old one of a stack."""
-        return {other for other, cone in self.cones.items() if stack in cone and other is not stack}
+        return [other for other, cone in self.cones.items() if stack in cone and other is not stack]
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,14 @@ class Step:
         return isinstance(self.binding.value, Var | Tuple | TupleGetItem)
 
     @cached_property
+    def is_name(self) -> bool:
+        """Whether it is a view, or a function, which reads what it needs where it is run.
+
+        A CPU leaves in their place what others send to the host and fetch.
+        """
+        return self.is_view or self.is_closure or self.is_sent or self.is_fetched
+
+    @cached_property
     def is_closure(self) -> bool:
         """Whether it is a function: no bytes that a loop could stack."""
         return isinstance(self.binding.value, Function)
@@ -82,6 +90,11 @@ class Step:
     def is_elementwise(self) -> bool:
         """Whether each of its numbers needs only those at its place."""
         return self.op is not None and (self.op.fusion == "elementwise" or self.waits)
+
+    @cached_property
+    def alike(self) -> frozenset[Var]:
+        """Those of its inputs that are of its value's type."""
+        return frozenset(var for var in self.inputs if var.ty == self.var.ty)
 
     @cached_property
     def expensive(self) -> bool:

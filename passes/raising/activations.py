@@ -15,10 +15,13 @@ import jax.numpy as jnp
 from relaxjax.frontends import from_jax
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.derivatives import CUSTOM_GRADIENT
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Expr, GlobalVar
-from relaxjax.ir.module import BaseFunc, IRModule
+from relaxjax.ir.function import Function
+from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import get_op
+from relaxjax.ir.renew import substitute_symbols
 from relaxjax.ir.structural import structural_equal
 from relaxjax.ir.types import TensorType
 
@@ -56,20 +59,36 @@ def relu(call: Call, mod: IRModule) -> Expr | None:
     if not isinstance(call.op, GlobalVar) or len(call.args) != 1 or not of_one_float(call):
         return None
     (data,), called = call.args, _with_rule(mod, call.op.name)
-    if called is None or not isinstance(data.ty, TensorType):
+    if called is None or not isinstance(data.ty, TensorType) or data.ty.dims is None:
         return None
     same = all(map(structural_equal, called, _relu_of(data.ty)))
     return get_op("relax.nn.relu")(data) if same else None
 
 
 @functools.lru_cache
-def _relu_of(ty: TensorType) -> Sequence[BaseFunc]:
-    found = _with_rule(from_jax(jax.nn.relu, ty), "relu")
+def _relu_of(ty: TensorType) -> Sequence[Expr]:
+    """What JAX's own becomes for a type, as `_with_rule` gives it."""
+    return [_sized(function, ty) for function in _relu_of_rank(ty.ndim, ty.dtype)]
+
+
+@functools.lru_cache
+def _relu_of_rank(rank: int, dtype: str | None) -> Sequence[Function]:
+    """It is read once for all sizes."""
+    dims = tuple(SymbolicVar(f"n{axis}") for axis in range(rank))
+    found = _with_rule(from_jax(jax.nn.relu, TensorType(dims, dtype)), "relu")
     assert found is not None
     return found
 
 
-def _with_rule(mod: IRModule, name: str) -> Sequence[BaseFunc] | None:
+def _sized(function: Function, ty: TensorType) -> Expr:
+    """A function of a tensor of symbolic dimensions, for those of a type."""
+    own = function.params[0].ty
+    assert isinstance(own, TensorType)
+    pairs = zip(own.dims or (), ty.dims or (), strict=True)
+    return substitute_symbols(function, {n: d for n, d in pairs if isinstance(n, SymbolicVar)})
+
+
+def _with_rule(mod: IRModule, name: str) -> Sequence[Function] | None:
     """A function as such, and its gradient, where that is by a rule."""
     function = mod[name]
     if CUSTOM_GRADIENT not in function.attrs:

@@ -14,12 +14,15 @@ from relaxjax.ir.function import Binding, Function, VarBinding
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op, arguments
 from relaxjax.ir.types import TensorType, dtype_name
-from relaxjax.ir.walk import substitute
+from relaxjax.ir.walk import nested_bindings, substitute
 from relaxjax.ops.lax import is_key, x64_for
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .canonicalize_bindings import canonical_bindings
 from .exact_numbers import exact_result
+
+# What operators are computed with that are not to be computed here.
+_KEPT = {"value", "placement", "communicates", "local_view"}
 
 
 @pass_factory(opt_level=2, kind="function")
@@ -29,11 +32,12 @@ def FoldConstant(function: Function, mod: IRModule, max_elements: int = 1024) ->
     Tensors that one number fills (`R.zeros`, `R.broadcast_to`) are left as they are: they are
     smaller so.
     """
-    while True:
+    while any(_operands(b.value, max_elements) is not None for b in nested_bindings(function)):
         folded = expand_bindings(function, _folding(max_elements))
         if folded is function:
-            return function
+            break
         function = canonical_bindings(folded)
+    return function
 
 
 def _folding(max_elements: int) -> Rule:
@@ -52,27 +56,38 @@ def _folding(max_elements: int) -> Rule:
 
 def _folded(call: Call, max_elements: int) -> Expr | None:
     """The result of an operator on constants, None where it is not to be computed here."""
-    op = call.op
-    if not isinstance(op, Op) or op.lower is None or not op.pure:
+    values = _operands(call, max_elements)
+    if values is None:
         return None
-    if {"value", "placement", "communicates", "local_view"} & set(op.facts):
+    assert isinstance(call.op, Op)
+    assert isinstance(call.ty, TensorType)
+    result = exact_result(call, values)
+    if result is None:
+        args, attrs = arguments(call)
+        types = [arg.ty for arg in args if arg is not None]
+        assert call.op.lower is not None
+        with x64_for(call.ty, attrs, *types), core.eval_context():
+            result = np.asarray(call.op.lower(*map(_as_jax, values), **attrs))
+    same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
+    return Constant(result) if same else None
+
+
+def _operands(call: Expr, max_elements: int) -> list[Any] | None:
+    """What an operator on constants is to be computed of; None for any other value."""
+    op = call.op if isinstance(call, Call) else None
+    if not isinstance(call, Call) or not isinstance(op, Op) or op.lower is None or not op.pure:
         return None
     written = any(map(_has_constant, call.args)) and not _fills(call)
     if not written and op.name != "relax.shape_to_tensor":
         return None
+    if not _KEPT.isdisjoint(op.facts):
+        return None
     if not isinstance(call.ty, TensorType) or is_key(call.ty.dtype):
         return None  # constants are numbers, and no random keys
-    args, attrs = arguments(call)
-    values = [None if arg is None else _value(arg) for arg in args]
+    values = [None if arg is None else _value(arg) for arg in arguments(call)[0]]
     if _count(call.ty) > max_elements or any(value is NotImplemented for value in values):
         return None
-    result = exact_result(call, values)
-    if result is None:
-        types = [arg.ty for arg in args if arg is not None]
-        with x64_for(call.ty, attrs, *types), core.eval_context():
-            result = np.asarray(op.lower(*map(_as_jax, values), **attrs))
-    same = result.shape == call.ty.dims and dtype_name(result.dtype) == call.ty.dtype
-    return Constant(result) if same else None
+    return values
 
 
 def _fills(call: Call) -> bool:

@@ -1,7 +1,10 @@
 """Making a backward program smaller without changing what it computes."""
 
+from itertools import cycle
+
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.passes.infrastructure.kinds import Pass
 
 from .canonicalize_bindings import CanonicalizeBindings
 from .dead_code_elimination import DeadCodeElimination
@@ -11,14 +14,10 @@ from .join_loops import JoinLoops
 from .share_product_loss import ShareProductLoss
 from .simplify_expr import SimplifyExpr
 
-_STEPS = (
-    CanonicalizeBindings(),
-    JoinLoops(),
-    FoldConstant(),
-    SimplifyExpr(),
-    EliminateCommonSubexpr(),
-    CanonicalizeBindings(),
-)
+_FOLD, _SIMPLIFY = FoldConstant(), SimplifyExpr()
+_STEPS = (CanonicalizeBindings(), JoinLoops(), _FOLD, _SIMPLIFY, EliminateCommonSubexpr())
+# They go on until they find nothing more: what they give, they leave as it is.
+_TO_THEIR_END = (_FOLD, _SIMPLIFY)
 
 
 @pass_factory(opt_level=0)
@@ -28,9 +27,11 @@ def SimplifyGradient(mod: IRModule) -> IRModule:
     What the forward part has computed is used by the backward part, never computed again, and no
     matrix product is duplicated.
     """
-    before = None
-    while mod is not before:
-        before = mod
-        for step in _STEPS:
-            mod = step(mod)
+    left: dict[Pass, IRModule] = {}  # what each step has nothing to do with
+    for step in cycle(_STEPS):
+        if left.get(step) is mod:
+            break
+        before, mod = mod, step(mod)
+        if mod is before or step in _TO_THEIR_END:
+            left[step] = mod
     return ShareProductLoss()(DeadCodeElimination([*mod.relax_functions()])(mod))

@@ -19,6 +19,7 @@ from relaxjax.lowering import for_each_platform, to_jax, to_jax_for
 from relaxjax.lowering.memory import compiled_bytes
 from relaxjax.ops.lax import x64_enabled
 from relaxjax.ops.platform import PLATFORM, chosen_platform, known_platform, lowering_for
+from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.memory.report import MemoryReport, planned_report
 from relaxjax.trainable.sharding import MeshLike
@@ -106,16 +107,17 @@ class ValueAndGrad(Explorable):
         arguments.check_numbers()
         arrays = [arguments.leaves[place] for place in arguments.traced]
         check_whole(arrays)
-        program, auxiliary = self._program(arguments)
-        wanted = [len(program.captured) + place for place in _wanted(arguments)]
-        given = [*program.captured, *arrays]
-        places = None if self._placing is None else self._placing.of_call(arguments, given)
-        if places is not None:
-            given = placed(given, places.arrays)
-        adjoint = self._where_it_runs(program.module, wanted, given, places)
-        leaves, gradients = _with_tangent(adjoint, program, wanted)(*given)
-        if places is not None:
-            gradients = placed(list(gradients), [places.arrays[place] for place in wanted])
+        with collector_paused():  # the loss and its backward program are traced
+            program, auxiliary = self._program(arguments)
+            wanted = [len(program.captured) + place for place in _wanted(arguments)]
+            given = [*program.captured, *arrays]
+            places = None if self._placing is None else self._placing.of_call(arguments, given)
+            if places is not None:
+                given = placed(given, places.arrays)
+            adjoint = self._where_it_runs(program.module, wanted, given, places)
+            leaves, gradients = _with_tangent(adjoint, program, wanted)(*given)
+            if places is not None:
+                gradients = placed(list(gradients), [places.arrays[place] for place in wanted])
         values = map(_promoting, leaves, (aval.weak_type for aval in program.avals))
         found = map(_promoting, gradients, arguments.weak)
         value = jax.tree.unflatten(program.results, values)

@@ -126,6 +126,8 @@ def _with_inputs_for(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.C
 
 def _ignoring(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJaxpr:
     """A program that takes further inputs before its own, and makes nothing of them."""
+    if not around:
+        return program
     blank = jax.make_jaxpr(lambda *values: values)(*(value.aval for value in around)).jaxpr
     jaxpr = program.jaxpr.replace(invars=[*blank.invars, *program.jaxpr.invars])
     return core.ClosedJaxpr(jaxpr, program.consts)

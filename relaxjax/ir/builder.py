@@ -1,6 +1,6 @@
 """Building functions binding by binding: names made unique, nesting undone, types inferred."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from operator import is_
@@ -32,16 +32,31 @@ from .types import ObjectType, Type
 class Names:
     """Unique names: a hint that is taken gets the next free number at its end."""
 
-    def __init__(self, taken: Sequence[str] = ()) -> None:
-        self.taken = set(taken)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set[str]()
+        self._to_ask: list[Iterable[str]] = [taken]
         self._next: dict[str, int] = {}
 
+    @property
+    def taken(self) -> set[str]:
+        while self._to_ask:
+            self._taken.update(self._to_ask.pop())
+        return self._taken
+
+    def take(self, name: str) -> None:
+        """Give a name to nothing else."""
+        self._taken.add(name)
+
+    def take_later(self, names: Iterable[str]) -> None:
+        """Take names that are looked at as soon as another one is asked for, if ever."""
+        self._to_ask.append(names)
+
     def unique(self, hint: str) -> str:
-        name = hint
-        while name in self.taken:
+        name, taken = hint, self.taken
+        while name in taken:
             self._next[hint] = self._next.get(hint, 0) + 1
             name = f"{hint}{self._next[hint]}"
-        self.taken.add(name)
+        taken.add(name)
         return name
 
 
@@ -129,9 +144,9 @@ class BlockBuilder:
             self._function = None
 
     @contextmanager
-    def scope(self, taken: Sequence[str] = ()) -> Iterator[None]:
+    def scope(self, taken: Iterable[str] = ()) -> Iterator[None]:
         """Open a sequence of its own, to be taken with `sequence`; no name in `taken` is given."""
-        self._names.taken.update(taken)
+        self._names.take_later(taken)
         with self._opened():
             yield
 
@@ -292,7 +307,7 @@ class BlockBuilder:
         if scope.dataflow and isinstance(value, If):
             raise ValueError("a choice between branches may not stand in a dataflow block")
         scope.bindings.append(binding)
-        self._names.taken.add(binding.var.name)
+        self._names.take(binding.var.name)
         self._bound[binding.var] = value
         return binding.var
 

@@ -8,7 +8,7 @@ from .expr import Call, Expr
 from .function import Binding, DataflowBlock, Function, If, SeqExpr
 from .node import replace
 from .span import located
-from .walk import all_vars
+from .walk import names_of_vars
 
 Expansion = Callable[[Call], Expr | None]
 Rule = Callable[[Binding, BlockBuilder], Expr | None]
@@ -34,7 +34,7 @@ def expand_bindings(function: Function, rule: Rule) -> Function:
     The rule may emit bindings of its own before that: it is handed the builder.
     """
     builder = BlockBuilder()
-    with builder.scope(taken=[var.name for var in all_vars(function)]):
+    with builder.scope(taken=names_of_vars(function)):
         return replace(function, body=_sequence(function.body, rule, builder))
 
 

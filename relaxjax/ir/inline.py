@@ -1,6 +1,6 @@
 """Putting the bodies of functions in the place of their calls."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .blocks import tidy_blocks
@@ -47,7 +47,7 @@ def inline_functions(function: Function, function_map: Mapping[Any, Function]) -
     for name in recursive(named):
         raise ValueError(f"the function `{name}` calls itself: it cannot be inlined")
     bodies: dict[str, Function] = {}
-    for name in callees_first(named):
+    for name in callees_first(named, [var.name for var in global_vars(function)]):
         bodies[name] = inlined_into(named[name], bodies)
     return inlined_into(function, bodies)
 
@@ -61,10 +61,13 @@ def inlined_into(function: Function, bodies: Functions) -> Function:
     return open_calls(function, callee)
 
 
-def callees_first(functions: Functions) -> Iterator[str]:
-    """The names of the functions, each after those that it calls, as far as recursion allows."""
+def callees_first(functions: Functions, called: Iterable[str] | None = None) -> Iterator[str]:
+    """The names of the functions, each after those that it calls, as far as recursion allows.
+
+    With `called`, they are those of these functions, and of what they call.
+    """
     seen: set[str] = set()
-    waiting = [(name, False) for name in reversed(list(functions))]
+    waiting = [(name, False) for name in reversed(list(functions if called is None else called))]
     while waiting:
         name, ready = waiting.pop()
         if ready:

@@ -22,7 +22,7 @@ from .registry import did_you_mean
 from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
 from .types import TensorType, TupleType
-from .walk import all_vars, expr_symbols, nested_sequences
+from .walk import expr_symbols, post_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,35 +85,44 @@ def print_lines(node: Node, **options: Any) -> tuple[list[str], dict[int, int]]:
 def variable_names(function: Function) -> dict[Var, str]:
     """The names that the variables of a function have where it is printed, those inside it too."""
     options = PrintOptions(show_meta=False)
-    own = _own_names(function, options)
-    if own is not None:
-        return own
+    names = _names_in_order(function, options)
+    if names is not None:
+        return names
     printer = _Printer(options)
     printer.document(function)
     return printer.exprs.var_names
 
 
-def _own_names(function: Function, options: PrintOptions) -> dict[Var, str] | None:
-    """The variables' own names, where they have these in whatever order they are named.
+def _names_in_order(function: Function, options: PrintOptions) -> dict[Var, str] | None:
+    """The names of variables by the order of their definitions; None where only printing tells.
 
-    They may lose them to each other, to symbolic dimensions, and to what is named as it is printed.
+    Branches have another order, variables from outside are named where they are used, and symbolic
+    dimensions take names as well.
     """
-    bodies = list(nested_sequences(function))
-    values = {binding.var: binding.value for body in bodies for binding in body.bindings()}
-    closures = {var for var, value in values.items() if isinstance(value, Function)}
-    if any(isinstance(body.body, If | Function) for body in bodies) or any(
-        isinstance(value, If) for value in values.values()
-    ):
-        return None
-    names = Identifiers({options.module_alias, options.name})
-    shown = {var: names.unique(var.name) for var in all_vars(function)}
-    are_own = all(
-        name == var.name
-        and (var in closures or isinstance(var.ty, TensorType | TupleType))
-        and not _is_unit(var.ty)
-        for var, name in shown.items()
-    )
-    return shown if are_own and not expr_symbols(function) else None
+    defined = list(_definitions(function))
+    names, shown = Identifiers({options.module_alias, options.name}), dict[Var, str]()
+    for var, value in defined:
+        is_plain = isinstance(var.ty, TensorType | TupleType) or isinstance(value, Function)
+        if not is_plain or _returns_nothing(var, value):
+            return None
+        if var not in shown:
+            shown[var] = names.unique(var.name)
+    bodies = 0
+    for item in post_order(function):
+        if isinstance(item, If) or (isinstance(item, Var) and item not in shown):
+            return None
+        bodies += isinstance(item, SeqExpr)
+    seen = 1 + sum(isinstance(value, Function) for _, value in defined)
+    return shown if bodies == seen and not expr_symbols(function) else None
+
+
+def _definitions(function: Function) -> Iterator[tuple[Var, Expr | None]]:
+    """The variables of a function and of closures in it, in order, and what they are bound to."""
+    yield from ((param, None) for param in function.params)
+    for binding in function.body.bindings():
+        yield binding.var, binding.value
+        if isinstance(binding.value, Function):
+            yield from _definitions(binding.value)
 
 
 _TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}

@@ -25,7 +25,7 @@ from .node import replace
 from .span import located
 from .types import ShapeType
 from .uses import Uses, direct_uses
-from .walk import all_vars, free_vars, kept, map_children, nested_sequences, post_order
+from .walk import free_vars, kept, map_children, names_of_vars, nested_sequences, post_order
 
 
 class Written(NamedTuple):
@@ -231,7 +231,7 @@ class _Rewriting:
     def end(self) -> Function:
         """The function that is left when no rule applies any more."""
         changed = False
-        with self.builder.scope(taken=[var.name for var in all_vars(self.function)]):
+        with self.builder.scope(taken=names_of_vars(self.function)):
             while self.waiting:
                 number, *_, var = heappop(self.waiting)
                 self.round = number + 1

@@ -54,14 +54,21 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return ()
 
 
+def _inner(expr: Expr) -> list[Expr]:
+    """The expressions directly inside `expr` that may have others inside them."""
+    return [child for child in children(expr) if type(child) not in _LEAVES]
+
+
 def post_order(expr: Expr) -> Iterator[Expr]:
     """`expr` and everything inside it, children first. Variables are visited at their uses."""
     # From the end: each expression before what is inside it, the last of that first.
     found: list[Expr] = []
     waiting = [expr]
     while waiting:
-        found.append(waiting.pop())
-        waiting += children(found[-1])
+        item = waiting.pop()
+        found.append(item)
+        if type(item) not in _LEAVES:
+            waiting += children(item)
     return reversed(found)
 
 
@@ -98,7 +105,7 @@ def nested_sequences(expr: Expr) -> Iterator[SeqExpr]:
         item = waiting.pop()
         if isinstance(item, SeqExpr):
             yield item
-        waiting += reversed(children(item))
+        waiting += reversed(_inner(item))
 
 
 def nested_bindings(expr: Expr) -> Iterator[Binding]:
@@ -116,9 +123,14 @@ def all_vars(expr: Expr) -> tuple[Var, ...]:
     return tuple(dict.fromkeys((*_definitions(expr), *used_vars(expr))))
 
 
+def names_of_vars(expr: Expr) -> Iterator[str]:
+    """The names of all variables of `expr`, which are looked for when the first is asked for."""
+    yield from (var.name for var in all_vars(expr))
+
+
 def used_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses, each once, in order."""
-    return tuple(dict.fromkeys(e for e in post_order(expr) if isinstance(e, Var)))
+    return tuple(dict.fromkeys([e for e in post_order(expr) if isinstance(e, Var)]))
 
 
 def free_vars(expr: Expr) -> tuple[Var, ...]:
@@ -288,14 +300,14 @@ def kept(old: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
 def _definitions(expr: Expr) -> Iterator[Var]:
     waiting: list[Expr | Binding] = [expr]
     while waiting:
-        match waiting.pop():
-            case VarBinding(var=var) | MatchCast(var=var):  # what is in its value came before
-                yield var
-            case Function(params=params, body=body):
-                yield from params
-                waiting.append(body)
-            case SeqExpr() as seq:
-                for binding in reversed(tuple(seq.bindings())):
-                    waiting += (binding, binding.value)
-            case Expr() as item:
-                waiting += reversed(children(item))
+        item = waiting.pop()
+        if isinstance(item, VarBinding | MatchCast):  # what is in its value came before
+            yield item.var
+        elif isinstance(item, Function):
+            yield from item.params
+            waiting.append(item.body)
+        elif isinstance(item, SeqExpr):
+            for binding in reversed(tuple(item.bindings())):
+                waiting += (binding, binding.value)
+        elif type(item) not in _LEAVES:
+            waiting += reversed(_inner(item))

@@ -77,7 +77,7 @@ def _is_recursive(var: Var, closure: Function) -> bool:
 
 
 def _is_wide(function: Function) -> bool:
+    once = {id(expr): expr for expr in post_order(function)}  # variables are used several times
     return is_wide(*(param.ty for param in function.params)) or any(
-        is_wide(expr.ty, expr.attrs if isinstance(expr, Call) else None)
-        for expr in post_order(function)
+        is_wide(expr.ty, expr.attrs if isinstance(expr, Call) else None) for expr in once.values()
     )

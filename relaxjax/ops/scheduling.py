@@ -30,11 +30,12 @@ def _chosen(x: Any, moment: Any) -> Any:
     if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
         numbers = _chosen(jax.random.key_data(x), moment)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(x))
-    number = lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim).reshape(())
-    number = number.astype(jnp.float32)
-    never = number * number < -1
+    # By primitives, which are traced in less time than functions of jax.numpy: there are many.
+    number = lax.reshape(lax.slice(moment, (0,) * moment.ndim, (1,) * moment.ndim), ())
+    number = lax.convert_element_type(number, jnp.float32)
+    never = lax.broadcast(lax.mul(number, number) < -1, x.shape)
     # Of ones, because `x` may well be all zeros, and then there would be nothing to choose.
-    return lax.select(jnp.broadcast_to(never, x.shape), jnp.ones_like(x), x)
+    return lax.select(never, lax.full_like(x, 1), x)
 
 
 @op(

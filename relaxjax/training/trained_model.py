@@ -14,7 +14,8 @@ import numpy as np
 from relaxjax.autodiff.out_of_memory import told_of_memory
 from relaxjax.ir.flags import check_flags
 from relaxjax.ir.module import IRModule
-from relaxjax.lowering import VirtualMachine
+from relaxjax.lowering import VirtualMachine, build
+from relaxjax.lowering.compiled import CompiledFunction
 from relaxjax.lowering.target import place_for
 from relaxjax.ops.platform import PLATFORM
 from relaxjax.passes.memory.report import MemoryReport
@@ -265,7 +266,7 @@ class TrainedModel:
             check_place((*given, *wanted), self.device)
             given, wanted = self.placement.batch(given, wanted)
         state = self._state
-        loss, *outputs = on_host(self.vm[EVALUATE](*given, *state.params, *state.states, *wanted))
+        loss, *outputs = on_host(self._evaluate(*given, *state.params, *state.states, *wanted))
         if self.nested is not None:
             return loss, self.nested.auxiliary(outputs)
         return loss, outputs[0] if len(outputs) == 1 else tuple(outputs)
@@ -345,6 +346,12 @@ class TrainedModel:
     def _predictor(self) -> Callable[..., Any]:
         assert self.nested is not None
         return self.nested.predictor(self.layout.storage[self.layout.params.name])
+
+    @cached_property
+    def _evaluate(self) -> CompiledFunction:
+        """The function `evaluate`, which is built as it is first asked for if it was not before."""
+        is_built = EVALUATE in self.vm.executable
+        return (self.vm if is_built else VirtualMachine(build(self.mod, self.vm.device)))[EVALUATE]
 
     @cached_property
     def _evaluator(self) -> Callable[..., Any]:

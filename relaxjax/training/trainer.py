@@ -22,7 +22,7 @@ from relaxjax.passes.memory.budget import Budget
 from relaxjax.passes.training.loss_scale import LossScale
 from relaxjax.passes.training.setup_trainer import StepOptions, spread_over
 from relaxjax.passes.training.stack_layers import RollOption
-from relaxjax.trainable.names import OPTIM_STATE, OPTIMIZER
+from relaxjax.trainable.names import EVALUATE, OPTIM_STATE, OPTIMIZER
 from relaxjax.trainable.sharding import Distribution, MeshLike
 from relaxjax.trainable.sharding_rules import ShardingLike
 
@@ -138,7 +138,9 @@ class Trainer(Explorable, TrainedModel):
         training = training_of(
             loss, given, has_aux, forward, evaluation, accumulate, options, device
         )
-        vm = VirtualMachine(build(training.module, device))
+        # The passes have legalised the step; what evaluates is legalised when it is asked for.
+        step = training.module.without_functions(EVALUATE)
+        vm = VirtualMachine(build(step, device, legalized=False))
         trainer = Trainer(training.module, vm, zero_init_param_state=False, nested=training.nested)
         trainer.load_params(training.params)
         trainer.load_states(training.states)

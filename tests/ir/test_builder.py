@@ -1,6 +1,6 @@
 """The builder: A-normal form, unique names, functions and modules."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -222,6 +222,21 @@ def test_scopes_take_no_given_name() -> None:
     with builder.scope(taken=["gv"]):
         assert builder.emit(X).name == "gv1"
         assert builder.get_unique_name("gv") == "gv2"
+
+
+def test_names_that_are_taken_are_looked_at_when_one_is_asked_for() -> None:
+    asked: list[str] = []
+
+    def names() -> Iterator[str]:
+        asked.append("names")
+        yield "gv"
+
+    builder = BlockBuilder()
+    with builder.scope(taken=names()):
+        builder.keep_binding(VarBinding(Var("gv1", TY), X))
+        assert not asked
+        assert [builder.get_unique_name("gv") for _ in range(2)] == ["gv2", "gv3"]
+    assert asked == ["names"]
 
 
 # Functions and modules

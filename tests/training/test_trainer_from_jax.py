@@ -158,6 +158,18 @@ def test_fit_measures_what_is_beside_the_loss(tmp_path: Path) -> None:
     assert int(trainer.model_state["calls"]) == 6
 
 
+def test_what_evaluates_is_legalised_when_it_is_asked_for() -> None:
+    """And with the parameters as they are then. What trains is as the passes have left it."""
+    trainer = Trainer.from_jax(loss, PARAMS, optax.sgd(0.1), BATCH)
+    assert "evaluate" not in trainer.vm.executable
+    assert "train_step" in trainer.vm.executable
+    assert "evaluate" in trainer.mod
+    for _ in range(2):
+        value, _ = trainer.evaluate(BATCH)
+        chex.assert_trees_all_close(value, loss(trainer.params, BATCH), rtol=1e-5)
+        trainer.update(BATCH)
+
+
 def test_a_model_may_be_evaluated_by_another_function_than_its_loss() -> None:
     def evaluation(params: Any, state: Any, batch: Any) -> Any:
         errors = jnp.abs(batch["x"] @ params["w0"])

@@ -112,9 +112,9 @@ class _Finder:
             return frozenset[Buffer]().union(*(self.aligned.get(v, ()) for v in task.inputs))
         if not task.step.is_elementwise:
             return frozenset()
-        ty, aligned, apart = task.step.var.ty, set[Buffer](), set[Buffer]()
+        alike, aligned, apart = task.step.alike, set[Buffer](), set[Buffer]()
         for value in task.inputs:
-            if value[0].ty != ty:
+            if value[0] not in alike:
                 apart.update(self.roots.get(value, ()))
                 continue
             own = self.aligned.get(value, frozenset())
@@ -261,7 +261,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
         is_result = step.var in program.results
         is_view = _is_view(step, use)
         is_inside = not is_view and not is_result and _is_inside(step, use)
-        if is_inside or (is_view and (_is_name(step) or not is_result)):
+        if is_inside or (is_view and (step.is_name or not is_result)):
             unstored.add(task.value)
         if is_inside and step.is_arithmetic and use.some_sum and use.count == 1:
             in_sums.add(task.value)
@@ -283,15 +283,7 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
 
 def _is_view(step: Step, use: _Use) -> bool:
     """Whether a value needs no bytes; a product reads a matrix across without copying it."""
-    return _is_name(step) or (step.is_transpose and use.all_products and use.count > 0)
-
-
-def _is_name(step: Step) -> bool:
-    """Whether it is a view, or a function, which reads what it needs where it is run.
-
-    A CPU leaves in their place what others send to the host and fetch.
-    """
-    return step.is_view or step.is_closure or step.is_sent or step.is_fetched
+    return step.is_name or (step.is_transpose and use.all_products and use.count > 0)
 
 
 def _is_inside(step: Step, use: _Use) -> bool:

@@ -23,6 +23,8 @@ Frame: TypeAlias = tuple[CodeType, int]
 
 # Where functions lie that are no user's: JAX's, and those here.
 _LIBRARIES = (os.path.dirname(jax.__file__) + os.sep, str(Path(__file__).parents[2]) + os.sep)
+# What tells where a value goes.
+_TELLING = {ast.Assign, ast.AnnAssign, ast.AugAssign, ast.NamedExpr, ast.Return, ast.Lambda}
 _RETURNED: Targets = ()  # of what a function returns, its callers say where it goes
 
 
@@ -91,6 +93,8 @@ def _statements(file: str) -> Mapping[Place, Targets]:
         return {}
     found: dict[Place, Targets] = {}
     for node in ast.walk(tree):
+        if type(node) not in _TELLING:  # of a large file, most are not
+            continue
         match node:
             case (
                 ast.Assign(targets=[target], value=value)

@@ -14,6 +14,7 @@ from jax import lax
 from parsing import parse_module
 
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.renew import renew
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import global_vars
@@ -112,6 +113,18 @@ def test_the_steps_are_the_same(name: str) -> None:
     assert changed is not mod
     assert "optimizer" not in called(changed)
     chex.assert_trees_all_close(trained(changed), trained(mod), rtol=2e-5, atol=1e-6)
+
+
+def test_the_text_is_the_same_each_time() -> None:
+    """Where values lie in the memory of the process is no order for what a loop carries."""
+    mod = set_up(OPTIMIZERS["adan"])
+    copies = []
+    for _ in range(6):
+        step, _ = renew(mod["train_step"])
+        adjoint, _ = renew(mod["backbone_loss_adjoint"])
+        copy = mod.with_functions({"train_step": step, "backbone_loss_adjoint": adjoint})
+        copies.append(moved(copy)["train_step"].script())
+    assert copies == copies[:1] * len(copies)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

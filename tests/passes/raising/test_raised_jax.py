@@ -501,6 +501,17 @@ KEPT: dict[str, tuple[Callable[..., Any], tuple[Any, ...], list[str]]] = {
 }
 
 
+@pytest.mark.parametrize("shape", [(), (5,), (2, 2), (2, 5), (5, 2, 1)])
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_relu_of_any_size_is_raised_but_not_what_is_like_it(
+    shape: tuple[int, ...], dtype: str
+) -> None:
+    """That of JAX is read once for each rank and dtype."""
+    given = jax.ShapeDtypeStruct(shape, dtype)
+    assert calls_of(raised(jax.nn.relu, given), "nn.relu")
+    assert not calls_of(raised(leaking_backward, given), "nn.relu")
+
+
 @pytest.mark.parametrize("name", KEPT)
 def test_what_only_looks_alike_is_left(name: str) -> None:
     function, args, operators = KEPT[name]

@@ -8,8 +8,14 @@ from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient
+from relaxjax.passes.infrastructure.context import PassContext
+from relaxjax.passes.infrastructure.hooks import pass_instrument
+from relaxjax.passes.infrastructure.info import PassInfo
 from relaxjax.passes.simplification.simplify_gradient import SimplifyGradient
 from relaxjax.script import from_source
+
+# What goes on until it finds nothing more.
+ENDS = ("FoldConstant", "SimplifyExpr")
 
 
 def parse(text: str) -> IRModule:
@@ -84,6 +90,27 @@ def test_no_product_is_computed_twice_and_none_is_added() -> None:
 def test_a_simple_module_stays_the_same() -> None:
     simple = SimplifyGradient()(Gradient("main")(MSE))
     assert SimplifyGradient()(simple) is simple
+
+
+def test_a_step_that_leaves_the_module_is_not_tried_on_it_again() -> None:
+    """What the last change has made is seen by each step once, or by all others."""
+    runs: list[tuple[str, bool]] = []
+
+    @pass_instrument
+    class Notes:
+        def run_before_pass(self, mod: IRModule, info: PassInfo) -> None:
+            self.before = mod
+
+        def run_after_pass(self, mod: IRModule, info: PassInfo) -> None:
+            runs.append((info.name, mod is not self.before))
+
+    adjoint = Gradient("main", require_grads="w")(MSE)
+    with PassContext(instruments=[Notes()]):
+        SimplifyGradient()(adjoint)
+    rounds = runs[: [name for name, _ in runs].index("DeadCodeElimination")]
+    last = max(place for place, (_, changed) in enumerate(rounds) if changed)
+    behind = [name for name, _ in rounds[last + 1 :]]
+    assert len(behind) == len(set(behind)) == (4 if rounds[last][0] in ENDS else 5)
 
 
 def test_private_functions_stay_too() -> None:
