@@ -82,6 +82,8 @@ def test_a_fault_is_tried_by_the_stages_that_did_not_try_it_until_one_catches_it
     monkeypatch.setattr(mutation, "verdict", verdict)
     monkeypatch.setattr(mutation, "copied", lambda: nullcontext(tmp_path))
     monkeypatch.setattr(mutation, "Executing", lambda faults: None)
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    (tmp_path / "file.py").write_text("x = 1\n")
     few = [faults.Fault("file.py", "off by one", line, 4, 5, "1", "2") for line in range(4)]
     monkeypatch.setattr(mutation, "drawn", lambda seed, count: few[:count])
     for stages in (["fast"], ["fast", "folder"]):
@@ -92,6 +94,23 @@ def test_a_fault_is_tried_by_the_stages_that_did_not_try_it_until_one_catches_it
     assert asked == [["fast"]] * 4 + [["folder"]] * 4 + [["suite", "as_users"]] * 4
     found = {(one["caught"], tuple(one["tried"]), one["seconds"]) for one in mutation.recorded()}
     assert found == {("suite", ("fast", "folder", "suite"), 6.0)}
+
+
+def test_a_fault_is_not_tried_where_its_file_has_changed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(mutation, "RECORD", tmp_path / "mutation.json")
+    monkeypatch.setattr(mutation, "ROOT", tmp_path)
+    monkeypatch.setattr(mutation, "copied", lambda: nullcontext(tmp_path))
+    monkeypatch.setattr(mutation, "Executing", lambda faults: None)
+    one = faults.Fault("file.py", "off by one", 1, 4, 5, "1", "2")
+    monkeypatch.setattr(mutation, "drawn", lambda seed, count: [one])
+    (tmp_path / "file.py").write_text("y  = 1\n")
+    mutation.attempt(seed=1, count=1, stages=["fast"])
+    assert (
+        "0: the file has changed since it was drawn: file.py:1: 1 -> 2" in capsys.readouterr().out
+    )
+    assert not mutation.recorded()
 
 
 def test_a_fault_of_a_file_that_has_changed_is_an_error(tmp_path: Path) -> None:

@@ -52,11 +52,16 @@ class Fault:
     def name(self) -> str:
         return f"{self.path}:{self.line}: {self.old} -> {self.new}"
 
+    def fits(self, root: Path) -> bool:
+        """Whether its place is as it was when the fault was drawn."""
+        path = root / self.path
+        return path.exists() and path.read_bytes()[self.start : self.end] == self.old.encode()
+
     def put_into(self, root: Path) -> None:
         path = root / self.path
-        data = path.read_bytes()
-        if data[self.start : self.end] != self.old.encode():
+        if not self.fits(root):
             raise ValueError(f"{self.name}: the file has changed since this fault was drawn")
+        data = path.read_bytes()
         path.write_bytes(data[: self.start] + self.new.encode() + data[self.end :])
 
 

@@ -45,11 +45,16 @@ def attempt(seed: int, count: int, stages: Sequence[str]) -> None:
     """
     left = dict[int, tuple[Fault, list[str]]]()
     done = {(one["seed"], one["number"]): one for one in recorded()}
-    for number, fault in enumerate(drawn(seed, count)):
-        row = done.get((seed, number), {"caught": SURVIVED, "tried": [], **asdict(fault)})
+    for number, one in enumerate(drawn(seed, count)):
+        row = done.get((seed, number), {"caught": SURVIVED, "tried": [], **asdict(one)})
         missing = [stage for stage in stages if stage not in row["tried"]]
-        if row["caught"] in (SURVIVED, NOT_EXECUTED) and missing:
-            left[number] = Fault(**{item.name: row[item.name] for item in fields(Fault)}), missing
+        fault = Fault(**{item.name: row[item.name] for item in fields(Fault)})
+        if row["caught"] not in (SURVIVED, NOT_EXECUTED) or not missing or _is_equivalent(row):
+            continue
+        if fault.fits(ROOT):
+            left[number] = fault, missing
+        else:
+            print(f"{number}: the file has changed since it was drawn: {fault.name}", flush=True)
     executing = Executing([fault for fault, _ in left.values()])
     with copied() as copy:
         for number, (fault, missing) in left.items():
