@@ -190,6 +190,9 @@ BY_PLACES_COMPUTED_ONCE: dict[str, set[str]] = {
     "relax.vision.roi_align": _CORNERS | {"le", "min"},
     "relax.vision.roi_pool": _CORNERS | {"eq", "reduce_max"},
 }
+# A sum of many shifts is divided by 1, so that a CPU stores it; NaN, which is what is unequal to
+# itself, by 2: it stays NaN.
+STORED_AS_A_QUOTIENT: dict[str, set[str]] = {"relax.nn.conv2d": {"ne"}, "relax.nn.conv3d": {"ne"}}
 LOOKED_AT = {
     **BY_A_NUMBER,
     **BOTH_SIDES_AT_ONCE,
@@ -198,6 +201,7 @@ LOOKED_AT = {
     **BY_THE_RESULT,
     **SHIFTS,
     **BY_PLACES_COMPUTED_ONCE,
+    **STORED_AS_A_QUOTIENT,
 }
 WITH_RULES = [
     name
