@@ -4,8 +4,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import pytest
 
 from relaxjax import from_jax, to_jax
+from relaxjax.lowering import profile
 from relaxjax.lowering.compiled_text import computations_of
 from relaxjax.lowering.profile import _kernels, profiled
 from relaxjax.lowering.scopes import bindings_by_scope, scopes_in
@@ -78,3 +80,10 @@ def test_kernels_know_the_bindings_that_they_compute() -> None:
     assert [one.milliseconds for one in found.kernels] == sorted(
         (one.milliseconds for one in found.kernels), reverse=True
     )
+
+
+def test_what_takes_long_is_measured_in_one_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(profile, "LONG_ENOUGH", 0.0)
+    double = jax.jit(lambda x: x * 2)
+    times, _ = profile._runs(lambda: double(jnp.ones(4)).block_until_ready())
+    assert len(times) == 1
