@@ -247,6 +247,13 @@ def test_python_numbers_that_do_not_fit(name: str, value: Any, told: str) -> Non
     )
 
 
+def test_an_integer_that_no_float_holds_is_taken_as_it_is() -> None:
+    n = Var("n", TensorType((), "int64"))
+    module = IRModule({"same": make_function([n], SeqExpr((), n))})
+    with jax.enable_x64(True):
+        assert to_jax(module, "same")(2**53 + 1).item() == 2**53 + 1
+
+
 def test_a_large_integer_for_a_float() -> None:
     message = "must be of dtype float32, which cannot hold the Python int 16777217"
     with pytest.raises(ArgumentError, match=message):
