@@ -5,9 +5,10 @@
 
 The longest go first, and each goes only if all lines that it executes are executed by two others
 that stay. Rows of a table go before whole tests. What starts processes stays, for nobody saw what
-it executes there.
+it executes there; and so do tests that are known to have caught a small fault (`mutation.py`).
 """
 
+import json
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from checkout import ROOT
+from checkout import RESULTS, ROOT
 from line_records import NOTES, read_notes
 from long_tests import long_tests
 
@@ -51,6 +52,8 @@ class Noted:
 
 def tests(notes: Path) -> Iterator[Noted]:
     """Every test that was noted."""
+    faults = json.loads((RESULTS / "mutation.json").read_text())
+    catching = {fault.get("by", "") for fault in faults}
     numbers: dict[tuple[str, int], int] = {}
     for stage, found in read_notes(notes):
         if stage == "as_users":
@@ -67,7 +70,8 @@ def tests(notes: Path) -> Iterator[Noted]:
                     mask ^= least
         for (case, (seconds, is_known)), own in zip(found["cases"].items(), lines, strict=True):
             name = f"{found['tests']}::{case}"
-            may_go = is_known and not any(word in name for word in STAY)
+            stays = name in catching or any(word in name for word in STAY)
+            may_go = is_known and not stays
             yield Noted(name, seconds, np.array(own, np.int32), may_go)
 
 
