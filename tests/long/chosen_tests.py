@@ -7,6 +7,7 @@ to the full tests.
 
 import json
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -28,10 +29,13 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return collection_path.relative_to(ROOT).as_posix() not in _chosen() or None
 
 
-@pytest.hookimpl(trylast=True)  # once `-m fast` has looked at whole tables
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True)  # what is left out and what is fast is told by whole tables
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Iterator[None]:
     """Keep what is chosen: the nearest first, and of these what takes least time."""
     found, left = list[tuple[int, float, pytest.Item]](), left_out(items)
+    yield
     stage = os.environ["RELAXJAX_STAGE"]
     for item in items:
         if stage in ("folder", "suite", "full") and (item in left) != (stage == "full"):
