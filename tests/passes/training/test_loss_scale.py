@@ -88,7 +88,7 @@ def test_without_masters_gradients_are_as_narrow_as_parameters(loss_scale: Any, 
         trainer.update(x, y)
         trainer.update(x / size, y / size)
         found.append(np.asarray(trainer.export_params()["w"]))
-    np.testing.assert_allclose(*found, rtol=2e-3)
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-3)
     assert found[0].dtype == "float16"
     assert np.all(found[0] < 1)
 
