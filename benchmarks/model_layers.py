@@ -72,7 +72,7 @@ class Layer:
     @staticmethod
     def of(found: Call) -> "Layer":
         name = str(found.op.name).removeprefix("relax.")  # type: ignore[attr-defined]  # of an Op
-        data, weight = (tuple(map(int, dims_of(arg))) for arg in found.args[:2])  # type: ignore[arg-type]  # known sizes
+        data, weight = (tuple(map(int, dims_of(arg))) for arg in found.args[:2])
         if name == NORM:
             return Layer(name, data, weight)
         if found.attrs["kernel_layout"] != LAYOUTS["kernel_layout"]:

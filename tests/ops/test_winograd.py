@@ -71,7 +71,9 @@ def test_the_gradient_is_exact_to_few_roundings(layout: str, padding: list[int])
 
     def loss(w: Any) -> Any:
         sides, names = [(top, bottom), (left, right)], ("NHWC", layout, "NHWC")
-        return jnp.vdot(lax.conv_general_dilated(x, w, (1, 1), sides, dimension_numbers=names), g)
+        return jnp.vdot(
+            lax.conv_general_dilated(jnp.asarray(x), w, (1, 1), sides, dimension_numbers=names), g
+        )
 
     order = ["HWIO".index(letter) for letter in layout]
     largest = np.abs(wanted).max()
