@@ -43,6 +43,11 @@ class Optimizer:
         return False
 
     @property
+    def mixes_dtypes(self) -> bool:
+        """Whether parameters may be of several dtypes, each updated in its own."""
+        return False
+
+    @property
     def is_lazy(self) -> bool:
         """Whether rows of tables that a batch does not read stay as they are: `Lazy` says so."""
         return False
@@ -70,7 +75,7 @@ class Optimizer:
     def init(self, params: Var | Sequence[Var]) -> "BoundOptimizer":
         """This optimizer for these parameters, with its initial state."""
         listed = (params,) if isinstance(params, Var) else tuple(params)
-        dtype = common_dtype(listed)
+        dtype = common_dtype(listed, self.mixes_dtypes)
         state = _arrays(self.name, self.initial_state(listed, dtype))
         state_type = self._placed(TupleType(tuple(map(_array_type, state))), listed)
         return BoundOptimizer(self, listed, dtype, state_type, state)
@@ -255,8 +260,11 @@ def _arrays(optimizer: str, state: Any) -> States:
     )
 
 
-def common_dtype(params: tuple[Var, ...]) -> str:
-    """The one floating-point dtype of the parameters, which are checked on the way."""
+def common_dtype(params: tuple[Var, ...], may_mix: bool = False) -> str:
+    """The one floating-point dtype of the parameters, which are checked on the way.
+
+    Where they may be of several, it is the first one's.
+    """
     if not params:
         raise ValueError("an optimizer needs at least one parameter")
     dtype = None
@@ -270,15 +278,16 @@ def common_dtype(params: tuple[Var, ...]) -> str:
                 f"Optimizers only support Tensor parameters of floating point dtype, but dtype "
                 f"of {param.name} is {found}"
             )
-        if dtype not in (None, found):
+        dtype = dtype or found
+        if dtype != found and not may_mix:
             raise ValueError(
                 f"All parameters should have the same dtype, but parameter {param.name} has "
-                f"dtype {found}, which differs from the previous dtype {dtype}"
+                f"dtype {found}, which differs from the previous dtype {dtype}: cast it, or take "
+                "an optimizer of optax, which updates each in its own"
             )
         if param in seen:
             raise ValueError(f"Parameter {param.name} appears more than once")
         seen.add(param)
-        dtype = found
     assert dtype is not None
     return dtype
 

@@ -46,6 +46,10 @@ class OptaxOptimizer(Optimizer):
     def name(self) -> str:
         return self.label
 
+    @property
+    def mixes_dtypes(self) -> bool:
+        return True
+
     def initial_state(self, params: tuple[Var, ...], dtype: str) -> States:
         _check_names(params)
         zeros = self._zeros(params)

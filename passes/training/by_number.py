@@ -344,17 +344,23 @@ class _Writer:
         dims = tensor_type(own[PARAMS, 0]).dims
         assert dims is not None
         shape = ShapeExpr(dims)
+        # Rows of numbers: what stood beside one stands beside all of them, spread like them.
+        is_row = bool(dims) and tensor_type(update.params[number]).ndim == 0
         for var, call in update.calls(number):
-            args = tuple(known[a] if a in known else self._filled(a, shape) for a in call.args)
+            args = tuple(
+                known[a] if a in known else self._filled(a, shape, is_row) for a in call.args
+            )
             known[var] = self.builder.emit(replace(call, args=args, ty=None), var.name)
         return {key: known[update.result(number, key)] for key in update.keys}
 
-    def _filled(self, arg: Expr, shape: ShapeExpr) -> Expr:
+    def _filled(self, arg: Expr, shape: ShapeExpr, is_row: bool) -> Expr:
         """A single number, spread over an array where it was spread over a parameter."""
         number = number_of(arg, self.update.read.known)
         assert number is not None
         known = substitute(number, self.singles)
-        return known if tensor_type(arg).ndim == 0 else get_op("relax.broadcast_to")(known, shape)
+        if tensor_type(arg).ndim == 0 and not is_row:
+            return known
+        return get_op("relax.broadcast_to")(known, shape)
 
 
 def _has_dims(expr: Expr, dims: Any) -> bool:

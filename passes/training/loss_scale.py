@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.expr import Expr, Var, const
+from relaxjax.ir.expr import Expr, Var, const, np_dtype
 from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TensorType, TupleType
 
@@ -55,7 +55,7 @@ def with_loss_scale(
         with builder.dataflow():
             params, gradients, states = (unpacked(builder, var) for var in given)
             own_states, inner_states = states[:STATES], states[STATES:]
-            unscaled = _unscaled(builder, gradients, own_states[0])
+            unscaled = _unscaled(builder, gradients, own_states[0], update.gradient_types)
             finite = builder.emit(_all_finite(unscaled), "finite")
             new_params, new_states = update.emit(builder, params, unscaled, inner_states)
             params_new = _chosen(builder, finite, new_params, params)
@@ -76,19 +76,34 @@ def unscaled_type(ty: TensorType) -> TensorType:
     return with_dtype(ty, WIDE) if ty.dtype in HALF else ty
 
 
-def _unscaled(builder: BlockBuilder, gradients: Sequence[Expr], scale: Expr) -> list[Expr]:
+def _unscaled(
+    builder: BlockBuilder, gradients: Sequence[Expr], scale: Expr, wanted: Sequence[TensorType]
+) -> list[Expr]:
+    """The gradients divided by the scale, in the dtypes that the update takes."""
     found: list[Expr] = []
-    for gradient in gradients:
-        assert isinstance(gradient.ty, TensorType)
-        dtype = unscaled_type(gradient.ty).dtype or WIDE
-        found.append(builder.emit(cast(gradient, dtype) / cast(scale, dtype), "unscaled"))
+    for gradient, ty in zip(gradients, wanted, strict=True):
+        dtype = _wide_dtype(gradient)
+        value = cast(cast(gradient, dtype) / cast(scale, dtype), ty.dtype or WIDE)
+        found.append(builder.emit(value, "unscaled"))
     return found
 
 
+def _wide_dtype(gradient: Expr) -> str:
+    assert isinstance(gradient.ty, TensorType)
+    return unscaled_type(gradient.ty).dtype or WIDE
+
+
 def _all_finite(gradients: Sequence[Expr]) -> Expr:
-    """Whether no gradient has an infinity or a NaN: the sum of their absolute values tells."""
+    """Whether no gradient has an infinity or a NaN: the sum of their absolute values tells.
+
+    It is made where it does not become infinite by itself, in the widest of their dtypes.
+    """
+    dtypes = [_wide_dtype(gradient) for gradient in gradients]
+    widest = max(dtypes, key=lambda dtype: np_dtype(dtype).itemsize)
+    total, size = get_op("relax.sum"), get_op("relax.abs")
     sums: list[Expr] = [
-        get_op("relax.sum")(get_op("relax.abs")(gradient)) for gradient in gradients
+        cast(total(size(cast(gradient, dtype))), widest)
+        for gradient, dtype in zip(gradients, dtypes, strict=True)
     ]
     return get_op("relax.isfinite")(reduce(add, sums))
 

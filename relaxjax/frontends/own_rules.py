@@ -32,6 +32,9 @@ Rules: TypeAlias = dict[str, Function]
 
 # How deep rules may call functions whose rules call functions with rules.
 DEEPEST = 8
+# Functions of JAX whose rules go by the types of their operands alone. Equal calls of others may
+# differ by what the rule has closed over, such as an argument that it is not differentiated by.
+_BY_TYPES_ALONE = {"relu"}
 
 
 class OwnRules:
@@ -53,6 +56,7 @@ class OwnRules:
         self._once = moving is not None
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
+        self._by_types: dict[tuple[Any, ...], tuple[str, Flags]] = {}  # of `_BY_TYPES_ALONE`
 
     def __call__(
         self, eqn: Any, args: list[Expr], found: Found
@@ -71,6 +75,10 @@ class OwnRules:
         moving = self._moving_operands(eqn)
         if not any(moving):
             return None
+        alike = self._alike(eqn)
+        if alike in self._by_types:
+            name, still = self._by_types[alike]
+            return Call(self.module.get_global_var(name), tuple(args)), still
         programs = rule_programs(eqn, moving, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
         self.use_surroundings |= bool(around)
@@ -81,7 +89,18 @@ class OwnRules:
             get_op("relax.grad.closed_over")(arg) for arg in (*around, *args)[: programs.fixed]
         ]
         call = Call(self.module.get_global_var(name), (*fixed, *(*around, *args)[len(fixed) :]))
-        return call, still_results(eqn, moving, programs)
+        still = still_results(eqn, moving, programs)
+        if alike is not None and not fixed and not self._open:
+            self._by_types[alike] = name, still
+        return call, still
+
+    @staticmethod
+    def _alike(eqn: Any) -> tuple[Any, ...] | None:
+        """What an equation has in common with those of the very same function and rule."""
+        name = function_of_jax(eqn)
+        if name not in _BY_TYPES_ALONE:
+            return None
+        return name, _place(eqn), tuple(var.aval for var in eqn.invars)
 
     def _moving_operands(self, eqn: Any) -> Flags:
         """Which operands move; JAX's own functions are read whole, and so have rules for all.

@@ -88,6 +88,23 @@ def numbers(tree: Any) -> Any:
     )
 
 
+def test_parameters_of_two_dtypes_are_updated_each_in_its_own() -> None:
+    def mixed(params: Any, batch: Any) -> Any:
+        hidden = batch[0].astype(jnp.bfloat16) @ params["w0"] + params["b0"].astype(jnp.bfloat16)
+        return jnp.mean((jnp.tanh(hidden).astype("float32") @ params["w1"] - batch[1]) ** 2)
+
+    params = {**PARAMS, "w0": PARAMS["w0"].astype(jnp.bfloat16)}
+    tx = optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(0.1, weight_decay=0.1))
+    init, step = relaxjax.train_step(mixed, tx)
+    state = init(params)
+    for _ in range(3):
+        state, _ = step(state, BATCH)
+    wanted, opt_state, _ = by_optax(mixed, tx, params, BATCH)
+    chex.assert_trees_all_equal_dtypes(state.params, params)
+    chex.assert_trees_all_equal_shapes_and_dtypes(state.opt_state, opt_state)
+    chex.assert_trees_all_close(state.params, wanted, rtol=2e-2, atol=2e-2)
+
+
 def test_an_optimizer_of_ours() -> None:
     init, step = relaxjax.train_step(loss, Adam(1e-2))
     state = init(PARAMS)

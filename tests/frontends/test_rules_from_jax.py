@@ -12,6 +12,8 @@ import pytest
 
 import relaxjax
 from relaxjax import TensorType, from_jax, to_jax
+from relaxjax.frontends import own_rules
+from relaxjax.frontends.rule_programs import rule_programs
 from relaxjax.ops.lax import UnsupportedPrimitiveError
 from relaxjax.passes import Gradient
 
@@ -210,3 +212,46 @@ def test_an_inner_function_cannot_use_what_only_a_loop_around_it_knows() -> None
     message = "a function inside of the one that is read uses an array from around it"
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         from_jax(looped, X, X)
+
+
+def test_the_rule_of_jaxs_relu_is_traced_once_for_a_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced: list[Any] = []
+
+    def counted(eqn: Any, *args: Any, **options: Any) -> Any:
+        traced.append(eqn.invars[0].aval.shape)
+        return rule_programs(eqn, *args, **options)
+
+    monkeypatch.setattr(own_rules, "rule_programs", counted)
+
+    def loss(x: jax.Array) -> jax.Array:
+        inner = jax.nn.relu(jax.nn.relu(x) - 0.5)
+        return jnp.sum(jax.nn.relu(inner[0]) * jax.nn.relu(x[1]))
+
+    mod = from_jax(loss, X)
+    assert traced == [(2, 3), (2, 3), (3,), (3,)]  # the rule calls the function once more
+    assert [name for name in mod if name.startswith("relu")] == [
+        "relu",
+        "relu_gradient",
+        "relu_jvp",
+        "relu1",
+        "relu1_gradient",
+        "relu1_jvp",
+    ]
+    chex.assert_trees_all_close(relaxjax.grad(loss)(X), jax.grad(loss)(X), rtol=1e-6)
+
+
+def test_rules_of_functions_that_are_named_like_jaxs_are_told_apart() -> None:
+    def relu_of(slope: float) -> Any:
+        @jax.custom_jvp
+        def relu(x: jax.Array) -> jax.Array:
+            return jnp.maximum(x, 0)
+
+        relu.defjvps(lambda g, _, x: jnp.where(x > 0, g * slope, 0))
+        return relu
+
+    one, other = relu_of(2.0), relu_of(3.0)
+
+    def loss(x: jax.Array) -> jax.Array:
+        return jnp.sum(one(x) * other(x) + jax.nn.relu(x))
+
+    chex.assert_trees_all_close(relaxjax.grad(loss)(X), jax.grad(loss)(X), rtol=1e-6)

@@ -24,7 +24,7 @@ from checkout import RESULTS, ROOT
 from line_records import NOTES, read_notes
 from long_tests import long_tests
 
-LONG = 0.5  # seconds
+LONG = 0.2  # seconds
 OTHERS = 2  # so many tests that stay execute each line
 # What users run, what looks for what is new, random programs, which differ each time, and whatever
 # may show a gradient that is wrong without a word: lines that are executed do not tell of it.

@@ -92,6 +92,24 @@ def test_states_in_the_order_of_names_are_told_by_their_owners() -> None:
         check_stacks(ALONE[name], params)
 
 
+def test_a_row_of_single_numbers_is_updated_like_each() -> None:
+    """What chooses between numbers is of the shape of the row then, and so is what it chooses."""
+    shapes: dict[str, tuple[int, ...]] = {"a": (), "b": (), "c": (3,)}
+    params = [Var(name, TensorType(shape, "float32")) for name, shape in shapes.items()]
+    own = ready(optax.rprop(0.1), params)
+    update = update_by_number(own, params)
+    assert update is not None
+    storage = Storage.apart(3).stacked([(0, 1)])
+    arrays = [Var("stack", TensorType((2,), "float32")), params[2]]
+    stored = update.stored(arrays, storage)
+    given = np.float32(2), np.float32(-1), np.ones(3, "float32")
+    gradients = np.float32(0.3), np.float32(-4), np.full(3, 0.5, "float32")
+    inside = (tuple(storage.inside(each)) for each in (given, gradients))
+    new, _ = run(stored.get_function(), *inside, tuple(stored.state))
+    wanted, _ = run(own.get_function(), given, gradients, tuple(own.state))
+    chex.assert_trees_all_close(storage.outside(new), wanted, rtol=1e-6)
+
+
 def check_stacks(optimizer: Any, own_params: Any) -> None:
     own = ready(optimizer, own_params)
     update = update_by_number(own, own_params)

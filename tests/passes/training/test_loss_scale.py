@@ -78,6 +78,21 @@ def test_where_all_fits_the_steps_are_those_without_a_scale(
     assert scaled.loss_scale == (2.0**15 if loss_scale == "dynamic" else loss_scale)
 
 
+@pytest.mark.parametrize(("loss_scale", "size"), [("dynamic", 1), (1.0, 256)])
+def test_without_masters_gradients_are_as_narrow_as_parameters(loss_scale: Any, size: int) -> None:
+    """Whether they are finite is still seen in float32: the sum of the large ones is not in 16."""
+    x, y = np.full(4, size, "float16"), np.full(4, size / 2, "float16")
+    found = []
+    for scale in (loss_scale, None):
+        _, trainer = product(loss_scale=scale, master_weights=False)
+        trainer.update(x, y)
+        trainer.update(x / size, y / size)
+        found.append(np.asarray(trainer.export_params()["w"]))
+    np.testing.assert_allclose(found[0], found[1], rtol=2e-3)
+    assert found[0].dtype == "float16"
+    assert np.all(found[0] < 1)
+
+
 def test_small_gradients_survive() -> None:
     """They are below 1e-8 where the loss is not scaled: nothing, in float16."""
     x, zeros = np.full(4, 3e-3, "float16"), np.zeros(4, "float16")
