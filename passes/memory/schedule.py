@@ -14,9 +14,6 @@ from .step import Step, size_of
 
 # A value of a schedule: its variable, and whether it is the copy that is computed again.
 Value: TypeAlias = tuple[Var, bool]
-# So many times larger than what it reads is what XLA spreads it to by itself, as the sums of a
-# softmax for its quotients.
-SPREAD = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,15 +252,14 @@ def _waiting(task: Task, moment: Var | None) -> Task:
     """The task with the smallest of its tensors late, unless it reads a copy, which is late.
 
     Of one that writes into a tensor, it is that: XLA has room for it from when it can be had. What
-    a copy reads beside copies is late as well if it is far smaller than the copy: XLA would spread
-    it forward, for both, and keep that.
+    divides a copy is late as well: XLA would spread its reciprocals over the first value and the
+    copy at once, as for the weights of a softmax, and keep those.
     """
     tensors = [value for value in task.inputs if isinstance(value[0].ty, TensorType)]
     writes = task.step.is_written and not task.waits and not task.inputs[0][1]
-    if task.again and task.is_late and not writes:
-        tensors = [v for v in tensors if not v[1] and size_of(v[0]) * SPREAD <= task.step.size]
-    elif task.is_late and not writes:
-        return task
+    if task.is_late and not writes:
+        divides = task.again and task.step.is_quotient
+        tensors = [value for value in tensors[1:] if divides and not value[1]]
     if moment is None or not tensors:
         return task
     value = tensors[0] if writes else min(tensors, key=lambda value: size_of(value[0]))
