@@ -251,11 +251,16 @@ class _Copier:
 def _waiting(task: Task, moment: Var | None) -> Task:
     """The task with the smallest of its tensors late, unless it reads a copy, which is late.
 
-    Of one that writes into a tensor, it is that: XLA has room for it from when it can be had.
+    Of one that writes into a tensor, it is that: XLA has room for it from when it can be had. What
+    divides a copy is late as well: XLA would spread its reciprocals over the first value and the
+    copy at once, as for the weights of a softmax, and keep those.
     """
     tensors = [value for value in task.inputs if isinstance(value[0].ty, TensorType)]
     writes = task.step.is_written and not task.waits and not task.inputs[0][1]
-    if moment is None or not tensors or (task.is_late and not writes):
+    if task.is_late and not writes:
+        divides = task.again and task.step.is_quotient
+        tensors = [value for value in tensors[1:] if divides and not value[1]]
+    if moment is None or not tensors:
         return task
     value = tensors[0] if writes else min(tensors, key=lambda value: size_of(value[0]))
     return replace(task, waits=(Wait(value, moment),))

@@ -132,6 +132,11 @@ class Step:
         """Whether the value is the first input, had once the second is computed."""
         return self._name == "relax.grad.delay"
 
+    @property
+    def is_quotient(self) -> bool:
+        """Whether it divides numbers by others."""
+        return self._name == "lax.div"
+
     @cached_property
     def is_sent(self) -> bool:
         """Whether the value goes to the memory of the host."""

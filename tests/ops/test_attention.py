@@ -1,6 +1,7 @@
 """Attention against a loop over the queries in numpy, in chunks and whole, and its adjoints."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import chex
@@ -15,6 +16,8 @@ from parsing import parse_module
 from relaxjax.ir.types import TensorType, TupleType
 from relaxjax.lowering import to_jax
 from relaxjax.ops.nn.attending import Chunk, Scope, scope_of
+from relaxjax.ops.nn.attending import attention as attend
+from relaxjax.ops.nn.attending import attention_backward as attend_backward
 from relaxjax.passes import Gradient
 
 Array = np.ndarray[Any, Any]
@@ -220,3 +223,40 @@ def test_types_of_adjoints() -> None:
     assert found == TupleType((q, k, v))
     unknown = TensorType(None, "float32", 4)
     assert inferred("nn.attention", unknown, k, v) == unknown
+
+
+@pytest.mark.parametrize("mask", ["TopLeft", None])
+def test_no_quotient_is_as_large_as_the_scores(mask: str | None) -> None:
+    """The means are divided forward, and nothing is backward."""
+    given = [jnp.ones((2, 24, 3, 4)) for _ in range(4)]
+    options = (None, None, mask, None, True)
+    forward = jax.make_jaxpr(lambda q, k, v: attend(q, k, v, *options))(*given[:3])
+    backward = jax.make_jaxpr(lambda g, q, k, v: attend_backward(g, q, k, v, *options))(*given)
+    divided = [eqn.outvars[0].aval.shape for eqn in quotients(forward.jaxpr)]
+    assert divided == [(2, 3, 24, 4)]
+    assert not list(quotients(backward.jaxpr))
+
+
+def quotients(jaxpr: Any) -> Iterator[Any]:
+    """The divisions of a program and of those that it calls."""
+    for eqn in jaxpr.eqns:
+        inner = [getattr(value, "jaxpr", value) for value in eqn.params.values()]
+        for program in inner:
+            if hasattr(program, "eqns"):
+                yield from quotients(program)
+        if eqn.primitive.name == "div":
+            yield eqn
+
+
+def test_adjoints_in_float16_that_would_overflow_unscaled() -> None:
+    """Of scores: 262144 before the factor of 1/64, which float16 cannot hold, and 4096 after it."""
+    random = np.random.default_rng(0)
+    query, key = (random.normal(scale=0.1, size=(1, 4, 1, 64)) for _ in range(2))
+    value = np.repeat([[[[64.0]], [[-64.0]], [[64.0]], [[-64.0]]]], 64, axis=3)
+    given = np.full((1, 4, 1, 64), 64.0), query, key, value
+    options = (None, 1 / 64, None, None, True)
+    narrow = attend_backward(*(jnp.asarray(x, "float16") for x in given), *options)
+    wide = attend_backward(*(jnp.asarray(x, "float16").astype("float32") for x in given), *options)
+    chex.assert_trees_all_close(
+        [x.astype("float32") for x in narrow[:2]], list(wide[:2]), rtol=2e-3, atol=1.0
+    )

@@ -8,11 +8,10 @@ are one chunk.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
@@ -151,7 +150,27 @@ def scores_of(
     return scores
 
 
-def _weights(
+class Powers(NamedTuple):
+    """A softmax before its division: of each row the `shares`, and their `total`."""
+
+    less: Any  # the scores less the largest of their row
+    shares: Any
+    total: Any
+
+    @property
+    def weights(self) -> Any:
+        """The softmax, not as a quotient: XLA would write the totals out for each score."""
+        return jnp.exp(self.less - jnp.log(self.total))
+
+    def means(self, values: Any) -> Any:
+        """For each row the mean of the values by its shares.
+
+        The sums are divided, which are fewer than the shares.
+        """
+        return (_sums_of_rows(self.shares, values) / self.total).astype(values.dtype)
+
+
+def _powers(
     rows: Any,
     keys: Any,
     bias: Any,
@@ -159,31 +178,48 @@ def _weights(
     factor: float,
     certain: bool = False,
     hidden: float = -math.inf,
-) -> Any:
+) -> Powers:
     """The softmax of the scaled products of rows and keys, in float32 at least.
 
     What is not `seen` has the score `hidden`. Unless it is `certain` that every row sees something,
     or that has a score of its own: one that does not has weights of 0.
     """
     scores = scores_of(rows, keys, bias, seen, factor, hidden)
-    if certain and scores.shape[-1] != 0:
-        return jax.nn.softmax(scores)
+    certain = certain and scores.shape[-1] != 0
     top = lax.stop_gradient(lax.expand_dims(lax.reduce_max(scores, (3,)), (3,)))
-    powers = jnp.exp(scores - jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top)))
-    total = jnp.sum(powers, -1, keepdims=True)
-    return powers / jnp.where(total == 0, jnp.ones_like(total), total)
+    if not certain:
+        top = jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top))
+    less = scores - top
+    shares = jnp.exp(less)
+    total = jnp.sum(shares, -1, keepdims=True)
+    if not certain:
+        total = jnp.where(total == 0, jnp.ones_like(total), total)
+    return Powers(less, shares, total)
 
 
-def _means(weights: Any, values: Any) -> Any:
+def _sums_of_rows(weights: Any, values: Any) -> Any:
     """For each row the sum of the values by its weights."""
-    return jnp.einsum("bhrk,bhkd->bhrd", weights.astype(values.dtype), values)
+    wide = weights.dtype
+    weights = weights.astype(values.dtype)
+    return jnp.einsum("bhrk,bhkd->bhrd", weights, values, preferred_element_type=wide)
 
 
-def _sums(weights: Any, rows: Any, dtype: Any) -> Any:
+def _sums_of_keys(weights: Any, rows: Any) -> Any:
     """For each key the sum of the rows by its weights."""
-    return jnp.einsum(
-        "bhrk,bhrd->bhkd", weights.astype(rows.dtype), rows, preferred_element_type=dtype
-    )
+    wide = weights.dtype
+    weights = weights.astype(rows.dtype)
+    return jnp.einsum("bhrk,bhrd->bhkd", weights, rows, preferred_element_type=wide)
+
+
+def _scaled(sums: Callable[[Any, Any], Any], weights: Any, x: Any, factor: float) -> Any:
+    """Sums by weights times a factor: afterwards, when they are fewer.
+
+    Weights that get a smaller range for the product are scaled before it: they could overflow.
+    """
+    scale = jnp.asarray(factor, weights.dtype)
+    if jnp.finfo(x.dtype).maxexp < jnp.finfo(weights.dtype).maxexp:
+        return sums(weights * scale, x)
+    return sums(weights, x) * scale
 
 
 def _bias_part(bias: Any, chunk: Chunk, heads: Any, groups: Any) -> Any:
@@ -230,8 +266,8 @@ def attention(
         keys, values = (lax.slice_in_dim(x, chunk.low, chunk.high, axis=2) for x in (k, v))
         rows = _flat(lax.slice_in_dim(q, chunk.start, chunk.stop, axis=3))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
-        weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
-        parts.append(_apart(_means(weights, values), groups))
+        powers = _powers(rows, keys, shift, seen, factor, bias is None and scope.certain)
+        parts.append(_apart(powers.means(values), groups))
     return _together(parts, query).astype(query.dtype)
 
 
@@ -240,8 +276,8 @@ def attention_where(query: Any, key: Any, value: Any, seen: Any, scale: float | 
     q = _rows(query, key.shape[2])
     groups = q.shape[2]
     mask = for_groups(seen[None, None], groups)
-    weights = _weights(_flat(q), _by_heads(key), None, mask, scale_of(query, scale))
-    return _together([_apart(_means(weights, _by_heads(value)), groups)], query).astype(query.dtype)
+    powers = _powers(_flat(q), _by_heads(key), None, mask, scale_of(query, scale))
+    return _together([_apart(powers.means(_by_heads(value)), groups)], query).astype(query.dtype)
 
 
 def attention_backward(
@@ -272,14 +308,14 @@ def attention_backward(
         keys, values = (lax.slice_in_dim(x, chunk.low, chunk.high, axis=2) for x in (k, v))
         rows, h = (_flat(lax.slice_in_dim(x, chunk.start, chunk.stop, axis=3)) for x in (q, g))
         shift, seen = _bias_part(bias, chunk, heads, groups), _seen_part(scope, chunk, groups)
-        weights = _weights(rows, keys, shift, seen, factor, bias is None and scope.certain)
+        weights = _powers(rows, keys, shift, seen, factor, bias is None and scope.certain).weights
         to_scores = adjoint_of_scores(weights, h, values)
         if to_bias is not None:
             to_bias = with_bias_part(to_bias, _apart(to_scores, groups), chunk)
-        to_products = to_scores * jnp.asarray(factor, wide)
-        to_query.append(_apart(_means(to_products, keys), groups))
-        to_key = _added(to_key, _sums(to_products, rows, wide), chunk)
-        to_value = _added(to_value, _sums(weights, h, wide), chunk)
+        to_rows = _scaled(_sums_of_rows, to_scores, keys, factor).astype(keys.dtype)
+        to_query.append(_apart(to_rows, groups))
+        to_key = _added(to_key, _scaled(_sums_of_keys, to_scores, rows, factor), chunk)
+        to_value = _added(to_value, _sums_of_keys(weights, h), chunk)
     adjoints = (_together(to_query, query), _by_heads(to_key), _by_heads(to_value), to_bias)
     given: tuple[Any, ...] = (query, key, value, bias)
     pairs = zip(adjoints, given, strict=True)
@@ -303,19 +339,19 @@ def masked_attention(
 ) -> Any:
     """softmax(where(mask, scale * query @ key^T, hidden)) @ value, for each batch and head."""
     q = _rows(query, key.shape[2])
-    weights, _ = _masked_weights(q, query, key, mask, scale, hidden)
-    means = _apart(_means(weights, _by_heads(value)), q.shape[2])
+    powers, _ = _masked_powers(q, query, key, mask, scale, hidden)
+    means = _apart(powers.means(_by_heads(value)), q.shape[2])
     return _together([means], query).astype(query.dtype)
 
 
-def _masked_weights(
+def _masked_powers(
     q: Any, query: Any, key: Any, mask: Any, scale: float | None, hidden: float
 ) -> tuple[Any, Any]:
     """The weights of all keys, and which of them each row sees."""
     whole = Chunk(0, query.shape[1], 0, key.shape[1])
     seen = _bias_part(mask, whole, key.shape[2], q.shape[2])
     factor = scale_of(query, scale)
-    return _weights(_flat(q), _by_heads(key), None, seen, factor, True, hidden), seen
+    return _powers(_flat(q), _by_heads(key), None, seen, factor, True, hidden), seen
 
 
 def masked_attention_backward(
@@ -328,17 +364,19 @@ def masked_attention_backward(
     hidden: float,
 ) -> tuple[Any, ...]:
     """The adjoints of query, key and value. Nothing goes back through what is hidden."""
-    heads, wide = key.shape[2], wide_dtype(query.dtype)
+    heads = key.shape[2]
     q, h = _rows(query, heads), _flat(_rows(output_grad, heads))
-    weights, seen = _masked_weights(q, query, key, mask, scale, hidden)
+    powers, seen = _masked_powers(q, query, key, mask, scale, hidden)
+    weights = powers.weights
     to_scores = adjoint_of_scores(weights, h, _by_heads(value))
     to_scores = jnp.where(seen, to_scores, jnp.zeros_like(to_scores))
-    to_products = to_scores * jnp.asarray(scale_of(query, scale), wide)
-    to_query = _apart(_means(to_products, _by_heads(key)), q.shape[2])
+    factor = scale_of(query, scale)
+    to_rows = _scaled(_sums_of_rows, to_scores, _by_heads(key), factor)
+    to_query = _apart(to_rows.astype(key.dtype), q.shape[2])
     adjoints = (
         _together([to_query], query),
-        _by_heads(_sums(to_products, _flat(q), wide)),
-        _by_heads(_sums(weights, h, wide)),
+        _by_heads(_scaled(_sums_of_keys, to_scores, _flat(q), factor)),
+        _by_heads(_sums_of_keys(weights, h)),
     )
     given = (query, key, value)
     return tuple(adjoint.astype(x.dtype) for adjoint, x in zip(adjoints, given, strict=True))

@@ -124,6 +124,34 @@ def test_what_is_cheap_is_computed_again() -> None:
     assert_structural_equal(found.without_attr("platform"), expected, map_free_vars=True)
 
 
+def test_what_divides_a_copy_waits() -> None:
+    """Else XLA spreads the reciprocals of the sums over both quotients at once, and keeps those."""
+    mod = parse_functions(
+        """
+        @R.function
+        def main_adjoint(x: R.Tensor((2, 3), "float32"), w: R.Tensor((3, 3), "float32")):
+            with R.dataflow():
+                a = R.matmul(x, w)
+                e = R.exp(a)
+                s = R.sum(e, axis=[1], keepdims=True)
+                p = L.div(e, s)
+                loss = R.sum(R.matmul(p, w))
+                g = R.matmul(R.full((2, 3), loss), w)
+                w_adjoint = R.matmul(R.permute_dims(p, [1, 0]), g)
+                R.output(loss, w_adjoint)
+            return (loss, (w_adjoint,))
+        """
+    )
+    written = Rematerialize(ADJOINT, must_keep=["a", "s"], must_recompute=["p"], policy="none")(mod)
+    lines = [line.strip() for line in written.script().splitlines()]
+    found = [line for line in lines if line.startswith(("e_again", "s_late", "p_again"))]
+    assert [line.partition(" = ")[2] for line in found] == [
+        "R.exp(a_late)",
+        "R.grad.delay(s, g)",
+        "L.div(e_again, s_late)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("policy", "most"), [("none", 1.0), ("free", 0.5), ("balanced", 0.4), ("minimal", 0.4)]
 )
