@@ -253,10 +253,12 @@ def test_adjoints_in_float16_that_would_overflow_unscaled() -> None:
     random = np.random.default_rng(0)
     query, key = (random.normal(scale=0.1, size=(1, 4, 1, 64)) for _ in range(2))
     value = np.repeat([[[[64.0]], [[-64.0]], [[64.0]], [[-64.0]]]], 64, axis=3)
-    given = np.full((1, 4, 1, 64), 64.0), query, key, value
-    options = (None, 1 / 64, None, None, True)
-    narrow = attend_backward(*(jnp.asarray(x, "float16") for x in given), *options)
-    wide = attend_backward(*(jnp.asarray(x, "float16").astype("float32") for x in given), *options)
+    given = [jnp.asarray(x, "float16") for x in (np.full(value.shape, 64.0), query, key, value)]
+
+    def adjoints(g: Any, q: Any, k: Any, v: Any) -> Any:
+        return attend_backward(g, q, k, v, None, 1 / 64, None, None, True)
+
+    narrow, wide = adjoints(*given), adjoints(*(x.astype("float32") for x in given))
     chex.assert_trees_all_close(
         [x.astype("float32") for x in narrow[:2]], list(wide[:2]), rtol=2e-3, atol=1.0
     )

@@ -217,7 +217,8 @@ def _scaled(sums: Callable[[Any, Any], Any], weights: Any, x: Any, factor: float
     Weights that get a smaller range for the product are scaled before it: they could overflow.
     """
     scale = jnp.asarray(factor, weights.dtype)
-    if jnp.finfo(x.dtype).maxexp < jnp.finfo(weights.dtype).maxexp:
+    limits: Any = jnp.finfo  # it has no types
+    if limits(x.dtype).maxexp < limits(weights.dtype).maxexp:
         return sums(weights * scale, x)
     return sums(weights, x) * scale
 
