@@ -31,7 +31,7 @@ class Bound:
 
     def __str__(self) -> str:
         if self.step is None:
-            return "0 bytes are known of"
+            return "0 bytes"
         span = self.step.span
         place = "" if span is None else f", {span.shown_file}:{span.line},"
         held = ", ".join(f"`{var.name}` of {size:,}" for var, size in self.held.items())

@@ -339,10 +339,11 @@ def _within(ways: Ways, budget: Budget) -> Decided:
         plan = one.within(limit)
         if plan is not None:
             return Decided(one.planner, plan, limit)
+    proof = f". No plan can need less than is needed at once: {least}" if least.bytes else ""
     raise MemoryPlanError(
         f"`{name}` cannot be computed within {limit:,} bytes: the least that was found is "
         f"{found.least:,} bytes beside arguments and results; give at least that, or a smaller "
-        f"batch. No plan can need less than is needed at once: {least}"
+        f"batch{proof}"
     )
 
 

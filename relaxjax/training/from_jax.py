@@ -21,6 +21,7 @@ from relaxjax.ir.builder import make_function
 from relaxjax.ir.expr import Tuple
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.renew import renew
 from relaxjax.lowering.target import Target, formulating_for
 from relaxjax.passes import BindParams
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
@@ -153,5 +154,5 @@ def _with_evaluation(mod: IRModule, program: JaxProgram, counts: Counts) -> IRMo
     fields = result.fields if isinstance(result, Tuple) else (result,)
     body = SeqExpr(function.body.blocks, Tuple(fields[:count]))
     attrs = {**function.attrs, "global_symbol": EVALUATE}
-    evaluate = make_function(function.params, body, pure=function.pure, attrs=attrs)
+    evaluate, _ = renew(make_function(function.params, body, pure=function.pure, attrs=attrs))
     return mod.with_function(EVALUATE, evaluate)

@@ -15,6 +15,7 @@ import optax
 import pytest
 
 from relaxjax import Trainer
+from relaxjax.ir.check import well_formed
 from relaxjax.optim import Adam
 from relaxjax.training import (
     Checkpoints,
@@ -71,6 +72,11 @@ def trainer_of_all(optimizer: Any, **options: Any) -> Trainer:
 
 def batches(count: int) -> list[Any]:
     return [jax.tree.map(lambda array, i=i: array * (1 + i / 10), BATCH) for i in range(count)]
+
+
+def test_its_module_keeps_all_rules() -> None:
+    """No variable is that of two functions, such as of the loss and of what evaluates."""
+    well_formed(trainer_of_all(optax.adam(1e-2)).mod)
 
 
 def test_twenty_steps_are_those_of_optax() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import relaxjax
 from relaxjax.ir.module import IRModule
+from relaxjax.passes.memory import rematerialize
 from relaxjax.passes.memory.bound import Bound, least_bytes
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.program import Program
@@ -124,6 +125,15 @@ def test_a_budget_below_it_is_refused_before_any_plan(monkeypatch: pytest.Monkey
     assert "within 294,911 bytes, in whatever order: 294,912 bytes for `" in message
     assert f"test_bound.py:{LINE}, which takes or gives `" in message
     assert message.endswith("; give at least that, or a smaller batch")
+
+
+def test_where_nothing_is_proven_the_least_that_was_found_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rematerialize, "least_bytes", lambda program: Bound())
+    with pytest.raises(MemoryPlanError) as caught:
+        decided(adjoint("convolutions"), ADJOINT, 1)
+    assert str(caught.value).endswith("; give at least that, or a smaller batch")
 
 
 def test_one_above_it_that_no_plan_keeps_tells_it_too() -> None:
