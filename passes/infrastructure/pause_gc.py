@@ -20,16 +20,4 @@ def collector_paused() -> Iterator[None]:
     try:
         yield
     finally:
-        _let_grow_old()
         gc.enable()
-
-
-def _let_grow_old() -> None:
-    """Move all objects to the oldest generation, as if collections had found them alive.
-
-    Else the next small collection would walk all that was made meanwhile, at once. What is garbage
-    among it goes with the next full collection. What somebody has frozen stays frozen.
-    """
-    if not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()
