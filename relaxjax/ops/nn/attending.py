@@ -187,28 +187,24 @@ def _powers(
     scores = scores_of(rows, keys, bias, seen, factor, hidden)
     certain = certain and scores.shape[-1] != 0
     top = lax.stop_gradient(lax.expand_dims(lax.reduce_max(scores, (3,)), (3,)))
-    if not certain:
-        top = jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top))
+    top = top if certain else jnp.where(jnp.isfinite(top), top, jnp.zeros_like(top))
     less = scores - top
     shares = jnp.exp(less)
     total = jnp.sum(shares, -1, keepdims=True)
-    if not certain:
-        total = jnp.where(total == 0, jnp.ones_like(total), total)
+    total = total if certain else jnp.where(total == 0, jnp.ones_like(total), total)
     return Powers(less, shares, total)
 
 
 def _sums_of_rows(weights: Any, values: Any) -> Any:
     """For each row the sum of the values by its weights."""
-    wide = weights.dtype
-    weights = weights.astype(values.dtype)
-    return jnp.einsum("bhrk,bhkd->bhrd", weights, values, preferred_element_type=wide)
+    narrow = weights.astype(values.dtype)
+    return jnp.einsum("bhrk,bhkd->bhrd", narrow, values, preferred_element_type=weights.dtype)
 
 
 def _sums_of_keys(weights: Any, rows: Any) -> Any:
     """For each key the sum of the rows by its weights."""
-    wide = weights.dtype
-    weights = weights.astype(rows.dtype)
-    return jnp.einsum("bhrk,bhrd->bhkd", weights, rows, preferred_element_type=wide)
+    narrow = weights.astype(rows.dtype)
+    return jnp.einsum("bhrk,bhrd->bhkd", narrow, rows, preferred_element_type=weights.dtype)
 
 
 def _scaled(sums: Callable[[Any, Any], Any], weights: Any, x: Any, factor: float) -> Any:
@@ -217,8 +213,7 @@ def _scaled(sums: Callable[[Any, Any], Any], weights: Any, x: Any, factor: float
     Weights that get a smaller range for the product are scaled before it: they could overflow.
     """
     scale = jnp.asarray(factor, weights.dtype)
-    limits: Any = jnp.finfo  # it has no types
-    if limits(x.dtype).maxexp < limits(weights.dtype).maxexp:
+    if jnp.finfo(x.dtype).maxexp < jnp.finfo(weights.dtype).maxexp:  # type: ignore[no-untyped-call]  # JAX has no types for it
         return sums(weights * scale, x)
     return sums(weights, x) * scale
 

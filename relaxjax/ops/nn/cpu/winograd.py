@@ -62,7 +62,11 @@ def kernel_of_tiles(case: Case) -> Any:
 
 
 def _in_tiles(images: Any, matrix: Any) -> Any:
-    """The 16 sums of each tile; tiles begin at every second element."""
+    """The 16 sums of each tile; tiles begin at every second element.
+
+    Where XLA heeds barriers, what is before them is computed once and not for each element of a
+    tile: in jaxlib 0.12, not in 0.10.
+    """
     images = lax.optimization_barrier(images)
     for _ in "WH":  # each puts its sums in front, and so the next axis in the place of its own
         count = images.shape[2] - matrix.shape[1] + 1
