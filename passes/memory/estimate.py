@@ -10,17 +10,18 @@ from .loop_pairs import has_loops
 from .moments import has_large_writes
 from .step import size_of
 
-# Bytes that are worth a plan that nobody asked for: the C library gets blocks of 32 MiB or more
-# from the system at each step, and keeps smaller ones. By "free", losses of `benchmarks/drop_in.py`
-# that take more than that take 0.94 of the CPU time, from 0.8 to 1.1, and smaller ones 1.05.
-LARGE = 32 * 2**20
+# The predicted bytes that are worth a plan that nobody asked for. The C library gets blocks of
+# 32 MiB or more from the system at each step, and keeps smaller ones. By "free", losses of
+# `benchmarks/drop_in.py` that take more than that take 0.94 of the CPU time, from 0.8 to 1.1, and
+# smaller ones 1.05. A prediction may be an eighth too low, and the first guess an eighth below it.
+LARGE = 28 * 2**20
 
 
 def is_worth_a_plan(adjoint: Function) -> bool:
     """Whether it has loops, gradients that had better come one after the other, or large values."""
     if has_loops(adjoint) or has_large_writes(adjoint):
         return True
-    return most_at_a_time(adjoint) >= LARGE
+    return most_at_a_time(adjoint) >= LARGE * 7 / 8
 
 
 def most_at_a_time(function: Function) -> int:

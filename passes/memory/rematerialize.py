@@ -83,9 +83,9 @@ def Rematerialize(
     `must_recompute` decide for variables by their names.
 
     "auto" is what training steps and `value_and_grad` take unless told otherwise: "free" where that
-    takes no longer. That is on CPUs, where the peak is predicted to be 32 MiB or more, because a
-    step gets such memory anew, page by page. It keeps what hardly raises the peak, which XLA takes
-    less long to compile.
+    takes no longer. That is on CPUs, where the peak is predicted to be 28 MiB or more, because a
+    step gets 32 MiB or more anew, page by page. It keeps what hardly raises the peak, which XLA
+    takes less long to compile.
 
     "offload" is for GPUs and TPUs: what "free" keeps goes to the memory of the host, by
     OffloadResiduals, within `budget_bytes` if that is given as well, by predicted bytes. On a CPU

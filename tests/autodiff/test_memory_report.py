@@ -35,7 +35,7 @@ def test_all_is_kept_unless_asked() -> None:
 
 
 def test_large_programs_are_planned_unless_told_otherwise() -> None:
-    """From 32 MiB on, by the plan of "free", and the gradients stay as they were."""
+    """From 28 MiB on, by the plan of "free", and the gradients stay as they were."""
     params = [jnp.full((64, 64), 0.1) for _ in range(6)]
     small, large = jnp.ones((2**12, 64)), jnp.ones((2**14, 64))
 
