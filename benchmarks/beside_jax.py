@@ -1,13 +1,13 @@
 """A loss differentiated by us, in one or several ways, beside `jax.value_and_grad`."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax_losses import Case
+from jax_losses import LOSSES, Case, Draws
 from surroundings import temp_bytes
 from timing import in_turns
 
@@ -42,6 +42,13 @@ def compiled(gradient: Gradient, case: Case) -> tuple[Any, float]:
     derived = jax.jit(gradient(case.loss, has_aux=case.has_aux))
     program = derived.lower(case.params, *case.inputs).compile()
     return program, time.process_time() - start
+
+
+def warm_up(gradients: Iterable[Gradient]) -> None:
+    """Compile a small loss: what a process imports and starts once is in no compile time."""
+    small = LOSSES["normalizing flow"](Draws())
+    for gradient in (jax.value_and_grad, *gradients):
+        compiled(gradient, small)
 
 
 def check(found: Any, wanted: Any) -> None:

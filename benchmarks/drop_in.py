@@ -26,7 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from beside_jax import TURN, Ratios, check, compared, compiled
+from beside_jax import TURN, Ratios, check, compared, warm_up
 from jax_losses import LOSSES, Case, Draws
 from surroundings import surroundings, temp_bytes
 from timing import in_turns, table
@@ -106,9 +106,7 @@ def main() -> None:
     parser.add_argument("--policy", help="the memory policy of whole steps")
     options = parser.parse_args()
     print(", ".join(f"{key} {value}" for key, value in surroundings().items()))
-    small = LOSSES["normalizing flow"](Draws())
-    for gradient in (relaxjax.value_and_grad, jax.value_and_grad):  # starts what both make use of
-        compiled(gradient, small)
+    warm_up([relaxjax.value_and_grad])
     of = ratios
     if options.whole_step:
         of = functools.partial(whole_step_ratios, policy=options.policy)

@@ -4,10 +4,10 @@
     python benchmarks/libraries.py --only "nnx: Gemma" "equinox: BERT" --rounds 5
     python benchmarks/libraries.py --page
 
-Each is compiled by JAX, by us by default, and by us with the memory policy `free`; the gradients
-are compared, and all three timed in turns. What comes out is added to results/libraries.json, from
-which `--page` writes the table of docs/performance.md anew. The libraries are the dependency group
-`libraries`.
+Each is compiled by JAX, by us by default, and by us with the memory policy `free`, after a small
+loss has warmed up the process; the gradients are compared, and all three timed in turns. What comes
+out is added to results/libraries.json, from which `--page` writes the table of docs/performance.md
+anew. The libraries are the dependency group `libraries`.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from typing import Any
 os.environ["RELAXJAX_COMPILATION_CACHE"] = "off"
 
 import jax
-from beside_jax import Comparison, Gradient, Ratios, compared
+from beside_jax import Comparison, Gradient, Ratios, compared, warm_up
 from suite_report import PAGE, RESULTS, as_table, geometric_mean, measured_on
 from surroundings import surroundings
 from timing import table
@@ -62,6 +62,7 @@ def measure(names: list[str], rounds: int, path: Path) -> None:
     unknown = sorted(set(names) - set(LOSSES))
     if unknown:
         raise SystemExit(f"no such loss: {', '.join(unknown)}; there are: {', '.join(LOSSES)}")
+    warm_up(WAYS.values())
     for name in names or LOSSES:
         found = compared(LOSSES[name](Draws()), WAYS, rounds)
         results["losses"][name] = row(found, rounds, os.getloadavg()[1])
