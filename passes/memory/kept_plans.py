@@ -76,8 +76,8 @@ class KeptPlans:
 
 
 def _data(plan: Plan) -> dict[str, Any]:
-    """A plan as JSON has it, its values as their places among the steps."""
-    place = {step.var: at for at, step in enumerate(plan.program.steps)}
+    """A plan as JSON has it, its values as their places among the variables."""
+    place = {var: at for at, var in enumerate(_variables(plan.program))}
 
     def reason(found: Hashable) -> Any:
         return {"value": place[found]} if isinstance(found, Var) else found
@@ -87,7 +87,7 @@ def _data(plan: Plan) -> dict[str, Any]:
     ]
     forward = plan.program.forward
     kept = [at for at, step in enumerate(forward) if step.var in plan.kept]  # others are there
-    return {"steps": len(place), "kept": kept, "late": plan.late, "orders": orders}
+    return {"steps": len(plan.program.steps), "kept": kept, "late": plan.late, "orders": orders}
 
 
 def _plan(program: Program, data: dict[str, Any]) -> Plan:
@@ -96,14 +96,22 @@ def _plan(program: Program, data: dict[str, Any]) -> Plan:
     if data["steps"] != len(steps):
         raise ValueError(f"it is of a program of {data['steps']} steps, and not of {len(steps)}")
 
+    variables = _variables(program)
+
     def reason(found: Any) -> Hashable:
         if isinstance(found, dict):
-            return steps[found["value"]].var
+            return variables[found["value"]]
         return tuple(found) if isinstance(found, list) else found
 
     orders = tuple(
-        Order((steps[at].var, again), reason(why), steps[moment].var)
+        Order((variables[at], again), reason(why), variables[moment])
         for at, again, why, moment in data["orders"]
     )
     kept = frozenset(program.forward[at].var for at in data["kept"])
     return Plan(program, kept, bool(data["late"]), orders)
+
+
+def _variables(program: Program) -> list[Var]:
+    """What a program computes, and then what it only reads, which may be what waits."""
+    read = (var for step in program.steps for var in step.inputs)
+    return list(dict.fromkeys([*(step.var for step in program.steps), *read]))

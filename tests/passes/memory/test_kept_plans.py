@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from relaxjax.passes import Rematerialize, SetupTrainer
 from relaxjax.passes.memory import kept_plans, rematerialize
 from relaxjax.passes.memory.choice import Chooser
 from relaxjax.passes.memory.planning import Planner
+from relaxjax.passes.memory.schedule import Order
 from relaxjax.script import from_source
 
 ADJOINT = "loss_adjoint"
@@ -168,6 +170,18 @@ def test_many_may_write_at_once(folder: Path) -> None:
     assert kept.path is not None
     assert kept.path.read_bytes() == good
     assert sorted(os.listdir(folder)) == sorted([path.name, kept.path.name])
+
+
+def test_an_argument_that_waits_is_kept_as_well() -> None:
+    mod = adjoint()
+    planner = rematerialize.planner_of(mod, ADJOINT)
+    program = planner.program
+    (x,) = {v for step in program.steps for v in step.inputs if v.name == "x"}
+    moment = program.backward[0].var
+    plan = replace(planner.none, orders=(Order((x, False), moment, moment),))
+    kept = kept_plans.KeptPlans(mod, (ADJOINT,))
+    kept.write(plan, 0, None)
+    assert kept.read(lambda _: planner) == (planner, plan, None)
 
 
 def test_a_plan_of_a_step_whose_caller_keeps_its_state_is_kept(folder: Path) -> None:
