@@ -192,9 +192,14 @@ class Reference:
 
     @cached_property
     def _least_limits(self) -> list[float]:
-        """The same, were rounding to move nothing."""
+        """The same, were rounding to move nothing.
+
+        Of an array of zeros, rounding may leave as much as of the others: in `relu(x - max(x))`
+        XLA may compute `x` twice.
+        """
         tiny = float(jnp.finfo("float32").tiny)  # type: ignore[no-untyped-call]  # JAX has no types
-        return [_UNITS * self.epsilon * size + tiny for size in map(_largest, self.exact)]
+        sizes = [*map(_largest, self.exact)]
+        return [_UNITS * self.epsilon * (size or max(sizes)) + tiny for size in sizes]
 
     @cached_property
     def is_loose(self) -> bool:
