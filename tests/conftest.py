@@ -179,6 +179,15 @@ def _every_pass_gives_readable_text(
 
 
 @pytest.fixture
+def kept_on_disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
+    """A folder of the test's own, where plans and programs are kept, as for users."""
+    monkeypatch.setenv("RELAXJAX_COMPILATION_CACHE", str(tmp_path))
+    jax.config.update("jax_enable_compilation_cache", True)
+    yield tmp_path
+    jax.config.update("jax_enable_compilation_cache", False)
+
+
+@pytest.fixture
 def own_operators() -> Iterator[None]:
     """Operators that a test declares are gone after it."""
     before = set(OPS)

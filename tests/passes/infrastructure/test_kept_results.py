@@ -52,13 +52,10 @@ TYPES = [TensorType((4, 5), "float32"), TensorType((4,), "int32")]
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def folder(monkeypatch: pytest.MonkeyPatch, kept_on_disk: Path) -> Iterator[Path]:
     monkeypatch.setattr(kept_results, "LEAST_SECONDS", 0.0)
     monkeypatch.setattr(backward, "_KEPT", {})
-    jax.config.update("jax_enable_compilation_cache", True)
-    yield tmp_path / "programs"
-    jax.config.update("jax_enable_compilation_cache", False)
+    yield kept_on_disk / "programs"
     jax.config.update("jax_compilation_cache_dir", None)  # a trainer sets it
     reset_cache()
 

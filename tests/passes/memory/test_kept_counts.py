@@ -1,7 +1,6 @@
 """What XLA has counted of plans is kept on disk, for the next process that plans the program."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -19,13 +18,10 @@ ADJOINT = "loss_adjoint"
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
+def folder(monkeypatch: pytest.MonkeyPatch, kept_on_disk: Path) -> Path:
     # Whole plans are kept as well, which would ask for no count: see test_kept_plans.py.
     monkeypatch.setattr("relaxjax.passes.memory.kept_plans.plans_folder", lambda: None)
-    jax.config.update("jax_enable_compilation_cache", True)
-    yield tmp_path / "plans"
-    jax.config.update("jax_enable_compilation_cache", False)
+    return kept_on_disk / "plans"
 
 
 @pytest.fixture

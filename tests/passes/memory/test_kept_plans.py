@@ -1,7 +1,6 @@
 """Plans are kept on disk: the next process that plans a program finds its plan there."""
 
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +29,8 @@ ADJOINT = "loss_adjoint"
 
 
 @pytest.fixture(autouse=True)
-def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    monkeypatch.setenv(VARIABLE, str(tmp_path))
-    jax.config.update("jax_enable_compilation_cache", True)
-    yield tmp_path / "plans"
-    jax.config.update("jax_enable_compilation_cache", False)
+def folder(kept_on_disk: Path) -> Path:
+    return kept_on_disk / "plans"
 
 
 def adjoint(factor: float = 1.0) -> IRModule:
