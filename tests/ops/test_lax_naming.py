@@ -126,3 +126,24 @@ def test_a_text_that_cannot_be_read_gives_no_names(tmp_path: Any) -> None:
         scope: dict[str, Any] = {}
         exec(compile(lines, file, "exec"), scope)
         assert named(scope["function"], X) == []
+
+
+def test_the_lines_of_a_function_are_read_without_the_rest_of_its_file(tmp_path: Any) -> None:
+    """A method's as well, which are indented."""
+    lines = """class Model:
+    def run(self, x):
+        doubled = x * 2
+        '''
+indented less
+'''
+        return self.inner(doubled)
+
+    @staticmethod
+    def inner(x):
+        return (lambda y: y)(x + 1)
+"""
+    there = tmp_path / "there.py"
+    there.write_text(lines + "%magic of a notebook\n")
+    scope: dict[str, Any] = {}
+    exec(compile(lines, str(there), "exec"), scope)
+    assert named(scope["Model"]().run, X) == ["doubled"]

@@ -72,7 +72,7 @@ def _inside(function: str, traceback: Any) -> tuple[Frame, ...]:
 def _targets(frames: Sequence[Frame]) -> Targets:
     """What the innermost statement assigns its value to that does not return it to its caller."""
     for code, offset in frames:
-        targets = _statements(code.co_filename).get(_place(code, offset))
+        targets = _assigned(code).get(_place(code, offset))
         if targets != _RETURNED:
             return targets or ()
     return ()
@@ -84,13 +84,38 @@ def _place(code: CodeType, offset: int) -> Place:
     return list(code.co_positions())[offset // 2]
 
 
+@lru_cache(maxsize=10_000)
+def _assigned(code: CodeType) -> Mapping[Place, Targets]:
+    """The targets of a function's assignments by the places of their values.
+
+    Its own lines are read alone, for files of libraries are long. Where these are no statements, as
+    those of most lambdas, the whole file is read.
+    """
+    lines, first = linecache.getlines(code.co_filename), max(code.co_firstlineno, 1)
+    last = max((line for _, line, _, _ in code.co_positions() if line), default=first)
+    own = lines[first - 1 : last]
+    if own and own[0][:1].isspace():
+        own, first = ["if True:\n", *own], first - 1
+    found = _statements("".join(own), first - 1)
+    return _of_file(code.co_filename) if found is None else found
+
+
 @lru_cache(maxsize=1_000)
-def _statements(file: str) -> Mapping[Place, Targets]:
-    """The targets of a file's assignments by the places of their values."""
+def _of_file(file: str) -> Mapping[Place, Targets]:
+    return _statements("".join(linecache.getlines(file))) or {}
+
+
+def _statements(text: str, before: int = 0) -> Mapping[Place, Targets] | None:
+    """The targets of assignments in a text behind some lines of its file; None if it is no text."""
+
+    def around(node: ast.expr | ast.AugAssign) -> Place:
+        last = node.end_lineno or node.lineno
+        return node.lineno + before, last + before, node.col_offset, node.end_col_offset
+
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:  # a cell with magic in it, say
-        return {}
+        tree = ast.parse(text)
+    except SyntaxError:  # a part of a statement, or a cell with magic in it
+        return None
     found: dict[Place, Targets] = {}
     for node in ast.walk(tree):
         if type(node) not in _TELLING:  # of a large file, most are not
@@ -100,13 +125,13 @@ def _statements(file: str) -> Mapping[Place, Targets]:
                 ast.Assign(targets=[target], value=value)
                 | ast.AnnAssign(target=target, value=ast.expr() as value)
             ):
-                found[_around(value)] = _names(target)
+                found[around(value)] = _names(target)
             case ast.AugAssign(target=target):
-                found[_around(node)] = _names(target)
+                found[around(node)] = _names(target)
             case ast.NamedExpr(target=target, value=value):
-                found[_around(value)] = _names(target)
+                found[around(value)] = _names(target)
             case ast.Return(value=ast.expr() as value) | ast.Lambda(body=value):
-                found[_around(value)] = _RETURNED
+                found[around(value)] = _RETURNED
     return found
 
 
@@ -114,7 +139,3 @@ def _names(target: ast.expr) -> Targets:
     if isinstance(target, ast.Tuple | ast.List):
         return tuple(name for part in target.elts for name in _names(part))
     return (target.id if isinstance(target, ast.Name) and target.id.strip("_") else None,)
-
-
-def _around(node: ast.expr | ast.AugAssign) -> Place:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
