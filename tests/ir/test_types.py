@@ -61,9 +61,10 @@ def test_a_device_has_one_form(device: str) -> None:
     assert TensorType((2,), vdevice=device).vdevice == "cuda:0:global"
 
 
-def test_a_wrong_device_is_an_error() -> None:
-    with pytest.raises(ValueError, match=r'a device is written "cuda", .* not "cuda:x"'):
-        TensorType((2,), vdevice="cuda:x")
+@pytest.mark.parametrize("index", ["x", "²"])
+def test_a_wrong_device_is_an_error(index: str) -> None:
+    with pytest.raises(ValueError, match=rf'a device is written "cuda", .* not "cuda:{index}"'):
+        TensorType((2,), vdevice=f"cuda:{index}")
 
 
 def test_a_wrong_shape_is_an_error() -> None:
