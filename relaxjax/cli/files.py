@@ -59,6 +59,8 @@ def write_text(name: str, text: str) -> None:
 @contextmanager
 def writable(name: str) -> Iterator[None]:
     """Refuse a place where no file can be written, before and while it is written inside."""
+    if not name:
+        raise InputError("the name of the file to write is empty")
     path = Path(os.path.realpath(name))
     if path.is_dir():
         raise InputError(f"`{name}` is a folder: it cannot be written as a file")
@@ -77,7 +79,7 @@ def _archived(path: Path) -> IRModule:
         try:
             return checkpoint.module(path)
         except CheckpointError:
-            raise InputError(f"{error}, or a model that a trainer saved") from None
+            raise InputError(f"{error}; give an archive, or what a trainer saved") from None
 
 
 def _decoded(name: str, data: bytes) -> str:
