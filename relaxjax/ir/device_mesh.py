@@ -229,7 +229,7 @@ def _integers(name: str, values: Any, least: int) -> tuple[int, ...]:
 
 
 def is_axis_name(name: object) -> bool:
-    """Whether an axis of a mesh may be called so: XLA ends the process at any letter but ASCII's."""
+    """Whether an axis of a mesh may be called so: at another letter XLA ends the process."""
     return isinstance(name, str) and name.isascii() and name.isidentifier()
 
 
