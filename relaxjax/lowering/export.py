@@ -71,8 +71,8 @@ def check_vjp_order(option: str, vjp_order: object) -> None:
     if not is_whole or vjp_order not in range(_MOST_DERIVATIVES + 1):
         raise ValueError(
             f"`{option}` must be a whole number from 0 to {_MOST_DERIVATIVES}, "
-            f"found {vjp_order!r}: the file holds each derivative, nearly twice as large as the one "
-            "before"
+            f"found {vjp_order!r}: the file holds each derivative, nearly twice as large as the "
+            "one before"
         )
 
 
