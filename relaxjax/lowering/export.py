@@ -132,7 +132,8 @@ def _check(mod: IRModule, name: str) -> None:
     if not compiles(mod, name):
         raise LoweringError(
             f"`{name}` cannot be exported, because it is not one compiled program: it calls "
-            "itself, a Python function or an operator that needs values, or it gives other things "
+            "itself, a Python function or an operator that needs values, it has branches of "
+            "different shapes or dtypes, or it gives other things "
             f"than tensors: {mod[name].ret_ty}"
         )
     for called, function in reachable(mod, name):

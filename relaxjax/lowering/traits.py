@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from relaxjax.ir.expr import Call, ExternFunc, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import Function, If
+from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
@@ -56,13 +57,19 @@ def calls_itself(mod: IRModule, name: str) -> bool:
 def needs_values(function: Function) -> bool:
     """Whether a function calls a Python function, or an operator that must see values.
 
-    A Python function that is registered as traceable is as good as an operator.
+    A Python function that is registered as traceable is as good as an operator. A choice must see
+    its condition where its branches can never give the same shapes and dtypes.
     """
     return any(
         (isinstance(expr, ExternFunc) and not is_traceable(expr.symbol))
         or (isinstance(expr, Op) and "data_dependent" in expr.facts)
+        or (isinstance(expr, If) and _gives_either(expr))
         for expr in post_order(function)
     )
+
+
+def _gives_either(choice: If) -> bool:
+    return fits(choice.true_branch.ty, choice.false_branch.ty) is Fit.NEVER
 
 
 def _closures(function: Function) -> Iterator[tuple[Var, Function]]:

@@ -350,7 +350,7 @@ class Module:
             r'of floating-point dtype, but `loss` is of type R.Tensor\(\(\), dtype="int32"\)(?!:)',
         ),
         (function_of("loss = (x, x)", SCALAR), {}, "the target must be a scalar"),
-        (PAIRS, {}, r"the target must be a variable or a number, found `\(x, x\)`$"),
+        (PAIRS, {}, r"the target must be a variable or a number, found `\(x, x\)`\n"),
         (
             ToGraphNormalForm()(function_of("loss = R.exp(x)", SCALAR)),
             {},
