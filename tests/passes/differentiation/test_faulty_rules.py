@@ -26,6 +26,10 @@ from relaxjax.passes import Gradient, GradientError
             lambda g, y, x: get_op("relax.sum")(g, [0], True),
             r"gives an adjoint of shape \(1, 3\) for `x` of shape \(4, 3\), .* of the result",
         ),
+        (
+            lambda g, y, x: get_op("relax.stack")((g, g)),
+            r"gives an adjoint of shape \(2, 4, 3\) for `x` of shape \(4, 3\), to which it cannot",
+        ),
         (lambda g, y, x: get_op("relax.permute_dims")(g), r"of shape \(3, 4\) for `x` of shape"),
     ],
 )
