@@ -307,8 +307,9 @@ def fitted(call: Call, partial: Expr, arg: Expr) -> Expr:
     if same_dims(found.dims, wanted.dims):
         return partial
     result = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    wide = sum(dim != 1 for dim in found.dims or ())
     with suppress(OpError):
-        if result < 0 or found.ndim <= max(wanted.ndim, result):  # nothing was broadcast to more
+        if result < 0 or wide <= max(wanted.ndim, result):  # nothing was broadcast to more
             return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
     raise GradientError(
         f"the gradient rule of {op.name} gives an adjoint of shape {found.shape} for `{arg}` "
