@@ -1,5 +1,6 @@
 """Reading modules from files, and writing files that are never half written."""
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -32,6 +33,13 @@ def read_module(name: str) -> IRModule:
         raise InputError(f"{_shown(name)} is empty: it should hold a module")
     read = from_source(text, file=_file(name))
     return IRModule.from_expr(read) if isinstance(read, Function) else read
+
+
+def path_to_write(text: str) -> Path:
+    """An argument that names a file or a folder to write; an empty one would be the folder here."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a name, found an empty text")
+    return Path(text)
 
 
 def is_of_torch(name: str) -> bool:
