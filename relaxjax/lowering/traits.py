@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from relaxjax.ir.expr import Call, ExternFunc, Var
 from relaxjax.ir.function import Function, If
-from relaxjax.ir.lattice import Fit, fits
+from relaxjax.ir.lattice import common_type
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
 from relaxjax.ops.packed import is_traceable
@@ -58,7 +59,7 @@ def needs_values(function: Function) -> bool:
     """Whether a function calls a Python function, or an operator that must see values.
 
     A Python function that is registered as traceable is as good as an operator. A choice must see
-    its condition where its branches can never give the same shapes and dtypes.
+    its condition where the types of its branches say that they give different shapes or dtypes.
     """
     return any(
         (isinstance(expr, ExternFunc) and not is_traceable(expr.symbol))
@@ -69,7 +70,9 @@ def needs_values(function: Function) -> bool:
 
 
 def _gives_either(choice: If) -> bool:
-    return fits(choice.true_branch.ty, choice.false_branch.ty) is Fit.NEVER
+    """Whether the branches give two types, and not one that one of them only knows less of."""
+    one, other = (branch.ty or ObjectType() for branch in (choice.true_branch, choice.false_branch))
+    return common_type(one, other) not in (one, other)
 
 
 def _closures(function: Function) -> Iterator[tuple[Var, Function]]:
