@@ -329,7 +329,7 @@ def test_a_condition_is_a_scalar_of_bool(ty: TensorType | TupleType) -> None:
     condition, builder = Var("c", ty), BlockBuilder()
     match = "a condition is a scalar of dtype bool, but `c` is of type R"
     with pytest.raises(TypeError, match=match), builder.function("f", [X, condition]):
-        builder.emit(If(condition, X, X))
+        builder.emit(If(condition, SeqExpr((), X), SeqExpr((), X)))
 
 
 def test_a_parameter_is_a_variable_of_its_own() -> None:

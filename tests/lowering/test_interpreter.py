@@ -266,7 +266,7 @@ def sizes(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32"), c: R.T
 def test_a_choice_between_different_shapes_is_made_when_its_condition_is_known(
     condition: bool,
 ) -> None:
-    x = np.float32([1, 2, 3])
+    x = np.array([1, 2, 3], "float32")
     run = build(Gradient("shapes")(EITHER))
     expected = (np.sin(x).sum(), np.cos(x)) if condition else (x.sum(), np.ones_like(x))
     chex.assert_trees_all_close(run["shapes"](x, condition), expected[0], rtol=1e-6)
@@ -278,7 +278,7 @@ def test_a_choice_between_different_shapes_is_made_when_its_condition_is_known(
 
 
 def test_a_choice_between_sizes_that_may_differ() -> None:
-    x, y = np.float32([1, 2, 3]), np.float32([4, 5])
+    x, y = np.array([1, 2, 3], "float32"), np.array([4, 5], "float32")
     run = build(EITHER)["sizes"]
     assert run(x, y, False).tolist() == [4, 5]
     assert run(x, x, False).tolist() == [1, 2, 3]
