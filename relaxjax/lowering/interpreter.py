@@ -303,7 +303,8 @@ class Interpreter:
                 raise
             raise LoweringError(
                 "a choice whose condition is known only when the compiled program runs must give "
-                f"one type, but its branches give {' and '.join(given)}"
+                f"one type, but its branches give {' and '.join(given)}: give both the same shapes "
+                "and dtypes, or call the function outside of what is compiled as a whole"
             ) from error
         finally:
             self.branches -= 1

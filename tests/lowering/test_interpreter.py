@@ -272,7 +272,7 @@ def test_a_choice_between_different_shapes_is_made_when_its_condition_is_known(
     chex.assert_trees_all_close(run["shapes"](x, condition), expected[0], rtol=1e-6)
     value, gradients = run["shapes_adjoint"](x, condition)
     chex.assert_trees_all_close((value, gradients[0]), expected, rtol=1e-6)
-    types = r'R.Tensor\(\(3,\), dtype="float32"\) and R.Tensor\(\(\), dtype="float32"\)'
+    types = r'R.Tensor\(\(3,\), dtype="float32"\) and R.Tensor\(\(\), dtype="float32"\): give both'
     with pytest.raises(LoweringError, match=f"one type, but its branches give {types}"):
         jax.jit(to_jax(EITHER, "shapes"))(x, condition)
 
