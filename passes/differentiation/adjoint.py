@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
+from contextlib import suppress
 from operator import is_
 from typing import TypeAlias
 
@@ -114,7 +115,7 @@ class Adjoint:
             if arg is not None and (partial := self.asked_for(part, arg)) is not None
         ]
         for arg, partial in pairs:
-            self.add(arg, fitted(call.op, partial, arg))
+            self.add(arg, fitted(call, partial, arg))
 
     def asked_for(self, partial: Partial, arg: Expr) -> Expr | None:
         """The partial adjoint of an argument; one that must be computed yet, of active ones."""
@@ -288,9 +289,10 @@ def partials_of(op: Op, given: object, count: int) -> Sequence[Partial]:
     return partials
 
 
-def fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
+def fitted(call: Call, partial: Expr, arg: Expr) -> Expr:
     """A partial adjoint summed back to the shape of the argument that was broadcast."""
-    wanted, found = arg.ty, partial.ty
+    op, wanted, found = call.op, arg.ty, partial.ty
+    assert isinstance(op, Op)
     if not isinstance(wanted, TensorType) or not isinstance(found, TensorType):
         return partial
     if None not in (wanted.dtype, found.dtype) and wanted.dtype != found.dtype:
@@ -304,14 +306,16 @@ def fitted(op: Op, partial: Expr, arg: Expr) -> Expr:
         return get_op("relax.collapse_sum_like")(partial, arg)
     if same_dims(found.dims, wanted.dims):
         return partial
-    try:
-        return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
-    except OpError:
-        raise GradientError(
-            f"the gradient rule of {op.name} gives an adjoint of shape {found.shape} for `{arg}` "
-            f"of shape {wanted.shape}, to which it cannot be summed: give it in the shape of the "
-            "result"
-        ) from None
+    result = call.ty.ndim if isinstance(call.ty, TensorType) else -1
+    wide = sum(dim != 1 for dim in found.dims or ())
+    with suppress(OpError):
+        if result < 0 or wide <= max(wanted.ndim, result):  # nothing was broadcast to more
+            return get_op("relax.collapse_sum_to")(partial, ShapeExpr(wanted.dims))
+    raise GradientError(
+        f"the gradient rule of {op.name} gives an adjoint of shape {found.shape} for `{arg}` "
+        f"of shape {wanted.shape}, to which it cannot be summed: give it in the shape of the "
+        "result"
+    )
 
 
 def item(value: Expr, index: int) -> Expr:

@@ -269,7 +269,8 @@ def _target(name: str, function: Function, index: int, any_float: bool) -> Expr:
             + (f"; to choose among the fields of `{result}`, write them out" if is_tuple else "")
         )
     if not isinstance(result, Var | Constant) and not (any_float and _all_leaves(result)):
-        raise GradientError(f"the target must be a variable or a number, found `{result}`")
+        mend = "" if isinstance(result, Tuple) else ": bind it to one, as ToANormalForm() does"
+        raise GradientError(f"the target must be a variable or a number, found `{result}`{mend}")
     if any_float:
         if not _all(is_smooth, result.ty):
             raise GradientError(

@@ -110,6 +110,9 @@ def pass_factory(
         required: names of declared passes that a `Sequential` runs before this one.
     """
 
+    if kind not in _RECEIVED:
+        raise ValueError(f"`kind` must be one of {', '.join(_RECEIVED)}, found {kind!r}")
+
     def declare(function: Callable[..., Any]) -> PassFactory[...]:
         factory = PassFactory[...](function, kind, opt_level, required)
         return enter("pass", FACTORIES, factory, lambda one: one.function)

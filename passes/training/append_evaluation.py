@@ -6,6 +6,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.passes.infrastructure.base import pass_factory
+from relaxjax.trainable.arguments import count_of
 from relaxjax.trainable.names import BACKBONE, EVALUATE, STATE_NUM
 
 from .append_loss import AppendLoss
@@ -24,7 +25,7 @@ def AppendEvaluation(
     function = mod[BACKBONE]
     result = function.body.body
     outputs = result.fields if isinstance(result, Tuple) else (result,)
-    kept = outputs[: len(outputs) - mod.attrs[STATE_NUM]]
+    kept = outputs[: len(outputs) - count_of(mod, STATE_NUM)]
     body = replace(function.body, body=Tuple((*outputs[:num_backbone_outputs], *kept)))
     both = make_function(function.params, body, pure=function.pure, attrs=function.attrs)
     append = AppendLoss(BACKBONE, loss_function, num_backbone_outputs, EVALUATE)

@@ -1,13 +1,12 @@
 """Whether there is anything to be trained."""
 
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.walk import used_vars
 from relaxjax.passes.differentiation.activity import active_vars, in_full
 from relaxjax.passes.differentiation.dead_ends import dead_ends
 from relaxjax.passes.differentiation.inlining import inline_closures
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.arguments import Arguments, required_function
 from relaxjax.trainable.names import BACKBONE_LOSS
 
 
@@ -18,8 +17,10 @@ def CheckTrains(mod: IRModule) -> IRModule:
     So are those of the number of right answers, for one. The error names what no gradient comes
     back through.
     """
-    function, params = mod[BACKBONE_LOSS], Arguments.of(mod, BACKBONE_LOSS).params
-    assert isinstance(function, Function)
+    function, params = (
+        required_function(mod, BACKBONE_LOSS),
+        Arguments.of(mod, BACKBONE_LOSS).params,
+    )
     body = inline_closures(function).body
     targets = set(used_vars(body.body))
     bindings = tuple(body.bindings())

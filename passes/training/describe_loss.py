@@ -9,6 +9,7 @@ from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.infrastructure.kinds import Pass
+from relaxjax.trainable.arguments import required_function
 from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE_LOSS
 
@@ -39,8 +40,7 @@ def DescribeLoss(
       `weights` of a loss does.
     * `loss_takes` says what the loss expects of the model, such as probabilities.
     """
-    function = mod[BACKBONE_LOSS]
-    assert isinstance(function, Function)
+    function = required_function(mod, BACKBONE_LOSS)
     ids = class_ids(function)
     if compares_classes and is_mean:
         ids = tuple(replace(one, has_mean=True) for one in ids)

@@ -10,7 +10,7 @@ from relaxjax.ir.op import get_op
 from relaxjax.ir.types import TupleType
 from relaxjax.ir.walk import global_vars
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.trainable.arguments import MEND, Arguments
+from relaxjax.trainable.arguments import Arguments, required_function
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER, TRAIN_STEP
 
 from .loss_scale import SKIPPED
@@ -32,9 +32,8 @@ def FuseTrainStep(mod: IRModule, outputs: bool = False) -> IRModule:
     function with the loss returns between the loss and the states is a tuple behind them.
     SetupTrainer applies it.
     """
-    _check_has(mod, ADJOINT, OPTIMIZER)
     arguments = Arguments.of(mod, ADJOINT)
-    optim_states = Var("optim_states", mod[OPTIMIZER].params[2].ty)
+    optim_states = Var("optim_states", required_function(mod, OPTIMIZER).params[2].ty)
     params, states = _tuple("params", arguments.params), _tuple("states", arguments.states)
     inputs, targets = _renewed(arguments.inputs), _renewed(arguments.targets)
     builder = BlockBuilder(mod.without_functions(TRAIN_STEP) if TRAIN_STEP in mod else mod)
@@ -115,9 +114,3 @@ def _kept(
         else builder.emit(where(taken, state, previous))
         for state, previous in zip(new, old, strict=True)
     ]
-
-
-def _check_has(mod: IRModule, *names: str) -> None:
-    for name in names:
-        if name not in mod.relax_functions():
-            raise ValueError(f"FuseTrainStep: the module has no function `{name}`: {MEND}")

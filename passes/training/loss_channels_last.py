@@ -5,6 +5,7 @@ from relaxjax.lowering.selection import with_called
 from relaxjax.lowering.traits import reachable
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.channels_last import ChannelsLast
+from relaxjax.trainable.arguments import required_function
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS
 
 
@@ -15,6 +16,7 @@ def LossChannelsLast(mod: IRModule, kernel_layout: str = "default") -> IRModule:
     ChannelsLast explains where, and what `kernel_layout` is. Inputs and results are as they were,
     and so is the backbone with what it calls; what only the loss had called is gone.
     """
+    required_function(mod, BACKBONE_LOSS)
     before = with_called(mod, [BACKBONE_LOSS])
     after = ChannelsLast(kernel_layout=kernel_layout)(before)
     if after is before:

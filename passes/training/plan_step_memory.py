@@ -12,6 +12,7 @@ from relaxjax.passes.memory.rematerialize import (
 )
 from relaxjax.passes.memory.report import MemoryReport, report_as_written
 from relaxjax.passes.memory.step import MemoryPlanError
+from relaxjax.trainable.arguments import count_of, required_function
 from relaxjax.trainable.names import ADJOINT, INPUT_NUM, PARAM_NUM, TRAIN_STEP
 from relaxjax.trainable.sharding import Distribution
 
@@ -60,6 +61,7 @@ def memory_of_step(mod: IRModule) -> MemoryReport:
 
 def caller_of_step(mod: IRModule) -> Caller:
     """The training step, which calls the adjoint."""
-    inputs, params = mod.attrs[INPUT_NUM], mod.attrs[PARAM_NUM]
+    required_function(mod, ADJOINT)
+    inputs, params = count_of(mod, INPUT_NUM), count_of(mod, PARAM_NUM)
     differentiated = tuple(range(inputs, inputs + params))
     return Caller(TRAIN_STEP, _STATE, differentiated, updates_in_loops=True)

@@ -12,7 +12,7 @@ from relaxjax.ir.types import TensorType, same_type
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.structure.roll_blocks import rolled_function
-from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.arguments import Arguments, count_of
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, INPUT_NUM
 from relaxjax.trainable.storage import Storage, params_of, with_stored_params
 
@@ -47,7 +47,7 @@ def StackLayers(mod: IRModule, roll_blocks: RollOption = "auto") -> IRModule:
     """
     check_roll_option(roll_blocks)
     names = [name for name in (BACKBONE_LOSS, BACKBONE) if name in mod]
-    first, arrays = mod.attrs[INPUT_NUM], Arguments.of(mod, BACKBONE_LOSS).params
+    arrays, first = Arguments.of(mod, BACKBONE_LOSS).params, count_of(mod, INPUT_NUM)
     changed, stacks = with_stacked_layers(mod, names, first, len(arrays), roll_blocks)
     if stacks.is_apart:
         return mod

@@ -12,7 +12,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import map_bindings, substitute, used_vars
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.layout.channels_last import CONVOLUTIONS
-from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.arguments import Arguments, count_of
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, INPUT_NUM
 from relaxjax.trainable.storage import params_of, with_stored_params
 
@@ -32,7 +32,7 @@ def StoreKernels(mod: IRModule) -> IRModule:
     is for optimizers that treat each number separately, and comes before StackLayers.
     """
     arrays = Arguments.of(mod, BACKBONE_LOSS).params
-    first, moves = mod.attrs[INPUT_NUM], moves_of(mod[BACKBONE_LOSS], arrays)
+    first, moves = count_of(mod, INPUT_NUM), moves_of(mod[BACKBONE_LOSS], arrays)
     if not moves:
         return mod
     own, storage = params_of(mod, arrays)

@@ -14,7 +14,7 @@ from relaxjax.ops.shapes import element_count
 from relaxjax.passes.differentiation.rows import rows_given_back, with_parts
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.tensors import number_of
-from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.arguments import Arguments, required_function
 from relaxjax.trainable.names import ADJOINT, OPTIMIZER
 
 from .row_formula import (
@@ -46,9 +46,7 @@ def UpdateRows(mod: IRModule, lazy: bool = False) -> IRModule:
     of any optimizer that treats each number separately is applied to the rows that occur, and to
     them only, as by the lazy variants of TensorFlow and PyTorch.
     """
-    adjoint, optimizer = mod[ADJOINT], mod[OPTIMIZER]
-    assert isinstance(adjoint, Function)
-    assert isinstance(optimizer, Function)
+    adjoint, optimizer = required_function(mod, ADJOINT), required_function(mod, OPTIMIZER)
     written, rows = rows_given_back(adjoint)
     if not rows and not lazy:
         return mod

@@ -8,7 +8,7 @@ from relaxjax.ir.renew import renew
 from relaxjax.ir.walk import rewrite
 from relaxjax.lowering.traits import reachable
 from relaxjax.passes.infrastructure.base import pass_factory
-from relaxjax.trainable.arguments import Arguments
+from relaxjax.trainable.arguments import Arguments, required_function
 from relaxjax.trainable.names import BACKBONE, BACKBONE_LOSS, STATE_NUM
 
 from .decompose_ops import for_training, has_training_form
@@ -23,6 +23,7 @@ def UseTrainingForms(mod: IRModule) -> IRModule:
     random numbers in training, such as dropout, a random key becomes the last model state: the
     backbone takes it too, and returns it as it is.
     """
+    required_function(mod, BACKBONE_LOSS)
     return _with_random_key(for_training(*_with_copies(mod)), mod)
 
 

@@ -31,7 +31,8 @@ from relaxjax.training import Trainer, checkpoint
 from .columns import LEAST_WIDTH, side_by_side
 from .device import add_device, where_asked
 from .failure import InputError, bad_input
-from .numbers import positive
+from .files import path_to_write
+from .numbers import count, positive
 
 BATCH = 64
 SIDE = 28
@@ -75,12 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--lr", metavar="X", type=positive(float), default=0.1, help="the learning rate (0.1)"
     )
     parser.add_argument(
-        "--seed", metavar="N", type=int, default=0, help="the seed of all random numbers (0)"
+        "--seed", metavar="N", type=count, default=0, help="the seed of all random numbers (0)"
     )
     parser.add_argument(
         "--out",
         metavar="OUT",
-        type=Path,
+        type=path_to_write,
         default=Path("relaxjax-demo.safetensors"),
         help="where to save the model (relaxjax-demo.safetensors)",
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from relaxjax.ir.device_mesh import is_axis_name
 from relaxjax.trainable.sharding_rules import DATA, RULES
 
 from .numbers import count, positive
@@ -49,7 +50,7 @@ def mesh_axes(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in text.split(","):
         name, equals, size = part.partition("=")
-        if not equals or not name.isidentifier() or not size.isdigit() or not int(size):
+        if not equals or not is_axis_name(name) or not size.isdecimal() or not int(size):
             raise argparse.ArgumentTypeError(
                 f"must be names of axes with their sizes, such as data=4,model=2, found {text}"
             )
@@ -96,6 +97,6 @@ def sharding_text(sharding: Any) -> str:
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise argparse.ArgumentTypeError(f"must be HOST:PORT, such as 10.0.0.1:1234, found {text}")
     return host, int(port)

@@ -19,6 +19,7 @@ import sys
 from relaxjax.ir.highlight import ScriptText, wants_colours
 from relaxjax.ir.module import IRModule
 from relaxjax.lowering import export, to_mlir, to_python
+from relaxjax.lowering.export import check_vjp_order
 from relaxjax.lowering.selection import selected, single
 from relaxjax.lowering.target import platform_of
 from relaxjax.passes import DecomposeOpsForInference
@@ -94,8 +95,7 @@ def _check(args: argparse.Namespace) -> None:
         raise InputError(f"--format {args.format} is no text: give the file to write by -o")
     if args.format == "mlir" and (len(args.function) > 1 or len(args.platform) > 1):
         raise InputError("--format mlir is one function on one platform")
-    if args.vjp_order < 0:
-        raise InputError(f"`--vjp-order` must be at least 0, found {args.vjp_order}")
+    check_vjp_order("--vjp-order", args.vjp_order)
     for platform in args.platform:
         platform_of(platform)
 

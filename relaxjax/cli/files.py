@@ -1,5 +1,6 @@
 """Reading modules from files, and writing files that are never half written."""
 
+import argparse
 import os
 import sys
 from collections.abc import Iterator
@@ -34,6 +35,13 @@ def read_module(name: str) -> IRModule:
     return IRModule.from_expr(read) if isinstance(read, Function) else read
 
 
+def path_to_write(text: str) -> Path:
+    """An argument that names a file or a folder to write; an empty one would be the folder here."""
+    if not text:
+        raise argparse.ArgumentTypeError("must be a name, found an empty text")
+    return Path(text)
+
+
 def is_of_torch(name: str) -> bool:
     """Whether a file is a model that PyTorch exported, which holds its weights, too."""
     return name.endswith(".pt2")
@@ -59,6 +67,8 @@ def write_text(name: str, text: str) -> None:
 @contextmanager
 def writable(name: str) -> Iterator[None]:
     """Refuse a place where no file can be written, before and while it is written inside."""
+    if not name:
+        raise InputError("the name of the file to write is empty")
     path = Path(os.path.realpath(name))
     if path.is_dir():
         raise InputError(f"`{name}` is a folder: it cannot be written as a file")
@@ -77,7 +87,7 @@ def _archived(path: Path) -> IRModule:
         try:
             return checkpoint.module(path)
         except CheckpointError:
-            raise InputError(f"{error}, or a model that a trainer saved") from None
+            raise InputError(f"{error}; give an archive, or what a trainer saved") from None
 
 
 def _decoded(name: str, data: bytes) -> str:

@@ -44,7 +44,7 @@ from relaxjax.training.processes import is_first
 from .device import add_device, where_asked
 from .devices import add_devices
 from .failure import InputError, bad_input
-from .files import WHAT_IS_READ, is_of_torch, read_module
+from .files import WHAT_IS_READ, is_of_torch, path_to_write, read_module
 from .launch import is_launcher, joined, launch
 from .numbers import count, positive, share
 from .own import add_load, own_losses
@@ -150,8 +150,9 @@ def add_optimizer(group: Any) -> None:
 
 def _add_results(group: Any) -> None:
     group.add_argument(
-        "--out", metavar="FOLDER", type=Path, required=True, help="the folder to save into"
-    )
+        "--out", metavar="FOLDER", type=path_to_write, required=True,
+        help="the folder to save into",
+    )  # fmt: skip
     group.add_argument("--resume", action="store_true", help="continue the training in --out")
     group.add_argument(
         "--holdout", metavar="SHARE", type=share, default=0.0,
@@ -184,7 +185,7 @@ def _add_results(group: Any) -> None:
     group.add_argument(
         "--tensorboard",
         metavar="FOLDER",
-        type=Path,
+        type=path_to_write,
         help="write events for TensorBoard into this folder",
     )
     group.add_argument(

@@ -75,6 +75,8 @@ class _PatternRules(Rules):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = tuple(rules)
+        for pattern, rewriter in self.rules:
+            _check_rule(pattern, rewriter)
         self.counts = _Counts("rewrite_call")
         self._by_operator: dict[str | None, tuple[Rule, ...]] = {}
 
@@ -265,8 +267,25 @@ def _block_changes(
     return found
 
 
+def _check_rule(pattern: object, rewriter: object) -> None:
+    if not isinstance(pattern, DFPattern) or not callable(rewriter):
+        raise TypeError(
+            'a rule is a pattern, such as is_op("relax.exp")(wildcard()), and a function '
+            f"of the value and of what was found, but it is {pattern!r} and {rewriter!r}"
+        )
+
+
+def _are_by_variable(changes: object) -> bool:
+    return isinstance(changes, Mapping) and all(isinstance(var, Var) for var in changes)
+
+
 def _check_changes(changes: Mapping[Var, Expr], values: Mapping[Var, Expr]) -> None:
     """Raise where what a rewriter gives is for no binding of the block, or of no fitting type."""
+    if not _are_by_variable(changes):
+        raise TypeError(
+            "the rewriter must give a dictionary from variables, such as found[pattern], to their "
+            f"new values, found {changes!r}"
+        )
     for var, value in changes.items():
         if var not in values:
             raise ValueError(

@@ -215,11 +215,19 @@ class BlockBuilder:
     ) -> GlobalVar:
         """Close the open function with its result, and add it to the module."""
         if self._function is None:
-            raise ValueError("`emit_func_output` belongs inside `with builder.function(...)`")
+            raise ValueError(
+                "`emit_func_output` belongs inside `with builder.function(...)`, once in each"
+            )
         if self._scope().dataflow:
             raise ValueError("`emit_func_output` belongs after the dataflow block, not inside it")
         name, declared, attrs, private, pure = self._function
         given = [params] if isinstance(params, Var) else list(params or declared)
+        if len(set(given)) < len(given):
+            twice = next(param.name for param in given if given.count(param) > 1)
+            raise ValueError(
+                f"the function `{name}` takes the variable `{twice}` twice: each parameter is a "
+                "variable of its own"
+            )
         if not private:
             attrs = Attrs(attrs, global_symbol=name)
         body = self.sequence(output)

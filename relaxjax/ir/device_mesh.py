@@ -228,10 +228,16 @@ def _integers(name: str, values: Any, least: int) -> tuple[int, ...]:
     return tuple(values)
 
 
+def is_axis_name(name: object) -> bool:
+    """Whether an axis of a mesh may be called so: at another letter XLA ends the process."""
+    return isinstance(name, str) and name.isascii() and name.isidentifier()
+
+
 def _axis_names(names: Any, sizes: Sequence[int]) -> tuple[str, ...]:
-    known = isinstance(names, list | tuple) and all(isinstance(n, str) and n for n in names)
+    known = isinstance(names, list | tuple) and all(map(is_axis_name, names))
     if not known or len(names) != len(sizes) or len(set(names)) != len(names):
         raise ValueError(
-            f"`axes` names each of the {len(sizes)} axes of a mesh once, found {names!r}"
+            f"`axes` names each of the {len(sizes)} axes of a mesh once, by letters from a to z, "
+            f"digits and underscores, found {names!r}"
         )
     return tuple(names)

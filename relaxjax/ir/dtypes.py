@@ -11,6 +11,7 @@ from .registry import did_you_mean
 # What TVM's users write for short.
 _SHORT = {"float": "float32", "int": "int32"}
 _FAMILIES = ("bool", "int", "uint", "float", "bfloat", "complex")
+_WIDEST = {"f": 8}  # the bytes of a number: JAX has none of numpy's long doubles
 # What DLPack calls the kind of a dtype, and the bits of an element.
 DLPACK_CODES: dict[str, tuple[int, int]] = {
     **{f"int{bits}": (0, bits) for bits in (2, 4, 8, 16, 32, 64)},
@@ -60,7 +61,7 @@ def named_dtype(name: str) -> np.dtype[Any]:
     except TypeError:
         hint = did_you_mean(name, list(DLPACK_CODES))
         raise TypeError(f"there is no dtype `{name}`{hint}") from None
-    if not found.name.startswith(_FAMILIES):
+    if not found.name.startswith(_FAMILIES) or found.itemsize > _WIDEST.get(found.kind, 16):
         raise TypeError(f"there is no dtype `{name}` for tensors")
     return found
 

@@ -336,15 +336,23 @@ class DataTypeImm(Expr):
 
 def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor. Without `dtype`, Python floats are float32 and Python ints are int32."""
-    data = np.asarray(value, dtype=None if dtype is None else np_dtype(dtype))
+    data = _as_array(value, None if dtype is None else np_dtype(dtype))
     plain = isinstance(value, int | float | list | tuple) and not isinstance(value, np.generic)
     if dtype is None and plain and data.dtype in _PLAIN_DTYPES:
-        data = np.asarray(value, dtype=_PLAIN_DTYPES[data.dtype])
+        data = _as_array(value, _PLAIN_DTYPES[data.dtype])
     if plain and "int" in data.dtype.name:
         given = np.asarray(value)
         if not np.array_equal(data.astype(given.dtype), given):
             raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
     return Constant(data)
+
+
+def _as_array(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
+    try:
+        return np.asarray(value, dtype=dtype)
+    except (OverflowError, ValueError) as error:
+        wanted = "" if dtype is None else f" of dtype {dtype}"
+        raise TypeError(f"`{value!r:.50}` cannot be a constant{wanted}: {error}") from None
 
 
 # What numpy makes of Python's numbers, and what a tensor program wants.

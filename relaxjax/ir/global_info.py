@@ -77,6 +77,6 @@ def named_device(text: str) -> str:
 
 def _at(devices: Sequence[VDevice], text: str, rest: Sequence[str]) -> str:
     place = rest[0] if rest else "0"
-    if not place.isdigit() or int(place) >= len(devices):
+    if not place.isdecimal() or int(place) >= len(devices):
         raise ValueError(f'"{text}" is none of the {len(devices)} devices that the module lists')
     return devices[int(place)].name

@@ -8,7 +8,7 @@ from .function import If, MatchCast
 from .lattice import Fit, common_type, erase, fits
 from .node import replace
 from .op import Op, typed
-from .types import FuncType, ObjectType, ShapeType, TensorType, TupleType, Type
+from .types import FuncType, ObjectType, PrimType, ShapeType, TensorType, TupleType, Type
 from .walk import (
     bound_vars,
     free_vars,
@@ -29,6 +29,11 @@ def infer(expr: Expr) -> Expr:
         case Call():
             return replace(expr, ty=call_type(expr))
         case If():
+            if not is_condition(expr.cond.ty):
+                raise TypeError(
+                    f"a condition is a scalar of dtype bool, but `{expr.cond}` is of type "
+                    f"{expr.cond.ty}"
+                )
             return replace(expr, ty=_branches_type(expr))
         case _:
             return expr
@@ -123,6 +128,15 @@ def _derived_type(call: Call, ty: FuncType) -> Type:
     own = {symbol for param in params for symbol in type_symbols(param)}
     visible = set(type_symbols(ty.ret)) - (own - set(found))
     return substitute_type(erase(ty.ret, visible), found)
+
+
+def is_condition(ty: Type | None) -> bool:
+    """Whether a value of this type may say which branch is taken."""
+    match ty:
+        case TensorType(dtype="bool" | None, ndim=0 | -1) | PrimType("bool") | ObjectType() | None:
+            return True
+        case _:
+            return False
 
 
 def _branches_type(choice: If) -> Type:

@@ -220,7 +220,7 @@ def device_name(vdevice: str) -> str:
     kind, *rest = vdevice.split(":")
     index = rest[0] if rest else "0"
     memory = rest[1] if len(rest) > 1 else "global"
-    if not kind or len(rest) > 2 or not index.isdigit():
+    if not kind or len(rest) > 2 or not index.isdecimal():
         raise ValueError(
             f'a device is written "cuda", "cuda:1" or "cuda:1:global", not "{vdevice}"'
         )

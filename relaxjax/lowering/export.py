@@ -29,6 +29,8 @@ from .traits import compiles, needs_x64, reachable
 
 _ALL = ("cpu", "cuda", "tpu")
 SUFFIX = ".jax_export"
+# An artifact holds each derivative that it can give, each nearly twice as large as the one before.
+_MOST_DERIVATIVES = 12
 _FIRST_DAY = (1980, 1, 1, 0, 0, 0)  # in every archive alike, so that equal ones are equal files
 _PLACE = re.compile(r' loc\((?:#\w+|unknown|"[^"]*")\)')
 
@@ -53,12 +55,25 @@ def export(
         functions: the names of functions; all public ones unless it is given.
         platforms: where the artifacts can run: "cpu", "cuda" and "tpu" unless it is given, but
             where the module is made for one platform, there alone.
-        vjp_order: how often they can be differentiated by JAX after they are loaded.
+        vjp_order: how often they can be differentiated by JAX after they are loaded, up to 12
+            times: each derivative lies in the file, nearly twice as large as the one before.
     """
+    check_vjp_order("vjp_order", vjp_order)
     exported = {name: exported_function(mod, name, platforms) for name in selected(mod, functions)}
     files = {name: bytes(item.serialize(vjp_order)) for name, item in exported.items()}
     write_whole(path, _zipped(files) if len(files) > 1 else next(iter(files.values())))
     return exported
+
+
+def check_vjp_order(option: str, vjp_order: object) -> None:
+    """Refuse an order that is none, or whose file would take very long to write."""
+    is_whole = isinstance(vjp_order, int) and not isinstance(vjp_order, bool)
+    if not is_whole or vjp_order not in range(_MOST_DERIVATIVES + 1):
+        raise ValueError(
+            f"`{option}` must be a whole number from 0 to {_MOST_DERIVATIVES}, "
+            f"found {vjp_order!r}: the file holds each derivative, nearly twice as large as the "
+            "one before"
+        )
 
 
 def to_mlir(mod: IRModule, function: str | None = None, target: Target | None = None) -> str:
@@ -117,7 +132,8 @@ def _check(mod: IRModule, name: str) -> None:
     if not compiles(mod, name):
         raise LoweringError(
             f"`{name}` cannot be exported, because it is not one compiled program: it calls "
-            "itself, a Python function or an operator that needs values, or it gives other things "
+            "itself, a Python function or an operator that needs values, it has branches of "
+            "different shapes or dtypes, or it gives other things "
             f"than tensors: {mod[name].ret_ty}"
         )
     for called, function in reachable(mod, name):

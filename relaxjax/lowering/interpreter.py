@@ -45,7 +45,7 @@ from .arguments import Symbols, bind, check_width, declared, match_cast
 from .host import HostFunction, hosted, is_tracing
 from .open_sizes import check_sizes
 from .own_rules import with_own_rules
-from .results import misfit
+from .results import described_value, misfit
 from .varying import vary_over
 
 _RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
@@ -157,6 +157,11 @@ class Interpreter:
         """The value of an expression."""
         match expr:
             case Var():
+                if expr not in frame.env:
+                    raise LoweringError(
+                        f"`{frame.name}` takes the value of `{expr.name}`, which is neither one of "
+                        "its parameters nor bound before"
+                    )
                 return frame.env[expr]
             case Call():
                 return self.call(expr, frame)
@@ -281,13 +286,26 @@ class Interpreter:
                 f"a choice whose condition is known only when the compiled program runs must give "
                 f"tensors, but this one gives {expr.ty}"
             )
+        given: list[str] = []
+
+        def run(branch: SeqExpr) -> Any:
+            result = self.sequence(branch, frame.inside())
+            given.append(described_value(result))
+            return result
+
         self.branches += 1
         try:
             return lax.cond(
-                condition,
-                lambda: self.sequence(expr.true_branch, frame.inside()),
-                lambda: self.sequence(expr.false_branch, frame.inside()),
+                condition, lambda: run(expr.true_branch), lambda: run(expr.false_branch)
             )
+        except TypeError as error:
+            if len(given) < 2 or given[0] == given[1]:
+                raise
+            raise LoweringError(
+                "a choice whose condition is known only when the compiled program runs must give "
+                f"one type, but its branches give {' and '.join(given)}: give both the same shapes "
+                "and dtypes, or call the function outside of what is compiled as a whole"
+            ) from error
         finally:
             self.branches -= 1
 

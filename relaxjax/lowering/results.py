@@ -16,7 +16,7 @@ def misfit(call: Call, value: Any, symbols: Symbols) -> str | None:
     """
     if _fits(value, call.ty, symbols):
         return None
-    found = _described(value)
+    found = described_value(value)
     return f"the lowering of {call.op} gives a result of type {found}, but its type is {call.ty}"
 
 
@@ -42,10 +42,10 @@ def _may_be(known: Any, found: Any) -> bool:
     return known == found or not (isinstance(known, int) and isinstance(found, int))
 
 
-def _described(value: Any) -> str:
+def described_value(value: Any) -> str:
     """A value as its type is written."""
     if isinstance(value, tuple | list):
-        return f"R.Tuple({', '.join(map(_described, value))})"
+        return f"R.Tuple({', '.join(map(described_value, value))})"
     if hasattr(value, "shape"):
         return f'R.Tensor({tuple(value.shape)}, dtype="{value.dtype}")'
     return f"`{value!r}`"

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 
 from relaxjax.ir.expr import Call, ExternFunc, Var
-from relaxjax.ir.function import Function
+from relaxjax.ir.function import Function, If
+from relaxjax.ir.lattice import common_type
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
+from relaxjax.ir.types import ObjectType
 from relaxjax.ir.walk import definable_symbols, global_vars, nested_sequences, post_order
 from relaxjax.ops.lax import is_wide
 from relaxjax.ops.packed import is_traceable
@@ -56,13 +58,21 @@ def calls_itself(mod: IRModule, name: str) -> bool:
 def needs_values(function: Function) -> bool:
     """Whether a function calls a Python function, or an operator that must see values.
 
-    A Python function that is registered as traceable is as good as an operator.
+    A Python function that is registered as traceable is as good as an operator. A choice must see
+    its condition where the types of its branches say that they give different shapes or dtypes.
     """
     return any(
         (isinstance(expr, ExternFunc) and not is_traceable(expr.symbol))
         or (isinstance(expr, Op) and "data_dependent" in expr.facts)
+        or (isinstance(expr, If) and _gives_either(expr))
         for expr in post_order(function)
     )
+
+
+def _gives_either(choice: If) -> bool:
+    """Whether the branches give two types, and not one that one of them only knows less of."""
+    one, other = (branch.ty or ObjectType() for branch in (choice.true_branch, choice.false_branch))
+    return common_type(one, other) not in (one, other)
 
 
 def _closures(function: Function) -> Iterator[tuple[Var, Function]]:

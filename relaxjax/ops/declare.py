@@ -143,6 +143,9 @@ def op(
                 f"{name}: `{rule}` must be one of {', '.join(vocabulary)}, found {rules[rule]!r}"
             )
 
+    if not (rules.get("cost") is None or callable(rules["cost"])):
+        raise TypeError(f"{name}: `cost` must be a rule such as LOWERED, found {rules['cost']!r}")
+
     if (facts or {}).get("elementwise"):
         rules.setdefault("layout", AGNOSTIC)
     for fact, scaling in (("linear", LINEAR), ("homogeneous", HOMOGENEOUS)):
@@ -197,6 +200,8 @@ def _inference(
             raise
         except ValueError as error:  # of a type that cannot be, such as one of negative size
             raise OpError(f"{name}: {error}") from None
+        if not isinstance(found, Type):
+            raise OpError(f"{name}: the type of the result is to be returned, found {found!r}")
         if isinstance(found, ObjectType) and call.ty_args:
             return _stated(call.ty_args)
         return with_placement(found, call)

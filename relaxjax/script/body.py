@@ -7,8 +7,9 @@ from typing import Any
 from relaxjax.ir.builder import BlockBuilder, make_function
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function, If, SeqExpr
+from relaxjax.ir.infer import is_condition
 from relaxjax.ir.lattice import Fit, fits
-from relaxjax.ir.types import ObjectType, PrimType, TensorType, TupleType, Type
+from relaxjax.ir.types import TupleType, Type
 
 from .binding import Binder
 from .branches import (
@@ -231,13 +232,11 @@ class Body:
         value = self.evaluator.evaluate(node)
         with self.evaluator.located(node):
             cond = self.builder.normalize_leaf(as_expr(value))
-        match cond.ty:
-            case TensorType(dtype="bool" | None, ndim=0 | -1) | PrimType("bool") | ObjectType():
-                return cond
-            case other:
-                raise self.evaluator.refusal(
-                    node, f"a condition is a scalar of dtype bool, but this is of type {other}"
-                )
+        if not is_condition(cond.ty):
+            raise self.evaluator.refusal(
+                node, f"a condition is a scalar of dtype bool, but this is of type {cond.ty}"
+            )
+        return cond
 
     def _branch(self, statements: list[ast.stmt], suffix: str) -> tuple[SeqExpr, Type | None]:
         """The sequence of a branch, and the type that it declares for its result."""

@@ -27,9 +27,7 @@ class Arguments:
     @staticmethod
     def of(mod: IRModule, name: str) -> "Arguments":
         """Those of a function of the module, which states their numbers."""
-        function = mod[name]
-        assert isinstance(function, Function)
-        given = list(function.params)
+        given = list(required_function(mod, name).params)
         is_scaled = name == ADJOINT and mod.attrs.get(LOSS_SCALE) is not None
         scale = given.pop() if is_scaled else None
         first = count_of(mod, INPUT_NUM)
@@ -42,6 +40,14 @@ class Arguments:
             targets=tuple(given[targets:]),
             scale=scale,
         )
+
+
+def required_function(mod: IRModule, name: str) -> Function:
+    """A function of a trainable module, by its name."""
+    found = mod.relax_functions().get(name)
+    if found is None:
+        raise ValueError(f"the module has no function `{name}`: {MEND}")
+    return found
 
 
 def count_of(mod: IRModule, name: str) -> int:

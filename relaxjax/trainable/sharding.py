@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from relaxjax.ir.device_mesh import is_axis_name
 from relaxjax.ir.expr import Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.registry import did_you_mean
@@ -153,8 +154,11 @@ def axes_of(mesh: MeshLike) -> tuple[MeshAxis, ...]:
             f"is {mesh!r}"
         )
     for name, size in named.items():
-        if not isinstance(name, str) or not name.isidentifier():
-            raise ValueError(f'an axis of a mesh has a name such as "data", but it is {name!r}')
+        if not is_axis_name(name):
+            raise ValueError(
+                'an axis of a mesh has a name such as "data", of letters from a to z, digits and '
+                f"underscores, but it is {name!r}"
+            )
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise ValueError(f"the axis `{name}` of the mesh must have 1 device or more: {size!r}")
     return tuple(MeshAxis(name, int(size)) for name, size in named.items())

@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 import jax
 
 from relaxjax.ir.expr import Constant, Var
-from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule, check_module
 from relaxjax.ir.types import TupleType
-from relaxjax.trainable.arguments import MEND, Arguments
+from relaxjax.trainable.arguments import MEND, Arguments, required_function
 from relaxjax.trainable.names import (
     ADJOINT,
     OPTIM_STATE,
@@ -138,15 +137,11 @@ class Layout:
     def of(mod: IRModule) -> "Layout":
         """The layout of a module made by `SetupTrainer`."""
         check_module(mod, "a trainer", MEND)
-        for name in (ADJOINT, OPTIMIZER):
-            if name not in mod:
-                raise ValueError(f"the module has no function `{name}`: {MEND}")
+        arguments, optimizer = Arguments.of(mod, ADJOINT), required_function(mod, OPTIMIZER)
         if TRAIN_STEP not in mod:
             raise ValueError(
                 f"the module has no function `{TRAIN_STEP}`: apply FuseTrainStep() to it first"
             )
-        optimizer, arguments = mod[OPTIMIZER], Arguments.of(mod, ADJOINT)
-        assert isinstance(optimizer, Function)
         params, places = params_of(mod, arguments.params)
         states, state_places = states_of(mod, _fields(optimizer.params[-1]))
         marks = tuple(mod.attrs.get(OPTIM_STATE_NAMES, ()))

@@ -39,15 +39,15 @@ def primal_gradient(op: Op) -> PrimalGradient | None:
             assert callable(rule)
             given = rule(output_grad, orig_var, *args, **attrs)
         pairs = zip(args, partials_of(op, given, len(args)), strict=True)
-        return [_adjoint(op, arg, partial) for arg, partial in pairs if arg is not None]
+        return [_adjoint(orig_call, arg, partial) for arg, partial in pairs if arg is not None]
 
     return adjoints
 
 
-def _adjoint(op: Op, arg: Expr, partial: Partial) -> Expr:
+def _adjoint(call: Call, arg: Expr, partial: Partial) -> Expr:
     found = partial() if callable(partial) and not isinstance(partial, Expr) else partial
     if found is not None:
-        return fitted(op, found, arg)
+        return fitted(call, found, arg)
     no_grad = get_op("relax.grad.no_grad")
     return Tuple(tuple(map(no_grad, arg.fields))) if isinstance(arg, Tuple) else no_grad(arg)
 

@@ -80,6 +80,8 @@ def test_the_adjoint_comes_after_the_model_where_the_terminal_is_narrow() -> Non
         ("--epochs", "two", "invalid int value: 'two'"),
         ("--lr", "-1", "must be above zero, found -1"),
         ("--lr", "inf", "must be above zero and finite, found inf"),
+        ("--seed", "-5", "must be at least 0, found -5"),
+        ("--out", "", "argument --out: must be a name, found an empty text"),
     ],
 )
 def test_numbers_that_make_no_sense_are_refused(

@@ -102,7 +102,8 @@ def test_an_archive_is_written(script: Path, out: Path) -> None:
         (["mlir", "--platform", "cpu", "--platform", "tpu"],
          "--format mlir is one function on one platform"),
         (["jax_export", "-o", "x", "--vjp-order", "-1"],
-         "`--vjp-order` must be at least 0, found -1"),
+         ("`--vjp-order` must be a whole number from 0 to 12, found -1: the file holds each "
+          "derivative, nearly twice as large as the one before")),
         (["mlir", "--platform", "gqu"],
          f"there is no target `gqu`: {TARGETS}; did you mean `gpu`?"),
         (["python", "--function", "squore"],

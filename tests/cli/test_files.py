@@ -117,11 +117,12 @@ def test_another_file_of_tensors_is_no_module(tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
     save_file({"w": np.ones(3)}, path)
     assert failure(path) == (
-        f"`{path}` is no archive: its format is None, expected 'relaxjax archive 1', or a model "
-        "that a trainer saved"
+        f"`{path}` is no archive: its format is None, expected 'relaxjax archive 1'; give an "
+        "archive, or what a trainer saved"
     )
     path.write_bytes(b"\xf8\x01" + bytes(6))
     assert failure(path).startswith(f"`{path}` is damaged or no safetensors file: ")
+    assert failure(path).endswith("; give an archive, or what a trainer saved")
 
 
 @pytest.mark.parametrize("text", ["", "  \n\n"])
@@ -217,6 +218,7 @@ def unwritable(path: Path | str, text: str = "new") -> str:
 
 def test_a_folder_cannot_be_written(tmp_path: Path) -> None:
     assert unwritable(tmp_path) == f"`{tmp_path}` is a folder: it cannot be written as a file"
+    assert unwritable("") == "the name of the file to write is empty"
 
 
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:

@@ -153,6 +153,8 @@ def test_a_mesh_and_a_sharding(capsys: pytest.CaptureFixture[str]) -> None:
         ("--mesh", "data"),
         ("--mesh", "data=0"),
         ("--mesh", "data=2,data=2"),
+        ("--mesh", "données=2"),
+        ("--mesh", "data=²"),
         ("--sharding", "fsd"),
         ("--coordinator", "here"),
     ):

@@ -497,6 +497,8 @@ def test_a_batch_that_is_not_the_models(model: Path, capsys: Capture) -> None:
         ("--holdout", "1", "must be at least 0 and below 1, found 1"),
         ("--loss-scale", "big", "argument --loss-scale"),
         ("--schedule", "sine", "invalid choice: 'sine'"),
+        ("--out", "", "argument --out: must be a name, found an empty text"),
+        ("--tensorboard", "", "argument --tensorboard: must be a name, found an empty text"),
     ],
 )
 def test_options_that_make_no_sense(

@@ -56,6 +56,26 @@ def test_a_module_for_a_function(take: Any, message: str) -> None:
         take(3)
 
 
+@pytest.mark.parametrize(("pattern", "rewriter"), [("relax.exp", unchanged), (RELU, None)])
+def test_a_rule_is_a_pattern_and_a_function(pattern: Any, rewriter: Any) -> None:
+    message = (
+        r"a rule is a pattern, such as is_op\(\"relax.exp\"\)\(wildcard\(\)\), and a function of"
+    )
+    with pytest.raises(TypeError, match=message):
+        rewrite_call(pattern, rewriter, MODULE["f"])
+    rule = PatternMatchingRewriter.from_pattern(pattern, rewriter)
+    with pytest.raises(TypeError, match=message):
+        rule(MODULE)
+
+
+@pytest.mark.parametrize("changes", [{"y": x}, [x]])
+def test_new_values_are_given_by_their_variables(changes: Any) -> None:
+    with PatternContext() as context:
+        is_op("relax.nn.relu")(wildcard())
+    with pytest.raises(TypeError, match="the rewriter must give a dictionary from variables, such"):
+        rewrite_bindings(context, lambda found, values: changes, MODULE["f"])
+
+
 def test_a_rewriter_of_neither() -> None:
     rewriter: Any = PatternMatchingRewriter.from_pattern(RELU, unchanged)
     assert rewriter(MODULE) is MODULE

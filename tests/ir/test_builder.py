@@ -320,6 +320,25 @@ def test_a_function_must_be_closed_once_and_in_its_place() -> None:
         pass
 
 
+@pytest.mark.parametrize(
+    "ty",
+    [TensorType((), "float32"), TensorType((3,), "bool"), TupleType((TensorType((), "bool"),))],
+    ids=str,
+)
+def test_a_condition_is_a_scalar_of_bool(ty: TensorType | TupleType) -> None:
+    condition, builder = Var("c", ty), BlockBuilder()
+    match = "a condition is a scalar of dtype bool, but `c` is of type R"
+    with pytest.raises(TypeError, match=match), builder.function("f", [X, condition]):
+        builder.emit(If(condition, SeqExpr((), X), SeqExpr((), X)))
+
+
+def test_a_parameter_is_a_variable_of_its_own() -> None:
+    builder = BlockBuilder()
+    match = "the function `f` takes the variable `x` twice: each parameter is a variable of its own"
+    with pytest.raises(ValueError, match=match), builder.function("f", [X, X]):
+        builder.emit_func_output(X)
+
+
 def test_a_builder_can_be_used_again_after_an_error() -> None:
     builder = BlockBuilder()
     with pytest.raises(ValueError, match="impure"), builder.function("f", [X]), builder.dataflow():

@@ -132,6 +132,12 @@ def test_a_mesh_that_does_not_divide_a_dimension(
         TensorType(shape, "float32", placement=ROWS)
 
 
+@pytest.mark.parametrize("axes", [["a"], ["a", "a"], ["a", 'b"'], ["a", "données"], ["a", 1], "ab"])
+def test_axes_without_a_name_each_that_xla_reads(axes: object) -> None:
+    with pytest.raises(ValueError, match=r"names each of the 2 axes of a mesh once, by letters"):
+        DeviceMesh((2, 2), range(4), axes)
+
+
 def test_of_many_sizes_that_would_do_the_largest_are_named() -> None:
     with pytest.raises(
         ValueError, match=r"equal parts: 315, 360, 420, 504, 630, 840, 1260 or 2520"

@@ -327,6 +327,21 @@ def test_a_constant_holds_numbers(data: Any) -> None:
         Constant(data)
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "message"),
+    [
+        (300, "uint8", "`300` cannot be a constant of dtype uint8: .* out of bounds"),
+        (2**40, None, "`1099511627776` cannot be a constant of dtype int32: .* out of bounds"),
+        (float("nan"), "int32", "`nan` cannot be a constant of dtype int32: cannot convert"),
+        ("a", "float32", "`'a'` cannot be a constant of dtype float32: could not convert"),
+        ([1, [2]], None, r"`\[1, \[2\]\]` cannot be a constant: "),
+    ],
+)
+def test_a_number_that_a_dtype_cannot_hold(value: Any, dtype: str | None, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        const(value, dtype)
+
+
 def test_dtypes_by_name() -> None:
     assert np_dtype("float32") == np.dtype("float32")
     assert np_dtype("bfloat16") == np.dtype(ml_dtypes.bfloat16)

@@ -99,6 +99,13 @@ def test_an_artifact_can_be_differentiated_if_asked_for(tmp_path: Path) -> None:
         jax.grad(lambda w: load(tmp_path / "never").call(X, w).sum())(W)
 
 
+@pytest.mark.parametrize("order", [-1, 13, 1.0, True, "2"])
+def test_an_order_that_is_none_or_takes_very_long_is_refused(tmp_path: Path, order: Any) -> None:
+    with pytest.raises(ValueError, match="`vjp_order` must be a whole number from 0 to 12, found"):
+        export(MOD, tmp_path / "main", "main", vjp_order=order)
+    assert not (tmp_path / "main").exists()
+
+
 POINTWISE = parse_functions("""
 @R.function
 def main(x: R.Tensor(("n", 2, 5, 5), "float32"), w: R.Tensor((3, 2, 1, 1), "float32")):

@@ -15,7 +15,7 @@ from relaxjax.ir.function import SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
-from relaxjax.lowering import ArgumentError, LoweringError, to_jax
+from relaxjax.lowering import ArgumentError, LoweringError, build, to_jax
 from relaxjax.ops.packed import PACKED, register_packed
 from relaxjax.passes import CanonicalizeBindings, Gradient
 
@@ -240,6 +240,59 @@ def test_a_traced_choice_gives_tensors_only() -> None:
     message = "must give tensors, but this one gives R.Shape"
     with pytest.raises(LoweringError, match=message):
         jax.jit(to_jax(MODULE, "chosen_shape"))(True)
+
+
+EITHER = parse_functions("""
+@R.function
+def shapes(x: R.Tensor((3,), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        y = R.sin(x)
+    else:
+        y = R.sum(x)
+    z = R.sum(y)
+    return z
+
+@R.function
+def sizes(x: R.Tensor(("n",), "float32"), y: R.Tensor(("m",), "float32"), c: R.Tensor((), "bool")):
+    if c:
+        z = R.sin(x)
+    else:
+        z = y
+    return z
+""")
+
+
+@pytest.mark.parametrize("condition", [True, False])
+def test_a_choice_between_different_shapes_is_made_when_its_condition_is_known(
+    condition: bool,
+) -> None:
+    x = np.array([1, 2, 3], "float32")
+    run = build(Gradient("shapes")(EITHER))
+    expected = (np.sin(x).sum(), np.cos(x)) if condition else (x.sum(), np.ones_like(x))
+    chex.assert_trees_all_close(run["shapes"](x, condition), expected[0], rtol=1e-6)
+    value, gradients = run["shapes_adjoint"](x, condition)
+    chex.assert_trees_all_close((value, gradients[0]), expected, rtol=1e-6)
+    types = r'R.Tensor\(\(3,\), dtype="float32"\) and R.Tensor\(\(\), dtype="float32"\): give both'
+    with pytest.raises(LoweringError, match=f"one type, but its branches give {types}"):
+        jax.jit(to_jax(EITHER, "shapes"))(x, condition)
+
+
+def test_a_choice_between_sizes_that_may_differ() -> None:
+    x, y = np.array([1, 2, 3], "float32"), np.array([4, 5], "float32")
+    run = build(EITHER)["sizes"]
+    assert run(x, y, False).tolist() == [4, 5]
+    assert run(x, x, False).tolist() == [1, 2, 3]
+    with pytest.raises(LoweringError, match="must give one type, but its branches give"):
+        jax.jit(to_jax(EITHER, "sizes"))(x, y, False)
+
+
+def test_a_variable_that_is_bound_nowhere() -> None:
+    ty = TensorType((3,), "float32")
+    x, free = Var("x", ty), Var("free", ty)
+    mod = IRModule({"main": make_function([x], SeqExpr((), free))})
+    match = "`main` takes the value of `free`, which is neither one of its parameters nor bound"
+    with pytest.raises(LoweringError, match=match):
+        build(mod)["main"](np.ones(3, "float32"))
 
 
 def test_closures_see_what_is_round_them() -> None:

@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from strategies import modules
 from relaxjax.ir.expr import Constant, np_dtype
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.structural import assert_structural_equal
+from relaxjax.ir.types import TensorType
 from relaxjax.script import ArchiveError, load_archive, program_file, save_archive
 
 MOD = parse_module("""
@@ -95,6 +97,22 @@ def test_only_modules_and_arrays_can_be_saved(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="the parameter `w` must be an array, found list"):
         save_archive(MOD, tmp_path / "model", {"w": [1.0, 2.0]})
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("value", [{1, 2}, range(3), jnp.ones(2), print, MOD["main"], object()])
+def test_an_attribute_that_no_text_holds_is_refused_before_it_is_lost(
+    value: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "module.safetensors"
+    kept = {"a": (1, 2.5, None, b"x", 1j, {"b": "text", "c": TensorType((2,), "float32")})}
+    save_archive(MOD.with_attrs(kept), path)
+    assert_structural_equal(load_archive(path)[0], MOD.with_attrs(kept))
+    marked = MOD.with_function("main", MOD["main"].with_attr("mine", value))
+    for mod, owner in ((MOD.with_attr("a", [{"b": value}]), "module"), (marked, "function `main`")):
+        match = f"(?s)the attribute `.*` of the {owner} cannot be saved: .* of type .* is no number"
+        with pytest.raises(TypeError, match=match):
+            save_archive(mod, path)
+    assert_structural_equal(load_archive(path)[0], MOD.with_attrs(kept))
 
 
 def test_a_script_that_is_too_long_is_refused(

@@ -1,5 +1,7 @@
 """How arrays are split: fully, by patterns, in stacks; and what a module states of it."""
 
+from typing import Any
+
 import pytest
 
 from relaxjax.ir.expr import Var
@@ -61,6 +63,12 @@ def test_what_a_module_states_is_what_was_found() -> None:
     assert found.group("targets") == {"y": (("data",),)}
     assert Distribution.of(IRModule()) is None
     assert distribution("data", AXES, arrays, batch).batch == ("data", "model")
+
+
+@pytest.mark.parametrize("name", ["données", "a b", "", 3])
+def test_an_axis_whose_name_xla_does_not_read_is_refused(name: Any) -> None:
+    with pytest.raises(ValueError, match=r'a name such as "data", of letters from a to z'):
+        axes_of({name: 2})
 
 
 def test_samples_go_along_the_axes_that_split_nothing_else() -> None:

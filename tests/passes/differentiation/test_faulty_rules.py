@@ -26,6 +26,10 @@ from relaxjax.passes import Gradient, GradientError
             lambda g, y, x: get_op("relax.sum")(g, [0], True),
             r"gives an adjoint of shape \(1, 3\) for `x` of shape \(4, 3\), .* of the result",
         ),
+        (
+            lambda g, y, x: get_op("relax.stack")((g, g)),
+            r"gives an adjoint of shape \(2, 4, 3\) for `x` of shape \(4, 3\), to which it cannot",
+        ),
         (lambda g, y, x: get_op("relax.permute_dims")(g), r"of shape \(3, 4\) for `x` of shape"),
     ],
 )
@@ -84,3 +88,19 @@ def main(x: R.Tensor((4,), "float32")):
         np.testing.assert_allclose(gradient, 12.0)
     finally:
         del OPS["relax.test_again"]
+
+
+def test_a_rule_may_leave_dimensions_of_size_one() -> None:
+    module = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32"), w: R.Tensor((2, 3, 4), "float32")):
+    y = R.matmul(x, w)
+    loss = R.sum(R.multiply(y, y))
+    return loss
+"""
+    )
+    x, w = np.arange(3, dtype="float32"), np.ones((2, 3, 4), "float32")
+    _, (by_x, by_w) = to_jax(Gradient("main")(module), "main_adjoint")(x, w)
+    np.testing.assert_allclose(by_x, np.full(3, 48.0))
+    np.testing.assert_allclose(by_w, np.broadcast_to(6 * x[:, None], w.shape))

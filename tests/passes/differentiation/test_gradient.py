@@ -17,6 +17,7 @@ from relaxjax.ir.types import TensorType
 from relaxjax.lowering import to_jax
 from relaxjax.passes.differentiation.gradient import Gradient, GradientError
 from relaxjax.passes.infrastructure.pipeline import parse_pipeline
+from relaxjax.passes.structure.to_graph_normal_form import ToGraphNormalForm
 from relaxjax.script import from_source
 
 
@@ -349,7 +350,12 @@ class Module:
             r'of floating-point dtype, but `loss` is of type R.Tensor\(\(\), dtype="int32"\)(?!:)',
         ),
         (function_of("loss = (x, x)", SCALAR), {}, "the target must be a scalar"),
-        (PAIRS, {}, "the target must be a variable or a number, found `"),
+        (PAIRS, {}, r"the target must be a variable or a number, found `\(x, x\)`\n"),
+        (
+            ToGraphNormalForm()(function_of("loss = R.exp(x)", SCALAR)),
+            {},
+            r"the target must be a variable or a number, found `.*`: bind it to one, as ToANormalF",
+        ),
         (
             MLP,
             {"require_grads": Var("q", TensorType((3,), "float32"))},

@@ -152,6 +152,13 @@ def test_a_name_belongs_to_one_pass() -> None:
         pass_factory(opt_level=0)(Normalize)
 
 
+def test_a_pass_is_of_a_module_or_of_a_function() -> None:
+    with pytest.raises(
+        ValueError, match="`kind` must be one of module, function, found 'dataflow'"
+    ):
+        pass_factory(opt_level=0, kind="dataflow")  # type: ignore[call-overload]  # wrong on purpose
+
+
 def test_an_opt_level_is_an_integer() -> None:
     with pytest.raises(TypeError, match="the opt level of the pass `P` must be an int, found 'x'"):
         PassInfo("x", "P")  # type: ignore[arg-type]  # wrong on purpose

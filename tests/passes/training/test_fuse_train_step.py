@@ -97,7 +97,7 @@ def test_an_edited_adjoint_is_called_and_the_step_is_written_anew() -> None:
 
 def test_a_module_without_an_adjoint_is_an_error() -> None:
     mod: Any = Counting
-    match = "FuseTrainStep: the module has no function `backbone_loss_adjoint`: apply SetupTrainer"
+    match = "the module has no function `backbone_loss_adjoint`: apply SetupTrainer"
     with pytest.raises(ValueError, match=match):
         FuseTrainStep()(mod)
 
