@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.derivatives import carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, carries_gradient
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
@@ -40,7 +40,9 @@ def check_function_rules(mod: IRModule, name: str, gradient: str, jvp: str) -> N
         primals = [a for a, p in zip(args, params, strict=True) if carries_gradient(p.ty)]
         u, v = spread_like(value), spread_like(primals, start=1)
         result, tangent = to_jax(mod, jvp)(*args, *v)
-        back = to_jax(mod, gradient)(*args, u)
+        forward = mod[name].attrs.get(CUSTOM_FORWARD)
+        saved = () if forward is None else (to_jax(mod, forward)(*args)[1],)
+        back = to_jax(mod, gradient)(*args, *saved, u)
     wrong = difference(result, value)
     if wrong:
         raise GradientError(f"the jvp `{jvp}` of `{name}` gives another result than it: {wrong}")

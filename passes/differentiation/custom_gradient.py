@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP, carries_gradient
 from relaxjax.ir.expr import Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
@@ -57,7 +57,8 @@ def CustomGradient(
     if gradient is not None:
         ret = TupleType(tuple(ty for ty in able if ty is not None))
         _check_rule(mod, name, "gradient", gradient, [*params, function.ret_ty], ret)
-        function = function.with_attr(CUSTOM_GRADIENT, gradient)
+        attrs = function.attrs.without(CUSTOM_FORWARD)  # which was for the gradient before
+        function = replace(function, attrs=attrs).with_attr(CUSTOM_GRADIENT, gradient)
     if jvp is not None:
         ret = TupleType((function.ret_ty, function.ret_ty))
         _check_rule(mod, name, "jvp", jvp, [*params, *able], ret)

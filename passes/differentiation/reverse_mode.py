@@ -7,11 +7,10 @@ where the original stood, and the backward one is given the residuals, so that n
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from operator import is_
 
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.dead_code import remove_all_unused
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, LINEARIZED, carries_gradient
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, LINEARIZED, carries_gradient
 from relaxjax.ir.expr import Call, Expr, GlobalVar, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Binding, Function, If, SeqExpr
 from relaxjax.ir.infer import infer
@@ -21,7 +20,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 from relaxjax.ir.span import located
-from relaxjax.ir.types import TensorType, TupleType, Type
+from relaxjax.ir.types import TensorType
 from relaxjax.ir.walk import bound_vars, free_vars, substitute, used_vars
 
 from .activity import (
@@ -37,6 +36,7 @@ from .inlining import inline_closures, resolve_casts, with_own_closures
 from .linearize import linearize
 from .local_views import LocalView, emit_local_view
 from .loops import emit_loop
+from .pullbacks import by_halves, by_pullback, emit_kept
 from .recursion import pullback_of, pullback_type
 from .residuals import without_fills
 from .vjp import Vjp, VjpByFields, in_terms_of
@@ -104,7 +104,7 @@ class ReverseMode:
                 if emit is None:
                     builder.emit_binding(binding)
                 elif binding.var in unmarked.between:
-                    builder.emit_binding(binding)
+                    self._emit_value(builder, binding)
                     forward.compound[binding.var] = emit
                 else:
                     forward.reverses[binding.var] = emit(builder, binding, active)
@@ -122,6 +122,22 @@ class ReverseMode:
                 return self._local_view
             case _:
                 return None
+
+    def _emit_value(self, builder: BlockBuilder, binding: Binding) -> None:
+        """Emit a value that is computed again later: as a rule gives it, where there is one."""
+        forward = self._own_forward(binding.value)
+        if forward is None:
+            builder.emit_binding(binding)
+        else:
+            assert isinstance(binding.value, Call)
+            emit_kept(builder, binding, binding.value, forward)
+
+    def _own_forward(self, value: Expr) -> GlobalVar | None:
+        """What runs in the place of a call that is differentiated, by the function's rule."""
+        if not isinstance(value, Call) or not isinstance(value.op, GlobalVar):
+            return None
+        name = self.module[value.op.name].attrs.get(CUSTOM_FORWARD)
+        return None if name is None else self.module.get_global_var(name)
 
     def vjp(self, seq: SeqExpr, inputs: Sequence[Var]) -> Vjp:
         """The forward and the backward program of a sequence, differentiated by `inputs`."""
@@ -215,11 +231,13 @@ class ReverseMode:
             able = [i for i, param in enumerate(function.params) if carries_gradient(param.ty)]
             own = function.attrs[CUSTOM_GRADIENT]
             whole = self.module.get_global_var(own)
+            if (first := self._own_forward(call)) is not None:
+                return by_halves(builder, binding, call, first, whole, indices, able)
             residuals, transposed = self._linearized(own) if nested else (None, whole)
-            return _by_pullback(builder, binding, call, transposed, indices, able, residuals)
+            return by_pullback(builder, binding, call, transposed, indices, able, residuals)
         if call.op.name in self.recursive:
             pullback = self._pullback(call.op.name, tuple(indices))
-            return _by_pullback(builder, binding, call, pullback, indices, indices)
+            return by_pullback(builder, binding, call, pullback, indices, indices)
         forward, backward = self._vjp_functions(call.op.name, tuple(indices))
         kept = builder.emit(Call(forward, call.args), f"{binding.var.name}_kept")
         builder.emit_binding(replace(binding, value=TupleGetItem(kept, 0)))
@@ -300,43 +318,6 @@ class ReverseMode:
         unique = Names([*self.module]).unique(name)
         self.module = self.module.with_function(unique, function)
         return self.module.get_global_var(unique)
-
-
-def _by_pullback(
-    builder: BlockBuilder,
-    binding: Binding,
-    call: Call,
-    pullback: GlobalVar,
-    indices: Sequence[int],
-    able: Sequence[int],
-    residuals: GlobalVar | None = None,
-) -> Reverse:
-    """The call as it is; the reverse calls a function that gives the gradients at `able`.
-
-    What a function `residuals` gives of the arguments, it takes beside them.
-    """
-    builder.emit_binding(binding)
-    name = f"{binding.var.name}_ready"
-    saved = () if residuals is None else (builder.emit(Call(residuals, call.args), name),)
-
-    def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-        back = Call(pullback, (*call.args, *saved, cotangent))
-        result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
-        for index in indices:
-            arg = call.args[index]
-            partial = _of_floats(TupleGetItem(result, able.index(index)), arg.ty)
-            adjoint.add(arg, partial)
-
-    return reverse
-
-
-def _of_floats(adjoint: Expr, ty: Type | None) -> Expr:
-    """An adjoint with zeros for its integers, whatever a rule of one's own gives for them."""
-    if not isinstance(ty, TupleType):
-        return adjoint if carries_gradient(ty) else zeros(ty)
-    fields = [item(adjoint, index) for index in range(len(ty.fields))]
-    parts = list(map(_of_floats, fields, ty.fields))
-    return adjoint if all(map(is_, parts, fields)) else Tuple(tuple(parts))
 
 
 def _private(function: Function, params: Sequence[Var], body: SeqExpr) -> Function:

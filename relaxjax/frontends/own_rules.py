@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, Names
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP, LINEARIZED
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP, LINEARIZED
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -165,10 +165,19 @@ class OwnRules:
             )
         own_rule = None if self._once else self
         self._open[name] = function, _place(eqn)
-        pullback = self._function(programs.pullback, inputs, Tuple, own_rule, programs.around)
+        kept = None if programs.forward is None else programs.saved
+        pullback = self._function(programs.pullback, inputs, Tuple, own_rule, programs.around, kept)
         if has_own_tangent(eqn):
             pullback = pullback.with_attr(LINEARIZED, True)
         rules = {CUSTOM_GRADIENT: pullback}
+        if programs.forward is not None:
+            rules[CUSTOM_FORWARD] = self._function(
+                programs.forward,
+                inputs,
+                lambda all_: Tuple((_value(all_[:count]), Tuple(all_[count:]))),
+                own_rule,
+                programs.around,
+            )
         if programs.tangent is not None:
             rules[CUSTOM_JVP] = self._function(
                 programs.tangent,
@@ -187,18 +196,23 @@ class OwnRules:
         result: Callable[[tuple[Expr, ...]], Expr],
         own_rule: OwnRule | None,
         around: Sequence[Any],
+        saved: int | None = None,
     ) -> Function:
         """A program as a private function; what it takes after `apart` inputs is one parameter.
 
-        The first inputs stand for the arrays `around` of the program around it.
+        The first inputs stand for the arrays `around` of the program around it. Where so many are
+        `saved` by a forward program, the first after those apart are a tuple of them.
         """
         symbols = JaxSymbols()
         types = [type_of(var.aval, symbols) for var in program.jaxpr.invars]
         params = [Var(f"x{index}", ty) for index, ty in enumerate(types[:apart])]
         args: list[Expr] = [*params]
         builder = BlockBuilder()
-        if rest := tuple(types[apart:]):
-            last = Var(f"x{apart}", rest[0] if len(rest) == 1 else TupleType(rest))
+        if saved is not None:
+            params.append(Var(f"x{len(params)}", TupleType(tuple(types[apart : apart + saved]))))
+            args += (TupleGetItem(params[-1], i) for i in range(saved))
+        if rest := tuple(types[apart + (saved or 0) :]):
+            last = Var(f"x{len(params)}", rest[0] if len(rest) == 1 else TupleType(rest))
             params.append(last)
             args += [last] if len(rest) == 1 else (TupleGetItem(last, i) for i in range(len(rest)))
         with builder.function("function", params, private=True):
@@ -220,7 +234,7 @@ class OwnRules:
         return function
 
 
-_ENDINGS = {CUSTOM_GRADIENT: "_gradient", CUSTOM_JVP: "_jvp"}
+_ENDINGS = {CUSTOM_GRADIENT: "_gradient", CUSTOM_FORWARD: "_forward", CUSTOM_JVP: "_jvp"}
 
 
 def _equal(some: Rules, others: Rules) -> bool:

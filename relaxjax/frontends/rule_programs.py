@@ -15,6 +15,7 @@ from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, needed,
 from relaxjax.ops.lax.inlining import alone
 
 from .moving import Flags, can_vary
+from .rule_halves import in_halves
 
 # How the parameters of equations count the first operands, which the rule knows nothing of.
 _NOT_DIFFERENTIATED = ("num_consts", "num_callee_consts", "num_res")
@@ -28,11 +29,17 @@ class RulePrograms:
     them. These and the first of the operands, in all as many as are `fixed`, the function has from
     around it: its rule says nothing about derivatives by them. The adjoints of operands that do
     not move are zeros.
+
+    By a rule of `jax.custom_vjp`, `forward` gives what the equation computes where it is
+    differentiated, and behind that so many arrays as are `saved` for the pullback, which takes them
+    before the cotangents.
     """
 
     around: tuple[Any, ...]
     fixed: int
     value: core.ClosedJaxpr
+    forward: core.ClosedJaxpr | None
+    saved: int
     pullback: core.ClosedJaxpr
     tangent: core.ClosedJaxpr | None
 
@@ -50,7 +57,14 @@ def rule_programs(eqn: Any, moving: Flags, forward: bool) -> RulePrograms:
     if len(around) > known:
         _, pullback = _traced_pullback(eqn, moving, around)
     value = _ignoring(standing_for(eqn), around)
-    return RulePrograms(tuple(around), len(around) + closed_over, value, pullback, tangent)
+    fixed = len(around) + closed_over
+    if not _has_forward(eqn):
+        return RulePrograms(tuple(around), fixed, value, None, 0, pullback, tangent)
+    inputs = [*around, *(var.aval for var in eqn.invars)]
+    first = len(pullback.jaxpr.outvars) - sum(map(can_vary, inputs))
+    halves = in_halves(pullback, len(eqn.outvars), first, len(inputs))
+    forward, back, saved = halves.forward, halves.backward, halves.saved
+    return RulePrograms(tuple(around), fixed, value, forward, saved, back, tangent)
 
 
 def still_results(eqn: Any, moving: Flags, programs: RulePrograms) -> Flags:
@@ -136,7 +150,11 @@ def _ignoring(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJa
 def _pullback(
     eqn: Any, closed_over: int, moving: Flags, ignored: int, *values: Any
 ) -> tuple[Any, ...]:
-    """From operands and cotangents of an equation to the adjoints of those that can have one."""
+    """From operands and cotangents of an equation to the adjoints of those that can have one.
+
+    Before them stand the results by a rule of `jax.custom_vjp`, and what that keeps for the way
+    back.
+    """
     count = ignored + len(eqn.invars)
     operands, cotangents = values[ignored:count], values[count:]
     places = [place for place in range(closed_over, len(operands)) if moving[place]]
@@ -153,12 +171,23 @@ def _pullback(
             "jax.vmap maps, and JAX cannot go back through that: write jnp.where in the place of "
             "lax.cond, or lax.map in that of jax.vmap"
         ) from None
+    kept = [leaf for leaf in jax.tree.leaves(pull) if isinstance(leaf, jax.Array)]
+    first = [*results, *kept] if _has_forward(eqn) else []
     fixed = map(jnp.zeros_like, filter(can_vary, values[:ignored]))
-    return *fixed, *(
-        next(adjoints) if place in places else jnp.zeros_like(operand)
-        for place, operand in enumerate(operands)
-        if can_vary(operand)
+    return (
+        *first,
+        *fixed,
+        *(
+            next(adjoints) if place in places else jnp.zeros_like(operand)
+            for place, operand in enumerate(operands)
+            if can_vary(operand)
+        ),
     )
+
+
+def _has_forward(eqn: Any) -> bool:
+    """Whether a rule says what the equation computes where it is differentiated."""
+    return bool(eqn.primitive.name == "custom_vjp_call")
 
 
 def _tangent(eqn: Any, closed_over: int, ignored: int, *values: Any) -> tuple[Any, ...]:

@@ -8,6 +8,9 @@ from .walk import global_vars
 
 # The attributes of a function that name the functions of the module that are its derivatives.
 CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
+# That which names what runs in the place of a function that is differentiated: it gives the result
+# and a tuple of what its gradient needs, which that takes before the cotangent.
+CUSTOM_FORWARD = "custom_forward"
 # The attribute of such a gradient that is one by tangents: what of it needs no adjoint is computed
 # on the way forth.
 LINEARIZED = "linearized"
@@ -24,7 +27,7 @@ def derived_names(name: str) -> list[str]:
 
 def own_derivatives(function: Function) -> list[str]:
     """The functions of the module that are a function's derivatives, in the place of its body's."""
-    attrs = (CUSTOM_GRADIENT, CUSTOM_JVP)
+    attrs = (CUSTOM_GRADIENT, CUSTOM_FORWARD, CUSTOM_JVP)
     return [function.attrs[attr] for attr in attrs if attr in function.attrs]
 
 

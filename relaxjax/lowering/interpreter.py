@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 
 from relaxjax.ir.attrs import DESTINATION_PASSING
-from relaxjax.ir.derivatives import CUSTOM_GRADIENT, CUSTOM_JVP
+from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP
 from relaxjax.ir.dims import SymbolicExpr
 from relaxjax.ir.expr import (
     Call,
@@ -48,7 +48,7 @@ from .own_rules import with_own_rules
 from .results import described_value, misfit
 from .varying import vary_over
 
-_RULES = (CUSTOM_GRADIENT, CUSTOM_JVP)
+_RULES = (CUSTOM_GRADIENT, CUSTOM_FORWARD, CUSTOM_JVP)
 
 # What is running, and how many branches with a traced condition were open when it was called.
 Calls: TypeAlias = Sequence[tuple[object, int]]

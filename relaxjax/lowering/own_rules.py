@@ -12,12 +12,14 @@ from relaxjax.ir.function import Function
 Run = Callable[..., Any]
 
 
-def with_own_rules(function: Function, run: Run, gradient: Run | None, jvp: Run | None) -> Run:
+def with_own_rules(
+    function: Function, run: Run, gradient: Run | None, forward: Run | None, jvp: Run | None
+) -> Run:
     """`run`, which runs `function`, with its rules for JAX: `jvp` where there is one.
 
     They are as CustomGradient describes them: `gradient(*args, cotangent)` and
-    `jvp(*args, *tangents)`, for the arguments that can vary. What is no array, such as a shape, is
-    bound before.
+    `jvp(*args, *tangents)`, for the arguments that can vary. A gradient takes what `forward(*args)`
+    saves beside the result, if that is there. What is no array, such as a shape, is bound before.
     """
 
     def call(*args: Any) -> Any:
@@ -41,7 +43,8 @@ def with_own_rules(function: Function, run: Run, gradient: Run | None, jvp: Run 
         if jvp is not None:
             return _by_jvp(bound(run), bound(jvp), varying)(*arrays)
         assert gradient is not None
-        return _by_gradient(bound(run), bound(gradient), varying)(*arrays)
+        first = None if forward is None else bound(forward)
+        return _by_gradient(bound(run), bound(gradient), first, varying)(*arrays)
 
     return call
 
@@ -58,15 +61,19 @@ def _by_jvp(run: Run, jvp: Run, varying: Sequence[int]) -> Run:
     return function
 
 
-def _by_gradient(run: Run, gradient: Run, varying: Sequence[int]) -> Run:
+def _by_gradient(run: Run, gradient: Run, first: Run | None, varying: Sequence[int]) -> Run:
     function = jax.custom_vjp(run)
 
     def forward(*arrays: Any) -> Any:
-        return run(*arrays), arrays
+        if first is None:
+            return run(*arrays), (arrays, ())
+        result, saved = first(*arrays)
+        return result, (arrays, (saved,))
 
-    def backward(arrays: Any, cotangent: Any) -> Any:
+    def backward(kept: Any, cotangent: Any) -> Any:
+        arrays, saved = kept
         results = jax.eval_shape(run, *arrays)
-        found = gradient(*arrays, jax.tree.map(_with_numbers, cotangent, results))
+        found = gradient(*arrays, *saved, jax.tree.map(_with_numbers, cotangent, results))
         adjoints = dict(zip(varying, found, strict=True))
         return tuple(
             jax.tree.map(_without_numbers, adjoints[i], array) if i in adjoints else None
