@@ -60,7 +60,8 @@ def with_master_weights(
             states = unpacked(builder, given[2])
             stored = iter(states[: len(halves)])
             current = [_current(builder, value, stored) for value in values]
-            wide = [cast(gradient, WIDE) for gradient in gradients]
+            pairs = zip(gradients, current, strict=True)
+            wide = [cast(gradient, _dtype(value.ty)) for gradient, value in pairs]
             new, new_states = update.emit(builder, current, wide, states[len(halves) :])
             rounded = [cast(value, _dtype(ty)) for value, ty in zip(new, types, strict=True)]
             kept = [value for value, ty in zip(new, types, strict=True) if _is_half(ty)]

@@ -116,7 +116,10 @@ def _split(array: Any, parts: int) -> Any:
 
 
 def _joined(parts: Any) -> Any:
-    """One array of those of the parts, the mean where they are single numbers."""
-    if parts.ndim == 1:
+    """One array of those of the parts, the mean where they are single numbers.
+
+    Random keys have no mean: a single one of each part is one of an array.
+    """
+    if parts.ndim == 1 and not jnp.issubdtype(parts.dtype, jax.dtypes.prng_key):
         return jnp.mean(parts)
     return jnp.reshape(parts, (-1, *parts.shape[2:]))

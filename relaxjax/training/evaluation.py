@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from relaxjax.autodiff.step_loss import LossArguments, Nestings
 from relaxjax.autodiff.step_trees import Nesting, apart
@@ -68,7 +69,17 @@ class Evaluation:
 
 
 def names_of_numbers(beside: Any) -> list[str]:
-    """The names of single numbers in what is beside a loss, of which the types are enough."""
+    """The names of single numbers in what is beside a loss, of which the types are enough.
+
+    Complex numbers and random keys have no place in a history.
+    """
     if not isinstance(beside, Mapping):
         return []
-    return [str(n) for n, one in beside.items() if getattr(one, "shape", None) == ()]
+    return [str(name) for name, one in beside.items() if _is_number(one)]
+
+
+def _is_number(one: Any) -> bool:
+    if getattr(one, "shape", None) != ():
+        return False
+    kinds = (jnp.bool_, jnp.integer, jnp.floating)
+    return any(jnp.issubdtype(one.dtype, kind) for kind in kinds)

@@ -109,6 +109,18 @@ def test_states_and_keys_go_from_part_to_part() -> None:
     chex.assert_trees_all_equal(trainer.model_state["last"], BATCH["x"][-1])
 
 
+def test_random_keys_beside_a_loss_are_those_of_the_parts() -> None:
+    def keyed(params: Any, batch: Any, key: Any) -> Any:
+        return jnp.mean(batch @ params), {"one": key, "two": jax.random.split(key)}
+
+    given: dict[str, Any] = {"key": jax.random.key(5), "accumulate": 4, "has_aux": True}
+    trainer = Trainer.from_jax(keyed, PARAMS[0], optax.sgd(0.0), BATCH["x"], **given)
+    _, beside = trainer.evaluate(BATCH["x"])
+    assert beside["one"].shape == (4,)
+    each = jax.vmap(jax.random.split)(beside["one"]).reshape(8)
+    chex.assert_trees_all_equal(*map(jax.random.key_data, (beside["two"], each)))
+
+
 @pytest.mark.parametrize(
     ("parts", "change", "message"),
     [

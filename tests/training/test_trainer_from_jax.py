@@ -199,6 +199,22 @@ def test_an_evaluation_without_more_is_of_a_loss_alone() -> None:
     assert beside is None
 
 
+def test_complex_numbers_and_random_keys_beside_a_loss_are_no_metrics() -> None:
+    def with_more(params: Any, batch: Any) -> Any:
+        value = loss(params, batch)
+        more = {
+            "key": jax.random.key(1),
+            "phase": jax.lax.complex(value, value),
+            "small": value < 1,
+        }
+        return value, {**more, "twice": 2 * value}
+
+    trainer = Trainer.from_jax(with_more, PARAMS, optax.sgd(0.0), BATCH, has_aux=True)
+    reports = trainer.fit([BATCH], 1, eval_data=[BATCH], reporter=QUIET)
+    assert list(reports[0].metrics) == ["eval_loss", "small", "twice"]
+    chex.assert_trees_all_equal(trainer.evaluate(BATCH)[1]["key"], jax.random.key(1))
+
+
 def test_data_may_come_in_any_way_and_many_steps_a_call() -> None:
     one, many = (Trainer.from_jax(loss, PARAMS, Adam(1e-2), BATCH) for _ in range(2))
 

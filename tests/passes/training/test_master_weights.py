@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from relaxjax.ir.expr import np_dtype
@@ -94,3 +97,24 @@ def test_a_parameter_of_unknown_shape_is_an_error() -> None:
     match = r"a float32 master needs the shape of its parameter, but `w` .* master_weights=False"
     with pytest.raises(ValueError, match=match):
         trainer("bfloat16", SGD(0.1), shape='"n",')
+
+
+@pytest.mark.parametrize(
+    "optimizer", [optax.sgd(0.5), optax.sgd(0.5, 0.9)], ids=["sgd", "momentum"]
+)
+def test_parameters_of_float64_beside_those_of_half_precision_keep_theirs(optimizer: Any) -> None:
+    """Their gradients are as wide as they are."""
+
+    def loss(params: Any, x: Any) -> Any:
+        return jnp.sum((params["wide"] * x) ** 2) + jnp.sum(params["half"].astype("float64") * x)
+
+    with jax.enable_x64(True):
+        params = {"wide": jnp.full(3, 1 + 2.0**-40), "half": jnp.ones(3, "bfloat16")}
+        x = jnp.arange(1.0, 4.0)
+        made = Trainer.from_jax(loss, params, optimizer, x)
+        made.update(x)
+        slopes = jax.grad(loss)(params, x)
+        moved, _ = optimizer.update(slopes, optimizer.init(params))
+        found = made.params
+        assert [found[name].dtype.name for name in ("wide", "half")] == ["float64", "bfloat16"]
+        np.testing.assert_allclose(found["wide"], params["wide"] + moved["wide"], rtol=1e-14)
