@@ -15,7 +15,7 @@ from relaxjax.ops.lax import UnsupportedPrimitiveError, has_own_tangent, needed,
 from relaxjax.ops.lax.inlining import alone
 
 from .moving import Flags, can_vary
-from .rule_halves import in_halves
+from .rule_halves import Halves, in_halves
 
 # How the parameters of equations count the first operands, which the rule knows nothing of.
 _NOT_DIFFERENTIATED = ("num_consts", "num_callee_consts", "num_res")
@@ -60,11 +60,9 @@ def rule_programs(eqn: Any, moving: Flags, forward: bool) -> RulePrograms:
     fixed = len(around) + closed_over
     if not _has_forward(eqn):
         return RulePrograms(tuple(around), fixed, value, None, 0, pullback, tangent)
-    inputs = [*around, *(var.aval for var in eqn.invars)]
-    first = len(pullback.jaxpr.outvars) - sum(map(can_vary, inputs))
-    halves = in_halves(pullback, len(eqn.outvars), first, len(inputs))
-    forward, back, saved = halves.forward, halves.backward, halves.saved
-    return RulePrograms(tuple(around), fixed, value, forward, saved, back, tangent)
+    halves = _in_halves(eqn, around, pullback)
+    parts = halves.forward, halves.saved, halves.backward
+    return RulePrograms(tuple(around), fixed, value, *parts, tangent)
 
 
 def still_results(eqn: Any, moving: Flags, programs: RulePrograms) -> Flags:
@@ -183,6 +181,13 @@ def _pullback(
             if can_vary(operand)
         ),
     )
+
+
+def _in_halves(eqn: Any, around: Sequence[Any], pullback: core.ClosedJaxpr) -> Halves:
+    """A pullback that gives results first, and behind the rest the adjoints of what can vary."""
+    inputs = [*(value.aval for value in around), *(var.aval for var in eqn.invars)]
+    first = len(pullback.jaxpr.outvars) - sum(map(can_vary, inputs))
+    return in_halves(pullback, len(eqn.outvars), first, len(inputs))
 
 
 def _has_forward(eqn: Any) -> bool:
