@@ -94,6 +94,8 @@ def run_tests(
     python: Path, options: list[str], cwd: Path = ROOT, env: Mapping[str, str] = os.environ
 ) -> int:
     """Run the tests, and by themselves those that compile as users do, with XLA's own flags."""
+    # Each process compiles else all the Python that it reads: half of a worker's start.
+    env = {name: value for name, value in env.items() if name != "PYTHONDONTWRITEBYTECODE"}
     if "-m" in options:
         return call([python, *PYTEST, *options], cwd, env)
     print("--- compiled quickly", flush=True)

@@ -3,6 +3,7 @@
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +35,20 @@ def imported(package: str) -> Iterator[str]:
     for path in home.rglob("*.py") if home.is_dir() else [home]:
         inside = [*path.relative_to(home).parent.parts] if home.is_dir() else []
         own = ".".join([package, *inside] if home.is_dir() else package.split(".")[:-1])
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Import):
-                yield from (alias.name for alias in node.names)
-            elif isinstance(node, ast.ImportFrom):
-                yield (node.module or "") if node.level == 0 else f"{own}.{node.module}"
+        for level, name in named(path):
+            yield name if level == 0 else f"{own}.{name}"
+
+
+@cache
+def named(path: Path) -> tuple[tuple[int, str], ...]:
+    """What a file imports, each with its level; many packages are drawn twice."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    plain = (alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names)
+    others = (node for node in nodes if isinstance(node, ast.ImportFrom))
+    return (
+        *((0, name) for name in plain),
+        *((node.level, node.module or "") for node in others),
+    )
 
 
 def drawing(container: str) -> str:

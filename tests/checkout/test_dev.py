@@ -163,6 +163,18 @@ def test_tests_fail_where_some_do_and_where_none_is_chosen(
     assert dev.run_tests(Path("python"), []) == whole
 
 
+def test_processes_of_tests_keep_the_python_that_they_compile(
+    dev: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = list[dict[str, str]]()
+    monkeypatch.setattr(dev, "call", lambda command, cwd, env: given.append(env) or 0)
+    env = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "here"}
+    assert dev.run_tests(Path("python"), [], Path(), env) == 0
+    assert dev.run_tests(Path("python"), ["-m", "fast"], Path(), env) == 0
+    assert given == [{"PATH": "here"}, {"PATH": "here", "XLA_FLAGS": ""}, {"PATH": "here"}]
+    assert "PYTHONDONTWRITEBYTECODE" in env
+
+
 def test_uv_installs_where_it_is(dev: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dev, "UV", "/bin/uv")
     dev.environment()
