@@ -167,7 +167,12 @@ def test_processes_of_tests_keep_the_python_that_they_compile(
     dev: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = list[dict[str, str]]()
-    monkeypatch.setattr(dev, "call", lambda command, cwd, env: given.append(env) or 0)
+
+    def call(command: list[object], cwd: Path, env: dict[str, str]) -> int:
+        given.append(env)
+        return 0
+
+    monkeypatch.setattr(dev, "call", call)
     env = {"PYTHONDONTWRITEBYTECODE": "1", "PATH": "here"}
     assert dev.run_tests(Path("python"), [], Path(), env) == 0
     assert dev.run_tests(Path("python"), ["-m", "fast"], Path(), env) == 0

@@ -150,7 +150,7 @@ class _Pullback:
         together = self.op.name in _BY_ALL_ARGUMENTS
         chosen = tuple(filter(self.is_smooth, range(len(types)))) if together else (index,)
         program, symbols, platforms = self.of_any_shape(types, index, chosen) or self.traced(
-            types, index, chosen
+            types, index, chosen, self.known_results()
         )
         going_by(platforms)
         if _is_zero(program):
@@ -180,17 +180,28 @@ class _Pullback:
         vectors = vectors_instead(self.op, self.template, types)
         if vectors is None:
             return None
-        program, symbols, platforms = self.traced(vectors, index, chosen)
+        program, symbols, platforms = self.traced(vectors, index, chosen, None)
         resized = for_shape(program, types[index])
         return None if resized is None else (resized, symbols, platforms)
 
+    def known_results(self) -> tuple[TensorType, ...] | None:
+        """The types of the tensors that cotangents are of, where they say all."""
+        types = list(_tensor_types(self.out.ty))
+        known = all(ty.dtype and ty.dims is not None and not type_symbols(ty) for ty in types)
+        return tuple(types) if known and None not in self.g else None
+
     def traced(
-        self, types: tuple[Type | None, ...], index: int, chosen: tuple[int, ...]
+        self,
+        types: tuple[Type | None, ...],
+        index: int,
+        chosen: tuple[int, ...],
+        results: tuple[TensorType, ...] | None,
     ) -> "_Traced":
         """The pullback by one tensor, of tensors of such types."""
         return _traced(
             *(self.op, self.template, types, self.attrs, index, chosen, matmul_precision()),
             tuple(g is not None for g in self.g),
+            results,
             chosen_platform(),
         )
 
@@ -208,11 +219,13 @@ def _traced(
     chosen: tuple[int, ...],
     precision: Any,
     reached: tuple[bool, ...],
+    known: tuple[TensorType, ...] | None,
     platform: str,
 ) -> _Traced:
     """The pullback by one of the chosen tensors, as a program of the cotangents and the tensors.
 
-    And the platforms that it goes by. Only the results that are `reached` have a cotangent.
+    And the platforms that it goes by. Only the results that are `reached` have a cotangent; they
+    are traced for their types where these are not `known`.
     """
     symbols = JaxSymbols()
     tensors = abstract_tensors(types, symbols)
@@ -241,7 +254,11 @@ def _traced(
         lowering_for(platform),
         asked_for_platform() as platforms,
     ):
-        gs = jax.eval_shape(results, *tensors)  # with symbolic sizes as JAX writes them
+        gs = (
+            jax.eval_shape(results, *tensors)  # with symbolic sizes as JAX writes them
+            if known is None
+            else abstract_tensors(known, symbols)
+        )
         return jax.make_jaxpr(pullback)(gs, tensors), symbols, platforms
 
 
@@ -280,6 +297,15 @@ def _is_zero(program: core.ClosedJaxpr) -> bool:
 def _smooth(values: Sequence[Any]) -> list[Any]:
     """Those of some arrays that can have a derivative."""
     return [value for value in values if jax.numpy.issubdtype(value.dtype, np.inexact)]
+
+
+def _tensor_types(ty: Type | None) -> Iterator[TensorType]:
+    """The types of the tensors of a result; of what is no tensor, one that says nothing."""
+    if isinstance(ty, TupleType):
+        for field in ty.fields:
+            yield from _tensor_types(field)
+    else:
+        yield ty if isinstance(ty, TensorType) else TensorType()
 
 
 def _leaves(g: Expr) -> list[Expr]:
