@@ -24,24 +24,28 @@ disallow_untyped_decorators = False
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The files as a user has them: beside no pyproject.toml."""
+def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """The files as a user has them: beside no pyproject.toml.
+
+    What mypy found out of libraries is kept in pytest's cache for the next run.
+    """
     place = tmp_path_factory.mktemp("user")
     for path in EXAMPLES.glob("*.py"):
         (place / path.name).write_text(path.read_text())
     (place / "sample.py").write_text(SAMPLE.read_text())
     wrong = SAMPLE.read_text() + '\nbuild("a text")\nModel.shwo()\n'
     (place / "wrong.py").write_text(wrong)
+    cache = getattr(request.config, "cache", None)  # there is none with `-p no:cacheprovider`
+    known = cache.mkdir("mypy") if cache else place / ".cache"
+    (place / "mypy.ini").write_text(f"[mypy]\ncache_dir = {known}\n{OF_LIBRARIES}")
     (place / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
     return place
 
 
 def mypy(folder: Path) -> list[str]:
     """What mypy finds; without `--strict` it finds less."""
-    (folder / "mypy.ini").write_text(f"[mypy]\n{OF_LIBRARIES}")
     files = sorted(str(path.name) for path in folder.glob("*.py"))
-    command = ["mypy", "--config-file", "mypy.ini", "--cache-dir", ".cache", "--strict", *files]
-    return errors(command, folder)
+    return errors(["mypy", "--config-file", "mypy.ini", "--strict", *files], folder)
 
 
 def pyright(folder: Path) -> list[str]:
