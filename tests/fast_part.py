@@ -45,11 +45,12 @@ def slow_tests() -> set[tuple[str, str]]:
 
 def test_of(item: pytest.Item) -> tuple[str, str]:
     """The file and the name of a test, whatever its case."""
-    return _path_of(item.path), item.name.partition("[")[0]
+    return path_of(item.path), item.name.partition("[")[0]
 
 
 @cache
-def _path_of(file: Path) -> str:
+def path_of(file: Path) -> str:
+    """The name of a file of tests, as the lists have it."""
     return file.relative_to(TESTS).as_posix()
 
 

@@ -10,7 +10,7 @@ from what a run noted, with Python 3.12 or later:
 from functools import cache
 
 import pytest
-from fast_part import TESTS
+from fast_part import TESTS, path_of
 
 LISTED = TESTS / "long_tests.txt"
 
@@ -22,4 +22,4 @@ def long_tests() -> frozenset[str]:
 
 
 def is_long(item: pytest.Item) -> bool:
-    return f"{item.path.relative_to(TESTS).as_posix()}::{item.name}" in long_tests()
+    return f"{path_of(item.path)}::{item.name}" in long_tests()
