@@ -28,6 +28,7 @@ import hypothesis
 import jax
 import pytest
 from fast_part import mark_fast
+from kept_programs import KeptPrograms, kept_folder
 from suite_part import leave_out
 
 from relaxjax.ir.check import check_well_formed
@@ -63,10 +64,11 @@ def _share_contexts(uses: int) -> None:
     mlir.make_ir_context = shared
 
 
-def _share_executables(most: int) -> None:
+def _share_executables(most: int, kept: KeptPrograms | None) -> None:
     """Compile a program once, however many functions have it; JAX keeps what it has of each alone.
 
-    Where memory is planned, two in three have been compiled for another policy or budget.
+    Where memory is planned, two in three have been compiled for another policy or budget. Of the
+    others, those of earlier runs are read from what these have `kept`.
     """
     from jax._src import compiler
 
@@ -82,15 +84,15 @@ def _share_executables(most: int) -> None:
         if made is None:
             if len(known) == most:
                 known.clear()
-            made = known[key] = make(backend, module, devices, options, callbacks)
+            if kept is None:
+                made = make(backend, module, devices, options, callbacks)
+            else:
+                made = kept.compiled(make, backend, module, devices, options)
+            known[key] = made
         return made
 
     compiler.backend_compile_and_load = shared
 
-
-if version("jaxlib").startswith("0.10."):
-    _share_contexts(uses=50)
-    _share_executables(most=500)
 
 # The machines of a CI differ too much in speed for a deadline, and a run there must repeat itself.
 hypothesis.settings.register_profile(
@@ -106,6 +108,17 @@ PASSES = Path(__file__).parent / "passes"
 
 # Texts repeat: passes run one after another, and one program stands in many tests.
 _read = lru_cache(maxsize=64)(from_source)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not version("jaxlib").startswith("0.10."):
+        return
+    folder = kept_folder(config, "programs")
+    kept = None if folder is None else KeptPrograms(folder)
+    if kept and not hasattr(config, "workerinput"):
+        kept.forget_unused()
+    _share_contexts(uses=50)
+    _share_executables(500, kept)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

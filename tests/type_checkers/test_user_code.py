@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from kept_programs import kept_folder
 
 import relaxjax
 
@@ -35,8 +36,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequ
     (place / "sample.py").write_text(SAMPLE.read_text())
     wrong = SAMPLE.read_text() + '\nbuild("a text")\nModel.shwo()\n'
     (place / "wrong.py").write_text(wrong)
-    cache = getattr(request.config, "cache", None)  # there is none with `-p no:cacheprovider`
-    known = cache.mkdir("mypy") if cache else place / ".cache"
+    known = kept_folder(request.config, "mypy") or place / ".cache"
     (place / "mypy.ini").write_text(f"[mypy]\ncache_dir = {known}\n{OF_LIBRARIES}")
     (place / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
     return place
