@@ -257,8 +257,8 @@ def _of_loss(subject: Subject, policy: str) -> _Program:
         (_, targets), gradients = jitted(*args)
         return targets, gradients
 
-    leaves = tuple(jax.tree.leaves(args))
-    return _Program(derived.module(*args), f"{loss.__name__}_adjoint", leaves, results)
+    inputs = tuple(derived.inputs(*args))
+    return _Program(derived.module(*args), f"{loss.__name__}_adjoint", inputs, results)
 
 
 def _adjoint(mod: IRModule, subject: Subject, run: Callable[..., Any]) -> _Program:

@@ -194,12 +194,13 @@ class Reference:
     def _least_limits(self) -> list[float]:
         """The same, were rounding to move nothing.
 
-        Of an array of zeros, rounding may leave as much as of the others: in `relu(x - max(x))`
-        XLA may compute `x` twice.
+        Of an array of zeros, rounding may leave as much as of the others, or of the arguments: in
+        `relu(x - max(x))` XLA may compute `x` twice.
         """
         tiny = float(jnp.finfo("float32").tiny)  # type: ignore[no-untyped-call]  # JAX has no types
         sizes = [*map(_largest, self.exact)]
-        return [_UNITS * self.epsilon * (size or max(sizes)) + tiny for size in sizes]
+        most = max(sizes) or max(map(_largest, jax.tree.leaves(self.twin.floats)), default=0.0)
+        return [_UNITS * self.epsilon * (size or most) + tiny for size in sizes]
 
     @cached_property
     def is_loose(self) -> bool:

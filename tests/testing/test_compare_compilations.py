@@ -16,6 +16,7 @@ from relaxjax.lowering.arguments import ArgumentError
 from relaxjax.ops import op
 from relaxjax.testing import CompilationError, Way, compare_compilations, compilations
 from relaxjax.testing.compilations import DTYPES, POLICIES, ROUTES, ways_of
+from relaxjax.testing.reference import Reference
 
 SMALL = parse_functions(
     """
@@ -145,6 +146,22 @@ def test_what_is_wrong_is_named_with_its_way_its_result_and_its_binding(
     text = str(caught.value)
     assert text.startswith("build, policy none, float32: result 0 is ")
     assert "The first wrong value is `h`" in text
+
+
+def test_the_arrays_that_a_loss_has_captured_are_given_where_bindings_are_blamed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Reference, "apart", lambda self, found: "result 0 is wrong")
+    mod = parse_functions(
+        """
+@R.function
+def main(x: R.Tensor((3,), "float32")):
+    y = R.multiply(x, R.const([1.0, 2.0, 3.0], "float32"))
+    return y
+"""
+    )
+    with pytest.raises(CompilationError, match=r"result 0 is wrong\. Each value is right where"):
+        compare_compilations(mod, ways=[Way("value_and_grad", "none", "float32")])
 
 
 @pytest.mark.parametrize(
