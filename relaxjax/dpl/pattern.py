@@ -22,7 +22,7 @@ from relaxjax.ir.expr import (
 from relaxjax.ir.function import Function
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import also_called
-from relaxjax.ir.op import Op
+from relaxjax.ir.op import Op, kept_attribute
 from relaxjax.ir.types import TensorType, Type, dtype_name
 from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import substitute_type
@@ -30,6 +30,7 @@ from relaxjax.ir.walk import substitute_type
 from .constraints import innermost
 from .matching import Matching, first
 from .sequence import PatternSeq, SameShapeConstraint
+from .signatures import check_attributes, check_count
 
 
 class DFPattern(ABC):
@@ -153,6 +154,7 @@ class CallPattern(DFPattern):
                     "write is_expr(expression) for one certain expression"
                 )
         object.__setattr__(self, "args", tuple(self.args))
+        check_count(self.op.heads() or (), len(self.args), self.varg_default_wildcard)
         if self.args and self.add_constraint:
             _note(self)
 
@@ -329,11 +331,17 @@ class AttrPattern(Refinement):
 
     attrs: Attrs
 
+    def __post_init__(self) -> None:
+        check_attributes(_called(self.pattern) or (), self.attrs)
+        super().__post_init__()
+
     def holds(self, expr: Expr, matching: Matching) -> bool:
         value = matching.value(expr)
         has = value.facts if isinstance(value, Op) else getattr(value, "attrs", None)
+        operator = value.op if isinstance(value, Call) and isinstance(value.op, Op) else None
         return has is not None and all(
-            name in has and has[name] == wanted for name, wanted in self.attrs.items()
+            name in has and (has[name] == wanted or _is_kept(operator, name, wanted, has[name]))
+            for name, wanted in self.attrs.items()
         )
 
 
@@ -397,6 +405,20 @@ def _all(
         return
     for extended in patterns[0].search(exprs[0], matching):
         yield from _all(patterns[1:], exprs[1:], extended)
+
+
+def _is_kept(operator: Op | None, name: str, wanted: Any, has: Any) -> bool:
+    """Whether a call of an operator keeps `has` where `wanted` is written."""
+    return operator is not None and (
+        Attrs({name: kept_attribute(operator, name, wanted)})[name] == has
+    )
+
+
+def _called(pattern: DFPattern) -> frozenset[str] | None:
+    """The operators whose calls alone it fits; None where it may fit an operator itself, too."""
+    if isinstance(pattern, Refinement):
+        return _called(pattern.pattern)
+    return pattern.heads() if isinstance(pattern, CallPattern) else None
 
 
 def _commutative(op: Expr) -> bool:

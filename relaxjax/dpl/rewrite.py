@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
+from relaxjax.ir.check import faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
@@ -36,6 +37,9 @@ BindingsRewriter = Callable[[Matched, dict[Var, Expr]], Mapping[Var, Expr]]
 
 _OF_MODULES = "PatternMatchingRewriter.from_pattern"
 
+# The rules of well-formedness that say which variables can be used where.
+_OF_VARIABLES = (1, 4, 5)
+
 # So often may one binding be rewritten, with all that comes of it. A rewriter whose results match
 # its own pattern never ends; no honest one comes near this.
 MOST_REWRITES = 100
@@ -52,7 +56,8 @@ def rewrite_call(pattern: DFPattern, rewriter: CallRewriter, func: Function) -> 
 
     The rewriter takes the value and what the patterns stand for, and gives another value, or the
     same one to leave it. What nothing needs any more is removed. Where nothing is replaced the
-    result is the very function.
+    result is the very function. A value stays that would need what is hidden from it, in a dataflow
+    block or a branch before; one that would need a variable not bound before it is an error.
     """
     check_function(func, "`rewrite_call`", f", or call {_OF_MODULES}(pattern, rewriter)(mod)")
     return rewrite_by([(pattern, rewriter)], func)
@@ -110,6 +115,12 @@ class _PatternRules(Rules):
 
     def wrote(self, origin: Binding) -> None:
         self.counts.add(origin)
+
+    def unknown(self, var: Var, why: str) -> None:
+        raise ValueError(
+            f"the rewriter gives a value that uses `{var.name}`, {why}: a value can use what the "
+            "patterns stand for, parameters, and what is bound before it"
+        )
 
 
 def _name(rewriter: CallRewriter) -> str:
@@ -207,7 +218,21 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
     with builder.scope(taken=[var.name for var in all_vars(func)]):
         changed = rewrite(func, rule)
     assert isinstance(changed, Function)
-    return func if changed is func else remove_all_unused(changed)
+    if changed is func:
+        return func
+    _check_visible(changed, func)
+    return remove_all_unused(changed)
+
+
+def _check_visible(changed: Function, func: Function) -> None:
+    """Raise where new values use variables that are not to be seen where these stand."""
+    known = {fault.message for fault in faults(func)}
+    for fault in faults(changed):
+        if fault.rule in _OF_VARIABLES and fault.message not in known:
+            raise ValueError(
+                f"the rewriter gives a value for which {fault.message}: a value can use what the "
+                "patterns stand for, parameters, and what the block or one before it binds"
+            )
 
 
 class _Origins:

@@ -214,8 +214,23 @@ def _places(operator: Op) -> tuple[Sequence[str], int, bool]:
     return names, required, len(names) != len(params)
 
 
+def argument_count(operator: Op) -> tuple[int, int | None]:
+    """How many arguments a call has at least, and at most: None where there is no end."""
+    names, required, is_variadic = _places(operator)
+    return required, None if is_variadic else len(names)
+
+
+def kept_attribute(operator: Op, name: str, value: Any) -> Any:
+    """An attribute as a call keeps it, such as `[1]` for an axis 1; itself where none takes it."""
+    param = next((one for one in operator.params if one.name == name and not one.is_arg), None)
+    try:
+        return value if param is None else param.convert(value)
+    except (TypeError, ValueError):
+        return value
+
+
 @lru_cache(maxsize=1024)
-def _attributes(operator: Op) -> Mapping[str, bool] | None:
+def attribute_names(operator: Op) -> Mapping[str, bool] | None:
     """Whether each attribute must be there; None of a primitive of JAX, which knows its own."""
     params = [param for param in operator.params if not param.is_arg]
     if not params and any(param.variadic for param in operator.params):
@@ -224,7 +239,7 @@ def _attributes(operator: Op) -> Mapping[str, bool] | None:
 
 
 def _check_attributes(operator: Op, attrs: Attrs) -> None:
-    known = _attributes(operator)
+    known = attribute_names(operator)
     if known is None:
         return
     for name in attrs:

@@ -25,7 +25,15 @@ from .node import replace
 from .span import located
 from .types import ShapeType
 from .uses import Uses, direct_uses
-from .walk import free_vars, kept, map_children, names_of_vars, nested_sequences, post_order
+from .walk import (
+    all_vars,
+    free_vars,
+    kept,
+    map_children,
+    names_of_vars,
+    nested_sequences,
+    post_order,
+)
 
 
 class Written(NamedTuple):
@@ -65,6 +73,9 @@ class Rules(ABC):
 
     def wrote(self, origin: Binding) -> None:  # noqa: B027  # most rules come to an end
         """Learn that a binding of the function, or what has come of it, was rewritten."""
+
+    def unknown(self, var: Var, why: str) -> None:  # noqa: B027  # laws use what they have found
+        """Learn that a rule's result uses a variable that no place of its value could use."""
 
 
 def fixed_point(function: Function, rules: Rules) -> Function:
@@ -270,7 +281,7 @@ class _Rewriting:
         for asked in self.known.asked:
             self.watchers.setdefault(asked, set()).add(var)
         slot = self.slots[var]
-        if written is None or not all(self.sees(slot, v) for v in free_vars(written.value)):
+        if written is None or not self.sees_all(slot, written.value):
             return False
         self.rules.wrote(self.origins[slot.path[0]])
         told = REWRITES.get()
@@ -285,6 +296,19 @@ class _Rewriting:
         self.settle(slot, last)
         self.less_used(used)
         return True
+
+    def sees_all(self, slot: _Slot, value: Expr) -> bool:
+        """Whether a value can stand in a slot: blocks and branches hide what they bind."""
+        unseen = [var for var in free_vars(value) if not self.sees(slot, var)]
+        for var in unseen:
+            own = self.slots.get(var)
+            if own is None and var not in all_vars(self.function):
+                self.rules.unknown(var, "which the function does not have")
+            elif own is not None and var not in self.known.bindings:
+                self.rules.unknown(var, "which a rewrite before has replaced or left unused")
+            elif own is not None and own.order >= slot.order:
+                self.rules.unknown(var, "which is not bound before it")
+        return not unseen
 
     def sees(self, slot: _Slot, var: Var) -> bool:
         """Whether a variable can be used in a slot."""

@@ -1,5 +1,8 @@
 """What each kind of pattern fits, and what it does not."""
 
+import re
+from collections.abc import Callable
+
 import pytest
 from parsing import parse_function, parse_functions
 
@@ -25,9 +28,10 @@ from relaxjax.dpl import (
     wildcard,
 )
 from relaxjax.ir.dims import Dim, SymbolicVar
-from relaxjax.ir.expr import Expr, GlobalVar, ShapeExpr, const
+from relaxjax.ir.expr import Expr, GlobalVar, ShapeExpr, Var, const
 from relaxjax.ir.function import Function
 from relaxjax.ir.types import TensorType
+from relaxjax.script import relax as R
 
 PROGRAMS = parse_functions("""
     @R.function
@@ -67,7 +71,6 @@ def fits(pattern: DFPattern, name: str) -> bool:
         (is_op("relax.matmul")(is_var("x"), is_var("w")), "hidden", True),
         (is_op("relax.matmul")(is_var("w"), is_var("x")), "hidden", False),
         (is_op("relax.matmul")(is_var(), is_var("v")), "hidden", False),
-        (is_op("relax.matmul")(is_var("x")), "hidden", False),
         (is_op("relax.matmul")(varg_default_wildcard=True), "hidden", True),
         (is_op("relax.matmul")(is_var("x"), varg_default_wildcard=True), "hidden", True),
         (is_op("relax.nn.relu")(is_dfv("shifted")), "kept", True),
@@ -103,6 +106,7 @@ def fits(pattern: DFPattern, name: str) -> bool:
         (is_op("relax.nn.relu")(wildcard()) & has_dtype("float16"), "kept", False),
         (is_op("relax.split")(wildcard()).has_attr({"axis": 1}), "parts", True),
         (is_op("relax.split")(wildcard()).has_attr({"axis": 0}), "parts", False),
+        ((is_op("relax.exp") | is_op("relax.add"))(wildcard(), wildcard()), "shifted", True),
         (has_attr({"axis": 1}), "kept", False),
         (is_op("relax.add").has_attr({"commutative": True})(wildcard(), wildcard()), "shifted", 1),
         (wildcard().has_shape([2, 3]), "kept", True),
@@ -212,6 +216,61 @@ def test_a_bias_that_is_reshaped_first() -> None:
     value: Expr = list(values.values())[-1]
     with_reshape = make_fused_bias_activation_pattern("relax.matmul", True, allow_reshape=True)
     assert with_reshape.match(value, values)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: is_op("relax.exp")(wildcard(), wildcard()),
+            "no call fits the pattern: it has 2 arguments, and a call of relax.exp 1",
+        ),
+        (
+            lambda: is_op("relax.matmul")(is_var("x")),
+            "a call of relax.matmul 2; `varg_default_wildcard=True` stands for those left out",
+        ),
+        (
+            lambda: is_op("relax.exp")(wildcard(), wildcard(), varg_default_wildcard=True),
+            "it has 2 arguments, and a call of relax.exp 1",
+        ),
+        (
+            lambda: (is_op("relax.exp") | is_op("relax.log"))(wildcard(), wildcard()),
+            "it has 2 arguments, and a call of relax.exp 1",
+        ),
+        (
+            lambda: is_op("relax.nn.layer_norm")(wildcard(), wildcard()),
+            "it has 2 arguments, and a call of relax.nn.layer_norm 3",
+        ),
+    ],
+)
+def test_a_pattern_with_a_number_of_arguments_that_no_call_has(
+    make: Callable[[], DFPattern], message: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(message)):
+        make()
+
+
+def test_an_attribute_that_an_operator_does_not_have() -> None:
+    pattern = is_op("relax.sum")(wildcard())
+    message = "relax.sum has no attribute `axs`; did you mean `axis`"
+    with pytest.raises(ValueError, match=message):
+        pattern.has_attr({"axs": 1})
+    with pytest.raises(ValueError, match=message):
+        pattern.has_dtype("float32").has_attr({"keepdims": True, "axs": 1})
+    with pytest.raises(ValueError, match="`zzz`; it has `axis`, `keepdims`"):
+        pattern.has_attr({"zzz": 1})
+    with pytest.raises(ValueError, match=r"relax\.exp has no attribute `axis`; it has none"):
+        is_op("relax.exp")(wildcard()).has_attr({"axis": 1})
+    (is_op("relax.exp") | is_op("relax.sum"))(wildcard()).has_attr({"axis": 1})
+
+
+def test_an_attribute_is_written_as_in_a_call() -> None:
+    call = R.sum(Var("x", TensorType((2, 3), "float32")), axis=1)
+    pattern = is_op("relax.sum")(wildcard())
+    assert pattern.has_attr({"axis": 1}).match(call)
+    assert pattern.has_attr({"axis": [1]}).match(call)
+    assert not pattern.has_attr({"axis": 0}).match(call)
+    assert not pattern.has_attr({"axis": "x"}).match(call)
 
 
 def test_errors_of_patterns() -> None:

@@ -164,6 +164,78 @@ def test_what_cannot_be_seen_is_not_used() -> None:
     assert rewrite_call(pattern, lambda expr, found: R.add(found[x], found[y]), f) is f
 
 
+def other_variables() -> tuple[Function, dict[str, Var]]:
+    f = parse_function("""
+        @R.function
+        def f(a: R.Tensor((2,), "float32")):
+            with R.dataflow():
+                one = R.exp(a)
+                two = R.log(one)
+                R.output(two)
+            three = R.negative(two)
+            return three
+        """)
+    known = {binding.var.name: binding.var for binding in f.body.bindings()}
+    return f, {**known, "free": Var("free", f.params[0].ty)}
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("free", "which the function does not have"),
+        ("one", "which is not bound before it"),
+        ("two", "which is not bound before it"),
+        ("three", "which is not bound before it"),
+    ],
+)
+def test_a_rewriter_that_uses_a_variable_which_cannot_be_seen(name: str, why: str) -> None:
+    f, known = other_variables()
+
+    def scaled(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
+        return R.multiply(found[x], known[name])
+
+    message = f"gives a value that uses `{name}`, {why}: a value can use what"
+    with pytest.raises(ValueError, match=message):
+        rewrite_call(is_op("relax.exp")(x), scaled, f)
+    with pytest.raises(ValueError, match=message):
+        ExprPatternRewriter(is_op("relax.exp")(x), scaled)(IRModule.from_expr(f))
+
+
+def test_a_rewriter_that_uses_a_variable_which_is_gone() -> None:
+    f, known = other_variables()
+    (a,) = f.params
+    rewriter = OrRewriter(
+        ExprPatternRewriter(is_op("relax.negative")(y), lambda expr, found: R.exp(a)),
+        ExprPatternRewriter(
+            is_op("relax.exp")(x), lambda expr, found: R.multiply(found[x], known["two"])
+        ),
+    )
+    with pytest.raises(ValueError, match="`two`, which a rewrite before has replaced or left"):
+        rewriter(f)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("free", "`free` is not defined"),
+        ("one", "`one` is used before it is defined"),
+        ("three", "`three` is used before it is defined"),
+    ],
+)
+def test_new_bindings_that_use_a_variable_which_cannot_be_seen(name: str, why: str) -> None:
+    f, known = other_variables()
+    with PatternContext() as context:
+        exponential = is_op("relax.exp")(wildcard())
+
+    def scaled(found: dict[DFPattern, Expr], values: dict[Var, Expr]) -> dict[Var, Expr]:
+        (one, *_) = values
+        assert found[exponential] is one
+        return {one: R.multiply(f.params[0], known[name])}
+
+    with pytest.raises(ValueError, match=f"gives a value for which {why}: a value can use"):
+        rewrite_bindings(context, scaled, f)
+
+
 def test_a_rewriter_of_the_wrong_kind() -> None:
     pattern = is_op("relax.exp")(x)
     with pytest.raises(TypeError, match="must give an expression, found `None`; to leave a value"):
