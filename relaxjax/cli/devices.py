@@ -9,6 +9,7 @@ import jax
 from relaxjax.ir.device_mesh import is_axis_name
 from relaxjax.trainable.sharding_rules import DATA, RULES
 
+from .failure import InputError
 from .numbers import count, positive
 
 
@@ -58,6 +59,17 @@ def mesh_axes(text: str) -> dict[str, int]:
             raise argparse.ArgumentTypeError(f"the axis {name} is there twice in {text}")
         found[name] = int(size)
     return found
+
+
+def check_device(args: argparse.Namespace) -> None:
+    """Refuse one certain device beside several: `--device` is the platform of those."""
+    platform, colon, _ = (args.device or "").partition(":")
+    for name in ("mesh", "devices", "processes"):
+        if colon and getattr(args, name) is not None:
+            raise InputError(
+                f"--device {args.device} is one device, and --{name} is for several: leave "
+                f"--{name} out, or give --device {platform}, for its first devices"
+            )
 
 
 def mesh_of(args: argparse.Namespace) -> Mapping[str, int] | None:

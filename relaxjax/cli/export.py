@@ -27,7 +27,7 @@ from relaxjax.script import save_archive
 from relaxjax.torch.model import predicting
 
 from .failure import InputError, bad_input
-from .files import WHAT_IS_READ, is_of_torch, read_module, writable, write_text
+from .files import WHAT_IS_READ, check_archive, is_of_torch, read_module, writable, write_text
 from .own import add_load
 
 # The options that each form takes besides the file to write.
@@ -93,6 +93,8 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError(f"`{flag}` is not for --format {args.format}")
     if args.output is None and args.format not in TEXTS:
         raise InputError(f"--format {args.format} is no text: give the file to write by -o")
+    if args.format == "archive":
+        check_archive(args.output)
     if args.format == "mlir" and (len(args.function) > 1 or len(args.platform) > 1):
         raise InputError("--format mlir is one function on one platform")
     check_vjp_order("--vjp-order", args.vjp_order)

@@ -19,6 +19,11 @@ from .failure import InputError
 WHAT_IS_READ = "the script to read, - for the standard input; or .pt2, a model of PyTorch"
 
 
+# The endings of files that are read as something else than text.
+_ARCHIVE, _OF_TORCH = ".safetensors", ".pt2"
+_NO_TEXTS = {_ARCHIVE: "an archive", _OF_TORCH: "a model of PyTorch"}
+
+
 def read_module(name: str) -> IRModule:
     """The module that a script holds, `-` for the standard input. The script is not executed.
 
@@ -26,7 +31,7 @@ def read_module(name: str) -> IRModule:
     """
     if is_of_torch(name):
         return from_torch(name).mod
-    if name.endswith(".safetensors"):
+    if name.endswith(_ARCHIVE):
         return _archived(Path(name))
     text = _decoded(name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes())
     if not text.strip():
@@ -44,12 +49,12 @@ def path_to_write(text: str) -> Path:
 
 def is_of_torch(name: str) -> bool:
     """Whether a file is a model that PyTorch exported, which holds its weights, too."""
-    return name.endswith(".pt2")
+    return name.endswith(_OF_TORCH)
 
 
 def is_saved_trainer(name: str) -> bool:
     """Whether a file is what a trainer saved, which holds its parameters, too."""
-    if not name.endswith(".safetensors"):
+    if not name.endswith(_ARCHIVE):
         return False
     try:
         load_archive(Path(name))
@@ -58,8 +63,23 @@ def is_saved_trainer(name: str) -> bool:
     return False
 
 
+def check_archive(name: str) -> None:
+    """Refuse a name of an archive that would be read as something else."""
+    if name and not name.endswith(_ARCHIVE) and not Path(name).is_dir():
+        raise InputError(
+            f"`{name}` would not be read again: the name of an archive ends in {_ARCHIVE}; give "
+            f"{Path(name).with_suffix(_ARCHIVE)}"
+        )
+
+
 def write_text(name: str, text: str) -> None:
     """Write a file in one step: it holds its old text or the new one, never a part of it."""
+    for ending, kind in _NO_TEXTS.items():
+        if name.endswith(ending):
+            raise InputError(
+                f"`{name}` would not be read again: this is text, and a name that ends in {ending} "
+                f"is that of {kind}; give one that ends in .py or .txt"
+            )
     with writable(name):
         write_whole(name, text.encode())
 

@@ -42,7 +42,7 @@ from relaxjax.training.ids import row_arguments
 from relaxjax.training.processes import is_first
 
 from .device import add_device, where_asked
-from .devices import add_devices
+from .devices import add_devices, check_device
 from .failure import InputError, bad_input
 from .files import WHAT_IS_READ, is_of_torch, path_to_write, read_module
 from .launch import is_launcher, joined, launch
@@ -195,9 +195,11 @@ def _add_results(group: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    check_device(args)
     if is_launcher(args):
         return launch(args)
     with joined(args):
+        check_device(args)  # a cluster may have started several processes
         return _run(args)
 
 

@@ -1,12 +1,16 @@
 """The option `--device`: commands run where it says."""
 
 import re
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jax
 import pytest
 from several_devices import printed_lines
 
+from relaxjax.cli import train
 from relaxjax.cli.entry import main
 from relaxjax.cli.parser import COMMANDS
 
@@ -65,3 +69,33 @@ def test_a_device_that_is_not_there(
     assert re.search(message, capsys.readouterr().err)
     assert jax.config.jax_default_device is None  # type: ignore[attr-defined]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "several", [["--devices", "1"], ["--mesh", "data=1"], ["--processes", "2"]]
+)
+def test_one_device_and_several(
+    several: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = ["model.py", "--data", "digits", "--out", str(tmp_path / "model")]
+    assert main(["train", *files, "--device", "cpu:0", *several]) == 2
+    assert capsys.readouterr().err == (
+        f"relaxjax: error: --device cpu:0 is one device, and {several[0]} is for several: leave "
+        f"{several[0]} out, or give --device cpu, for its first devices\n"
+    )
+
+
+def test_a_cluster_of_several_and_one_device(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of processes is known only once they have met."""
+
+    @contextmanager
+    def joined(args: Namespace) -> Iterator[None]:
+        args.processes = 2
+        yield
+
+    monkeypatch.setattr(train, "joined", joined)
+    files = ["model.py", "--data", "digits", "--out", str(tmp_path / "model")]
+    assert main(["train", *files, "--device", "cpu:0"]) == 2
+    assert "--device cpu:0 is one device, and --processes is for" in capsys.readouterr().err

@@ -84,7 +84,8 @@ def test_an_artifact_runs_on_all_platforms_by_default(script: Path, out: Path) -
     assert square.platforms == ("cpu", "cuda", "tpu")
 
 
-def test_an_archive_is_written(script: Path, out: Path) -> None:
+def test_an_archive_is_written(script: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.safetensors"
     assert main(["export", str(script), "--format", "archive", "-o", str(out)]) == 0
     mod, params = load_archive(out)
     assert_structural_equal(mod, from_source(SCRIPT))
@@ -98,6 +99,15 @@ def test_an_archive_is_written(script: Path, out: Path) -> None:
         (["jax_export"], "--format jax_export is no text: give the file to write by -o"),
         (["python", "--platform", "cpu"], "`--platform` is not for --format python"),
         (["mlir", "--vjp-order", "1"], "`--vjp-order` is not for --format mlir"),
+        (["archive", "-o", "q.v1.txt"],
+         ("`q.v1.txt` would not be read again: the name of an archive ends in .safetensors; give "
+          "q.v1.safetensors")),
+        (["python", "-o", "x.safetensors"],
+         ("`x.safetensors` would not be read again: this is text, and a name that ends in "
+          ".safetensors is that of an archive; give one that ends in .py or .txt")),
+        (["python", "-o", "x.pt2"],
+         ("`x.pt2` would not be read again: this is text, and a name that ends in .pt2 is that of "
+          "a model of PyTorch; give one that ends in .py or .txt")),
         (["archive", "-o", "x", "--function", "f"], "`--function` is not for --format archive"),
         (["mlir", "--platform", "cpu", "--platform", "tpu"],
          "--format mlir is one function on one platform"),
@@ -121,7 +131,7 @@ def test_an_output_that_cannot_be_written(script: Path, tmp_path: Path, capsys: 
         assert main(["export", str(script), "--format", form, "-o", str(tmp_path)]) == 2
         message = f"relaxjax: error: `{tmp_path}` is a folder: it cannot be written as a file\n"
         assert capsys.readouterr() == ("", message)
-    missing = tmp_path / "missing" / "out"
+    missing = tmp_path / "missing" / "out.safetensors"
     assert main(["export", str(script), "--format", "archive", "-o", str(missing)]) == 2
     message = f"relaxjax: error: `{missing}` cannot be written: No such file or directory\n"
     assert capsys.readouterr() == ("", message)
