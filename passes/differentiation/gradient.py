@@ -9,6 +9,7 @@ from contextlib import nullcontext
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.builder import BlockBuilder, Names, make_function
+from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import ADJOINT, CUSTOM_GRADIENT, carries_gradient, named_functions
 from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
@@ -110,11 +111,30 @@ def _require_second_order(mod: IRModule, adjoint: Function) -> None:
 
 
 def function_of(mod: IRModule, name: str) -> Function:
-    """The function to differentiate."""
+    """The function to differentiate, whose variables and those of what it calls are all bound."""
     function = mod[name]
     if not isinstance(function, Function):
         raise GradientError(f"`{name}` is no Relax function: it has no body to differentiate")
+    functions = mod.relax_functions()
+    waiting, seen = [name], {name}
+    while waiting:
+        current = waiting.pop()
+        _check_variables(current, functions[current])
+        for named in named_functions(functions[current]):
+            if named in functions and named not in seen:
+                seen.add(named)
+                waiting.append(named)
     return function
+
+
+def _check_variables(name: str, function: Function) -> None:
+    """Raise where a variable is not bound where it is used: it would count as a constant."""
+    for fault in variable_faults(function):
+        place = "" if fault.span is None else f"\n{fault.span.excerpt()}"
+        raise GradientError(
+            f"no gradient is known for `{name}`, where {fault.message}: bind each "
+            f"variable once, before it is used, or make it a parameter{place}"
+        )
 
 
 def free_name(mod: IRModule, name: str, ending: str) -> str:

@@ -31,8 +31,9 @@ def Jvp(
     what it belongs to, with zeros for integers.
     """
     name = func_name.name if isinstance(func_name, GlobalVar) else func_name
-    with in_function(name, function_of(mod, name)):
-        jvp, mod = _jvp(mod, name, function_of(mod, name), wrt, TANGENTS)
+    function = function_of(mod, name)
+    with in_function(name, function):
+        jvp, mod = _jvp(mod, name, function, wrt, TANGENTS)
     return mod.with_function(name + TANGENTS, jvp)
 
 

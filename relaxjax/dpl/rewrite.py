@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.check import faults
+from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
@@ -36,9 +36,6 @@ _Offer: TypeAlias = frozenset[tuple[DFPattern, Var]]
 BindingsRewriter = Callable[[Matched, dict[Var, Expr]], Mapping[Var, Expr]]
 
 _OF_MODULES = "PatternMatchingRewriter.from_pattern"
-
-# The rules of well-formedness that say which variables can be used where.
-_OF_VARIABLES = (1, 4, 5)
 
 # So often may one binding be rewritten, with all that comes of it. A rewriter whose results match
 # its own pattern never ends; no honest one comes near this.
@@ -226,9 +223,9 @@ def rewrite_bindings(ctx: PatternContext, rewriter: BindingsRewriter, func: Func
 
 def _check_visible(changed: Function, func: Function) -> None:
     """Raise where new values use variables that are not to be seen where these stand."""
-    known = {fault.message for fault in faults(func)}
-    for fault in faults(changed):
-        if fault.rule in _OF_VARIABLES and fault.message not in known:
+    known = {fault.message for fault in variable_faults(func, with_blocks=True)}
+    for fault in variable_faults(changed, with_blocks=True):
+        if fault.message not in known:
             raise ValueError(
                 f"the rewriter gives a value for which {fault.message}: a value can use what the "
                 "patterns stand for, parameters, and what the block or one before it binds"

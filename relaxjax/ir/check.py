@@ -24,7 +24,7 @@ from .expr import (
     TupleGetItem,
     Var,
 )
-from .fault import Fault, WellFormedError, described
+from .fault import OF_BLOCKS, OF_VALUES, Fault, WellFormedError, described
 from .function import Binding, BindingBlock, DataflowBlock, Function, If, MatchCast, SeqExpr
 from .infer import call_type, is_pure_call
 from .lattice import Fit, fits
@@ -65,6 +65,15 @@ def faults(program: IRModule | Function) -> list[Fault]:
         for name, function in program.relax_functions().items():
             checker.top_function(name, function)
     return checker.faults
+
+
+def variable_faults(function: Function, with_blocks: bool = False) -> list[Fault]:
+    """Where a function uses a variable that has no value there, or binds one twice.
+
+    Those of dataflow variables outside of their blocks, which have one, are there `with_blocks`.
+    """
+    rules = {*OF_VALUES, OF_BLOCKS} if with_blocks else set(OF_VALUES)
+    return [fault for fault in faults(function) if fault.rule in rules]
 
 
 class _Checker(Visibility):

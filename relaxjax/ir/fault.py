@@ -28,6 +28,8 @@ RULES = {
     14: "a function is called with the type that it has in the module",
 }
 
+OF_VALUES, OF_BLOCKS = (1, 5), 4  # those that say which variables can be used where
+
 _MAX_SHOWN = 20
 
 
