@@ -12,6 +12,7 @@ from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import ADJOINT, CUSTOM_GRADIENT, carries_gradient, named_functions
+from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
@@ -91,7 +92,8 @@ def Gradient(
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=added)
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-    done = reverse_mode.module.with_function(added, remove_all_unused(adjoint))
+    adjoint = remove_all_unused(expand_calls(adjoint, reverse_mode.own_value))
+    done = reverse_mode.module.with_function(added, adjoint)
     done = made_for(done, platforms)
     if mode == "higher_order":
         _require_second_order(done, done[added])

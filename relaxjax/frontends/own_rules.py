@@ -4,7 +4,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, Names
-from relaxjax.ir.derivatives import CUSTOM_FORWARD, CUSTOM_GRADIENT, CUSTOM_JVP, LINEARIZED
+from relaxjax.ir.derivatives import (
+    CUSTOM_FORWARD,
+    CUSTOM_GRADIENT,
+    CUSTOM_JVP,
+    DIFFERENTIATED,
+    LINEARIZED,
+)
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule
@@ -146,6 +152,8 @@ class OwnRules:
         self._found[name] = function, rules
         for attr, rule in rules.items():
             function = function.with_attr(attr, self._entered(f"{name}{_ENDINGS[attr]}", rule))
+        if self._moving is not None and CUSTOM_FORWARD in rules and any(self._moving.of(eqn)):
+            function = function.with_attr(DIFFERENTIATED, True)
         self.module = self.module.with_function(name, function)
         return name
 

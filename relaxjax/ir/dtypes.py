@@ -78,6 +78,31 @@ def check_kind(value: bool | int | float, dtype: str) -> None:
         )
 
 
+def check_range(value: Any, given: np.ndarray[Any, Any], cast: np.ndarray[Any, Any]) -> None:
+    """Refuse numbers that became infinite or undefined in a dtype of floats, or its largest one.
+
+    What is infinite stays so, where the dtype has that.
+    """
+    limits: Any = ml_dtypes.finfo(cast.dtype)  # type: ignore[no-untyped-call]  # it has no types
+    wide = given if given.dtype.kind != "O" else given.astype("float64")
+    parts = [(wide, cast)]
+    if cast.dtype.kind == "c":
+        parts = [(np.real(wide), cast.real), (np.imag(wide), cast.imag)]
+    if not all(_are_kept(*part, float(limits.max)) for part in parts):
+        raise TypeError(
+            f"`{value!r:.50}` cannot be a constant of dtype {cast.dtype}, whose numbers go from "
+            f"{float(limits.min):.6g} to {float(limits.max):.6g}"
+        )
+
+
+def _are_kept(given: np.ndarray[Any, Any], cast: np.ndarray[Any, Any], largest: float) -> bool:
+    """Whether a cast leaves finite what is finite, infinite what is infinite, and so on."""
+    kept = (np.isfinite(given) == np.isfinite(cast)) & (np.isnan(given) == np.isnan(cast))
+    if not np.isinf(np.asarray(np.inf, cast.dtype)):  # such a dtype may have its largest instead
+        kept &= np.isnan(given) | (np.abs(given) <= largest)
+    return bool(kept.all())
+
+
 def number_of(value: bool | int | float, dtype: str) -> bool | int | float:
     """A number of the kind of Python's that a dtype has."""
     if dtype == "bool":

@@ -8,7 +8,7 @@ import numpy as np
 
 from .attrs import Attrs, as_attrs
 from .dims import Dim, SymbolicExpr, as_dim
-from .dtypes import check_kind, named_dtype, number_of
+from .dtypes import check_kind, check_range, named_dtype, number_of
 from .node import Node, also_called
 from .registry import named_operator
 from .span import Span
@@ -340,17 +340,20 @@ def const(value: Any, dtype: Any = None) -> Constant:
     plain = isinstance(value, int | float | list | tuple) and not isinstance(value, np.generic)
     if dtype is None and plain and data.dtype in _PLAIN_DTYPES:
         data = _as_array(value, _PLAIN_DTYPES[data.dtype])
-    if plain and "int" in data.dtype.name:
-        given = np.asarray(value)
-        if not np.array_equal(data.astype(given.dtype), given):
-            raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
+    given = np.asarray(value)
+    if data.dtype != given.dtype and ("float" in data.dtype.name or data.dtype.kind == "c"):
+        check_range(value, given, data)
+    is_whole = plain and "int" in data.dtype.name
+    if is_whole and not np.array_equal(data.astype(given.dtype), given):
+        raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
     return Constant(data)
 
 
 def _as_array(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     try:
-        return np.asarray(value, dtype=dtype)
-    except (OverflowError, ValueError) as error:
+        with np.errstate(over="ignore"):  # what is too large is refused
+            return np.asarray(value, dtype=dtype)
+    except (OverflowError, TypeError, ValueError) as error:
         wanted = "" if dtype is None else f" of dtype {dtype}"
         raise TypeError(f"`{value!r:.50}` cannot be a constant{wanted}: {error}") from None
 

@@ -335,11 +335,36 @@ def test_a_constant_holds_numbers(data: Any) -> None:
         (float("nan"), "int32", "`nan` cannot be a constant of dtype int32: cannot convert"),
         ("a", "float32", "`'a'` cannot be a constant of dtype float32: could not convert"),
         ([1, [2]], None, r"`\[1, \[2\]\]` cannot be a constant: "),
+        (
+            1e39,
+            "float32",
+            r"`1e\+39` cannot be a constant of dtype float32, whose numbers go from ",
+        ),
+        (
+            1e39,
+            None,
+            "constant of dtype float32, whose numbers go from -3.40282e.38 to 3.40282e.38",
+        ),
+        ([1.0, 7e4], "float16", r"`\[1.0, 70000.0\]` cannot be .* go from -65504 to 65504"),
+        (np.array(1e39), "bfloat16", "dtype bfloat16, whose numbers go from "),
+        (-1e39j, "complex64", "dtype complex64, whose numbers go from -3.4"),
+        (7e4, "float8_e5m2", "dtype float8_e5m2, whose numbers go from -57344 to 57344"),
+        (float("inf"), "float8_e4m3fn", "dtype float8_e4m3fn, whose numbers go from -448 to 448"),
+        (7, "float4_e2m1fn", "dtype float4_e2m1fn, whose numbers go from -6 to 6"),
+        (float("nan"), "float4_e2m1fn", "dtype float4_e2m1fn, whose numbers go from -6 to 6"),
+        (0, "float8_e8m0fnu", "dtype float8_e8m0fnu, whose numbers go from 5.8"),
+        (2**200, "bfloat16", "cannot be a constant of dtype bfloat16: expected number"),
     ],
 )
 def test_a_number_that_a_dtype_cannot_hold(value: Any, dtype: str | None, message: str) -> None:
     with pytest.raises(TypeError, match=message):
         const(value, dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2", "complex64"])
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_what_is_infinite_stays_so(value: float, dtype: str) -> None:
+    assert repr(complex(const(value, dtype).data).real) == repr(value)
 
 
 def test_dtypes_by_name() -> None:
