@@ -125,8 +125,14 @@ def npy_folder(folder: Path) -> dict[str, Array]:
         try:
             found[path.stem] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
-            raise InputError(f"`{path}` cannot be read as an .npy file: {error}") from error
+            why = why_not_read(error)
+            raise InputError(f"`{path}` cannot be read as an .npy file: {why}") from error
     return found
+
+
+def why_not_read(error: Exception) -> str:
+    """What numpy says of a file; but not that it be read as pickled objects, as it says of all."""
+    return "it holds no arrays of numbers" if "pickle" in str(error) else str(error)
 
 
 def safetensors(path: Path) -> dict[str, Array]:

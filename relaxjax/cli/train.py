@@ -350,7 +350,9 @@ def _batch_size(args: argparse.Namespace, own: Any, examples: int) -> int:
         raise InputError(f"the model takes batches of {fixed}, not of {args.batch}")
     size: int = fixed or args.batch or DEFAULT_BATCH
     if examples < size:
-        raise InputError(f"{examples} examples do not fill a single batch of {size}")
+        are = "example does" if examples == 1 else "examples do"
+        kept = f"; --holdout {args.holdout:g} keeps others to evaluate on" if args.holdout else ""
+        raise InputError(f"{examples} {are} not fill a single batch of {size}{kept}")
     return size
 
 

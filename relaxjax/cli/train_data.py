@@ -16,12 +16,16 @@ from relaxjax.training.ids import RowArgument
 
 from .failure import InputError
 from .stored import Array as Array
-from .stored import Stored, blocks_of, npy_folder, safetensors, some_of
+from .stored import Stored, blocks_of, npy_folder, safetensors, some_of, why_not_read
 
 # 64-bit numbers as 32-bit ones, which models are written in.
 _NARROW = {"float64": "float32", "int64": "int32", "uint64": "int32"}
 
 IGNORED = -100  # the class that counts for nothing in every loss by name
+
+# What numpy makes of a dtype such as bfloat16, of which its files have no name.
+_NO_NAME = ", as .npy and .npz files do of bfloat16: save it as float32, or as .safetensors"
+_SHOWN = 5  # files of a folder that a message names
 
 FORMS = """\
 digits               the handwritten digits that ship with the package
@@ -52,9 +56,10 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     path = Path(name)
     if name == "digits":
         found = _of_images(lambda: digits(_side(wanted)))
-    elif path.is_dir() and any(path.glob("*.npy")):
+    elif name and path.is_dir() and any(path.glob("*.npy")):
         found = _of_arrays(name, npy_folder(path))
-    elif path.is_dir():
+    elif name and path.is_dir():
+        _check_folder(path)
         found = _of_images(lambda: fashion_mnist(path))
     elif path.suffix == ".npz":
         found = _of_arrays(name, _npz(path))
@@ -75,7 +80,9 @@ def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
     """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
     path = Path(name)
     read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
-    arrays = read(path) if read is not None and not path.is_dir() else {}
+    if name and path.is_dir():
+        read = npy_folder
+    arrays = {} if read is None else read(path)
     for key in ("x_test", "x"):
         x = arrays.get(key)
         if x is not None and f"y{key[1:]}" not in arrays:
@@ -152,6 +159,16 @@ def check_rows(name: str, examples: Examples, ids: Sequence[RowArgument]) -> Non
                     raise InputError(f"`{name}`, `{key}`: {error}") from error
 
 
+def _check_folder(path: Path) -> None:
+    if not (path / "FashionMNIST").is_dir():
+        files = sorted(one.name for one in path.iterdir())
+        held = ", ".join(f"`{file}`" for file in files[:_SHOWN]) or "nothing"
+        more = f" and {len(files) - _SHOWN} more" if len(files) > _SHOWN else ""
+        raise InputError(
+            f"the folder `{path}` is no data, it holds {held}{more}: give one of\n{FORMS}"
+        )
+
+
 def _of_images(read: Callable[[], Dataset]) -> Examples:
     try:
         data = read()
@@ -178,7 +195,22 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
                 f"`{name}`: there are {len(x)} examples in `x{suffix}`, but {len(y)} targets in "
                 f"`y{suffix}`"
             )
-    return Examples(arrays["x"], arrays["y"], *test)
+    found = Examples(arrays["x"], arrays["y"], *test)
+    _check_alike(name, found)
+    return found
+
+
+def _check_alike(name: str, found: Examples) -> None:
+    """Raise where the targets to evaluate on are of another kind: the first epoch would be lost."""
+    if found.x_test is None or found.y_test is None:
+        return
+    ours, theirs = found.y.shape[1:], found.y_test.shape[1:]
+    is_alike = found.x.shape[1:] == found.x_test.shape[1:]  # else rows may be of other lengths
+    if len(ours) != len(theirs) or (is_alike and ours != theirs):
+        raise InputError(
+            f"`{name}`: a target in `y` is of shape {ours}, and one in `y_test` of shape {theirs}: "
+            "give both the same"
+        )
 
 
 def _check_examples(name: str, key: str, array: Array) -> None:
@@ -195,7 +227,8 @@ def _npz(path: Path) -> dict[str, Array]:
     except FileNotFoundError:
         raise InputError(f"there is no file `{path}`") from None
     except Exception as error:  # a damaged archive raises errors of many kinds
-        raise InputError(f"`{path}` cannot be read as an .npz file: {error}") from error
+        why = why_not_read(error)
+        raise InputError(f"`{path}` cannot be read as an .npz file: {why}") from error
 
 
 def _safetensors(path: Path) -> dict[str, Array]:
@@ -226,8 +259,11 @@ def _narrowed(
     name: str, key: str, array: Any, sizes: tuple[int, ...] | None = None
 ) -> Array | Stored:
     """Rows in narrow numbers and in a shape; those of a file are made so when they are read."""
-    if array.dtype.kind in "cmMOSU":
-        raise InputError(f"`{name}`: `{key}` must hold real numbers, but it holds {array.dtype}")
+    if array.dtype.kind in "cmMOSU" or array.dtype.type is np.void:
+        mend = _NO_NAME if array.dtype.type is np.void else ""
+        raise InputError(
+            f"`{name}`: `{key}` must hold real numbers, but it holds {array.dtype}{mend}"
+        )
 
     def made(rows: Array) -> Array:
         shaped = rows if sizes is None else rows.reshape(len(rows), *sizes)

@@ -16,7 +16,7 @@ from relaxjax.cli import stored
 from relaxjax.cli.failure import InputError
 from relaxjax.cli.stored import Stored, agree_on, content, npy_folder, safetensors, told_to_all
 from relaxjax.cli.train_batches import epochs_of, evaluated_of
-from relaxjax.cli.train_data import held_out, read_examples
+from relaxjax.cli.train_data import held_out, read_examples, to_run_on
 from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.types import TensorType
 from relaxjax.training import processes
@@ -113,6 +113,11 @@ def test_dtypes_of_safetensors(tmp_path: Path) -> None:
         ([[0.0] * 6] * 4, [0, 1, 2, 2**40], "`y` holds 1099511627776, which is no integer of 32"),
         ([[0.0] * 6] * 4, ["a"] * 4, "`y` must hold real numbers, but it holds <U1"),
         ([[0.0] * 5] * 4, [0] * 4, r"the model takes examples of shape \(6,\), but those of"),
+        (
+            np.zeros((4, 6), "V2"),
+            [0] * 4,
+            r"it holds \|V2, as .npy and .npz files do of bfloat16: save",
+        ),
         ([[0.0] * 6] * 4, [0] * 3, "there are 4 examples in `x`, but 3 targets in `y`"),
     ],
 )
@@ -125,10 +130,71 @@ def test_what_is_wrong_in_a_file(
         read_examples(str(write(tmp_path, x=np.array(x), y=np.array(y))), WANTED)
 
 
+@pytest.mark.parametrize(
+    ("length", "targets", "message"),
+    [
+        (
+            6,
+            np.zeros((4, 3)),
+            r"in `y` is of shape \(\), and one in `y_test` of shape \(3,\): give",
+        ),
+        (6, np.zeros((4, 2)), r"in `y` is of shape \(\), and one in `y_test` of shape \(2,\)"),
+        (6, np.zeros(4), None),
+    ],
+)
+def test_targets_to_evaluate_on_are_like_the_others(
+    length: int, targets: Any, message: str | None, tmp_path: Path
+) -> None:
+    x = np.zeros((4, length))
+    folder = write(tmp_path, x=x, y=np.zeros(4), x_test=x, y_test=targets)
+    if message is None:
+        assert read_examples(str(folder), WANTED).y_test is not None
+        return
+    with pytest.raises(InputError, match=message):
+        read_examples(str(folder), WANTED)
+
+
+def test_rows_to_evaluate_on_may_be_longer(tmp_path: Path) -> None:
+    ids, longer = np.zeros((4, 6), "int32"), np.zeros((4, 9), "int32")
+    folder = write(tmp_path, x=ids, y=ids, x_test=longer, y_test=longer)
+    wanted = TensorType((SymbolicVar("n"), SymbolicVar("m")), "int32")
+    found = read_examples(str(folder), wanted)
+    assert found.y_test is not None
+    assert found.y_test.shape == (4, 9)
+
+
+def test_a_folder_of_other_files(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="` is no data, it holds nothing: give one of\ndigits"):
+        read_examples(str(tmp_path), WANTED)
+    for name in "abcdefg":
+        (tmp_path / f"{name}.csv").touch()
+    with pytest.raises(InputError, match=r"it holds `a\.csv`, .*, `e\.csv` and 2 more: give one"):
+        read_examples(str(tmp_path), WANTED)
+
+
+def test_an_empty_name_is_not_the_folder_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, x=np.zeros((4, 6)), y=np.zeros(4))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="`` is no data: give one of"):
+        read_examples("", WANTED)
+    with pytest.raises(InputError, match="`` is no data: give one of"):
+        to_run_on("", WANTED)
+
+
+def test_a_folder_without_targets_is_predicted(tmp_path: Path) -> None:
+    x, y = to_run_on(str(write(tmp_path, x=np.ones((4, 6)))), WANTED)
+    assert (x.shape, y) == ((4, 6), None)
+
+
 def test_a_damaged_file_and_one_of_other_numbers(tmp_path: Path) -> None:
     write(tmp_path, x=np.zeros(4))
     (tmp_path / "x.npy").write_bytes((tmp_path / "x.npy").read_bytes()[:-8])
     with pytest.raises(InputError, match=r"x\.npy` cannot be read as an \.npy file: "):
+        npy_folder(tmp_path)
+    (tmp_path / "x.npy").write_bytes(b"junk")
+    with pytest.raises(InputError, match=r"as an \.npy file: it holds no arrays of numbers$"):
         npy_folder(tmp_path)
     entry = {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}
     header = json.dumps({"x": entry}).encode()

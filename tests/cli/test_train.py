@@ -250,8 +250,10 @@ def test_wrong_data(model: Path, line: Path, capsys: Capture) -> None:
         folder / "none.npz": "there is no file `",
         folder / "none.safetensors": "there is no file `",
         line.parent / "line.npz": "the model takes examples of shape (64,), but those of `",
-        folder: "there is no train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, ",
+        folder: f"the folder `{folder}` is no data, it holds ",
+        folder / "images": "there is no train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, ",
     }
+    (folder / "images" / "FashionMNIST").mkdir(parents=True)
     for data, message in cases.items():
         assert train(model, data) == 2
         assert refused(capsys).startswith(message)
@@ -282,6 +284,8 @@ def test_arrays_that_do_not_belong_together(line: Path, capsys: Capture) -> None
     np.savez(data, x=x[:5], y=y)
     assert train(line, data) == 2
     assert "5 examples do not fill a single batch of 64" in refused(capsys)
+    assert train(line, data, "--holdout", 0.8) == 2
+    assert "1 example does not fill a single batch of 64; --holdout 0.8 keeps" in refused(capsys)
     np.savez(data, x=x[:5], y=3)
     assert train(line, data) == 2
     assert "`y` must hold an entry for each example, not a number" in refused(capsys)
