@@ -49,6 +49,9 @@ def batches(
             f"{len(images)} examples do not fill a single batch of {size}: "
             "make `size` smaller, or keep the rest by drop_last=False"
         )
+    _check_seed("epoch", epoch)
+    if seed is not None:
+        _check_seed("seed", seed)
     part = _part(rows, size, drop_last)
     order = np.arange(len(images))
     if seed is not None:
@@ -58,6 +61,15 @@ def batches(
     return (
         (images[chosen], labels[chosen]) for chosen in (order[i : i + size][part] for i in starts)
     )
+
+
+def _check_seed(name: str, number: Any) -> None:
+    try:
+        is_seed = operator.index(number) >= 0
+    except TypeError:
+        is_seed = False
+    if not is_seed:
+        raise ValueError(f"`{name}` must be an integer of at least 0, but it is {number!r}")
 
 
 def _part(rows: slice | None, size: int, drop_last: bool) -> slice:

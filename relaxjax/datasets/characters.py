@@ -42,7 +42,14 @@ class Text:
 
     def decode(self, numbers: Any) -> str:
         """The text of such numbers."""
-        return "".join(self.vocabulary[number] for number in np.asarray(numbers).tolist())
+        array, count = np.asarray(numbers), len(self.vocabulary)
+        is_row = array.ndim == 1 and (array.dtype.kind in "iu" or not array.size)
+        if not is_row or (array < 0).any() or (array >= count).any():
+            raise ValueError(
+                f"a text is a row of integers from 0 to {count - 1}, one for each character, but "
+                f"`{numbers!r:.50}` was given"
+            )
+        return "".join(self.vocabulary[number] for number in array.tolist())
 
 
 def text(path: str | Path | None = None) -> Text:
@@ -55,7 +62,10 @@ def text(path: str | Path | None = None) -> Text:
         whole = "\n".join(topics[name] for name in sorted(topics)).translate(PLAIN)
         content, vocabulary = "".join(c for c in whole if c in PRINTABLE), PRINTABLE
     else:
-        content = Path(path).read_text(encoding="utf-8")
+        try:
+            content = Path(path).read_text(encoding="utf-8")
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{path} is not UTF-8 text: {error}") from error
         vocabulary = "".join(sorted(set(content)))
     if len(content) < TEST_SHARE:
         raise ValueError(
@@ -73,6 +83,11 @@ def windows(numbers: Array, length: int, start: int = 0) -> tuple[Array, Array]:
     The windows stand side by side from `start` on: another start cuts the text elsewhere. Both
     arrays are of shape (count, length), such as `batches` takes.
     """
+    if getattr(numbers, "ndim", None) != 1:
+        raise TypeError(
+            "windows are cut from one row of numbers, such as `text().train`, but "
+            f"`{numbers!r:.50}` was given"
+        )
     if length < 1:
         raise ValueError(f"a window must have at least 1 character, but `length` is {length}")
     count = (len(numbers) - 1 - start) // length

@@ -19,6 +19,8 @@ def digits(size: int | None = None, *, flatten: bool = True, one_hot: bool = Fal
     `size` enlarges the images to `size` x `size`, such as the 28x28 of Fashion-MNIST. `flatten`
     gives each image as one row of pixels. Labels are int32, or with `one_hot` rows of float32.
     """
+    if size is not None and not hasattr(size, "__index__"):
+        raise TypeError(f"`size` must be a number of pixels, but it is {size!r}")
     if size is not None and size < SIDE:
         raise ValueError(
             f"digits are {SIDE}x{SIDE} images and can only be enlarged, but `size` is {size}"

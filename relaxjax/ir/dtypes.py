@@ -95,6 +95,14 @@ def check_range(value: Any, given: np.ndarray[Any, Any], cast: np.ndarray[Any, A
         )
 
 
+def is_same(given: np.ndarray[Any, Any], cast: np.ndarray[Any, Any]) -> bool:
+    """Whether integers that numbers were cast to are these; there and back may hide a sign."""
+    with np.errstate(invalid="ignore"):
+        again = np.array_equal(cast.astype(given.dtype), given)
+    is_signed = given.dtype.kind in "iu" and cast.dtype.kind in "iu"
+    return again and (not is_signed or np.array_equal(given < 0, cast < 0))
+
+
 def _are_kept(given: np.ndarray[Any, Any], cast: np.ndarray[Any, Any], largest: float) -> bool:
     """Whether a cast leaves finite what is finite, infinite what is infinite, and so on."""
     kept = (np.isfinite(given) == np.isfinite(cast)) & (np.isnan(given) == np.isnan(cast))

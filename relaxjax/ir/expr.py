@@ -8,7 +8,7 @@ import numpy as np
 
 from .attrs import Attrs, as_attrs
 from .dims import Dim, SymbolicExpr, as_dim
-from .dtypes import check_kind, check_range, named_dtype, number_of
+from .dtypes import check_kind, check_range, is_same, named_dtype, number_of
 from .node import Node, also_called
 from .registry import named_operator
 from .span import Span
@@ -343,15 +343,14 @@ def const(value: Any, dtype: Any = None) -> Constant:
     given = np.asarray(value)
     if data.dtype != given.dtype and ("float" in data.dtype.name or data.dtype.kind == "c"):
         check_range(value, given, data)
-    is_whole = plain and "int" in data.dtype.name
-    if is_whole and not np.array_equal(data.astype(given.dtype), given):
+    if data.dtype != given.dtype and "int" in data.dtype.name and not is_same(given, data):
         raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
     return Constant(data)
 
 
 def _as_array(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
     try:
-        with np.errstate(over="ignore"):  # what is too large is refused
+        with np.errstate(over="ignore", invalid="ignore"):  # what becomes another is refused
             return np.asarray(value, dtype=dtype)
     except (OverflowError, TypeError, ValueError) as error:
         wanted = "" if dtype is None else f" of dtype {dtype}"

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 from jax.dtypes import canonicalize_dtype
 
+from relaxjax.ir.dtypes import is_same
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.lowering.target import devices_of
@@ -29,16 +30,22 @@ def with_dtype(kind: str, var: Var, value: Any) -> Any:
         check_mask(f"{kind} `{var.name}`", value)
         return value
     array = _numbers(f"{kind} `{var.name}`", value, wanted)
-    with np.errstate(invalid="ignore"):  # a NaN among integers is refused below
+    # A NaN among integers, and what is too large, are refused below.
+    with np.errstate(invalid="ignore", over="ignore"):
         converted = array.astype(wanted)
-    if array.dtype == wanted or np.array_equal(
-        converted.astype(array.dtype), array, equal_nan=True
-    ):
+    if array.dtype == wanted or _is_unchanged(array, converted):
         return converted
     raise TypeError(
         f"{kind} `{var.name}` is of dtype {wanted}, but the values given are of dtype "
         f'{array.dtype} and would change: convert them by .astype("{wanted}")'
     )
+
+
+def _is_unchanged(array: np.ndarray[Any, Any], converted: np.ndarray[Any, Any]) -> bool:
+    """Whether a conversion keeps all numbers."""
+    if array.dtype.kind in "iu" and converted.dtype.kind in "iu":
+        return is_same(array, converted)
+    return np.array_equal(converted.astype(array.dtype), array, equal_nan=True)
 
 
 def as_seed(seed: Any) -> int:

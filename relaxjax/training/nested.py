@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import jax
+import numpy as np
 from jax.dtypes import canonicalize_dtype
 from jax.tree_util import keystr, tree_leaves_with_path
 
@@ -61,7 +62,9 @@ class Nested:
                     f"batch{_path(batch, place)} is {found[place]!r}, but the example had {kept!r} "
                     "there: what is no array is part of the program; make a trainer for each"
                 )
-        arrays = [as_jax_takes_it(found[place]) for place in nesting.places]
+        arrays = [
+            as_jax_takes_it(found[place], f"batch{_path(batch, place)}") for place in nesting.places
+        ]
         wanted = shapes or [ty.shape for ty in self.batch]
         for place, array, size in zip(nesting.places, arrays, wanted, strict=True):
             shape = array.shape[1:] if is_stacked else array.shape
@@ -133,12 +136,29 @@ def check_one_argument(targets: Any) -> None:
         )
 
 
-def as_jax_takes_it(leaf: Any) -> Any:
+def as_jax_takes_it(leaf: Any, name: str = "a leaf of the example") -> Any:
     """A leaf of a batch as an array, in 64 bits only where JAX has them enabled."""
     if isinstance(leaf, jax.Array):
         return leaf
-    array = as_array("a leaf of a batch", leaf)
-    return array.astype(canonicalize_dtype(array.dtype), copy=False)
+    array = as_array(name, leaf)
+    wanted = canonicalize_dtype(array.dtype)
+    if array.dtype == wanted:
+        return array
+    with np.errstate(over="ignore"):  # what is too large is refused
+        narrowed = array.astype(wanted)
+    _check_narrowed(name, array, narrowed)
+    return narrowed
+
+
+def _check_narrowed(name: str, array: np.ndarray[Any, Any], narrowed: np.ndarray[Any, Any]) -> None:
+    """Raise where numbers of 64 bits become others in 32, and not only less exact."""
+    is_integer = array.dtype.kind in "iu"
+    lost = (array != narrowed) if is_integer else (np.isfinite(array) & ~np.isfinite(narrowed))
+    if lost.any():
+        raise ValueError(
+            f"{name} holds {array[lost][0]}, which is no number of {narrowed.dtype}: "
+            "JAX computes in 32 bits unless its option `jax_enable_x64` is set"
+        )
 
 
 def _other_nesting(batch: Any, example: Any) -> str:

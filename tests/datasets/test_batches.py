@@ -85,3 +85,11 @@ def test_rows_that_a_batch_has_not(rows: slice) -> None:
 def test_a_smaller_batch_has_no_such_rows() -> None:
     with pytest.raises(ValueError, match="a smaller last batch has no such part: drop_last=True"):
         batches(np.arange(9), np.arange(9), 4, rows=slice(0, 2), drop_last=False)
+
+
+@pytest.mark.parametrize("given", [-1, 1.5, "a"])
+@pytest.mark.parametrize("name", ["seed", "epoch"])
+def test_an_order_that_no_number_decides(name: str, given: Any) -> None:
+    x: Any = np.arange(4)
+    with pytest.raises(ValueError, match=f"`{name}` must be an integer of at least 0, but it is "):
+        batches(x, x, 2, **{name: given})

@@ -1,6 +1,7 @@
 """Text as numbers, and its windows."""
 
 from pathlib import Path
+from typing import Any
 
 import chex
 import numpy as np
@@ -69,3 +70,22 @@ def test_no_window_fits(length: int, start: int) -> None:
 def test_a_window_of_nothing() -> None:
     with pytest.raises(ValueError, match="at least 1 character, but `length` is 0"):
         windows(np.arange(10), 0)
+
+
+@pytest.mark.parametrize("numbers", [[-1], [96], [1.5], [[1]], 3])
+def test_numbers_that_are_no_text(numbers: Any) -> None:
+    with pytest.raises(ValueError, match="a text is a row of integers from 0 to 95, one for each"):
+        text().decode(numbers)
+    assert text().decode([]) == ""
+
+
+@pytest.mark.parametrize("numbers", ["abc", np.zeros((3, 4))])
+def test_windows_of_what_is_no_row(numbers: Any) -> None:
+    with pytest.raises(TypeError, match="windows are cut from one row of numbers, such as"):
+        windows(numbers, 2)
+
+
+def test_a_file_of_other_text(tmp_path: Path) -> None:
+    (tmp_path / "wide.txt").write_bytes(b"\xff\xfeabc")
+    with pytest.raises(ValueError, match=r"wide\.txt is not UTF-8 text: .* can't decode byte 0xff"):
+        text(tmp_path / "wide.txt")

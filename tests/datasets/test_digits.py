@@ -89,3 +89,8 @@ def test_enlarging_agrees_with_jax(size: int) -> None:
 def test_enlarging_to_the_same_size_changes_nothing() -> None:
     images = np.random.default_rng(0).random((3, 8, 8), np.float32)
     np.testing.assert_array_equal(enlarge(images, 8), images)
+
+
+def test_a_size_that_is_no_number_of_pixels() -> None:
+    with pytest.raises(TypeError, match=r"`size` must be a number of pixels, but it is 28\.5"):
+        digits(28.5)  # type: ignore[arg-type]  # what the test is about

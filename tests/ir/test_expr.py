@@ -334,6 +334,10 @@ def test_a_constant_holds_numbers(data: Any) -> None:
         (2**40, None, "`1099511627776` cannot be a constant of dtype int32: .* out of bounds"),
         (float("nan"), "int32", "`nan` cannot be a constant of dtype int32: cannot convert"),
         ("a", "float32", "`'a'` cannot be a constant of dtype float32: could not convert"),
+        (np.array([300]), "uint8", r"`array\(\[300\]\)` cannot be a constant of dtype uint8"),
+        (np.array([-1], "int32"), "uint32", "cannot be a constant of dtype uint32"),
+        (np.array([1.5]), "int32", "cannot be a constant of dtype int32"),
+        (np.array([np.nan]), "int32", "cannot be a constant of dtype int32"),
         ([1, [2]], None, r"`\[1, \[2\]\]` cannot be a constant: "),
         (
             1e39,

@@ -4,11 +4,16 @@ import re
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from small_models import batch, classifier
 
-from relaxjax.training import Lines
+from relaxjax.ir.expr import Var
+from relaxjax.ir.types import TensorType
+from relaxjax.training import Lines, Trainer
+from relaxjax.training.inputs import with_dtype
 
 QUIET = Lines(lambda line: None)
 
@@ -29,6 +34,47 @@ def test_what_becomes_no_array_is_an_error_that_says_why(steps_per_call: Any) ->
             classifier().fit(given, reporter=QUIET, steps_per_call=steps_per_call)
     with pytest.raises(TypeError, match=r"input `x` must become .* but list does not: setting an"):
         classifier().predict([[1.0, 2.0], [1.0]])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            np.array([2**33 + 1, 1]),
+            "holds 8589934593, which is no number of int32: JAX computes in",
+        ),
+        (np.array([-(2**40), 1]), "holds -1099511627776, which is no number of int32"),
+        (np.array([2**31, 1], "uint32"), "of dtype uint32 and would change"),
+    ],
+)
+def test_integers_that_a_batch_cannot_hold(given: Any, message: str) -> None:
+    trainer = Trainer.from_jax(
+        lambda params, batch: jnp.sum(params * batch["x"].astype(params.dtype)),
+        np.zeros(2, "float32"), optax.sgd(0.1), {"x": np.zeros(2, "int32")},
+    )  # fmt: skip
+    with pytest.raises((TypeError, ValueError), match=message):
+        trainer.update({"x": given})
+
+
+def test_numbers_that_a_batch_cannot_hold() -> None:
+    example = np.zeros(2, "float32")
+    trainer = Trainer.from_jax(
+        lambda params, batch: jnp.sum(params * batch), example, optax.sgd(0.1), example
+    )
+    with pytest.raises(ValueError, match=r"batch holds 1e\+39, which is no number of float32"):
+        trainer.update(np.array([1e39, 1.0]))
+    with pytest.raises(ValueError, match="a leaf of the example holds 1e"):
+        Trainer.from_jax(lambda params, batch: params, 0.0, optax.sgd(0.1), np.array(1e39))
+    assert trainer.update(np.array([0.1, 1.0])) == 0
+
+
+@pytest.mark.parametrize(("given", "wanted"), [("uint8", "int8"), ("int8", "uint8")])
+def test_a_sign_is_not_lost(given: str, wanted: str) -> None:
+    value = np.array([-1 if given == "int8" else 200], given)
+    var = Var("x", TensorType((1,), wanted))
+    with pytest.raises(TypeError, match=f"`x` is of dtype {wanted}, .* {given} and would change"):
+        with_dtype("input", var, value)
+    assert with_dtype("input", var, np.array([7], given)).dtype == wanted
 
 
 @pytest.mark.parametrize("name", ["xavier_uniform_init_params", "seed"])
