@@ -93,7 +93,7 @@ def _check(args: argparse.Namespace) -> None:
             raise InputError(f"`{flag}` is not for --format {args.format}")
     if args.output is None and args.format not in TEXTS:
         raise InputError(f"--format {args.format} is no text: give the file to write by -o")
-    if args.format == "archive":
+    if args.format == "archive" and args.output is not None:
         check_archive(args.output)
     if args.format == "mlir" and (len(args.function) > 1 or len(args.platform) > 1):
         raise InputError("--format mlir is one function on one platform")

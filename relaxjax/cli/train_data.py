@@ -79,10 +79,11 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
 def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
     """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
     path = Path(name)
-    read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
     if name and path.is_dir():
-        read = npy_folder
-    arrays = {} if read is None else read(path)
+        arrays = npy_folder(path)
+    else:
+        read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
+        arrays = {} if read is None else read(path)
     for key in ("x_test", "x"):
         x = arrays.get(key)
         if x is not None and f"y{key[1:]}" not in arrays:

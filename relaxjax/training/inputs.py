@@ -12,7 +12,7 @@ from jax.dtypes import canonicalize_dtype
 from relaxjax.ir.dtypes import is_same
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import TensorType
-from relaxjax.lowering.target import devices_of
+from relaxjax.lowering.target import Place, devices_of
 from relaxjax.ops.lax import x64_enabled
 
 from .processes import whole_from_each
@@ -201,7 +201,7 @@ def check_stacked(wanted: Sequence[Var], arrays: Sequence[Any]) -> int:
     )
 
 
-def check_place(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding) -> None:
+def check_place(arrays: Sequence[Any], place: Place) -> None:
     """Raise where arrays of a batch were put on other devices than the trainer."""
     found = elsewhere(arrays, place)
     if found:
@@ -210,9 +210,18 @@ def check_place(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding
             "move the batch there by jax.device_put, or give the trainer its place by "
             "Trainer(..., device=...)"
         )
+    for sharding in (array.sharding for array in arrays if isinstance(array, jax.Array)):
+        mesh: Any = getattr(sharding, "mesh", None)
+        is_explicit = jax.sharding.AxisType.Explicit in getattr(mesh, "axis_types", ())
+        if is_explicit and isinstance(place, jax.sharding.Mesh):
+            raise ValueError(
+                f"the batch lies on a mesh of {dict(mesh.shape)} with Explicit axes, and those of "
+                "a trainer are Auto: give these to jax.make_mesh by axis_types=, or leave the "
+                "batch to the trainer, as an array of numpy"
+            )
 
 
-def elsewhere(arrays: Sequence[Any], place: jax.Device | jax.sharding.Sharding) -> set[jax.Device]:
+def elsewhere(arrays: Sequence[Any], place: Place) -> set[jax.Device]:
     """The devices of the first array that was put on others than these; none where all are here."""
     for array in arrays:
         if isinstance(array, np.ndarray) or not array.committed:

@@ -192,7 +192,8 @@ def test_a_rewriter_that_uses_a_variable_which_cannot_be_seen(name: str, why: st
     f, known = other_variables()
 
     def scaled(expr: Expr, found: dict[DFPattern, Expr]) -> Expr:
-        return R.multiply(found[x], known[name])
+        product: Expr = R.multiply(found[x], known[name])
+        return product
 
     message = f"gives a value that uses `{name}`, {why}: a value can use what"
     with pytest.raises(ValueError, match=message):

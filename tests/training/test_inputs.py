@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from small_models import batch, classifier
 
 from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 from relaxjax.training import Lines, Trainer
-from relaxjax.training.inputs import with_dtype
+from relaxjax.training.inputs import check_place, with_dtype
 
 QUIET = Lines(lambda line: None)
 
@@ -75,6 +76,17 @@ def test_a_sign_is_not_lost(given: str, wanted: str) -> None:
     with pytest.raises(TypeError, match=f"`x` is of dtype {wanted}, .* {given} and would change"):
         with_dtype("input", var, value)
     assert with_dtype("input", var, np.array([7], given)).dtype == wanted
+
+
+def test_a_batch_on_a_mesh_of_another_kind() -> None:
+    """JAX has no program for both, and tells of meshes that the user never made."""
+    kinds = (AxisType.Explicit, AxisType.Auto)
+    explicit, auto = (jax.make_mesh((1,), ("data",), axis_types=(kind,)) for kind in kinds)
+    array = jax.device_put(jnp.zeros(2), NamedSharding(explicit, PartitionSpec("data")))
+    with pytest.raises(ValueError, match=r"lies on a mesh of {'data': 1} with Explicit axes, and"):
+        check_place([array], auto)
+    check_place([array], jax.devices()[0])
+    check_place([jax.device_put(array, NamedSharding(auto, PartitionSpec()))], auto)
 
 
 @pytest.mark.parametrize("name", ["xavier_uniform_init_params", "seed"])

@@ -1,5 +1,7 @@
 """A variable that cannot be seen where it is used would count as a constant: it is refused."""
 
+from collections.abc import Callable
+
 import pytest
 from parsing import parse_function
 
@@ -9,7 +11,7 @@ from relaxjax.ir.function import DataflowBlock, SeqExpr
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.node import replace
 from relaxjax.ir.types import TensorType
-from relaxjax.passes import Gradient, HessianVectorProduct, Jvp
+from relaxjax.passes import Gradient, HessianVectorProduct, Jvp, Pass
 from relaxjax.passes.differentiation.gradient import GradientError
 from relaxjax.script import relax as R
 
@@ -29,9 +31,9 @@ def with_free_variable(private: bool = False) -> IRModule:
 
 
 @pytest.mark.parametrize("derivative", [Gradient, Jvp, HessianVectorProduct])
-def test_a_free_variable(derivative: type[Gradient]) -> None:  # type: ignore[valid-type]  # a pass
+def test_a_free_variable(derivative: Callable[[str], Pass]) -> None:
     with pytest.raises(GradientError, match=FREE.format("scaled")):
-        derivative("scaled")(with_free_variable())  # type: ignore[attr-defined]  # a pass
+        derivative("scaled")(with_free_variable())
 
 
 def test_a_free_variable_of_a_function_that_is_called() -> None:
