@@ -3,7 +3,7 @@
 import hashlib
 import os
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,15 @@ def kept_folder(name: str) -> Path | None:
 
 def versions() -> str:
     """Those of what makes a program, and compiles it."""
-    return " ".join(version(package) for package in ("relaxjax", "jax", "jaxlib"))
+    return " ".join(map(_version, ("relaxjax", "jax", "jaxlib")))
+
+
+def _version(package: str) -> str:
+    """That which is installed; a checkout on the path, or an archive, has none."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
 
 
 def settings() -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.sharding import AxisType, auto_axes
+from jax.sharding import AxisType, NamedSharding, PartitionSpec, auto_axes
 
 from relaxjax.lowering import varying_axes
 
@@ -26,8 +26,9 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
         check_whole(arrays)
         given = [jax.typeof(arrays[index]) for index in wanted]
         run: Any = adjoint
-        if any(AxisType.Explicit in aval.sharding.mesh.axis_types for aval in (*results, *given)):
-            shardings = [aval.sharding for aval in results], [aval.sharding for aval in given]
+        explicit = _explicit_mesh([*results, *given])
+        if explicit is not None:
+            shardings = _on(explicit, results), _on(explicit, given)
             run = auto_axes(adjoint, out_sharding=shardings)
         values, gradients = run(*arrays)
         over = results[0].manual_axis_type.varying
@@ -38,6 +39,18 @@ def on_devices(adjoint: Adjoint, results: Sequence[Any], wanted: Sequence[int]) 
         return list(map(_typed, values, results)), list(map(_typed, summed, given))
 
     return sharded
+
+
+def _explicit_mesh(avals: Iterable[Any]) -> Any:
+    """The mesh with explicit axes that types name, None where none does."""
+    meshes = (aval.sharding.mesh for aval in avals)
+    return next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
+
+
+def _on(mesh: Any, avals: Iterable[Any]) -> list[Any]:
+    """The shardings of types. One that names no mesh, as NumPy's arrays do, is whole everywhere."""
+    whole = NamedSharding(mesh, PartitionSpec())
+    return [whole if aval.sharding.mesh.empty else aval.sharding for aval in avals]
 
 
 def are_on_one_device(arrays: Iterable[Any]) -> bool:

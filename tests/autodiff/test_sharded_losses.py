@@ -76,6 +76,7 @@ def parted(params, x, y):
 with jax.set_mesh(mesh):
     batch = jax.device_put((x, y), P("rows"))
     check(lambda grad: jax.jit(grad(loss)), jax.device_put(params, P()), *batch)
+    check(lambda grad: jax.jit(grad(loss)), jax.tree.map(np.asarray, params), *batch)
     args = jax.device_put(params, P("rows")), *batch
     found = check(lambda grad: jax.jit(grad(parted, has_aux=True)), *args)
     assert jax.typeof(found[1]["w0"]).sharding.spec[0] == "rows"

@@ -1,13 +1,18 @@
-"""What results of a jaxpr depend on."""
+"""Jaxprs inside of jaxprs: what results depend on, which are inlined, and which refused."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.experimental import compute_on, hijax, xla_metadata
 
-from relaxjax.ops.lax import depends_on_inputs
+import relaxjax
+from relaxjax.ops.lax import UnsupportedPrimitiveError, depends_on_inputs
 
 
 @jax.jit
@@ -37,3 +42,96 @@ def test_a_result_depends_on_what_it_is_made_of(
     function: Callable[[jax.Array], list[Any]], wanted: list[bool]
 ) -> None:
     assert depends_on_inputs(jax.make_jaxpr(function)(jnp.ones(2))) == wanted
+
+
+def _with_metadata(function: Callable[..., Any]) -> Callable[..., Any]:
+    if not hasattr(xla_metadata, "xla_metadata_call2"):
+        pytest.skip("this JAX has no such calls")
+    made: Callable[..., Any] = xla_metadata.xla_metadata_call2({"a": "b"}, ad_metadata="drop")(
+        function
+    )
+    return made
+
+
+def _in_order(function: Callable[..., Any], enforce: bool) -> Callable[..., Any]:
+    overlap = pytest.importorskip("jax.experimental.overlap")
+    if not hasattr(overlap, "program_order"):
+        pytest.skip("this JAX has no such calls")
+    made: Callable[..., Any] = overlap.program_order(function, enforce=enforce)
+    return made
+
+
+@pytest.mark.parametrize(
+    "marked", [_with_metadata, partial(_in_order, enforce=False), partial(_in_order, enforce=True)]
+)
+def test_calls_that_say_how_to_compile_are_inlined(
+    marked: Callable[[Callable[..., Any]], Callable[..., Any]],
+) -> None:
+    def loss(x: jax.Array, y: jax.Array) -> jax.Array:
+        scaled = marked(lambda x: jnp.sin(x) * y)
+        in_a_loop = jax.lax.scan(lambda carry, row: (carry + scaled(row), None), y, x)[0]
+        return jnp.sum(jax.vmap(scaled)(x) @ in_a_loop)
+
+    x, y = np.linspace(0, 1, 6, dtype="float32").reshape(3, 2), np.array([1, 2], "float32")
+    found = relaxjax.value_and_grad(loss, argnums=(0, 1))(x, y)
+    expected = jax.value_and_grad(loss, argnums=(0, 1))(x, y)
+    jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-5), found, expected)
+
+
+def test_what_is_computed_on_the_host_is_refused() -> None:
+    mark: Any = getattr(compute_on, "compute_on2", compute_on.compute_on)
+    run = mark(jnp.sin, compute_type="device_host", out_memory_spaces=jax.memory.Space.Device)
+    message = "`compute_on` has no form in the IR: .*Leave out `jax.experimental.compute_on`"
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        relaxjax.from_jax(run, np.ones(2, "float32"))
+
+
+@dataclass(frozen=True)
+class _PairType(hijax.HiType):  # type: ignore[misc]  # JAX has no types for it
+    """The type of two arrays in one value, as newer JAX lets a user define."""
+
+    part: Any
+
+    def to_tangent_aval(self) -> Any:
+        return self
+
+
+@dataclass(frozen=True)
+class _Pair:
+    first: Any
+    second: Any
+
+
+hijax.register_hitype(_Pair, lambda pair: _PairType(jax.typeof(pair.first)))
+_Primitive: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive
+
+
+class _Paired(_Primitive):  # type: ignore[misc]
+    def __init__(self, part: Any) -> None:
+        self.in_avals, self.out_aval, self.params = (part,), _PairType(part), {}
+        super().__init__()
+
+    def expand(self, x: Any) -> _Pair:
+        return _Pair(x, 2 * x)
+
+
+class _Second(_Primitive):  # type: ignore[misc]
+    def __init__(self, part: Any) -> None:
+        self.in_avals, self.out_aval, self.params = (_PairType(part),), part, {}
+        super().__init__()
+
+    def expand(self, pair: _Pair) -> Any:
+        return pair.second
+
+
+@pytest.mark.parametrize("read", [relaxjax.from_jax, lambda f, x: relaxjax.value_and_grad(f)(x)])
+def test_values_of_types_that_a_user_defines_are_refused(read: Callable[..., Any]) -> None:
+    def loss(x: jax.Array) -> jax.Array:
+        part = jax.typeof(x)
+        return jnp.sum(_Second(part)(_Paired(part)(x)))
+
+    message = (
+        "in _(Paired|Second), a value is of type _PairType, which is no array. Hand its arrays from"
+    )
+    with pytest.raises(UnsupportedPrimitiveError, match=message):
+        read(loss, np.ones(2, "float32"))

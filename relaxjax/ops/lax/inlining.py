@@ -34,6 +34,9 @@ _WRAPPERS = frozenset(
         "custom_jvp_call",
         "custom_vjp_call",
         "linear_call",
+        # What newer JAX has for marks that say how a program is to be compiled, not what it gives.
+        "xla_metadata_call",
+        "program_order",
     }
 )
 _PROGRAMS = ("jaxpr", "call_jaxpr", "callee")
@@ -165,8 +168,20 @@ def kept_by(eqn: Any) -> Keeps | None:
 def has_own_rule(eqn: Any) -> bool:
     """Whether an equation calls a function that has a derivative of its own."""
     if eqn.primitive.name == _HI_PRIMITIVE:
+        _check_arrays(eqn)
         return any(jnp.issubdtype(var.aval.dtype, jnp.inexact) for var in eqn.outvars)
     return eqn.primitive.name in _RULES_BESIDE_BODIES or is_from_outside(eqn)
+
+
+def _check_arrays(eqn: Any) -> None:
+    """Refuse values of types that are not JAX's own, which newer JAX lets a user define."""
+    for var in (*eqn.invars, *eqn.outvars):
+        if not hasattr(var.aval, "dtype"):
+            raise without_form(
+                eqn,
+                f"in {type(eqn.params['_prim']).__name__}, a value is of type "
+                f"{type(var.aval).__name__}, which is no array",
+            )
 
 
 def is_from_outside(eqn: Any) -> bool:

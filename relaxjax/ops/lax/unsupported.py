@@ -16,6 +16,9 @@ _INSTEAD = {
     "its errors beside the loss, with `has_aux=True`",
     "custom_vmap_call": ". Its rule is for what jax.vmap maps: take the gradient inside of that, "
     "or call the function without the rule, which is its attribute `fun`",
+    "compute_on": ". Leave out `jax.experimental.compute_on`, or call it before, and hand in what "
+    "it gives as an argument",
+    "call_hi_primitive": ". Hand its arrays from function to function, not a value made of them",
     "remat_opt": ". Leave `optimize_remat=True` out of its rule",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +163,15 @@ def test_settings_count(name: str, folder: Path) -> None:
         with setting():
             found.append(kept_results._path(mod, lambda: "options"))
     assert found[0] == found[2] != found[1]
+
+
+def test_a_checkout_that_is_not_installed_has_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(package: str) -> str:
+        raise PackageNotFoundError(package)
+
+    installed = kept_files.settings()
+    monkeypatch.setattr(kept_files, "version", missing)
+    assert kept_files.settings()[1:] == installed[1:]
 
 
 def test_the_code_counts_whatever_its_time_and_size(
