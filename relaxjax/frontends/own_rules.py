@@ -65,11 +65,12 @@ class OwnRules:
         self._by_types: dict[tuple[Any, ...], tuple[str, Flags]] = {}  # of `_BY_TYPES_ALONE`
 
     def __call__(
-        self, eqn: Any, args: list[Expr], found: Found
+        self, eqn: Any, args: list[Expr], found: Found, wanted: Sequence[bool]
     ) -> tuple[Call, Sequence[bool]] | None:
         """The call of a function in the place of an equation; None where no operand moves.
 
         And which results have no derivative by the rule: what asks for it later is not to be asked.
+        Where derivatives are taken once, rules are told of results that are not `wanted`.
 
         Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
         summed here in the end: what has an operator needs none.
@@ -85,7 +86,8 @@ class OwnRules:
         if alike in self._by_types:
             name, still = self._by_types[alike]
             return Call(self.module.get_global_var(name), tuple(args)), still
-        programs = rule_programs(eqn, moving, forward=not self._once)
+        asked = wanted if self._once else [True] * len(eqn.outvars)
+        programs = rule_programs(eqn, moving, asked, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
         self.use_surroundings |= bool(around)
         inputs = len(around) + len(eqn.invars)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jax.extend import core
 
@@ -44,18 +44,20 @@ class RulePrograms:
     tangent: core.ClosedJaxpr | None
 
 
-def rule_programs(eqn: Any, moving: Flags, forward: bool) -> RulePrograms:
-    """The programs of an equation, some operands of which move.
+def rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> RulePrograms:
+    """The programs of an equation, some operands of which move, and some results are wanted.
 
+    Nothing goes back from a result that is not: JAX tells a rule so, and where `jax.vmap` maps a
+    function, JAX needs to know it of what the examples have alike.
     That of its tangents is there only if they are wanted, and there.
     """
     around: list[Any] = []
-    closed_over, pullback = _traced_pullback(eqn, moving, around)
+    closed_over, pullback = _traced_pullback(eqn, moving, wanted, around)
     tangent, known = None, len(around)
     if forward and has_own_tangent(eqn):
         tangent = _traced_tangent(eqn, closed_over, around)
     if len(around) > known:
-        _, pullback = _traced_pullback(eqn, moving, around)
+        _, pullback = _traced_pullback(eqn, moving, wanted, around)
     value = _ignoring(standing_for(eqn), around)
     fixed = len(around) + closed_over
     if not _has_forward(eqn):
@@ -82,7 +84,9 @@ def still_results(eqn: Any, moving: Flags, programs: RulePrograms) -> Flags:
     return [can_vary(var.aval) and cotangent not in live for var, cotangent in pairs]
 
 
-def _traced_pullback(eqn: Any, moving: Flags, around: list[Any]) -> tuple[int, core.ClosedJaxpr]:
+def _traced_pullback(
+    eqn: Any, moving: Flags, wanted: Flags, around: list[Any]
+) -> tuple[int, core.ClosedJaxpr]:
     """The program of the adjoints, and how many of the first operands its rule does not know.
 
     Where JAX traces a function anew, it takes what that has from around it for operands, and what
@@ -91,7 +95,7 @@ def _traced_pullback(eqn: Any, moving: Flags, around: list[Any]) -> tuple[int, c
     operands, results = ([var.aval for var in vars] for vars in (eqn.invars, eqn.outvars))
     closed_over = sum(eqn.params.get(name, 0) for name in _NOT_DIFFERENTIATED)
     while True:
-        rule = partial(_pullback, eqn, closed_over, moving)
+        rule = partial(_pullback, eqn, closed_over, moving, wanted)
         try:
             return closed_over, _traced(rule, lambda ins: [*ins, *results], operands, around)
         except Exception as error:
@@ -146,7 +150,7 @@ def _ignoring(program: core.ClosedJaxpr, around: Sequence[Any]) -> core.ClosedJa
 
 
 def _pullback(
-    eqn: Any, closed_over: int, moving: Flags, ignored: int, *values: Any
+    eqn: Any, closed_over: int, moving: Flags, wanted: Flags, ignored: int, *values: Any
 ) -> tuple[Any, ...]:
     """From operands and cotangents of an equation to the adjoints of those that can have one.
 
@@ -157,10 +161,11 @@ def _pullback(
     operands, cotangents = values[ignored:count], values[count:]
     places = [place for place in range(closed_over, len(operands)) if moving[place]]
     function, varied = _of_smooth(eqn, operands, places)
-    results, pull = jax.vjp(function, *varied)
+    asked = [want and can_vary(var.aval) for var, want in zip(eqn.outvars, wanted, strict=True)]
+    _, pull, results = jax.vjp(partial(_asked, function, asked), *varied, has_aux=True)
     _check_mapped(eqn, results)
     try:
-        adjoints = iter(pull(list(map(_cotangent, cotangents, results))))
+        adjoints = iter(pull(list(compress(cotangents, asked))))
     except NotImplementedError as error:
         if "'stop_gradient'" not in str(error):
             raise
@@ -181,6 +186,14 @@ def _pullback(
             if can_vary(operand)
         ),
     )
+
+
+def _asked(
+    function: Callable[..., Sequence[Any]], asked: Flags, *varied: Any
+) -> tuple[list[Any], Sequence[Any]]:
+    """Those results of a function that are asked for, and beside them all, as mere values."""
+    results = function(*varied)
+    return list(compress(results, asked)), results
 
 
 def _in_halves(eqn: Any, around: Sequence[Any], pullback: core.ClosedJaxpr) -> Halves:
@@ -235,11 +248,6 @@ def _of_smooth(
         return call(*given.values())
 
     return function, tuple(operands[index] for index in smooth)
-
-
-def _cotangent(cotangent: Any, result: Any) -> Any:
-    """The cotangent of a result: one without numbers where it cannot vary."""
-    return cotangent if can_vary(result) else np.zeros(jnp.shape(result), jax.dtypes.float0)
 
 
 def _plain(tangent: Any, result: Any) -> Any:

@@ -255,3 +255,25 @@ def test_rules_of_functions_that_are_named_like_jaxs_are_told_apart() -> None:
         return jnp.sum(one(x) * other(x) + jax.nn.relu(x))
 
     chex.assert_trees_all_close(relaxjax.grad(loss)(X), jax.grad(loss)(X), rtol=1e-6)
+
+
+def test_nothing_goes_back_from_results_that_nobody_asks_for_or_that_count() -> None:
+    """Where examples have a result alike, newer JAX refuses to share out what goes back from it."""
+
+    @jax.custom_vjp
+    def shared(x: jax.Array, y: jax.Array) -> Any:
+        return x * y, jnp.cos(x), jnp.int32(2)
+
+    shared.defvjp(
+        lambda x, y: (shared(x, y), (x, y)), lambda kept, g: (g[0] * kept[1], g[0] * kept[0])
+    )
+
+    def loss(x: jax.Array) -> jax.Array:
+        def of_one(row: jax.Array) -> Any:
+            product, _, count = shared(x[0, 0], row)
+            return product * count.astype("float32")
+
+        return jnp.sum(jax.vmap(of_one)(x[1]))
+
+    found, expected = relaxjax.value_and_grad(loss)(X), jax.value_and_grad(loss)(X)
+    chex.assert_trees_all_close(found, expected, rtol=1e-6)

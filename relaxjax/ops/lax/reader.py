@@ -53,7 +53,7 @@ Found = Callable[[Any], Expr | None]
 # Given an equation that calls a function with a derivative of its own, its operands, and where to
 # find what else its rule uses: the call, and which of its results have no derivative by the rule;
 # None for what its body does.
-OwnRule = Callable[[Any, list[Expr], Found], tuple[Call, Sequence[bool]] | None]
+OwnRule = Callable[[Any, list[Expr], Found, Sequence[bool]], tuple[Call, Sequence[bool]] | None]
 # An equation that prints, or calls back the user's Python, and its operands.
 Report = tuple[Any, list[Expr]]
 
@@ -158,7 +158,7 @@ class Reader:
         """Emit one equation, in whatever form it takes here."""
         name = eqn.primitive.name
         if self.own_rule is not None and has_own_rule(eqn):
-            own = self.own_rule(eqn, list(map(read, eqn.invars)), self.found)
+            own = self.own_rule(eqn, list(map(read, eqn.invars)), self.found, wanted)
             if own is not None:
                 call, still = own
                 results = self.results(self.emit(call, name), wanted)
