@@ -76,7 +76,7 @@ class OwnRules:
         summed here in the end: what has an operator needs none.
         """
         if len({var.aval.manual_axis_type for var in eqn.invars}) > 1:
-            whole = whole_function(eqn, args, found)
+            whole = whole_function(eqn, args, found, wanted)
             if whole is not None:
                 return whole
         moving = self._moving_operands(eqn)

@@ -87,7 +87,7 @@ def test_what_is_computed_on_the_host_is_refused() -> None:
 
 
 @dataclass(frozen=True)
-class _PairType(hijax.HiType):  # type: ignore[misc]  # JAX has no types for it
+class _PairType(hijax.HiType):
     """The type of two arrays in one value, as newer JAX lets a user define."""
 
     part: Any
@@ -108,7 +108,8 @@ _Primitive: Any = getattr(hijax, "HiPrim", None) or hijax.VJPHiPrimitive
 
 class _Paired(_Primitive):  # type: ignore[misc]
     def __init__(self, part: Any) -> None:
-        self.in_avals, self.out_aval, self.params = (part,), _PairType(part), {}
+        self.in_avals, self.out_aval = (part,), _PairType(part)
+        self.params: dict[str, Any] = {}
         super().__init__()
 
     def expand(self, x: Any) -> _Pair:
@@ -117,7 +118,8 @@ class _Paired(_Primitive):  # type: ignore[misc]
 
 class _Second(_Primitive):  # type: ignore[misc]
     def __init__(self, part: Any) -> None:
-        self.in_avals, self.out_aval, self.params = (_PairType(part),), part, {}
+        self.in_avals, self.out_aval = (_PairType(part),), part
+        self.params: dict[str, Any] = {}
         super().__init__()
 
     def expand(self, pair: _Pair) -> Any:

@@ -32,7 +32,9 @@ COMPOSITES: dict[str, Callable[..., Any]] = {
 }
 
 
-def whole_function(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequence[bool]] | None:
+def whole_function(
+    eqn: Any, args: list[Expr], found: Found, wanted: Sequence[bool]
+) -> tuple[Call, Sequence[bool]] | None:
     """The operator's call in the place of an equation that calls such a function, None for others.
 
     It is for `own_rule` of `read_jaxpr`. What takes arrays of several dtypes promotes them first.
