@@ -26,9 +26,11 @@ def with_rules_of_loss(
         return mod, loss(*loss_args)
     rules = OwnRules([*mod, *reserved])
 
-    def own_rule(eqn: Any, args: list[Expr], found: Found) -> tuple[Call, Sequence[bool]] | None:
-        whole = whole_function(eqn, args, found)
-        return rules(eqn, args, found) if whole is None else whole
+    def own_rule(
+        eqn: Any, args: list[Expr], found: Found, wanted: Sequence[bool]
+    ) -> tuple[Call, Sequence[bool]] | None:
+        whole = whole_function(eqn, args, found, wanted)
+        return rules(eqn, args, found, wanted) if whole is None else whole
 
     function: Function = keeping(own_rule)(*loss_args)
     return mod.with_functions(rules.module.relax_functions()), function
