@@ -54,13 +54,14 @@ def warm_up(gradients: Iterable[Gradient]) -> None:
 def check(found: Any, wanted: Any) -> None:
     """The gradients of both, as far as the least of their dtypes can tell.
 
-    Where they are 0 but for rounding, that is of the size of what cancels.
+    Where they are 0 but for rounding, that is of the size of what cancels. JAX's own gradients of a
+    transformer in bfloat16 are up to 4.6 % of the largest off those in float32.
     """
     pairs = list(zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True))
     numbers = [pair for pair in pairs if jax.numpy.issubdtype(pair[1].dtype, jax.numpy.inexact)]
     largest = max(float(abs(other).max(initial=0)) for _, other in numbers)
     for mine, other in numbers:
-        bound = 2e-2 * float(abs(other).max(initial=0)) + 1e-7 * largest
+        bound = 5e-2 * float(abs(other).max(initial=0)) + 1e-7 * largest
         np.testing.assert_allclose(mine, other, rtol=0, atol=bound)
 
 
