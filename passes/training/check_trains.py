@@ -17,10 +17,8 @@ def CheckTrains(mod: IRModule) -> IRModule:
     So are those of the number of right answers, for one. The error names what no gradient comes
     back through.
     """
-    function, params = (
-        required_function(mod, BACKBONE_LOSS),
-        Arguments.of(mod, BACKBONE_LOSS).params,
-    )
+    function = required_function(mod, BACKBONE_LOSS)
+    params = Arguments.of(mod, BACKBONE_LOSS).params
     body = inline_closures(function).body
     targets = set(used_vars(body.body))
     bindings = tuple(body.bindings())

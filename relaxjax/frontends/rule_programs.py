@@ -49,7 +49,8 @@ def rule_programs(eqn: Any, moving: Flags, wanted: Flags, forward: bool) -> Rule
 
     Nothing goes back from a result that is not: JAX tells a rule so, and where `jax.vmap` maps a
     function, JAX needs to know it of what the examples have alike.
-    That of its tangents is there only if they are wanted, and there.
+
+    The program of its tangents is there only if they are asked for, and the equation has one.
     """
     around: list[Any] = []
     closed_over, pullback = _traced_pullback(eqn, moving, wanted, around)
