@@ -1,8 +1,8 @@
 """Plans that were found, kept on disk for the next process that plans the same program.
 
-A plan is kept as places among the variables of its program, and that is known by what it computes and
-by all that a plan goes by. Any plan of a program is right, so that what is kept decides of memory
-and time alone.
+A plan is kept as places among the variables of its program, and that is known by what it computes
+and by all that a plan goes by. Any plan of a program is right, so that what is kept decides of
+memory and time alone.
 """
 
 import hashlib
