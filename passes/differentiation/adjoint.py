@@ -44,7 +44,7 @@ class Adjoint:
     such as the integers in a tuple, has none. `reverses` are the rules of bindings that are no
     calls of operators; `recomputed` gives the forward value that a gradient rule reads for a
     variable, `originals` the variable that such a value was computed as first. Only adjoints of
-    `active` variables are asked for.
+    `active` variables are asked for. Those `near_turns` are computed once for a slope that jumps.
     """
 
     def __init__(
@@ -54,12 +54,15 @@ class Adjoint:
         recomputed: Callable[[Expr], Expr],
         originals: Mapping[Var, Var],
         active: Container[Var] = (),
+        near_turns: Container[Var] = (),
     ) -> None:
         self.builder = builder
         self.reverses = reverses
         self.recomputed = recomputed
         self.originals = originals
         self.active = active
+        self.near_turns = near_turns
+        self.steady: dict[Expr, Expr] = {}  # what is computed once, by what it is computed of
         self.moment: Var | None = None  # the adjoint that is handed on, if it has a number
         self.cotangents: dict[Var, Cotangent] = {}
         self.fields: dict[tuple[Expr, int], Var] = {}
@@ -103,7 +106,7 @@ class Adjoint:
         if not isinstance(call.op, Op) or call.op.gradient in (None, ZERO_GRADIENT):
             return  # it depends on no required variable
         args, attrs = arguments(call)
-        values = [None if arg is None else self.recomputed(arg) for arg in args]
+        values = [None if arg is None else self.operand(call.op, arg) for arg in args]
         rule, out = call.op.gradient, self.recomputed(var)
         if isinstance(rule, ByResult):
             given = rule.rule(self.by_result(var, adjoint), out, *values, **attrs)
@@ -116,6 +119,22 @@ class Adjoint:
         ]
         for arg, partial in pairs:
             self.add(arg, fitted(call, partial, arg))
+
+    def operand(self, op: Op, arg: Expr) -> Expr:
+        """What a gradient rule reads for an argument."""
+        return self.recomputed(arg) if not op.facts.get("turns") else self.at_a_turn(arg)
+
+    def at_a_turn(self, arg: Expr) -> Expr:
+        """An argument for a slope that jumps: of the same bits wherever it may lie at the jump."""
+        value = self.recomputed(arg)
+        ty = arg.ty
+        if arg not in self.near_turns or not isinstance(ty, TensorType) or ty.dtype is None:
+            return value
+        if not is_float(ty.dtype) and ty.dtype != "bool":
+            return value
+        if value not in self.steady:
+            self.steady[value] = self.builder.emit(get_op("relax.grad.once")(value))
+        return self.steady[value]
 
     def asked_for(self, partial: Partial, arg: Expr) -> Expr | None:
         """The partial adjoint of an argument; one that must be computed yet, of active ones."""

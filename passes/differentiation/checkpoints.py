@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Call, DataflowVar, Expr, Var
@@ -15,6 +15,7 @@ from relaxjax.ir.walk import bound_vars, substitute, used_vars
 from relaxjax.ops.decisions import decisions
 
 from .adjoint import Adjoint, Reverse
+from .near_turns import near_turns
 from .written_out import WrittenOut
 
 # Emits a compound binding (a branch, a loop, or a call of a function) so that it can be transposed.
@@ -33,6 +34,11 @@ class Unmarked:
     bindings: tuple[Binding, ...]
     between: frozenset[Var]
     aliases: dict[Var, Expr]  # what the variable of each mark stands for
+
+    @cached_property
+    def near_turns(self) -> frozenset[Var]:
+        """The variables that may lie where slopes jump by how they are made."""
+        return near_turns(self.bindings)
 
 
 def without_marks(bindings: Sequence[Binding], asked_for: Collection[Var] = ()) -> Unmarked:
@@ -94,7 +100,9 @@ class Recomputation:
         """The adjoints of the sequence, all of them zero."""
         later = {var: partial(self._reverse, var) for var in self.compound}
         kind = Adjoint if self.lazy else WrittenOut
-        self.adjoints = kind(self.builder, {**reverses, **later}, self, self.originals, self.active)
+        rules: dict[Var, Reverse] = {**reverses, **later}
+        turns = self.unmarked.near_turns
+        self.adjoints = kind(self.builder, rules, self, self.originals, self.active, turns)
         return self.adjoints
 
     def __call__(self, expr: Expr) -> Expr:

@@ -65,7 +65,7 @@ def _pulled(
     """Call a function that gives the gradients at `able`, of the arguments and what is saved."""
 
     def reverse(adjoint: Adjoint, cotangent: Var) -> None:
-        back = Call(pullback, (*call.args, *saved, cotangent))
+        back = Call(pullback, (*map(adjoint.at_a_turn, call.args), *saved, cotangent))
         result = adjoint.builder.emit(back, f"{binding.var.name}_inputs_adjoint")
         for index in indices:
             arg = call.args[index]

@@ -254,7 +254,7 @@ maximum = arithmetic(
     jnp.maximum,
     "Larger of two: z = max(x, y). A tie hands its whole adjoint to x.",
     _maximum_gradient,
-    {"commutative": True, "associative": True, "idempotent": True},
+    {"commutative": True, "associative": True, "idempotent": True, "turns": True},
     of_complex=False,
 )
 minimum = arithmetic(
@@ -262,7 +262,7 @@ minimum = arithmetic(
     jnp.minimum,
     "Smaller of two: z = min(x, y). A tie hands its whole adjoint to y.",
     _minimum_gradient,
-    {"commutative": True, "associative": True, "idempotent": True},
+    {"commutative": True, "associative": True, "idempotent": True, "turns": True},
     of_complex=False,
 )
 atan2 = arithmetic(

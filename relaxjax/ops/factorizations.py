@@ -151,7 +151,7 @@ def _norm_gradient(g: Expr, y: Expr, x: Expr, axis: Any, keepdims: bool) -> Expr
     gradient=_norm_gradient,
     precision="never",
     fusion="reduction",
-    facts={"nonnegative": True},
+    facts={"nonnegative": True, "turns": True},
     cost=per_input(3),
 )
 def norm(x: TensorType, axis: Axes | None = None, keepdims: bool = False) -> TensorType:

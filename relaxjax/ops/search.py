@@ -32,7 +32,7 @@ def _where_gradient(g: Expr, z: Expr, c: Expr, x: Expr, y: Expr) -> tuple[None, 
     gradient=_where_gradient,
     precision="follow",
     fusion="broadcast",
-    facts={"elementwise": True},
+    facts={"elementwise": True, "turns": True},
     cost=ELEMENTWISE,
 )
 def where(condition: TensorType, x1: TensorType, x2: TensorType) -> TensorType:

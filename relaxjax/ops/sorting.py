@@ -56,6 +56,7 @@ def _require_axis(data: TensorType, axis: int) -> int:
     lower=_sort,
     gradient=_sort_gradient,
     precision="follow",
+    facts={"chooses": True},
     cost=SORTS,
     fusion="opaque",
 )
@@ -120,6 +121,7 @@ def _topk_gradient(
     lower=_topk,
     gradient=_topk_gradient,
     precision="follow",
+    facts={"chooses": True},
     cost=SORTS,
     fusion="opaque",
 )

@@ -98,6 +98,7 @@ def reduction(
         jvp=jvp,
         precision="never",
         fusion="reduction",
+        facts={"chooses": True} if of_some else {},
         cost=cost,
     )(infer)
 
@@ -321,6 +322,7 @@ def _median_of_rows_gradient(g: Expr, x: Expr, axis: Any, keepdims: bool) -> Exp
     lower=_median,
     gradient=_median_gradient,
     precision="never",
+    facts={"chooses": True},
     cost=SORTS,
     fusion="opaque",
 )

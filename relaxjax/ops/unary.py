@@ -148,7 +148,7 @@ abs = elementwise(
     _abs,
     "Absolute value: y = |x|.",
     _abs_gradient,
-    {"even": True, "homogeneous": True, "nonnegative": True},
+    {"even": True, "homogeneous": True, "nonnegative": True, "turns": True},
 )
 acos = float_only(
     "acos",
@@ -330,7 +330,7 @@ def _clip_gradient(g: Expr, y: Expr, x: Expr, min: Expr, max: Expr) -> tuple[Exp
     gradient=_clip_gradient,
     precision="follow",
     fusion="elementwise",
-    facts={"elementwise": True},
+    facts={"elementwise": True, "turns": True},
     cost=per_element(2),
 )
 def clip(x: TensorType, min: PrimType, max: PrimType) -> TensorType:

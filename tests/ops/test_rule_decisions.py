@@ -135,6 +135,22 @@ BY_A_NUMBER: dict[str, set[str]] = {
     "relax.quantize": {"ge", "le"},
     "relax.sinc": {"eq"},
 }
+# Of those the slope does not jump there: what is compared is a variance, a weight or a count, or
+# another formula of the same slope takes over.
+WITHOUT_A_JUMP = {
+    "relax.grad.nll_loss_backward",
+    "relax.linalg.svd",
+    "relax.logsumexp",
+    "relax.nn.batch_norm",
+    "relax.nn.group_norm",
+    "relax.nn.instance_norm",
+    "relax.nn.layer_norm",
+    "relax.nn.nll_loss",
+    "relax.nn.softplus",
+    "relax.power",
+    "relax.quantize",
+    "relax.sinc",
+}
 # Both sides of a choice are told from one another by one answer, or share what they have in common.
 BOTH_SIDES_AT_ONCE: dict[str, set[str]] = {
     "relax.log_add_exp": {"eq"},
@@ -257,3 +273,9 @@ def _parts(expr: Expr) -> Iterator[Expr]:
     if isinstance(expr, Call):
         for arg in expr.args:
             yield from _parts(arg)
+
+
+def test_an_operator_says_that_its_slope_jumps() -> None:
+    told = {name for name, op in OPS.items() if op.facts.get("turns")}
+    jumps = set(BY_A_NUMBER) - WITHOUT_A_JUMP | {"relax.maximum", "relax.minimum", "relax.where"}
+    assert {name for name in told if name.startswith("relax.")} == jumps

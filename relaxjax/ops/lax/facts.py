@@ -10,6 +10,8 @@ from typing import Any
 _SUM = {"unit": 0, "commutative": True}
 _EITHER_WAY = {"commutative": True}
 _JUMPS = {"jumps": True}
+_TURNS = {"turns": True}
+_CHOOSES = {"chooses": True}
 _FACTS: Mapping[str, Mapping[str, Any]] = {
     "add": _SUM,
     "add_any": _SUM,
@@ -26,6 +28,19 @@ _FACTS: Mapping[str, Mapping[str, Any]] = {
     "round": _JUMPS,
     "sign": _JUMPS,
     "rem": _JUMPS,
+    "abs": _TURNS,
+    "max": _TURNS,
+    "min": _TURNS,
+    "clamp": _TURNS,
+    "select_n": _TURNS,
+    "reduce_max": _CHOOSES,
+    "reduce_min": _CHOOSES,
+    "cummax": _CHOOSES,
+    "cummin": _CHOOSES,
+    "sort": _CHOOSES,
+    "top_k": _CHOOSES,
+    "reduce_window_max": _CHOOSES,
+    "reduce_window_min": _CHOOSES,
 }
 
 

@@ -35,6 +35,7 @@ def activation(
     doc: str,
     gradient: Callable[..., Expr],
     more_flops: int,
+    turns: bool = False,
 ) -> Op:
     """A function of each element of a float tensor: one such as exp, and a few operations more."""
 
@@ -44,7 +45,9 @@ def activation(
 
     infer.__doc__ = doc
     cost = per_element(TRANSCENDENTAL_FLOPS + more_flops)
-    return op(f"relax.nn.{name}", lower=lower, gradient=gradient, cost=cost, **_RULES)(infer)
+    facts = {"elementwise": True, **({"turns": True} if turns else {})}
+    rules = {**_RULES, "facts": facts}
+    return op(f"relax.nn.{name}", lower=lower, gradient=gradient, cost=cost, **rules)(infer)
 
 
 def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
@@ -56,7 +59,7 @@ def _relu_gradient(g: Expr, y: Expr, x: Expr) -> Expr:
     "relax.nn.relu",
     lower=lambda data: jnp.maximum(data, jnp.zeros_like(data)),
     gradient=_relu_gradient,
-    facts={"elementwise": True, "homogeneous": True, "nonnegative": True},
+    facts={"elementwise": True, "homogeneous": True, "nonnegative": True, "turns": True},
     precision="follow",
     fusion="elementwise",
     cost=ELEMENTWISE,
@@ -153,6 +156,7 @@ selu = activation(
     "Scaled exponential linear unit: y = s * x for x > 0, else s * a * (exp(x) - 1).",
     _selu_gradient,
     5,
+    turns=True,
 )
 
 
@@ -168,7 +172,7 @@ def _leakyrelu_gradient(g: Expr, y: Expr, x: Expr, alpha: float) -> Expr:
     "relax.nn.leakyrelu",
     lower=_leakyrelu,
     gradient=_leakyrelu_gradient,
-    facts={"elementwise": True, "homogeneous": True},
+    facts={"elementwise": True, "homogeneous": True, "turns": True},
     precision="follow",
     fusion="elementwise",
     cost=per_element(2),
@@ -201,6 +205,7 @@ def _prelu_gradient(g: Expr, y: Expr, x: Expr, alpha: Expr, axis: int) -> tuple[
     gradient=_prelu_gradient,
     precision="follow",
     fusion="broadcast",
+    facts={"turns": True},
     cost=per_element(2),
 )
 def prelu(data: TensorType, alpha: TensorType, axis: int = 1) -> TensorType:

@@ -294,6 +294,7 @@ def pooling(kind: str, count: int, include_pad: bool, doc: str, lower: Callable[
         gradient=gradient,
         precision="follow",
         fusion="reduction",
+        facts={"chooses": True} if kind == "max" else {},
         cost=counting(_pooled),
     )(infer)
 
