@@ -54,7 +54,7 @@ class Adjoint:
         recomputed: Callable[[Expr], Expr],
         originals: Mapping[Var, Var],
         active: Container[Var] = (),
-        near_turns: Container[Var] = (),
+        near_turns: Container[Expr] = (),
     ) -> None:
         self.builder = builder
         self.reverses = reverses
