@@ -196,7 +196,7 @@ def step_passes(
     options = replace(options, optimizer=optimizer)
     params = Arguments.of(mod, BACKBONE_LOSS).params
     images: list[Pass] = []
-    by_number = not options.keeps_params and _is_by_number(mod, options, params)
+    by_number = not options.keeps_params and is_by_number(optimizer, params, options.master_weights)
     if options.channels_last and options.legalize:
         images = [LossChannelsLast()]
         if by_number:
@@ -233,19 +233,6 @@ def step_passes(
         *evaluation,
         *lowered,
     )
-
-
-def _is_by_number(mod: IRModule, options: StepOptions, params: Sequence[Var]) -> bool:
-    """Whether the optimizer treats each number separately.
-
-    One that does not say so is not asked to prove it on several devices, where its states lie as it
-    says.
-    """
-    optimizer = options.optimizer
-    is_spread = options.spread is not None or is_placed(mod)
-    if is_spread and not optimizer.is_elementwise:
-        return False
-    return is_by_number(optimizer, params, options.master_weights)
 
 
 def spread_over(

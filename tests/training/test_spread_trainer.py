@@ -109,6 +109,44 @@ def test_a_scaled_loss_skips_what_is_not_finite_on_all_devices() -> None:
     assert printed_lines(SCALED, 4) == ["16384.0 True"] * 3
 
 
+STACKED = (
+    HEAD
+    + """
+numbers = np.random.default_rng(0)
+layers = {str(n): numbers.normal(0, 0.2, (8, 8)).astype("float32") for n in range(4)}
+batch = numbers.normal(size=(8, 8)).astype("float32")
+
+def loss(params, x):
+    for n in range(4):
+        x = x + jax.numpy.tanh(x @ params[str(n)])
+    return jax.numpy.mean(x * x)
+
+found = []
+with tempfile.TemporaryDirectory() as folder:
+    for options in ({}, {"devices": 4, "sharding": "fsdp"}):
+        made = lambda: Trainer.from_jax(
+            loss, layers, optax.adamw(0.01), batch, roll_blocks=True, **options
+        )
+        trainer = made()
+        losses = [float(trainer.update(batch)) for _ in range(2)]
+        place = f"{folder}/{len(options)}.safetensors"
+        trainer.save(place)
+        again = made()
+        again.load(f"{folder}/0.safetensors")
+        found.append((losses, trainer.params, float(again.update(batch))))
+    states = trainer._state.optimizer
+    print([(x.shape, tuple(x.sharding.spec)) for x in states if x.ndim])
+chex.assert_trees_all_close(*found, rtol=1e-5, atol=1e-6)
+"""
+)
+
+
+def test_layers_are_rolled_with_an_optimizer_of_optax_on_several_devices() -> None:
+    assert printed_lines(STACKED, 4) == [
+        "[((4, 8, 8), (None, 'data')), ((4, 8, 8), (None, 'data'))]"
+    ]
+
+
 REFUSED = (
     HEAD
     + """
