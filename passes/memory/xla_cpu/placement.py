@@ -1,8 +1,9 @@
 """When XLA's CPU compiler runs the kernels of a schedule, and the bytes that it stores them in.
 
-It stands for the breadth-first scheduler (`in_breadth`), and for buffer assignment: temporary
-values lie in what is free of the arguments' and results' memory (`_has_room`), in that of an
-operand that nobody else needs (`_share`), and else in one block.
+It stands for copy insertion (`_with_parameter_copies`), which knows no order yet, for the
+breadth-first scheduler (`in_breadth`), and for buffer assignment: temporary values lie in what is
+free of the arguments' and results' memory (`_has_room`), in that of an operand that nobody else
+needs (`_share`), and else in one block.
 """
 
 from bisect import bisect_left
@@ -11,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from ..memory_model import Buffer, Kernel, Kernels, Placement
-from .parameter_copies import with_parameter_copies
+from ..step import size_of
 
 
 @dataclass(slots=True)
@@ -31,7 +32,7 @@ def placed(kernels: Kernels) -> Placement:
     do those of a parameter that is copied. What is computed of the others number by number takes
     the memory of what is read for the last time.
     """
-    copied = with_parameter_copies(kernels)
+    copied = _with_parameter_copies(kernels)
     order, results = in_breadth(copied), kernels.results
     lives = _lives(order, results)
     rooms = [(lives[b].size, [lives[b]]) for b in results if b in lives]
@@ -51,6 +52,30 @@ def placed(kernels: Kernels) -> Placement:
     takers = _share(order, own)
     ends = {b: (life.start, life.end, life.size) for b, life in own.items()}
     return Placement(order, ends, takers)
+
+
+def _with_parameter_copies(kernels: Kernels) -> Sequence[Kernel]:
+    """The kernels, after those that copy parameters.
+
+    A result takes the memory of a parameter where all else that reads that is needed for the
+    result. XLA copies the others before it knows an order, and at the start.
+    """
+    if not kernels.over:
+        return kernels.all
+    readers: dict[Buffer, int] = {}  # as the bits of a number
+    behind: dict[Buffer, int] = {}  # all that a kernel needs, itself too
+    for place, kernel in enumerate(kernels.all):
+        own = 1 << place
+        for buffer in kernel.reads:
+            readers[buffer] = readers.get(buffer, 0) | own
+        for buffer in (*kernel.reads, *kernel.after):
+            own |= behind.get(buffer, 0)
+        behind[kernel.buffer] = own
+    copied = [
+        param for result, param in kernels.over if readers.get(param, 0) & ~behind.get(result, 0)
+    ]
+    copies = [Kernel(buffer, size_of(buffer[0][0]), (), ()) for buffer in dict.fromkeys(copied)]
+    return (*copies, *kernels.all)
 
 
 def in_breadth(kernels: Sequence[Kernel]) -> list[Kernel]:
