@@ -3,9 +3,11 @@
 from functools import partial
 
 from relaxjax.ir.expand import expand_calls
+from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws
 from relaxjax.ir.module import IRModule
+from relaxjax.ir.op import get_op
 from relaxjax.passes.infrastructure.base import pass_factory
 from relaxjax.passes.simplification.apply_laws import rewritten
 
@@ -16,8 +18,23 @@ from .losses import class_log_probability, class_loss
 from .norms import norm, norm_with_shift
 from .pooling import max_pooling, mean_pooling, sum_pooling
 from .products import product
-from .shapes import nothing_less, transpose
+from .reading import Reading, View, raises
 from .softmax import log_softmax, softmax
+
+
+@raises("lax.transpose")
+def transpose(call: Call, reading: Reading) -> Expr | None:
+    """Axes in another order."""
+    return get_op("relax.permute_dims")(call.args[0], axes=call.attrs["permutation"])
+
+
+@raises("lax.sub")
+def nothing_less(call: Call, reading: Reading) -> Expr | None:
+    """x - 0, as flax's root-mean-square norm takes off a mean that is 0."""
+    data, taken = reading.elementwise(call, View.whole(call).axes)
+    same = data.expr.ty == call.ty
+    return data.expr if same and reading.number(taken) == 0 else None
+
 
 # What one group makes is what the next one reads.
 RULES = (

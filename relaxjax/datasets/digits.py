@@ -6,7 +6,6 @@ import numpy as np
 
 from . import idx
 from .image_data import Array, Dataset, as_images, as_labels
-from .resize import enlarge
 
 DATA = Path(__file__).parent / "data"
 SIDE = 8
@@ -28,10 +27,29 @@ def digits(size: int | None = None, *, flatten: bool = True, one_hot: bool = Fal
 
     def images(part: str) -> Array:
         pixels = idx.read(DATA / f"{part}-images-idx3-ubyte.gz").astype(np.float32) / 255
-        return as_images(enlarge(pixels, size or SIDE), flatten)
+        return as_images(_enlarge(pixels, size or SIDE), flatten)
 
     def labels(part: str) -> Array:
         classes = idx.read(DATA / f"{part}-labels-idx1-ubyte.gz")
         return as_labels(classes, len(CLASS_NAMES), one_hot)
 
     return Dataset(images("train"), labels("train"), images("t10k"), labels("t10k"), CLASS_NAMES)
+
+
+def _enlarge(images: Array, size: int) -> Array:
+    """Square images `(count, side, side)` made `size` pixels wide by bilinear interpolation."""
+    weights = _weights(images.shape[-1], size).astype(images.dtype)
+    enlarged: Array = weights @ images @ weights.T
+    return enlarged
+
+
+def _weights(side: int, size: int) -> Array:
+    """The matrix that interpolates linearly from `side` samples to `size`.
+
+    Samples stand at the centres of their pixels; beyond the outermost centres the edge goes on.
+    """
+    centres = (np.arange(size) + 0.5) * side / size - 0.5
+    centres = np.clip(centres, 0, side - 1)
+    distance = np.abs(centres[:, None] - np.arange(side)[None, :])
+    weights: Array = np.maximum(0, 1 - distance)
+    return weights

@@ -12,13 +12,13 @@ from relaxjax.ir.whole_file import write_whole
 from relaxjax.passes.infrastructure.pause_gc import collector_paused
 from relaxjax.passes.memory.asked_again import plans_remembered
 from relaxjax.passes.memory.budget import Budget
+from relaxjax.training.communication import CommunicationReport
 
-from .document import Document
-from .exchanges import communication_of
-from .measured import profile_of
+from .document import Communication, Document, Exchange
+from .kernel_times import profile_of
 from .page import page
 from .plans import memory_of
-from .printed import Table
+from .printed import Places, Table
 from .stages import stages_of
 from .step_numbers import numbers_of
 from .subjects import Found, Wish, found_in
@@ -120,7 +120,7 @@ def _document(found: Found, title: str) -> Document:
     stages = stages_of(found.moments, table)
     memory = None if found.report is None else memory_of(found.report, table.places)
     told = found.communication
-    communication = None if told is None else communication_of(told, table.places)
+    communication = None if told is None else _communication_of(told, table.places)
     return Document(
         title,
         table.places.sources(),
@@ -132,3 +132,21 @@ def _document(found: Found, title: str) -> Document:
         found.notes,
         communication=communication,
     )
+
+
+def _communication_of(report: CommunicationReport, places: Places) -> Communication:
+    """The exchanges of a report, with their places in the sources."""
+    exchanges = tuple(
+        Exchange(
+            one.kind,
+            one.bytes,
+            one.times,
+            one.axes,
+            one.part,
+            one.value,
+            places.number(one.span),
+            one.is_overlapped,
+        )
+        for one in report.exchanges
+    )
+    return Communication(dict(report.sizes), exchanges)

@@ -6,11 +6,13 @@ what the caller passed in, and nothing that could be reached from there.
 """
 
 import ast
+import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from relaxjax.ir.arguments import by_name
 from relaxjax.ir.expr import Call, Expr, GlobalVar, ShapeExpr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.infer import infer
@@ -18,7 +20,6 @@ from relaxjax.ir.node import Node, replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.renew import renew
 
-from .arguments import check_arguments
 from .comprehension import collect, lambda_function
 from .errors import ScriptError
 from .forms import Macro
@@ -58,6 +59,7 @@ _NODE_ATTRIBUTES = frozenset(
 _SAY_ALL = (TypeError, ValueError, LookupError, AttributeError, RecursionError, UnknownNameError)
 # Nodes that are not written where they are named.
 _IDENTITIES = (Var, GlobalVar, Op, Function)
+_SEVERAL = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Evaluator:
@@ -287,8 +289,25 @@ class Evaluator:
             ours = str(getattr(callee, "__module__", "")).startswith("relaxjax.")
             if ours and isinstance(error, TypeError):
                 with self.located(node):
-                    check_arguments(ast.unparse(node.func), callee, args, named)
+                    _check_arguments(ast.unparse(node.func), callee, args, named)
             raise self.error(node, error) from (_cause(error) if ours else error)
+
+
+def _check_arguments(
+    call: str, callee: Callable[..., Any], args: Sequence[Any], named: Mapping[str, Any]
+) -> None:
+    """Raise an error where Python could not call `callee`; the script knows it as `call`."""
+    signature = inspect.signature(callee)
+    parameters = signature.parameters.values()
+    if any(parameter.kind in _SEVERAL for parameter in parameters):
+        try:
+            signature.bind(*args, **named)
+        except TypeError as error:
+            raise TypeError(f"{call}: {error}") from None
+        return
+    names = [parameter.name for parameter in parameters]
+    required = [item.name for item in parameters if item.default is item.empty]
+    by_name(call, names, args, named, required)
 
 
 def _cause(error: Exception) -> BaseException | None:

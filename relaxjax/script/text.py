@@ -5,10 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, TypeVar, no_type_check
 
+from relaxjax.ir.expr import Constant
 from relaxjax.ir.function import Function
-from relaxjax.ir.metadata import read_constants
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.span import Span
+from relaxjax.ir.tensor_json import read_tensors
 
 from . import ir, lax, relax, tirx
 from .branches import docless
@@ -46,6 +47,11 @@ def from_source(
     return shortened(lambda: _TextReader(source, extra_vars or {}).read(tree))
 
 
+def _read_constants(text: str) -> dict[str, list[Constant]]:
+    """The constants that stand before a printed module, by their kind; bad text is a ValueError."""
+    return {kind: [Constant(item) for item in items] for kind, items in read_tensors(text).items()}
+
+
 _SCRIPT = {
     name: Vocabulary(name, module) for name, module in (("I", ir), ("R", relax), ("T", tirx))
 }
@@ -60,7 +66,7 @@ _DIALECTS = {
 }
 _TVM = {
     "script": Vocabulary("tvm.script", {**_DIALECTS, "parser": Vocabulary("parser", _DIALECTS)}),
-    "ir": Vocabulary("tvm.ir", {"load_json": read_constants}),
+    "ir": Vocabulary("tvm.ir", {"load_json": _read_constants}),
     **DEVICES,
 }
 _MODULES = Vocabulary(

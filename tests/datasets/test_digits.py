@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from relaxjax.datasets import digits
-from relaxjax.datasets.resize import enlarge
+from relaxjax.datasets.digits import _enlarge
 
 
 def test_shapes_and_types_as_stored() -> None:
@@ -83,12 +83,12 @@ def test_enlarging_agrees_with_jax(size: int) -> None:
     images = np.random.default_rng(0).random((3, 8, 8), np.float32)
     resize: Callable[..., jax.Array] = jax.image.resize
     expected = resize(images, (3, size, size), "bilinear")
-    chex.assert_trees_all_close(enlarge(images, size), np.asarray(expected), atol=1e-6)
+    chex.assert_trees_all_close(_enlarge(images, size), np.asarray(expected), atol=1e-6)
 
 
 def test_enlarging_to_the_same_size_changes_nothing() -> None:
     images = np.random.default_rng(0).random((3, 8, 8), np.float32)
-    np.testing.assert_array_equal(enlarge(images, 8), images)
+    np.testing.assert_array_equal(_enlarge(images, 8), images)
 
 
 def test_a_size_that_is_no_number_of_pixels() -> None:

@@ -11,7 +11,7 @@ from parsing import parse_module as module
 from relaxjax import build, explore, value_and_grad
 from relaxjax.cli.demo import MLP, trainable
 from relaxjax.explorer.document import Exchange, Number, Numbers
-from relaxjax.explorer.exchanges import communication_of
+from relaxjax.explorer.explorer import _communication_of
 from relaxjax.explorer.printed import Places
 from relaxjax.explorer.step_numbers import LEAST, _Seen
 from relaxjax.ir.module import IRModule
@@ -179,7 +179,7 @@ def test_exchanges_have_the_places_of_their_lines() -> None:
     places = Places()
     span = Span(__file__, 3, 0)
     told = TrainingExchange("all-reduce", 64, 2, ("data",), "backward", "w", span, False)
-    found = communication_of(CommunicationReport({"data": 4}, (told,)), places)
+    found = _communication_of(CommunicationReport({"data": 4}, (told,)), places)
     assert found.exchanges == (Exchange("all-reduce", 64, 2, ("data",), "backward", "w", 0, False),)
     (place,) = places.places()
     assert place.line == 3

@@ -13,7 +13,7 @@ import pytest
 from relaxjax.ir.op import get_op
 from relaxjax.ops.nn import attending
 from relaxjax.ops.nn.accelerated_attention import ACCELERATED
-from relaxjax.ops.nn.cpu.attention import ON_CPU
+from relaxjax.ops.nn.attention import ON_CPU
 from relaxjax.ops.nn.long_attention import adjoints, masked, result, scoped
 from relaxjax.ops.nn.running_attention import Block, differentiated_as
 from relaxjax.ops.platform import lowering_for

@@ -23,7 +23,12 @@ from relaxjax.ops.sugar import sugar
 from . import accelerated_attention as cuda
 from .accelerated_attention import ACCELERATED
 from .attending import attention_where as attend_where
-from .cpu.attention import ON_CPU
+from .long_attention import Limits, LongAttention
+
+# Blocks pay from so many scores of a head on. The caches hold those that are computed at a time.
+ON_CPU = LongAttention(
+    Limits(of_a_head=2**22, of_all=0, fewest=512, at_a_time=2**21, largest=512), chunked=True
+)
 
 _MASKS = (None, "TopLeft", "BottomRight")
 _RULES: dict[str, Any] = {"precision": "always", "fusion": "out_fusable"}
