@@ -8,13 +8,14 @@ from relaxjax.ir.blocks import in_order
 from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
+from relaxjax.ir.draft import Draft
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, DataflowBlock, Function, If, SeqExpr
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.module import check_function
 from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
-from relaxjax.ir.rewriting import Draft, Rules, Written, fixed_point
+from relaxjax.ir.rewriting import Rules, Written, fixed_point
 from relaxjax.ir.span import located
 from relaxjax.ir.types import Type
 from relaxjax.ir.uses import Uses, values_of
