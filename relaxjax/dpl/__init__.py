@@ -19,14 +19,10 @@ from .pattern import AttrPattern as AttrPattern
 from .pattern import CallPattern as CallPattern
 from .pattern import DataTypePattern as DataTypePattern
 from .pattern import DFPattern as DFPattern
-from .pattern import FunctionPattern as FunctionPattern
 from .pattern import NotPattern as NotPattern
 from .pattern import OrPattern as OrPattern
 from .pattern import ShapePattern as ShapePattern
-from .pattern import TupleGetItemPattern as TupleGetItemPattern
-from .pattern import TuplePattern as TuplePattern
 from .pattern import TypePattern as TypePattern
-from .pattern import UnorderedTuplePattern as UnorderedTuplePattern
 from .rewrite import get_var2val as get_var2val
 from .rewrite import rewrite_bindings as rewrite_bindings
 from .rewrite import rewrite_call as rewrite_call
@@ -36,6 +32,10 @@ from .rewriter import PatternMatchingRewriter as PatternMatchingRewriter
 from .sequence import DFConstraint as DFConstraint
 from .sequence import PatternSeq as PatternSeq
 from .sequence import SameShapeConstraint as SameShapeConstraint
+from .structures import FunctionPattern as FunctionPattern
+from .structures import TupleGetItemPattern as TupleGetItemPattern
+from .structures import TuplePattern as TuplePattern
+from .structures import UnorderedTuplePattern as UnorderedTuplePattern
 from .sugar import has_attr as has_attr
 from .sugar import has_dtype as has_dtype
 from .sugar import is_call_dps_packed as is_call_dps_packed

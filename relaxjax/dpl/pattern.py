@@ -7,24 +7,15 @@ import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 from typing import Any
 
 from relaxjax.ir.attrs import Attrs
 from relaxjax.ir.dims import as_dim, substitute_dim
-from relaxjax.ir.expr import (
-    Call,
-    Expr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
-from relaxjax.ir.function import Function
+from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import also_called
 from relaxjax.ir.op import Op, kept_attribute
 from relaxjax.ir.types import TensorType, Type, dtype_name
-from relaxjax.ir.uses import values_of
 from relaxjax.ir.walk import substitute_type
 
 from .constraints import innermost
@@ -168,77 +159,12 @@ class CallPattern(DFPattern):
         if not isinstance(expr, Call) or not self._admits(len(expr.args)):
             return
         for extended in self.op.search(expr.op, matching):
-            yield from _all(self.args, expr.args, extended)
+            yield from search_all(self.args, expr.args, extended)
             if len(self.args) == 2 == len(expr.args) and _commutative(expr.op):
-                yield from _all(self.args, expr.args[::-1], extended)
+                yield from search_all(self.args, expr.args[::-1], extended)
 
     def _admits(self, count: int) -> bool:
         return count == len(self.args) or (self.varg_default_wildcard and count > len(self.args))
-
-
-@dataclass(frozen=True, eq=False)
-class FunctionPattern(DFPattern):
-    """A function, by its parameters and the value that it returns."""
-
-    params: tuple[DFPattern, ...]
-    body: DFPattern
-
-    def parts(self) -> tuple[DFPattern, ...]:
-        return *self.params, self.body
-
-    def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if isinstance(expr, Function) and len(expr.params) == len(self.params):
-            own = values_of(expr.body.bindings())
-            inside = matching.knowing(own)
-            for extended in _all(self.params, expr.params, inside):
-                yield from self.body.search(expr.body.body, extended)
-
-
-@dataclass(frozen=True, eq=False)
-class TuplePattern(DFPattern):
-    """A tuple, field by field."""
-
-    fields: tuple[DFPattern, ...]
-
-    def __getitem__(self, index: int | None) -> "TupleGetItemPattern":
-        if index is not None and not -len(self) <= index < len(self):
-            raise IndexError(f"a tuple of {len(self)} patterns has no field {index}")
-        return TupleGetItemPattern(self, None if index is None else index % len(self))
-
-    def __len__(self) -> int:
-        return len(self.fields)
-
-    def parts(self) -> tuple[DFPattern, ...]:
-        return self.fields
-
-    def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if isinstance(expr, Tuple) and len(expr) == len(self):
-            yield from _all(self.fields, expr.fields, matching)
-
-
-class UnorderedTuplePattern(TuplePattern):
-    """A tuple whose fields may stand in any order."""
-
-    def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if isinstance(expr, Tuple) and len(expr) == len(self):
-            for fields in permutations(expr.fields):
-                yield from _all(self.fields, fields, matching)
-
-
-@also_called(tuple="tuple_value")
-@dataclass(frozen=True, eq=False)
-class TupleGetItemPattern(DFPattern):
-    """A field of a tuple, the one at `index` if it is given."""
-
-    tuple_value: DFPattern
-    index: int | None = None
-
-    def parts(self) -> tuple[DFPattern, ...]:
-        return (self.tuple_value,)
-
-    def fits(self, expr: Expr, matching: Matching) -> Iterator[Matching]:
-        if isinstance(expr, TupleGetItem) and self.index in (None, expr.index):
-            yield from self.tuple_value.search(expr.tuple_value, matching)
 
 
 @dataclass(frozen=True, eq=False)
@@ -396,7 +322,7 @@ def as_dims(who: str, shape: Any) -> tuple[Any, ...]:
     return tuple(map(as_dim, shape))
 
 
-def _all(
+def search_all(
     patterns: Sequence[DFPattern], exprs: Sequence[Expr], matching: Matching
 ) -> Iterator[Matching]:
     """Every way in which patterns stand for expressions, one each; what is left over is free."""
@@ -404,7 +330,7 @@ def _all(
         yield matching
         return
     for extended in patterns[0].search(exprs[0], matching):
-        yield from _all(patterns[1:], exprs[1:], extended)
+        yield from search_all(patterns[1:], exprs[1:], extended)
 
 
 def _is_kept(operator: Op | None, name: str, wanted: Any, has: Any) -> bool:

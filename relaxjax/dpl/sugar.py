@@ -24,11 +24,9 @@ from .pattern import (
     DataTypePattern,
     DFPattern,
     NotPattern,
-    TupleGetItemPattern,
-    TuplePattern,
-    UnorderedTuplePattern,
     as_dims,
 )
+from .structures import TupleGetItemPattern, TuplePattern, UnorderedTuplePattern
 
 
 def wildcard() -> WildcardPattern:

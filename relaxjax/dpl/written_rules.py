@@ -23,8 +23,9 @@ from relaxjax.ir.walk import (
 )
 
 from .leaves import ExprPattern, PrimArrPattern, WildcardPattern
-from .pattern import DFPattern, SizedPattern, TupleGetItemPattern, TuplePattern
+from .pattern import DFPattern, SizedPattern
 from .rewrite import Matched
+from .structures import TupleGetItemPattern, TuplePattern
 
 
 @dataclass(frozen=True)
