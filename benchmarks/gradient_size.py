@@ -19,7 +19,8 @@ from typing import Any
 import jax
 from surroundings import temp_bytes
 
-from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Tuple, TupleGetItem, Var, np_dtype
 from relaxjax.ir.function import Function
 from relaxjax.ir.infer import unify

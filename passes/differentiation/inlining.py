@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from relaxjax.ir.builder import BlockBuilder
-from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import (
     Binding,

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar, dim_vars, substitute_dim
+from relaxjax.ir.dim_variables import dim_vars, substitute_dim
+from relaxjax.ir.dims import Dim, DimExpr, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.laws import Laws, law

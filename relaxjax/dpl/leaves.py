@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from relaxjax.ir.dims import substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
 from relaxjax.ir.expr import Constant, DataflowVar, Expr, ExternFunc, GlobalVar, ShapeExpr, Var
 from relaxjax.ir.node import also_called
 from relaxjax.ir.op import Op

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from relaxjax.ir.attrs import Attrs
-from relaxjax.ir.dims import as_dim, substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
+from relaxjax.ir.dims import as_dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.lattice import Fit, fits
 from relaxjax.ir.node import also_called

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .dims import Dim, SymbolicVar, as_dim, dim_vars
+from .dim_variables import dim_vars
+from .dims import Dim, SymbolicVar, as_dim
 from .expr import Call, Expr, PrimExpr, Var, const
 from .function import Function, MatchCast
 from .lattice import Fit, fits

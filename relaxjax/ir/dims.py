@@ -11,7 +11,7 @@ out to be when the program runs is `compare("==", n, m)`, which scripts write `n
 
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from math import gcd
@@ -133,13 +133,14 @@ class DimOp(SymbolicExpr):
 
 Atom: TypeAlias = SymbolicVar | DimOp
 Monomial: TypeAlias = tuple[tuple[Atom, int], ...]  # atoms with their powers, in order
+Term: TypeAlias = tuple[Monomial, int]  # a monomial and its coefficient
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class DimExpr(SymbolicExpr):
     """A polynomial of more than one bare atom: its monomials with their coefficients, in order."""
 
-    terms: tuple[tuple[Monomial, int], ...]
+    terms: tuple[Term, ...]
 
     def __repr__(self) -> str:
         return dim_text(self)
@@ -171,22 +172,12 @@ def as_dim(value: Any) -> Dim:
 
 def polynomial(terms: Iterable[tuple[Iterable[tuple[Atom, int]], int]]) -> Dim:
     """The canonical form of a sum of monomials: atoms with their powers, and a coefficient."""
-    total: dict[Monomial, int] = {}
-    for factors, coefficient in terms:
-        monomial: Monomial = ()
-        for factor in factors:
-            monomial = _monomial_product(monomial, (factor,))
-        total[monomial] = total.get(monomial, 0) + coefficient
-    return _canonical(total)
+    return _canonical((_monomial(factors), coefficient) for factors, coefficient in terms)
 
 
 def dim_sum(dims: Iterable[Dim]) -> Dim:
     """The sum of any number of dimensions, brought into its canonical form once."""
-    total: dict[Monomial, int] = {}
-    for dim in dims:
-        for monomial, coefficient in _terms(dim).items():
-            total[monomial] = total.get(monomial, 0) + coefficient
-    return _canonical(total)
+    return _canonical(term for dim in dims for term in _terms(dim))
 
 
 def floordiv(lhs: Dim, rhs: Dim) -> Dim:
@@ -264,49 +255,6 @@ def apply_kind(kind: str, lhs: Dim, rhs: Dim) -> Dim:
     return _ATOM_RULES[kind](lhs, rhs)
 
 
-def substitute_dim(dim: Dim, mapping: Mapping[SymbolicVar, Dim]) -> Dim:
-    """`dim` with each variable of `mapping` replaced; all integers give an integer.
-
-    Where `mapping` changes none of its variables, it is the very same object.
-    """
-    if all(mapping.get(var, var) is var for var in dim_vars(dim)):
-        return dim
-    match dim:
-        case SymbolicVar():
-            return mapping[dim]
-        case DimOp(kind, lhs, rhs):
-            return apply_kind(kind, substitute_dim(lhs, mapping), substitute_dim(rhs, mapping))
-        case DimExpr(terms):
-            return dim_sum(_substituted_term(*term, mapping) for term in terms)
-    raise TypeError(f"`{dim!r}` is no dimension")
-
-
-def _substituted_term(
-    monomial: Monomial, coefficient: int, mapping: Mapping[SymbolicVar, Dim]
-) -> Dim:
-    product: Dim = coefficient
-    for atom, power in monomial:
-        value = substitute_dim(atom, mapping)
-        for _ in range(power):
-            product = product * value
-    return product
-
-
-def dim_vars(dim: Dim) -> tuple[SymbolicVar, ...]:
-    """The variables of `dim`, each once, in order of appearance."""
-    match dim:
-        case int():
-            return ()
-        case SymbolicVar():
-            return (dim,)
-        case DimOp(_, lhs, rhs):
-            return tuple(dict.fromkeys((*dim_vars(lhs), *dim_vars(rhs))))
-        case DimExpr(terms):
-            atoms = (atom for monomial, _ in terms for atom, _ in monomial)
-            return tuple(dict.fromkeys(var for atom in atoms for var in dim_vars(atom)))
-    raise TypeError(f"`{dim!r}` is no dimension")
-
-
 def dim_text(dim: Dim, name: Callable[[SymbolicVar], str] = lambda var: var.name) -> str:
     """`dim` as the script writes it: `n * 2 + 1`, `n // 4`, `T.max(n, m)`."""
     match dim:
@@ -342,21 +290,25 @@ def can_prove_different(lhs: Dim, rhs: Dim) -> bool:
     return isinstance(difference, int) and difference != 0
 
 
-def _terms(dim: Dim) -> dict[Monomial, int]:
+def _terms(dim: Dim) -> tuple[Term, ...]:
     match dim:
         case int():
-            return {(): dim} if dim else {}
+            return (((), dim),) if dim else ()
         case DimExpr(terms):
-            return dict(terms)
+            return terms
         case SymbolicVar() | DimOp() if dim.dtype == "int64":
-            return {((dim, 1),): 1}
+            return ((((dim, 1),), 1),)
         case DimOp():
             raise TypeError(f"`{dim}` is true or false, which has no arithmetic and no order")
     raise TypeError(f"`{dim!r}` is no dimension")
 
 
-def _canonical(terms: dict[Monomial, int]) -> Dim:
-    kept = [(monomial, coefficient) for monomial, coefficient in terms.items() if coefficient]
+def _canonical(terms: Iterable[Term]) -> Dim:
+    """The sum of terms, which may have the same monomials."""
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in terms:
+        total[monomial] = total.get(monomial, 0) + coefficient
+    kept = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
     if not kept:
         return 0
     if len(kept) == 1:
@@ -369,53 +321,47 @@ def _canonical(terms: dict[Monomial, int]) -> Dim:
 
 
 def _combine(lhs: Dim, rhs: Dim, sign: int) -> Dim:
-    terms = _terms(lhs)
-    for monomial, coefficient in _terms(rhs).items():
-        terms[monomial] = terms.get(monomial, 0) + sign * coefficient
-    return _canonical(terms)
+    return _canonical((*_terms(lhs), *((m, sign * factor) for m, factor in _terms(rhs))))
 
 
 def _multiply(lhs: Dim, rhs: Dim) -> Dim:
-    product: dict[Monomial, int] = {}
-    for left, left_coefficient in _terms(lhs).items():
-        for right, right_coefficient in _terms(rhs).items():
-            monomial = _monomial_product(left, right)
-            product[monomial] = product.get(monomial, 0) + left_coefficient * right_coefficient
-    return _canonical(product)
+    pairs = itertools.product(_terms(lhs), _terms(rhs))
+    return _canonical((_monomial((*a, *b)), factor * other) for (a, factor), (b, other) in pairs)
 
 
-def _monomial_product(lhs: Monomial, rhs: Monomial) -> Monomial:
-    powers = dict(lhs)
-    for atom, power in rhs:
+def _monomial(factors: Iterable[tuple[Atom, int]]) -> Monomial:
+    """The product of powers of atoms."""
+    powers: dict[Atom, int] = {}
+    for atom, power in factors:
         powers[atom] = powers.get(atom, 0) + power
     return tuple(sorted(powers.items(), key=lambda item: _order(item[0])))
 
 
 def _split_multiples(dim: Dim, divisor: int) -> tuple[Dim, Dim]:
     """`(q, r)` with `dim == q * divisor + r` and no multiple of `divisor` left in `r`."""
-    quotient = {monomial: factor // divisor for monomial, factor in _terms(dim).items()}
-    rest = {monomial: factor % divisor for monomial, factor in _terms(dim).items()}
-    return _canonical(quotient), _canonical(rest)
+    quotient = _canonical((monomial, factor // divisor) for monomial, factor in _terms(dim))
+    rest = _canonical((monomial, factor % divisor) for monomial, factor in _terms(dim))
+    return quotient, rest
 
 
 def _quotient(lhs: Dim, rhs: Dim) -> Dim:
     """`lhs // rhs` for a symbolic `rhs`, without the factors that all terms of both share."""
-    divisor = list(_terms(rhs).items())
+    divisor = _terms(rhs)
     if len(divisor) != 1:
         return 1 if lhs == rhs else DimOp("//", lhs, rhs)
     powers, coefficient = dict(divisor[0][0]), divisor[0][1]
-    terms = [(dict(monomial), factor) for monomial, factor in _terms(lhs).items()]
+    terms = [(dict(monomial), factor) for monomial, factor in _terms(lhs)]
     shared = gcd(coefficient, *(factor for _, factor in terms))
     common = {atom: min(n, *(left.get(atom, 0) for left, _ in terms)) for atom, n in powers.items()}
     if shared == 1 and not any(common.values()):
         return DimOp("//", lhs, rhs)
 
-    def rest(monomial: dict[Any, int], factor: int) -> dict[Monomial, int]:
+    def rest(monomial: dict[Any, int], factor: int) -> Term:
         left = ((atom, power - common.get(atom, 0)) for atom, power in monomial.items())
-        return {tuple((atom, power) for atom, power in left if power): factor // shared}
+        return tuple((atom, power) for atom, power in left if power), factor // shared
 
-    numerator = {key: value for term in terms for key, value in rest(*term).items()}
-    return floordiv(_canonical(numerator), _canonical(rest(powers, coefficient)))
+    numerator = _canonical(rest(*term) for term in terms)
+    return floordiv(numerator, _canonical([rest(powers, coefficient)]))
 
 
 def _order(dim: Dim) -> tuple[Any, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .dims import Dim, SymbolicVar, as_dim, dim_text, dim_vars, substitute_dim
+from .dim_variables import dim_vars, substitute_dim
+from .dims import Dim, SymbolicVar, as_dim, dim_text
 
 _AXES: list[SymbolicVar] = []
 _SUBAXIS = re.compile(r"([A-Z])|([1-9][0-9]*)([a-z])")

@@ -3,7 +3,8 @@
 from collections.abc import Set
 from enum import IntEnum
 
-from .dims import Dim, SymbolicVar, can_prove_different, can_prove_equal, dim_vars
+from .dim_variables import dim_vars
+from .dims import Dim, SymbolicVar, can_prove_different, can_prove_equal
 from .expr import Var
 from .node import replace
 from .types import (

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Set
 from typing import Any, TypeVar
 
 from .attrs import Attrs
-from .dims import Dim, SymbolicExpr, SymbolicVar, substitute_dim
+from .dim_variables import substitute_dim
+from .dims import Dim, SymbolicExpr, SymbolicVar
 from .expr import Call, DataflowVar, Expr, PrimExpr, ShapeExpr, Tuple, TupleGetItem, Var
 from .function import Binding, DataflowBlock, Function, If, MatchCast, SeqExpr
 from .node import replace

@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 from .attrs import Attrs
 from .device_mesh import DeviceMesh, Placement
-from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
+from .dim_variables import dim_vars, substitute_dim
+from .dims import Dim, SymbolicExpr, SymbolicVar
 from .expr import Constant, ExternFunc, GlobalVar, Var
 from .function import Function, MatchCast, SeqExpr, VarBinding
 from .global_info import VDevice

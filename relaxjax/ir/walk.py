@@ -5,7 +5,8 @@ from operator import is_
 from typing import Any
 
 from .attrs import Attrs
-from .dims import Dim, SymbolicExpr, SymbolicVar, dim_vars, substitute_dim
+from .dim_variables import dim_vars, substitute_dim
+from .dims import Dim, SymbolicExpr, SymbolicVar
 from .expr import (
     Call,
     Constant,

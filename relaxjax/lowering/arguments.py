@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.dtypes import canonicalize_dtype
 
-from relaxjax.ir.dims import Dim, SymbolicVar, dim_vars
+from relaxjax.ir.dim_variables import dim_vars
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Var, np_dtype
 from relaxjax.ir.types import (
     FuncType,

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from relaxjax.ir.dims import Dim, SymbolicVar, substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
+from relaxjax.ir.dims import Dim, SymbolicVar
 from relaxjax.ir.expr import Call, Expr, ExternFunc, GlobalVar, Var
 from relaxjax.ir.function import Function, If, SeqExpr
 from relaxjax.ir.infer import unify

@@ -7,7 +7,8 @@ next one begins. What computes something of parameters alone counts in the layer
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from relaxjax.ir.dims import Dim, dim_vars, substitute_dim
+from relaxjax.ir.dim_variables import dim_vars, substitute_dim
+from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Call, Expr, Var
 from relaxjax.ir.function import Binding, Function
 from relaxjax.ir.module import IRModule

@@ -13,7 +13,8 @@ from parsing import parse_functions
 
 import relaxjax.ops  # noqa: F401  # fills the table of operators
 from relaxjax.ir.builder import make_function
-from relaxjax.ir.dims import SymbolicVar, substitute_dim
+from relaxjax.ir.dim_variables import substitute_dim
+from relaxjax.ir.dims import SymbolicVar
 from relaxjax.ir.expr import Call, Var
 from relaxjax.ir.function import Function
 from relaxjax.ir.module import IRModule

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+from hypothesis import assume
 from hypothesis import strategies as st
 
 import relaxjax.ops  # noqa: F401  # enters the operators into the table
@@ -58,6 +59,14 @@ def dim_of(formula: Formula, values: dict[str, Any]) -> Dim:
 def number_of(formula: Formula, values: dict[str, int]) -> int:
     """The formula in the arithmetic of integers."""
     return _evaluated(formula, values, _NUMERIC)  # type: ignore[no-any-return]  # ints go in
+
+
+def computed(compute: Callable[..., Any], *args: Any) -> Any:
+    """The result, or a discarded example where it divides by zero."""
+    try:
+        return compute(*args)
+    except ZeroDivisionError:
+        assume(False)
 
 
 def _evaluated(formula: Formula, values: dict[str, Any], operators: dict[str, Any]) -> Any:
