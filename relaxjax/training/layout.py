@@ -159,6 +159,11 @@ class Layout:
         """Everything that a step changes."""
         return self.params, self.states, self.optimizer
 
+    @property
+    def argument_names(self) -> tuple[list[str], list[str]]:
+        """The names of the inputs of the model, and of the targets of the loss."""
+        return [var.name for var in self.inputs], [var.name for var in self.targets]
+
 
 def _fields(states: Var) -> tuple[Var, ...]:
     """The fields of the optimizer's state, as variables named by their index."""

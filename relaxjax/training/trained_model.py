@@ -24,21 +24,12 @@ from relaxjax.trainable.facts import Facts
 from relaxjax.trainable.names import BACKBONE, EVALUATE, LOSS_SCALE, OPTIM_STATE
 
 from . import checkpoint
-from .feeding import Batch, Stage, paired
-from .ids import Checked, check_counted, check_ids, check_ranks, class_targets, row_arguments
+from .admission import Admission
+from .feeding import Batch, Stage
 from .initial_values import xavier_uniform
-from .inputs import (
-    as_seed,
-    check_place,
-    check_samples,
-    elsewhere,
-    first_dim,
-    given_arrays,
-    listed,
-    steps_of_stack,
-)
+from .inputs import as_seed, elsewhere, first_dim, listed, steps_of_stack
 from .layout import Arrays, Group, Initializer, Layout, optimizer_state
-from .nested import Nested, Shapes, check_one_argument, check_predicts
+from .nested import Nested, check_one_argument, check_predicts
 from .number_checks import check_batches
 from .numerics import NumericsError, blame
 from .placement import Placement
@@ -73,18 +64,14 @@ class TrainedModel:
         check_flags(zero_init_param_state=zero_init_param_state)
         use_compilation_cache()
         self.layout = Layout.of(train_mod)
-        inputs, targets = self.layout.inputs, self.layout.targets
         self.facts = Facts.of(train_mod)
-        self._input_ids = row_arguments(self.facts, inputs)
-        self._class_ids = class_targets(self.facts, targets)
-        rows = row_arguments(self.facts, targets)
-        self._target_ids: tuple[Checked, ...] = (*self._class_ids, *rows)
-        self.loss_weights = LossWeights.of(self.facts, targets, self.ignored_class)
         self.mod = train_mod.without_attr(OPTIM_STATE)
         self.nested = nested  # how the user's trees are nested, where the loss is one of JAX
         self.vm = vm if device is None else VirtualMachine(vm.executable, device)
         self.device = place_for(vm.executable.mod, self.vm.device)
         self.placement = Placement.of(train_mod, self.layout, self.device)
+        self._admission = Admission(self.layout, self.facts, self.placement, nested)
+        self.loss_weights = LossWeights.of(self.facts, self.layout.targets, self.ignored_class)
         self._step = step_of(vm.executable, self.placement, train_mod.attrs.get(PLATFORM))
         # Kept from one `fit` to the next, since new memory costs more than what is copied to it.
         self.stage = Stage(reuse=True)
@@ -147,21 +134,19 @@ class TrainedModel:
     @property
     def ignored_class(self) -> int | None:
         """The class id that the loss ignores in its first target; None where there is none."""
-        return next((one.ids.ignored for one in self._class_ids if one.place == 0), None)
+        return self._admission.ignored_class
 
     @property
     def argument_names(self) -> tuple[list[str], list[str]]:
         """The names of the inputs of the model, and of the targets of the loss."""
-        return [v.name for v in self.layout.inputs], [v.name for v in self.layout.targets]
+        return self.layout.argument_names
 
     def pairs(self, batches: Iterable[Any], are_parts: bool = False) -> Iterator[Batch]:
         """Batches as `fit` is given them, each as its inputs and its targets.
 
         Those to be trained on may be the parts of a process.
         """
-        if self.nested is not None:
-            return self.nested.pairs(batches, self._part_shapes if are_parts else None)
-        return paired(batches, self.argument_names)
+        return self._admission.pairs(batches, are_parts)
 
     def predict(self, *inputs: Any) -> Any:
         """The outputs of the backbone, without its new model states.
@@ -174,9 +159,7 @@ class TrainedModel:
             return on_host(self._predictor(self._state.params, self._state.states, given))
         check_predicts(self.mod)
         with self._step.dtypes():
-            given = given_arrays("inputs", "the backbone", self.layout.inputs, inputs)
-            check_ids(self._input_ids, given)
-            given, _ = self.placement.batch(given)
+            given = self._admission.inputs(inputs)
         result = on_host(self.vm[BACKBONE](*given, *self._state.params, *self._state.states))
         if not self._state.states:
             return result
@@ -192,7 +175,7 @@ class TrainedModel:
         """
         with self._step.dtypes():
             batch = self._batch(inputs, targets)
-            check_counted(self._class_ids, batch[1], False)
+            self._admission.check_counted(batch[1], False)
             (loss,) = self._run(self._step.one, *batch)
         return loss
 
@@ -208,7 +191,7 @@ class TrainedModel:
             batch = self._batch(inputs, targets, sys.maxsize if count is None else count)
             wanted = (*self.layout.inputs, *self.layout.targets)
             steps = steps_of_stack(wanted, (*batch[0], *batch[1]), count)
-            check_counted(self._class_ids, batch[1], True, count)
+            self._admission.check_counted(batch[1], True, count)
             (losses,) = self._run(self._step.many, np.int32(steps), *batch)
         return losses
 
@@ -222,7 +205,7 @@ class TrainedModel:
         with self._step.dtypes():
             sound = jnp.asarray(is_sound)
             given = self._batch(*batch, count)
-            check_counted(self._class_ids, given[1], count is not None, count)
+            self._admission.check_counted(given[1], count is not None, count)
             steps = () if count is None else (np.int32(count),)
             program = self._step.many_checked if steps else self._step.one_checked
             losses, flags = self._run(program, sound, *steps, *given)
@@ -238,8 +221,7 @@ class TrainedModel:
             given, wanted = self._batch(inputs, targets)
             fault = blame(self.mod, self._of_adjoint(given, wanted))
         if fault is not None:
-            notes = (one.note(wanted[one.place]) for one in self._class_ids)
-            raise NumericsError("\n".join([fault, *filter(None, notes)]))
+            raise NumericsError("\n".join([fault, *self._admission.notes(wanted)]))
 
     def adjoint_arguments(self, inputs: Any, targets: Any = None) -> list[Any]:
         """What the adjoint of the module takes for a batch, with the state as it is now."""
@@ -261,10 +243,9 @@ class TrainedModel:
             return on_host(value), on_host(beside)
         if EVALUATE not in self.mod:
             return None, self.predict(*listed(inputs))
+        self._check_initialised()
         with self._step.dtypes():
-            given, wanted = self._admitted(inputs, targets)
-            check_place((*given, *wanted), self.device)
-            given, wanted = self.placement.batch(given, wanted)
+            given, wanted = self._admission.whole(inputs, targets)
         state = self._state
         loss, *outputs = on_host(self._evaluate(*given, *state.params, *state.states, *wanted))
         if self.nested is not None:
@@ -283,8 +264,9 @@ class TrainedModel:
         """
         if are_several():
             return 1  # each of them would have to come to the same number
+        self._check_initialised()
         with self._step.dtypes():
-            inputs, targets = self._admitted(*batch)
+            inputs, targets = self._admission.admitted(*batch)
             if elsewhere((*inputs, *targets), self.device):
                 return 1
             return self._step.best_count(self._state, inputs, targets)
@@ -305,9 +287,10 @@ class TrainedModel:
 
     def place(self, batch: tuple[Any, Any], count: int | None = None) -> tuple[Arrays, Arrays]:
         """A copy of a batch on the device, as `update` and `update_many` take it."""
+        self._check_initialised()
         with self._step.dtypes():
-            inputs, targets = self._admitted(*batch, count, is_part=True)
-            check_counted(self._class_ids, targets, count is not None, count)
+            inputs, targets = self._admission.admitted(*batch, count, is_part=True)
+            self._admission.check_counted(targets, count is not None, count)
             return self.placement.batch(inputs, targets, count is not None, True, keep=True)
 
     def save(self, path: str | PathLike[str], notes: Mapping[str, str] | None = None) -> None:
@@ -368,48 +351,8 @@ class TrainedModel:
             return self._cell.run(program, *args)
 
     def _batch(self, inputs: Any, targets: Any, count: int | None = None) -> tuple[Arrays, Arrays]:
-        """A batch as a step takes it; with a `count`, so many in front of a stack."""
-        given, wanted = self._admitted(inputs, targets, count, is_part=True)
-        check_place((*given, *wanted), self.device)
-        placed = self.placement.batch(given, wanted, count is not None, True)
-        if self.placement.process_parts > 1:
-            check_samples(self.layout.inputs, placed[0])
-        return placed
-
-    def _admitted(
-        self, inputs: Any, targets: Any, count: int | None = None, is_part: bool = False
-    ) -> tuple[Arrays, Arrays]:
-        """A batch in the dtypes of the program, wherever it lies.
-
-        One that is given whole comes as the inputs alone. One to be trained on may be the part of
-        a process, which has fewer samples than the model takes.
-        """
         self._check_initialised()
-        if targets is None:
-            inputs, targets = self._apart(inputs, count is not None, is_part)
-        elif self.nested is not None:
-            check_one_argument(targets)
-        given = given_arrays("inputs", "the backbone", self.layout.inputs, listed(inputs))
-        wanted = given_arrays("targets", "the loss", self.layout.targets, listed(targets))
-        if self.placement.process_parts == 1 or not is_part:
-            check_samples(self.layout.inputs, given)
-        if count is None:
-            check_ranks(self._class_ids, wanted)
-        check_ids(self._input_ids, given, count)
-        check_ids(self._target_ids, wanted, count)
-        return given, wanted
-
-    @cached_property
-    def _part_shapes(self) -> Shapes | None:
-        """The shapes of a batch of a loss in JAX in this process, where it has a part of it."""
-        assert self.nested is not None
-        return self.placement.part_shapes([ty.shape for ty in self.nested.batch])
-
-    def _apart(self, batch: Any, is_stacked: bool, is_part: bool) -> Batch:
-        """The inputs and the targets of a batch that is given by one argument."""
-        if self.nested is not None:
-            return self.nested.leaves(batch, is_stacked, self._part_shapes if is_part else None), []
-        return next(self.pairs([batch]))
+        return self._admission.part(inputs, targets, count)
 
     def _of_adjoint(self, given: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
         state = self._state
