@@ -33,7 +33,7 @@ from relaxjax.lowering import VirtualMachine, build
 from relaxjax.passes import SetupTrainer
 from relaxjax.script import from_source
 from relaxjax.training import Lines, Trainer
-from relaxjax.training.loop import StepsPerCall
+from relaxjax.training.fit_options import StepsPerCall
 
 BATCHES = 16
 BY_HAND, FIT, TVM = "optax by hand", "Trainer.fit", "TVM's Trainer"

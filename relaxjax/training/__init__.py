@@ -13,8 +13,8 @@ from .checkpoints import Checkpoints as Checkpoints
 from .communication import CommunicationReport as CommunicationReport
 from .communication import Exchange as Exchange
 from .epoch_report import EpochReport as EpochReport
+from .fit_options import FitOptions as FitOptions
 from .history import History as History
-from .loop import FitOptions as FitOptions
 from .loop import fit as fit
 from .metrics import Metric as Metric
 from .metrics import accuracy as accuracy

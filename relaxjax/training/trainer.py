@@ -30,11 +30,12 @@ from .checkpoint import module
 from .communication import CommunicationReport
 from .data import Data
 from .export import export
+from .fit_options import FitOptions
 from .from_jax import arguments_of, training_of
 from .history import History
 from .inputs import static_shape, tensor_type
 from .layout import Group, Values
-from .loop import FitOptions, fit
+from .loop import fit
 from .progress import Reporter
 from .summary import ModelSummary, forward_function, summary_of
 from .trained_model import TrainedModel
