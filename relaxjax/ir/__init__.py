@@ -45,7 +45,7 @@ from .function import VarBinding as VarBinding
 from .inline import inline_functions as inline_functions
 from .module import IRModule as IRModule
 from .op import Op as Op
-from .printer import PrintOptions as PrintOptions
+from .print_options import PrintOptions as PrintOptions
 from .serialize import load_json as load_json
 from .serialize import save_json as save_json
 from .span import Span as Span

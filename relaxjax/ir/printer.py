@@ -5,7 +5,6 @@ Nodes print themselves by it, though it stands above them all.
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,49 +17,17 @@ from .identifiers import Identifiers, identifier
 from .module import IRModule
 from .node import Node, prints_nodes
 from .op import Op
-from .registry import did_you_mean
+from .print_options import PrintOptions, parse_options
 from .script_exprs import ScriptExprs, Writers, writer_of
 from .tensor_json import write_tensors
 from .types import TensorType, TupleType
 from .walk import expr_symbols, post_order
 
 
-@dataclass(frozen=True, slots=True)
-class PrintOptions:
-    """How a node is printed.
-
-    name: the name of the class that a module is printed as.
-    show_meta: whether constants that are too big for a line are written out before the program;
-        without them the text cannot be read back, and a comment in it says so.
-    module_alias: the name by which a function refers to its module.
-    indent_spaces: the width of one level of indentation.
-    show_all_types: whether every variable is printed with its type (`show_all_ty` in TVM).
-    syntax_sugar: whether a tuple is printed as `(a, b)` instead of `R.tuple(a, b)`, and a call that
-        returns nothing as a bare statement.
-    provenance: whether a binding that is part of a derivative ends in a comment that says of which
-        variable, and where in the user's text that is bound.
-    """
-
-    name: str = "Module"
-    show_meta: bool = True
-    module_alias: str = "cls"
-    indent_spaces: int = 4
-    show_all_types: bool = True
-    syntax_sugar: bool = True
-    provenance: bool = False
-
-    def __post_init__(self) -> None:
-        for option, value in (("name", self.name), ("module_alias", self.module_alias)):
-            if not value.isidentifier():
-                raise ValueError(f"`{option}` must be a Python identifier, found {value!r}")
-        if self.indent_spaces < 1:
-            raise ValueError(f"`indent_spaces` must be at least 1, found {self.indent_spaces}")
-
-
 @prints_nodes
 def print_node(node: Node, **options: Any) -> ScriptText:
     """The script text of a node; `PrintOptions` says what the options are."""
-    return ScriptText(_Printer(_parse_options(options)).document(node))
+    return ScriptText(_Printer(parse_options(options)).document(node))
 
 
 def print_apart(node: Node) -> tuple[str, list[np.ndarray[Any, Any]]]:
@@ -77,7 +44,7 @@ def print_lines(node: Node, **options: Any) -> tuple[list[str], dict[int, int]]:
     The places are by the `id` of a binding, of a function (its `def`), and of a sequence (its
     result).
     """
-    printer = _Printer(_parse_options(options))
+    printer = _Printer(parse_options(options))
     printer.document(node)
     return printer.lines, printer.line_of
 
@@ -123,25 +90,6 @@ def _definitions(function: Function) -> Iterator[tuple[Var, Expr | None]]:
         yield binding.var, binding.value
         if isinstance(binding.value, Function):
             yield from _definitions(binding.value)
-
-
-_TVM_NAMES = {"show_all_ty": "show_all_types", "show_all_struct_info": "show_all_types"}
-# Whether TVM's text is passed through the formatter black, and whether it says the types of sizes;
-# this one is laid out already, and reads the same without.
-_TVM_ALONE = ("black_format", "verbose_expr")
-
-
-def _parse_options(given: dict[str, Any]) -> PrintOptions:
-    given = {name: value for name, value in given.items() if name not in _TVM_ALONE}
-    named = {_TVM_NAMES.get(name, name): value for name, value in given.items()}
-    known = [item.name for item in fields(PrintOptions)]
-    for name in given:
-        if _TVM_NAMES.get(name, name) not in known:
-            raise TypeError(
-                f"there is no print option `{name}`; there are {', '.join(known)}"
-                f"{did_you_mean(name, known)}"
-            )
-    return PrintOptions(**named)
 
 
 _IMPORTS = {"I": "ir as I", "R": "relax as R", "T": "tirx as T", "L": "lax as L"}

@@ -31,7 +31,8 @@ from relaxjax.ir.function import (
 )
 from relaxjax.ir.module import IRModule
 from relaxjax.ir.op import Op
-from relaxjax.ir.printer import PrintOptions, _Printer, print_node, variable_names
+from relaxjax.ir.print_options import PrintOptions
+from relaxjax.ir.printer import _Printer, print_node, variable_names
 from relaxjax.ir.types import (
     FuncType,
     ObjectType,
