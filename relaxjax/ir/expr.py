@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .attrs import Attrs, as_attrs
+from .constant_data import constant_data, frozen_array
 from .dims import Dim, SymbolicExpr, as_dim
-from .dtypes import check_kind, check_range, is_same, named_dtype, number_of
+from .dtypes import check_kind, named_dtype, number_of
 from .node import Node, also_called
 from .registry import named_operator
 from .span import Span
@@ -249,7 +250,7 @@ class Constant(Expr):
     data: np.ndarray[Any, Any]
 
     def __post_init__(self) -> None:
-        data = _frozen_array(self.data)
+        data = frozen_array(self.data)
         object.__setattr__(self, "data", data)
         object.__setattr__(self, "ty", TensorType(data.shape, dtype_name(data.dtype)))
 
@@ -336,45 +337,7 @@ class DataTypeImm(Expr):
 
 def const(value: Any, dtype: Any = None) -> Constant:
     """A constant tensor. Without `dtype`, Python floats are float32 and Python ints are int32."""
-    data = _as_array(value, None if dtype is None else np_dtype(dtype))
-    plain = isinstance(value, int | float | list | tuple) and not isinstance(value, np.generic)
-    if dtype is None and plain and data.dtype in _PLAIN_DTYPES:
-        data = _as_array(value, _PLAIN_DTYPES[data.dtype])
-    given = np.asarray(value)
-    if data.dtype != given.dtype and ("float" in data.dtype.name or data.dtype.kind == "c"):
-        check_range(value, given, data)
-    if data.dtype != given.dtype and "int" in data.dtype.name and not is_same(given, data):
-        raise TypeError(f"`{value!r:.50}` cannot be a constant of dtype {data.dtype}")
-    return Constant(data)
-
-
-def _as_array(value: Any, dtype: np.dtype[Any] | None) -> np.ndarray[Any, Any]:
-    try:
-        with np.errstate(over="ignore", invalid="ignore"):  # what becomes another is refused
-            return np.asarray(value, dtype=dtype)
-    except (OverflowError, TypeError, ValueError) as error:
-        wanted = "" if dtype is None else f" of dtype {dtype}"
-        raise TypeError(f"`{value!r:.50}` cannot be a constant{wanted}: {error}") from None
-
-
-# What numpy makes of Python's numbers, and what a tensor program wants.
-_PLAIN_DTYPES = {np.dtype("int64"): np.dtype("int32"), np.dtype("float64"): np.dtype("float32")}
-
-
-def _frozen_array(data: Any) -> np.ndarray[Any, Any]:
-    """`data` as an array of numbers that nobody can write to, itself where it is one already."""
-    if isinstance(data, np.ndarray) and data.base is None and not data.flags.writeable:
-        array = data
-    else:
-        array = np.array(data)
-    if array.dtype.hasobject or array.dtype.kind in "SUMm" or array.dtype.names is not None:
-        raise TypeError(
-            f"a constant is a tensor of numbers that a dtype can hold, but `{data!r:.50}` was given"
-        )
-    if not array.dtype.isnative:
-        array = array.astype(array.dtype.newbyteorder("="))
-    array.flags.writeable = False
-    return array
+    return Constant(constant_data(value, None if dtype is None else np_dtype(dtype)))
 
 
 def np_dtype(dtype: Any) -> np.dtype[Any]:
