@@ -11,8 +11,9 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 
 from .axis_layouts import ONE_AXIS, TILED, axis_rule
+from .conversions import Axes, Ints
 from .cost_rules import MOVES
-from .declare import Axes, Ints, OpError, op
+from .declare import OpError, op
 from .emit import call, dims_of, ndim_of, shape_of
 from .placements import permuted
 from .shape_layouts import PERMUTED

@@ -15,8 +15,9 @@ from relaxjax.ir.op import ZERO_GRADIENT, Op
 from relaxjax.ir.types import PrimType, ShapeType, TensorType, is_float
 
 from .arrays import cast, jax_dtype
+from .conversions import DType
 from .cost_rules import ELEMENTWISE, FILLS, TRANSCENDENTAL
-from .declare import DType, OpError, op
+from .declare import OpError, op
 from .emit import call, dtype_of
 from .rearranging import AGNOSTIC, CREATED
 from .shapes import with_dtype

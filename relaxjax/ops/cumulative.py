@@ -11,8 +11,9 @@ from relaxjax.ir.types import TensorType
 
 from .arrays import cast
 from .axis_layouts import ONE_AXIS
+from .conversions import DType
 from .cost_rules import REDUCES
-from .declare import DType, op
+from .declare import op
 from .emit import call, dtype_of, shape_of
 from .recurrence import shifted
 from .shapes import element_count, normalize_axis, with_dtype

@@ -5,8 +5,9 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import cast
+from .conversions import DType
 from .cost_rules import ELEMENTWISE
-from .declare import DType, op
+from .declare import op
 from .emit import call, dtype_of
 from .shapes import with_dtype
 

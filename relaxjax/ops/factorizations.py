@@ -12,8 +12,9 @@ from relaxjax.ir.types import TensorType, TupleType
 
 from .arrays import widened
 from .axis_layouts import REDUCED
+from .conversions import Axes
 from .cost_rules import per_input
-from .declare import Axes, OpError, op
+from .declare import OpError, op
 from .emit import call, scalar, tensor_type, where
 from .linalg import cubic, require_matrices, require_square, widely
 from .shapes import at_most, bounded, dims_text

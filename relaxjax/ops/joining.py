@@ -12,8 +12,9 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .axis_layouts import JOINED, SPLIT, STACKED
+from .conversions import as_ints
 from .cost_rules import MOVES
-from .declare import OpError, as_ints, op
+from .declare import OpError, op
 from .emit import call, dims_of, ndim_of
 from .shapes import (
     bounded,

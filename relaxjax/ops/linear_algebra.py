@@ -11,8 +11,9 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType
 
 from .arrays import cast, jax_dtype
+from .conversions import DType
 from .cost_rules import ELEMENTWISE, counting, dims_at, elements
-from .declare import DType, OpError, op
+from .declare import OpError, op
 from .emit import call, dtype_of, ndim_of
 from .placements import of_product
 from .scaling import MATRIX_PRODUCT

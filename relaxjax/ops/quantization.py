@@ -11,8 +11,9 @@ from relaxjax.ir.types import TensorType, is_float
 
 from .arrays import finite_range, jax_dtype
 from .axis_layouts import ONE_AXIS
+from .conversions import DType
 from .cost_rules import per_element
-from .declare import DType, OpError, op
+from .declare import OpError, op
 from .emit import call, dims_of, dtype_of, ndim_of, shape_of, tensor_type
 from .shapes import normalize_axis, with_dtype
 from .traced import traced_gradient

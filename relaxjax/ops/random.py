@@ -17,8 +17,9 @@ from relaxjax.ir.op import ZERO_GRADIENT
 from relaxjax.ir.types import PrimType, TensorType, is_float
 
 from .arrays import cast, jax_dtype
+from .conversions import DType, Ints
 from .creation import shaped
-from .declare import DType, Ints, OpError, op
+from .declare import OpError, op
 from .emit import call
 from .lowered_cost import LOWERED
 from .shapes import dims_text, never_repeated, normalize_axis

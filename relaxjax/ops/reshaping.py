@@ -12,9 +12,10 @@ from relaxjax.ir.types import TensorType
 
 from .arrays import added_up
 from .axis_layouts import EXPANDED, SQUEEZED
+from .conversions import Axes
 from .cost_rules import MOVES, REDUCES, VIEWS
 from .creation import shaped
-from .declare import Axes, OpError, op
+from .declare import OpError, op
 from .emit import call, shape_of
 from .rearranging import BROADCAST
 from .shape_layouts import COLLAPSED, COLLAPSED_LIKE, RESHAPED

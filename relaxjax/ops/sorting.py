@@ -15,9 +15,10 @@ from relaxjax.ir.types import TensorType, TupleType, Type
 
 from .arrays import cast, jax_dtype
 from .axis_layouts import ONE_AXIS
+from .conversions import DType
 from .cost_rules import REDUCES, SORTS, counting, dims_at, elements
 from .creation import host_dim
-from .declare import DType, OpError, op
+from .declare import OpError, op
 from .emit import call
 from .index import require_integers
 from .shapes import normalize_axis, with_dtype

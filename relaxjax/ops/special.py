@@ -13,8 +13,9 @@ from relaxjax.ir.types import TensorType
 
 from .arrays import widened
 from .axis_layouts import REDUCED
+from .conversions import Axes
 from .cost_rules import TRANSCENDENTAL, TRANSCENDENTAL_FLOPS, per_input
-from .declare import Axes, OpError, op
+from .declare import OpError, op
 from .emit import call, scalar, where
 from .statistical import reduced_type, with_reduced_axes
 from .traced import traced_gradient

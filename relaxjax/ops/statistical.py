@@ -13,8 +13,9 @@ from relaxjax.ir.types import TensorType, TupleType, Type, is_smooth
 
 from .arrays import added_up, jax_dtype, widened
 from .axis_layouts import REDUCED
+from .conversions import Axes
 from .cost_rules import REDUCES, SORTS, CostRule, per_input
-from .declare import Axes, OpError, op
+from .declare import OpError, op
 from .emit import (
     call,
     dims_of,

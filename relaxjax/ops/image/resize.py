@@ -8,7 +8,8 @@ from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import ShapeType, TensorType
 from relaxjax.ops.backward import backward_of, backward_rule
-from relaxjax.ops.declare import DType, Floats, OpError, op
+from relaxjax.ops.conversions import DType, Floats
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED

@@ -9,7 +9,8 @@ import numpy as np
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
-from relaxjax.ops.declare import Ints, op
+from relaxjax.ops.conversions import Ints
+from relaxjax.ops.declare import op
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.shapes import require_sizes

@@ -8,7 +8,8 @@ from jax import lax
 from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
-from relaxjax.ops.declare import OpError, as_ints
+from relaxjax.ops.conversions import as_ints
+from relaxjax.ops.declare import OpError
 from relaxjax.ops.emit import call
 
 # The spatial axes of tensors by their number, as layouts name them.

@@ -9,8 +9,9 @@ from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.expr import Expr
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.axis_layouts import axis_rule
+from relaxjax.ops.conversions import Axes
 from relaxjax.ops.cost_rules import per_input
-from relaxjax.ops.declare import Axes, OpError, op
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, ndim_of
 from relaxjax.ops.shapes import common_dtype, dims_text, normalize_axes, normalize_axis
 from relaxjax.ops.unary import require_float

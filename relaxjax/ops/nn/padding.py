@@ -11,8 +11,9 @@ from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.op import Partial
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.axis_layouts import PADDED
+from relaxjax.ops.conversions import Ints
 from relaxjax.ops.cost_rules import MOVES, VIEWS
-from relaxjax.ops.declare import Ints, OpError, op
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dims_of, shape_of
 from relaxjax.ops.shape_layouts import RESHAPED
 from relaxjax.ops.shapes import dims_text, element_count

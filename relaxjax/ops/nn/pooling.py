@@ -20,8 +20,9 @@ from relaxjax.ir.expr import Call, Expr
 from relaxjax.ir.op import GradientRule, Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
+from relaxjax.ops.conversions import Ints
 from relaxjax.ops.cost_rules import counting, elements
-from relaxjax.ops.declare import Ints, OpError, op
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call
 from relaxjax.ops.lettered_layouts import lettered
 from relaxjax.ops.lowered_cost import LOWERED

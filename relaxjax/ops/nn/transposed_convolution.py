@@ -8,7 +8,8 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ir.op import Op
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import cast
-from relaxjax.ops.declare import DType, Ints, OpError, op
+from relaxjax.ops.conversions import DType, Ints
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.emit import call, dtype_of
 from relaxjax.ops.lettered_layouts import convolution_layout
 from relaxjax.ops.lowered_cost import LOWERED

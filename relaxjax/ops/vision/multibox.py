@@ -9,7 +9,8 @@ import jax.numpy as jnp
 from relaxjax.ir.dims import Dim, can_prove_different
 from relaxjax.ir.layout import OPAQUE
 from relaxjax.ir.types import TensorType, TupleType
-from relaxjax.ops.declare import OpError, as_floats, op
+from relaxjax.ops.conversions import as_floats
+from relaxjax.ops.declare import OpError, op
 from relaxjax.ops.lowered_cost import LOWERED
 from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import common_dtype, dims_text, require_ndim

@@ -9,7 +9,8 @@ from jax import lax
 from relaxjax.ir.dims import can_prove_different
 from relaxjax.ir.types import TensorType
 from relaxjax.ops.arrays import widened
-from relaxjax.ops.declare import OpError, as_ints
+from relaxjax.ops.conversions import as_ints
+from relaxjax.ops.declare import OpError
 from relaxjax.ops.once import computed_once
 from relaxjax.ops.shapes import require_ndim, require_numbers, require_sizes
 
