@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.ad_checkpoint import checkpoint_name
+from jax.extend.core import Primitive
 from jax_reading import read_module
 from written_programs import canonical, written
 
-from relaxjax.lowering import to_jax
+from relaxjax.ir.op import OPS
+from relaxjax.lowering import LoweringError, to_jax, to_python
 
 X = np.random.default_rng(0).uniform(0.5, 2.0, size=(3, 3)).astype("float32")
 SYMMETRIC = X @ X.T + 3 * np.eye(3, dtype="float32")
@@ -282,3 +284,18 @@ def test_the_program_is_the_same(name: str) -> None:
     main = inspect.unwrap(written(mod)["main"])
     expected = canonical(jax.make_jaxpr(to_jax(mod, "main"))(*args))
     assert canonical(jax.make_jaxpr(main)(*args)) == expected
+
+
+def test_a_primitive_of_the_users_own_has_no_name_there() -> None:
+    own = Primitive("users_own_square")
+    own.def_impl(lambda x: x * x)
+    own.def_abstract_eval(lambda x: x)
+    match = (
+        rf"`lax\.users_own_square` has no public name in JAX {jax.__version__}, so it cannot be "
+        "written as plain JAX"
+    )
+    try:
+        with pytest.raises(LoweringError, match=match):
+            to_python(read_module(own.bind, X))
+    finally:
+        OPS.pop("lax.users_own_square", None)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import jax
 import numpy as np
 
 from relaxjax.ir.dims import SymbolicVar
@@ -29,9 +30,11 @@ from relaxjax.ir.script_exprs import ScriptExprs
 from relaxjax.ir.types import ShapeType, TensorType, TupleType, Type
 from relaxjax.lowering.interpreter import LoweringError, holds_tensors
 
-from .calls import call_text
+from .forms import FORMS
+from .functions import bound_text, function_text
 from .layout import INDENT, broken, commented
 from .literals import Array, array_text, number_text, sequence_text, value_text
+from .operators import operator_text
 from .relax_calls import RELAX_FORMS
 from .writing import Operand, Writing, call
 
@@ -283,7 +286,8 @@ class Body:
             return call(self.operand(expr.op).text, *map(self.value, expr.args))
         operands = list(map(self.operand, expr.args))
         if expr.op.name.startswith("lax."):
-            return call_text(expr, operands, self.symbol)
+            name = expr.op.name.removeprefix("lax.")
+            return _lax_call(Writing(name, operands, expr.attrs, expr.ty, self.symbol))
         if {"placement", "steers"} & set(expr.op.facts):
             return operands[0].text  # plain JAX runs where its arrays are, and is there to be run
         form = RELAX_FORMS.get(expr.op.name)
@@ -295,6 +299,23 @@ class Body:
                 "JAX needs the values of its arguments, or static shapes, to trace it"
             )
         return text
+
+
+def _lax_call(writing: Writing) -> str:
+    """A call of an operator of the lax dialect as Python that means just the same.
+
+    The first of these that can be written: an operator of Python, a form of its own, the function
+    of the primitive's name, the primitive bound.
+    """
+    own = FORMS.get(writing.name, function_text)
+    for form in (operator_text, own, function_text, bound_text):
+        text = form(writing)
+        if text is not None:
+            return text
+    raise LoweringError(
+        f"`lax.{writing.name}` has no public name in JAX {jax.__version__}, "
+        "so it cannot be written as plain JAX"
+    )
 
 
 def symbol_places(ty: Type | None, text: str) -> Iterator[tuple[SymbolicVar, str]]:
