@@ -1,20 +1,18 @@
 """Choosing which forward values to keep for the backward part, and which to compute again."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 
 from relaxjax.ir.expr import Var
 
-from .chains import with_short_chains
 from .cuts import Boundaries, cheapest_cut
 from .ordering import ordered
 from .plan import Plan
 from .program import Program
 from .search import Search
-from .shifted_sums import dear_sums
 from .spare_room import fitting
 from .step import Step, size_of
 
@@ -36,6 +34,13 @@ _LARGE = 2000
 # After so many in turn that are no better, with as much kept as "balanced" asks for, plans of yet
 # more segments are not either: they come to much the same.
 _IN_VAIN = 2
+# From so many kept values one is computed again at most, so that every third sum of a ResNet's
+# blocks is kept. XLA writes out a chain again in each kernel that reads a part of it: the kernels
+# of ResNet-50 that have to be compiled have 1.17 times as many operations with no limit.
+_MOST_SOURCES = 3
+# Up to so many shifts, a sum costs about as much to compute again as to read: those of a 3x3
+# kernel, which XLA computes inside of what reads them.
+_FEW_SHIFTS = 16
 # At this share of the peak of keeping everything, other plans that keep all are not looked at.
 _FAR_LESS = 1 / 2
 # How much higher a peak may be if less is computed again for it. Each value that is computed again
@@ -86,7 +91,7 @@ class Planner:
     def free(self) -> Plan:
         """What costs about as much as reading it is computed again."""
         kept = cheapest_cut(self.program, self.is_free)
-        plan = self.plan_of(with_short_chains(self.program, kept))
+        plan = self.plan_of(_with_short_chains(self.program, kept))
         most = int(self.total * FREE)
         if plan.extra > most:
             plan = self._least_kept(plan, most, self.none.kept)
@@ -239,7 +244,7 @@ class Planner:
 
     @cached_property
     def _dear(self) -> frozenset[Var]:
-        return dear_sums(self.program.forward)
+        return _dear_sums(self.program.forward)
 
     def _segmented(self) -> Iterator[frozenset[Var]]:
         """What lies between segments of about equal bytes, cut where the fewest bytes cross."""
@@ -285,3 +290,40 @@ class Planner:
 
 def _by_peak(plan: Plan) -> tuple[int, int]:
     return plan.peak, plan.extra
+
+
+def _dear_sums(steps: Iterable[Step]) -> frozenset[Var]:
+    """The values that add up many slices of a tensor, each times something.
+
+    A convolution by a kernel for each channel is such a sum, written out: products, their sum, and
+    the quotient by which it is stored.
+    """
+    found: dict[Var, tuple[Var, int]] = {}
+    for step in steps:
+        name = "" if step.op is None else step.op.name
+        known = [found[var] for var in step.inputs if var in found]
+        match name, known:
+            case "lax.slice", _:
+                found[step.var] = step.inputs[0], 1
+            case "lax.mul", [(shifted, 1)]:
+                found[step.var] = shifted, 1
+            case "lax.add", [(left, before), (right, more)] if left is right:
+                found[step.var] = left, before + more
+            case "lax.div", [(shifted, count)]:
+                found[step.var] = shifted, count
+    return frozenset(var for var, (_, count) in found.items() if count > _FEW_SHIFTS)
+
+
+def _with_short_chains(program: Program, kept: frozenset[Var]) -> frozenset[Var]:
+    """`kept`, and what else must be so that few values suffice to compute any other again."""
+    # The largest that a value is computed from again: no more of them decide whether it is kept.
+    sources: dict[Var, tuple[Var, ...]] = {}
+    more = set(kept)
+    for step in program.forward:
+        found = dict.fromkeys(var for read in step.inputs for var in sources.get(read, ()))
+        largest = sorted(found, key=lambda var: -program.step_of[var].size)[: _MOST_SOURCES + 1]
+        large = [var for var in largest if 2 * program.step_of[var].size >= step.size]
+        if step.size and not step.is_view and len(large) > _MOST_SOURCES:
+            more.add(step.var)
+        sources[step.var] = (step.var,) if step.var in more else tuple(largest)
+    return frozenset(more)
