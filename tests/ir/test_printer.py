@@ -347,43 +347,6 @@ def test_views_for_the_eye_leave_big_constants_out(capsys: pytest.CaptureFixture
     assert "1 constant is left out" in capsys.readouterr().out
 
 
-def test_options() -> None:
-    function = function_of(VarBinding(Y, Call(GlobalVar("f"), (Tuple((X,)),))), result=Y)
-    text = IRModule({"main": function}).script(
-        name="Net", module_alias="mod", indent_spaces=2, show_all_ty=False, syntax_sugar=False
-    )
-    assert str(text) == script(
-        """
-        # from relaxjax.script import ir as I, relax as R
-
-        @I.ir_module
-        class Net:
-          @R.function(private=True)
-          def main() -> R.Tensor((3,), dtype="float32"):
-            mod = Net
-            y = mod.f(R.tuple(x))
-            return y
-        """
-    )
-
-
-@pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        (
-            {"show_mata": True},
-            "there is no print option `show_mata`; there are name, .*; did you mean `show_meta`",
-        ),
-        ({"name": "my net"}, "`name` must be a Python identifier, found 'my net'"),
-        ({"module_alias": ""}, "`module_alias` must be a Python identifier, found ''"),
-        ({"indent_spaces": 0}, "`indent_spaces` must be at least 1, found 0"),
-    ],
-)
-def test_an_option_that_there_is_not(option: dict[str, Any], message: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=message):
-        print_node(X, **option)
-
-
 def test_printing_is_linear_in_the_number_of_bindings() -> None:
     """Each variable is named once: the clashes of ten thousand equal hints stay cheap."""
     binding, bindings = X, []

@@ -1,4 +1,4 @@
-"""The loop over epochs: the steps it makes, its options, how it measures a model."""
+"""The loop over epochs: the steps it makes, how it measures a model."""
 
 from typing import Any
 
@@ -181,24 +181,6 @@ def test_no_more_losses_are_left_on_the_device_than_so_many(
 
 
 @pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        ({"steps_per_call": 0}, r'`steps_per_call` must be at least 1 or "auto", but it is 0'),
-        ({"steps_per_call": "all"}, r"`steps_per_call` must be .* but it is 'all'"),
-        ({"steps_per_call": None}, r"`steps_per_call` must be .* but it is None"),
-        ({"steps_per_call": 2.5}, r"`steps_per_call` must be .* but it is 2.5"),
-        ({"steps_per_call": True}, r"`steps_per_call` must be .* but it is True"),
-        ({"prefetch": -1}, "`prefetch` must be at least 0, but it is -1"),
-        ({"prefetch": 1.5}, r"`prefetch` must be at least 0, but it is 1\.5"),
-        ({"resume": True}, r"resume=True needs to know from where: give `checkpoints` too"),
-    ],
-)
-def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None:
-    with pytest.raises(ValueError, match=match):
-        fit(classifier(), DATA, **options)
-
-
-@pytest.mark.parametrize(
     ("epochs", "error", "match"),
     [
         (1.5, TypeError, r"`epochs` must be an integer, but it is 1\.5"),
@@ -214,35 +196,6 @@ def test_options_that_make_no_sense_are_errors(options: Any, match: str) -> None
 def test_numbers_of_epochs_that_make_no_sense(epochs: Any, error: Any, match: str) -> None:
     with pytest.raises(error, match=match):
         fit(classifier(), DATA, epochs)
-
-
-@pytest.mark.parametrize(
-    ("options", "match"),
-    [
-        (
-            {"checkpoints": "run"},
-            r"`checkpoints` must be as Checkpoints\(\"run\"\), but it is 'run'",
-        ),
-        ({"metrics": "accuracy"}, "`metrics` must be a list, but it is 'accuracy'"),
-        ({"callbacks": EarlyStopping()}, r"such as \[EarlyStopping\(\)\], but <.*> was given"),
-        (
-            {"callbacks": [EarlyStopping]},
-            r"a list of callbacks, .* but <class .*Stopping'> was given",
-        ),
-    ],
-)
-def test_options_of_another_kind_are_errors(options: Any, match: str) -> None:
-    with pytest.raises(TypeError, match=match):
-        fit(classifier(), DATA, 1, reporter=Told(), **options)
-
-
-def test_an_unknown_option_is_an_error() -> None:
-    options: Any = {"prefech": 1}
-    with pytest.raises(
-        TypeError,
-        match=r"`fit` has no option `prefech`: it has metrics, .*; did you mean `prefetch`",
-    ):
-        classifier().fit(DATA, **options)
 
 
 def test_the_loss_of_the_evaluation_data_is_that_of_all_full_batches() -> None:
