@@ -158,28 +158,48 @@ def class_axis(scores: Expr) -> int:
     return 1 if ndim > 2 else -1
 
 
-def check_targets(loss: str, predictions: Expr, targets: Expr) -> None:
-    """Raise where targets are not one to an element of the predictions."""
-    check_stretch(loss, "`predictions`", predictions, "`targets`", targets)
+def check_targets(loss: str, name: str, values: Expr, targets: Expr) -> None:
+    """Raise where the targets have another shape than the values that they are for.
+
+    Broadcasting would compare one target with several values, or the reverse, and a training would
+    go on without a word.
+    """
+    shapes = _dims_of_both(values, targets)
+    if shapes is not None and shapes[0] != shapes[1]:
+        raise _apart(loss, name, values, "`targets`", targets)
 
 
 def check_stretch(loss: str, name: str, values: Expr, other_name: str, others: Expr) -> None:
     """Raise where broadcasting would repeat the values, so that each met others than its own."""
-    if not isinstance(values.ty, TensorType) or not isinstance(others.ty, TensorType):
+    shapes = _dims_of_both(values, others)
+    if shapes is None:
         return
-    dims, other_dims = values.ty.dims, others.ty.dims
-    if dims is None or other_dims is None:
-        return
+    dims, other_dims = shapes
     padded = (1,) * (len(other_dims) - len(dims)) + dims
     aligned = zip(padded[len(padded) - len(other_dims) :], other_dims, strict=True)
     if any(
         other not in (1, dim) and (dim == 1 or _is_known(dim) != _is_known(other))
         for dim, other in aligned
     ):
-        raise TypeError(
-            f"{loss}: {name} have the shape {values.ty.shape}, and {other_name} the shape "
-            f"{others.ty.shape}, which do not meet element by element: give both the same shape"
-        )
+        raise _apart(loss, name, values, other_name, others)
+
+
+def _dims_of_both(one: Expr, other: Expr) -> tuple[tuple[Dim, ...], tuple[Dim, ...]] | None:
+    """The dimensions of two tensors, where both are known."""
+    if not isinstance(one.ty, TensorType) or not isinstance(other.ty, TensorType):
+        return None
+    dims, other_dims = one.ty.dims, other.ty.dims
+    return None if dims is None or other_dims is None else (dims, other_dims)
+
+
+def _apart(loss: str, name: str, values: Expr, other_name: str, others: Expr) -> TypeError:
+    shapes = [one.ty.shape for one in (values, others) if isinstance(one.ty, TensorType)]
+    is_one_text = str(shapes[0]) == str(shapes[1])
+    by = ", each size by one SymbolicVar: here are two of one name" if is_one_text else ""
+    return TypeError(
+        f"{loss}: {name} have the shape {shapes[0]}, and {other_name} the shape {shapes[1]}, which "
+        f"do not meet element by element: give both the same shape{by}"
+    )
 
 
 def _is_known(dim: Dim) -> bool:

@@ -34,7 +34,7 @@ class BCELoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         dtype = np_dtype(dtype_of(predictions))
         least = float(jnp.finfo(dtype).eps)  # type: ignore[no-untyped-call]  # of ml_dtypes
         p = builder.emit(clip(predictions, least, 1 - least))
@@ -60,7 +60,7 @@ class BCEWithLogitsLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         t = in_dtype_of(predictions, targets, builder)
         missed: Expr = softplus(-predictions)  # -log sigmoid(x)
         if self.pos_weight != 1:

@@ -13,7 +13,7 @@ from relaxjax.ops.search import where
 from relaxjax.ops.statistical import sum
 from relaxjax.ops.unary import sqrt
 
-from .base import Loss, check_stretch, check_targets, widened
+from .base import Loss, check_targets, widened
 
 _EPSILON = 1e-8  # below this length a vector counts as having no direction
 
@@ -32,7 +32,7 @@ class CosineLoss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         return self.reduce(1 - cosine(builder, predictions, targets), weights)
 
 
@@ -61,7 +61,7 @@ class CosineEmbeddingLoss(Loss):
         weights: Expr | None = None,
     ) -> Expr:
         similarity = builder.emit(cosine(builder, first, second))
-        check_stretch(self.loss_name, "the angles", similarity, "`targets`", targets)
+        check_targets(self.loss_name, "the angles", similarity, targets)
         together = builder.emit(greater(targets, scalar(0, targets)))
         losses = where(together, 1 - similarity, relu(similarity - self.margin))
         return self.reduce(losses, weights)

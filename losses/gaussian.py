@@ -38,7 +38,7 @@ class GaussianNLLLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         check_stretch(self.loss_name, "`predictions`", predictions, "`variances`", variances)
         least = builder.emit(maximum(variances, scalar(self.eps, variances)))
         lift = builder.emit(call("grad.no_grad", least - variances))

@@ -42,7 +42,7 @@ class KLDivLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         t, log_t = targets, targets
         if self.log_target:
             t = builder.emit(exp(targets))

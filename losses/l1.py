@@ -23,6 +23,6 @@ class L1Loss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         targets = counts_in_dtype_of(predictions, targets, builder)
         return self.reduce(abs(predictions - targets), weights)

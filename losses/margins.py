@@ -33,7 +33,7 @@ class HingeLoss(Loss):
         targets: Var,
         weights: Var | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         side = in_dtype_of(predictions, targets, builder)
         lacking = builder.emit(relu(self.margin - side * predictions))
         return self.reduce(lacking * lacking if self.squared else lacking, weights)
@@ -59,7 +59,7 @@ class MarginRankingLoss(Loss):
         weights: Var | None = None,
     ) -> Expr:
         check_stretch(self.loss_name, "the first outputs", first, "the second", second)
-        check_stretch(self.loss_name, "the first outputs", first, "`targets`", targets)
+        check_targets(self.loss_name, "the first outputs", first, targets)
         side = in_dtype_of(first, targets, builder)
         return self.reduce(relu(self.margin - side * (first - second)), weights)
 

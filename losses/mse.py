@@ -22,7 +22,7 @@ class MSELoss(Loss):
         targets: Expr,
         weights: Expr | None = None,
     ) -> Expr:
-        check_targets(self.loss_name, predictions, targets)
+        check_targets(self.loss_name, "`predictions`", predictions, targets)
         targets = counts_in_dtype_of(predictions, targets, builder)
         difference = builder.emit(predictions - targets)
         return self.reduce(difference * difference, weights)

@@ -240,6 +240,9 @@ def _run(args: argparse.Namespace) -> int:
         f"{count_of(trainer):,} parameters, {len(examples.x)} examples in batches of {size}, "
         f"{0 if examples.x_test is None else len(examples.x_test)} to evaluate on"
     )
+    if examples.unread:
+        listed = ", ".join(f"`{name}`" for name in examples.unread)
+        _say(f"not read of `{args.data}`: {listed}")
     if is_first():
         args.out.mkdir(parents=True, exist_ok=True)
         if not args.resume:

@@ -1,7 +1,7 @@
 """What `relaxjax train` trains on: examples and targets, for training and for evaluation."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ IGNORED = -100  # the class that counts for nothing in every loss by name
 # What numpy makes of a dtype such as bfloat16, of which its files have no name.
 _NO_NAME = ", as .npy and .npz files do of bfloat16: save it as float32, or as .safetensors"
 _SHOWN = 5  # files of a folder that a message names
+_READ = ("x", "y", "x_test", "y_test")
 
 FORMS = """\
 digits               the handwritten digits that ship with the package
@@ -39,13 +40,14 @@ a folder of .npy     the same: x.npy, y.npy, x_test.npy, y_test.npy"""
 class Examples:
     """Inputs and targets to train on, and to evaluate on if there are any.
 
-    Those of a file that can be mapped stay there.
+    Those of a file that can be mapped stay there. `unread` names what lies beside them.
     """
 
     x: Array | Stored
     y: Array | Stored
     x_test: Array | Stored | None = None
     y_test: Array | Stored | None = None
+    unread: tuple[str, ...] = ()
 
     def by_name(self) -> dict[str, Array | Stored | None]:
         return {"x": self.x, "y": self.y, "x_test": self.x_test, "y_test": self.y_test}
@@ -57,7 +59,7 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
     if name == "digits":
         found = _of_images(lambda: digits(_side(wanted)))
     elif name and path.is_dir() and any(path.glob("*.npy")):
-        found = _of_arrays(name, npy_folder(path))
+        found = _of_arrays(name, _npy(path))
     elif name and path.is_dir():
         _check_folder(path)
         found = _of_images(lambda: fashion_mnist(path))
@@ -73,6 +75,7 @@ def read_examples(name: str, wanted: TensorType) -> Examples:
         _narrowed(name, "y", found.y),
         None if found.x_test is None else _shaped(name, "x_test", found.x_test, wanted),
         None if found.y_test is None else _narrowed(name, "y_test", found.y_test),
+        found.unread,
     )
 
 
@@ -80,10 +83,11 @@ def to_run_on(name: str, wanted: TensorType) -> tuple[Any, Any]:
     """Examples for a trained model, of the part to evaluate on if there is one, and targets."""
     path = Path(name)
     if name and path.is_dir():
-        arrays = npy_folder(path)
+        arrays = _npy(path)
     else:
         read = {".npz": _npz, ".safetensors": _safetensors}.get(path.suffix)
         arrays = {} if read is None else read(path)
+    _unread(name, arrays)
     for key in ("x_test", "x"):
         x = arrays.get(key)
         if x is not None and f"y{key[1:]}" not in arrays:
@@ -103,7 +107,7 @@ def held_out(examples: Examples, share: float, seed: int) -> Examples:
     count = max(1, round(share * len(order)))
     test, train = order[:count], order[count:]
     arrays = [some_of(each, part) for part in (train, test) for each in (examples.x, examples.y)]
-    return Examples(*arrays)
+    return Examples(*arrays, unread=examples.unread)
 
 
 def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
@@ -183,22 +187,36 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
         if key not in arrays:
             held = ", ".join(f"`{known}`" for known in sorted(arrays)) or "nothing"
             raise InputError(f"`{name}` must hold arrays `x` and `y`, but it holds {held}")
+    unread = _unread(name, arrays)
     test = [arrays.get(key) for key in ("x_test", "y_test")]
     if (test[0] is None) != (test[1] is None):
         raise InputError(f"`{name}` must hold both `x_test` and `y_test`, or neither")
     for key, array in arrays.items():
-        if key not in ("x", "y", "x_test", "y_test"):
-            continue
-        _check_examples(name, key, array)
+        if key in _READ:
+            _check_examples(name, key, array)
     for x, y, suffix in ((arrays["x"], arrays["y"], ""), (*test, "_test")):
         if x is not None and y is not None and len(x) != len(y):
             raise InputError(
                 f"`{name}`: there are {len(x)} examples in `x{suffix}`, but {len(y)} targets in "
                 f"`y{suffix}`"
             )
-    found = Examples(arrays["x"], arrays["y"], *test)
+    found = Examples(arrays["x"], arrays["y"], *test, unread)
     _check_alike(name, found)
     return found
+
+
+def _unread(name: str, arrays: Mapping[str, Array]) -> tuple[str, ...]:
+    """The arrays that stand for nothing; raise where one may be meant for what is missing."""
+    missing = [key for key in _READ if key not in arrays]
+    others = tuple(sorted(key for key in arrays if key not in _READ))
+    for other in others:
+        hint = did_you_mean(other.lower(), missing)
+        if hint:
+            raise InputError(
+                f"`{name}` holds `{other}`, which is not read: only {', '.join(_READ)} are{hint} "
+                "Give it that name, or take it out"
+            )
+    return others
 
 
 def _check_alike(name: str, found: Examples) -> None:
@@ -219,6 +237,13 @@ def _check_examples(name: str, key: str, array: Array) -> None:
         raise InputError(f"`{name}`: `{key}` must hold an entry for each example, not a number")
     if not len(array):
         raise InputError(f"`{name}`: `{key}` holds no examples")
+
+
+def _npy(folder: Path) -> dict[str, Array]:
+    for path in sorted(folder.iterdir()):
+        if path.stem in _READ and not (folder / f"{path.stem}.npy").exists():
+            raise InputError(f"`{path}` is not read, only files .npy of a folder are: save it so")
+    return npy_folder(folder)
 
 
 def _npz(path: Path) -> dict[str, Array]:

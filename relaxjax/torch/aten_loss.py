@@ -8,6 +8,7 @@ from relaxjax.ir.builder import BlockBuilder
 from relaxjax.ir.expr import Constant, Expr, Var, np_dtype
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import Loss
+from relaxjax.losses.base import check_targets
 from relaxjax.ops.emit import call, dims_of, dtype_of, number
 
 from .aten import TABLE
@@ -27,6 +28,8 @@ class AtenLoss(Loss):
     weights: Mapping[str, Array]
 
     def build(self, builder: BlockBuilder, predictions: Var, targets: Var) -> Expr:
+        if not self.compares_classes:
+            check_targets(self.loss_name, "`predictions`", predictions, targets)
         dtype = np_dtype(dtype_of(predictions))
         weights = {name: Constant(array.astype(dtype)) for name, array in self.weights.items()}
         reduction = REDUCTIONS.index(self.reduction)

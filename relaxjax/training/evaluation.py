@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from relaxjax.autodiff.step_loss import LossArguments, Nestings
 from relaxjax.autodiff.step_trees import Nesting, apart
@@ -62,6 +63,7 @@ class Evaluation:
         run = jax.jit(evaluated, static_argnums=0)
 
         def of_batch(params: Any, states: Any, batch: Any) -> Any:
+            _check_holds_samples(batch)
             arrays, nesting = apart(batch)
             return run(nesting, params, states, arrays)
 
@@ -83,3 +85,14 @@ def _is_number(one: Any) -> bool:
         return False
     kinds = (jnp.bool_, jnp.integer, jnp.floating)
     return any(jnp.issubdtype(one.dtype, kind) for kind in kinds)
+
+
+def _check_holds_samples(batch: Any) -> None:
+    """Raise where all arrays of a batch are of no samples: a mean over none is NaN."""
+    shapes = [np.shape(leaf) for leaf in jax.tree.leaves(batch) if np.ndim(leaf)]
+    if shapes and not any(shape[0] for shape in shapes):
+        listed = ", ".join(map(str, shapes))
+        raise ValueError(
+            f"the batch holds no samples, its arrays have the shapes {listed}: leave out empty "
+            "batches"
+        )

@@ -155,18 +155,22 @@ def fits_shape(var: Var, shape: tuple[int, ...]) -> bool:
     return all(dim == size for dim, size in static)
 
 
-def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
-    """Raise where a batch, or each of several stacked ones, has fewer samples than it must have.
+def check_any_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
+    """Raise where a batch is empty: a mean over none is NaN, and so is all that it would train."""
+    for var, array in zip(inputs, arrays, strict=True):
+        shape = np.shape(array)
+        if 0 in shape and 0 not in (tensor_type(var).dims or ()):
+            raise ValueError(
+                f"input `{var.name}` holds no samples, its shape is {shape}: leave out empty "
+                "batches"
+            )
 
-    A mean over none is NaN, and so is all that it would train.
-    """
+
+def check_samples(inputs: Sequence[Var], arrays: Sequence[Any]) -> None:
+    """Raise where a batch, or each of several stacked ones, has fewer samples than it must have."""
+    check_any_samples(inputs, arrays)
     for var, array in zip(inputs, arrays, strict=True):
         dims = tensor_type(var).dims or ()
-        if not array.size and 0 not in dims:
-            raise ValueError(
-                f"input `{var.name}` holds no samples, its shape is {tuple(array.shape)}: leave "
-                "out empty batches"
-            )
         if not dims or not array.ndim or not isinstance(dims[0], int):
             continue
         size, (count, *rest) = dims[0], array.shape[-len(dims) :]

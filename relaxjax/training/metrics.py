@@ -11,6 +11,7 @@ import numpy as np
 
 from relaxjax.ir.registry import did_you_mean
 
+from .inputs import check_any_samples
 from .number_checks import is_count
 from .targets import check_taken, counted_classes
 from .trained_model import TrainedModel
@@ -141,6 +142,7 @@ def evaluate(
 
     def predicted() -> Iterator[tuple[Array, Array]]:
         for inputs, targets in trainer.pairs(batches):
+            _check_any(trainer, _listed(inputs))
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = _filled(_listed(inputs), trainer.batch_sizes[0], share)
             yield _compared(trainer.predict(*filled), truth, share), truth
@@ -165,6 +167,7 @@ def evaluate_with_loss(
     def predicted() -> Iterator[tuple[Array, Array]]:
         nonlocal total, weights
         for inputs, targets in trainer.pairs(batches):
+            _check_any(trainer, _listed(inputs))
             truth, share = _truth(inputs, targets), _share(trainer, inputs)
             filled = (
                 _filled(_listed(part), sizes, share)
@@ -255,6 +258,11 @@ def accuracy(trainer: TrainedModel, batches: Iterable[Any]) -> float:
 
 def _listed(part: Any) -> Sequence[Any]:
     return part if isinstance(part, list | tuple) else (part,)
+
+
+def _check_any(trainer: TrainedModel, inputs: Sequence[Any]) -> None:
+    if len(inputs) == len(trainer.layout.inputs):  # else the model says what it takes
+        check_any_samples(trainer.layout.inputs, inputs)
 
 
 def _truth(inputs: Any, targets: Any) -> Array:

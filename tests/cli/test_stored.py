@@ -172,6 +172,42 @@ def test_a_folder_of_other_files(tmp_path: Path) -> None:
         read_examples(str(tmp_path), WANTED)
 
 
+@pytest.mark.parametrize("read", [read_examples, to_run_on])
+@pytest.mark.parametrize(
+    ("other", "meant"), [("X_test", "x_test"), ("ytest", "y_test"), ("test_y", "y_test")]
+)
+def test_a_name_that_is_almost_one_of_those_read(
+    read: Any, other: str, meant: str, tmp_path: Path
+) -> None:
+    folder = write(tmp_path, x=np.zeros((4, 6)), y=np.zeros(4), **{other: np.zeros(4)})
+    message = (
+        rf"` holds `{other}`, which is not read: only x, y, x_test, y_test are; did you mean "
+        rf"`{meant}`.*\? Give it that name, or take it out$"
+    )
+    with pytest.raises(InputError, match=message):
+        read(str(folder), WANTED)
+
+
+@pytest.mark.parametrize("read", [read_examples, to_run_on])
+def test_a_file_of_another_kind_beside_the_arrays(read: Any, tmp_path: Path) -> None:
+    folder = write(tmp_path, x=np.zeros((4, 6)), y=np.zeros(4))
+    (folder / "README.md").touch()
+    (folder / "y.csv").touch()
+    assert len(read_examples(str(folder), WANTED).x) == 4
+    (folder / "x_test.npz").touch()
+    with pytest.raises(InputError, match=r"x_test\.npz` is not read, only files \.npy of a folder"):
+        read(str(folder), WANTED)
+
+
+def test_what_lies_beside_the_examples_is_told(tmp_path: Path) -> None:
+    folder = write(
+        tmp_path, x=np.zeros((4, 6)), y=np.zeros(4), weights=np.zeros(4), x_val=np.zeros(2)
+    )
+    found = read_examples(str(folder), WANTED)
+    assert found.unread == ("weights", "x_val")
+    assert held_out(found, 0.5, 0).unread == found.unread
+
+
 def test_an_empty_name_is_not_the_folder_here(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

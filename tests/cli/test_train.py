@@ -101,6 +101,20 @@ def test_a_single_function_learns_a_line(line: Path, capsys: Capture) -> None:
     assert "accuracy" not in log(line)[-1]
 
 
+def test_a_training_tells_which_arrays_it_does_not_read(line: Path, capsys: Capture) -> None:
+    data = line.parent / "line.npz"
+    np.savez(data, **np.load(data), names=np.arange(3), x_val=np.zeros(1))
+    assert train(line, data, "--loss", "mse", "--epochs", 1, "--batch", 8) == 0
+    assert f"\nnot read of `{data}`: `names`, `x_val`\n" in capsys.readouterr().out
+
+
+def test_targets_of_another_shape_than_the_scores(line: Path, capsys: Capture) -> None:
+    """Three scores beside one target would each be compared with it."""
+    line.write_text(LINE.replace("(2, 1)", "(2, 3)"))
+    assert train(line, line.parent / "line.npz", "--loss", "mse", "--batch", 8) == 2
+    assert "`predictions` have the shape (n, 3), and `targets` the shape (n, 1)" in refused(capsys)
+
+
 def test_a_training_goes_on_where_it_was(line: Path) -> None:
     data = line.parent / "line.npz"
     options = ["--loss", "mse", "--batch", "8", "--every", "2"]

@@ -144,3 +144,11 @@ def test_a_loss_of_more_outputs_than_there_are() -> None:
     model = from_torch(FILES / "block.pt2")
     with pytest.raises(ValueError, match=r"TripletMarginLoss takes 3 outputs .* gives 1"):
         model.trainer(TripletMarginLoss(), SGD(0.1))
+
+
+@pytest.mark.parametrize("name", ["SoftMarginLoss", "PoissonNLLLoss", "KLDivLoss", "MSELoss"])
+def test_targets_are_of_the_shape_of_the_predictions(name: str) -> None:
+    """Torch broadcasts them here and warns there: one target would meet several predictions."""
+    loss = loss_of(torch_loss(name, reduction="mean", **DEFAULTS.get(name, {})))
+    with pytest.raises(TypeError, match=r"shape \(4, 3\), and `targets` the shape \(4, 1\), which"):
+        loss(TensorType((4, 3), "float32"), TensorType((4, 1), "float32"))

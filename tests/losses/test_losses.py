@@ -131,11 +131,27 @@ def test_targets_that_would_repeat_the_predictions_are_an_error(name: str) -> No
         value(loss(), *given, targets if targets.ndim == 2 else bits)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_targets_that_would_be_repeated_are_an_error(name: str) -> None:
+    """Each would meet several predictions, as the column of an array of one column would."""
+    loss, (*outputs, targets), _ = CASES[name]
+    shapes = r"\(6, 5\), and `targets` the shape \(6, 1\)|\(6,\), and `targets` the shape \(1,\)"
+    few = targets[:, :1] if targets.ndim == 2 else targets[:1]
+    with pytest.raises(TypeError, match=f"shape ({shapes}), which do not meet element by element"):
+        value(loss(), *outputs, few)
+
+
+def test_two_sizes_of_one_name_are_not_the_same() -> None:
+    one, other = (TensorType((SymbolicVar("n"), 3), "float32") for _ in range(2))
+    found = r"\(n, 3\), and .* \(n, 3\), which .*: give both the same shape, each size by one Sym"
+    with pytest.raises(TypeError, match=found):
+        MSELoss()(one, other)
+
+
 def test_columns_and_rows() -> None:
     n, column = SymbolicVar("n"), x[:, :1]
     row = TensorType((n,), "float32")
     MSELoss()(row, row)
-    MSELoss()(TensorType((1, 1), "float32"), TensorType((1,), "float32"))
     for values, others in ((column, y[:, 0]), (y[:, 0], column)):
         with pytest.raises(TypeError, match=r"^mse_loss: `predictions` have the shape"):
             value(MSELoss(), values, others)

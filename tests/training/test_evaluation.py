@@ -1,6 +1,7 @@
 """What is measured on evaluation data, of models with several targets for each sample."""
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import chex
@@ -302,6 +303,7 @@ def test_what_has_no_samples_is_an_error(given: Any, match: str) -> None:
     class Echo:
         batch_sizes: Any = ([None], [None])
         ignored_class: int | None = None
+        layout: Any = SimpleNamespace(inputs=())
         nested = None
         pairs = staticmethod(iter)
         loss_weights = LossWeights()
@@ -345,6 +347,14 @@ def test_a_loss_of_probabilities_is_not_for_scores(
         trainer.zero_init_params()  # which give a half for each
         with pytest.warns(UserWarning, match="matrices among the parameters are zero"):
             trainer.fit(data, 1, data, QUIET)
+
+
+@pytest.mark.parametrize("measure", [evaluate, evaluate_with_loss])
+def test_an_empty_batch_is_not_measured(measure: Any) -> None:
+    """A model of batches of one size would have it filled up, and count none of them."""
+    trainer, (x, y) = classifier(), DATA[0]
+    with pytest.raises(ValueError, match=r"^input `x` holds no samples, its shape is \(0, \d+\):"):
+        measure(trainer, [(x, y), (x[:0], y[:0])], ["accuracy"])
 
 
 @pytest.mark.parametrize(("samples", "targets"), [(8, 6), (6, 8), (6, 5)])

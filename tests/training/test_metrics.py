@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +21,7 @@ class Fixed:
 
     batch_sizes: Any = ([4], [4])
     ignored_class: int | None = None
+    layout: Any = SimpleNamespace(inputs=())
     nested = None
     pairs = staticmethod(iter)
 

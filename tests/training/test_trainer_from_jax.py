@@ -197,6 +197,9 @@ def test_an_evaluation_without_more_is_of_a_loss_alone() -> None:
     value, beside = trainer.evaluate(BATCH)
     chex.assert_trees_all_close(value, jnp.mean(BATCH["x"]), rtol=1e-5)
     assert beside is None
+    empty = jax.tree.map(lambda one: one[:0], BATCH)
+    with pytest.raises(ValueError, match=r"^the batch holds no samples, its arrays have the shape"):
+        trainer.evaluate(empty)
 
 
 def test_complex_numbers_and_random_keys_beside_a_loss_are_no_metrics() -> None:
