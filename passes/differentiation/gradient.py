@@ -12,7 +12,6 @@ from relaxjax.ir.builder import BlockBuilder, Names, make_function
 from relaxjax.ir.check import variable_faults
 from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import ADJOINT, CUSTOM_GRADIENT, carries_gradient, named_functions
-from relaxjax.ir.expand import expand_calls
 from relaxjax.ir.expr import Constant, Expr, GlobalVar, Tuple, Var
 from relaxjax.ir.function import Function, SeqExpr
 from relaxjax.ir.lattice import erase
@@ -31,6 +30,7 @@ from .adjoint import GradientError as GradientError
 from .adjoint import lying_as
 from .checkpoints import without_marks
 from .inlining import inline_closures
+from .own_values import with_own_values
 from .reverse_mode import ReverseMode
 from .rows import with_rows_apart
 from .vjp import is_flat
@@ -92,7 +92,7 @@ def Gradient(
     params = (*copy.params, *(seed for seed in seeds if isinstance(seed, Var)))
     attrs = Attrs(function.attrs, global_symbol=added)
     adjoint = make_function(params, body, pure=function.pure, attrs=attrs, span=function.span)
-    adjoint = remove_all_unused(expand_calls(adjoint, reverse_mode.own_value))
+    adjoint = remove_all_unused(with_own_values(adjoint, wanted, reverse_mode.module))
     done = reverse_mode.module.with_function(added, adjoint)
     done = made_for(done, platforms)
     if mode == "higher_order":

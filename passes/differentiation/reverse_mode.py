@@ -13,7 +13,6 @@ from relaxjax.ir.dead_code import remove_all_unused
 from relaxjax.ir.derivatives import (
     CUSTOM_FORWARD,
     CUSTOM_GRADIENT,
-    DIFFERENTIATED,
     LINEARIZED,
     carries_gradient,
 )
@@ -144,18 +143,6 @@ class ReverseMode:
             return None
         name = self.module[value.op.name].attrs.get(CUSTOM_FORWARD)
         return None if name is None else self.module.get_global_var(name)
-
-    def own_value(self, call: Call) -> Expr | None:
-        """What a rule gives for a call that no gradient comes back to, but that is differentiated.
-
-        None where that is the call itself.
-        """
-        if not isinstance(call.op, GlobalVar):
-            return None
-        forward = self._own_forward(call)
-        if forward is None or DIFFERENTIATED not in self.module[call.op.name].attrs:
-            return None
-        return TupleGetItem(Call(forward, call.args), 0)
 
     def vjp(self, seq: SeqExpr, inputs: Sequence[Var]) -> Vjp:
         """The forward and the backward program of a sequence, differentiated by `inputs`."""

@@ -34,6 +34,7 @@ from relaxjax.ops.lax import (
 
 from .moving import MovingOperands
 from .own_rules import OwnRules, known_as
+from .reached import ReachedResults
 
 _ASKED_VALUES = (
     jax.errors.ConcretizationTypeError,
@@ -128,9 +129,10 @@ def traced(
 ) -> JaxProgram:
     """A function of arrays as a module, to be differentiated once by those at the places `moving`.
 
-    What it captured becomes parameters, and rules there have no rules in their turn. Without
-    `moving` it has all derivatives, and what it captured is constant. JAX is as the user set it,
-    because constants in the function are as wide as that lets them be.
+    It is the first of its results that is differentiated then. What it captured becomes parameters,
+    and rules there have no rules in their turn. Without `moving` it has all derivatives, and what
+    it captured is constant. JAX is as the user set it, because constants in the function are as
+    wide as that lets them be.
     """
     types = [array for array in arrays if isinstance(array, TensorType)]
     with nullcontext() if x64_enabled() else x64_for(*types):
@@ -150,16 +152,18 @@ def _traced(
     ]
     with _without_values():
         closed, results = jax.make_jaxpr(function, return_shape=True)(*avals)
-    program, captured, found = closed, (), None
+    program, captured, found, reached = closed, (), None, None
     if moving is not None:
         inner, captured = closed.jaxpr, tuple(closed.consts)
         inputs = [*inner.constvars, *inner.invars]
         program = core.ClosedJaxpr(inner.replace(constvars=[], invars=inputs), ())
         found = MovingOperands()
         found.read(open_program(program), [i - len(captured) in moving for i in range(len(inputs))])
+        reached = ReachedResults()
+        reached.read(open_program(program), [i == 0 for i in range(len(inner.outvars))])
     labels = [*(f"captured_{index}" for index in range(len(captured))), *names]
     reports: list[Report] | None = None if moving is None else []
-    rules = OwnRules([name, *derived_names(name)], found)
+    rules = OwnRules([name, *derived_names(name)], found, reached)
     module = _module(program, labels, symbols, rules, name, captured, reports)
     run = _again(function, closed, program, rules)
     equations = tuple(eqn for eqn, _ in reports or ())

@@ -1,6 +1,7 @@
 """Functions of JAX with derivatives of their own: private functions with custom gradients here."""
 
 from collections.abc import Callable, Sequence
+from operator import and_
 from typing import Any, TypeAlias
 
 from relaxjax.ir.builder import BlockBuilder, Names
@@ -8,7 +9,6 @@ from relaxjax.ir.derivatives import (
     CUSTOM_FORWARD,
     CUSTOM_GRADIENT,
     CUSTOM_JVP,
-    DIFFERENTIATED,
     LINEARIZED,
 )
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
@@ -31,6 +31,7 @@ from relaxjax.ops.lax import (
 )
 
 from .moving import Flags, MovingOperands
+from .reached import ReachedResults
 from .rule_programs import RulePrograms, name_of, rule_programs, still_results
 
 # Derivatives of a function, by the attribute that names each.
@@ -50,15 +51,21 @@ class OwnRules:
     its pullback, and by `jax.custom_jvp` its tangent too. So does each linear system that JAX
     solves by `jax.lax.custom_linear_solve`, whose derivative is that of the system and not of the
     way to its solution. The same functions are there once. None gets a name that is `taken`.
-    Where derivatives are to be differentiated once, `moving` says by what, and what the programs
-    of derivatives call is written out.
+    Where derivatives are to be differentiated once, `moving` says by what and `reached` what comes
+    back, and what the programs of derivatives call is written out.
     """
 
-    def __init__(self, taken: Sequence[str], moving: MovingOperands | None = None) -> None:
+    def __init__(
+        self,
+        taken: Sequence[str],
+        moving: MovingOperands | None = None,
+        reached: ReachedResults | None = None,
+    ) -> None:
         self.module = IRModule()
         self.use_surroundings = False  # what the function around a rule computes
         self._taken = taken
         self._moving = moving
+        self._reached = reached
         self._once = moving is not None
         self._found: dict[str, tuple[Function, Rules]] = {}
         self._open: dict[str, tuple[Function, str]] = {}  # those whose rules are being written
@@ -70,7 +77,8 @@ class OwnRules:
         """The call of a function in the place of an equation; None where no operand moves.
 
         And which results have no derivative by the rule: what asks for it later is not to be asked.
-        Where derivatives are taken once, rules are told of results that are not `wanted`.
+        Where derivatives are taken once, rules are told of results that are not `wanted`, and those
+        by `jax.custom_vjp` of results that nothing comes back to.
 
         Where operands vary over other mapped axes than their fellows, JAX sums in the rule what is
         summed here in the end: what has an operator needs none.
@@ -86,7 +94,7 @@ class OwnRules:
         if alike in self._by_types:
             name, still = self._by_types[alike]
             return Call(self.module.get_global_var(name), tuple(args)), still
-        asked = wanted if self._once else [True] * len(eqn.outvars)
+        asked = self._asked(eqn, wanted)
         programs = rule_programs(eqn, moving, asked, forward=not self._once)
         around = [self._given(value, found, eqn) for value in programs.around]
         self.use_surroundings |= bool(around)
@@ -109,6 +117,14 @@ class OwnRules:
         if name not in _BY_TYPES_ALONE:
             return None
         return name, _place(eqn), tuple(var.aval for var in eqn.invars)
+
+    def _asked(self, eqn: Any, wanted: Flags) -> Flags:
+        """Which results of an equation its rule is asked for."""
+        if not self._once:
+            return [True] * len(eqn.outvars)
+        if self._reached is None or eqn.primitive.name != "custom_vjp_call":
+            return wanted
+        return list(map(and_, wanted, self._reached.of(eqn)))
 
     def _moving_operands(self, eqn: Any) -> Flags:
         """Which operands move; JAX's own functions are read whole, and so have rules for all.
@@ -154,8 +170,6 @@ class OwnRules:
         self._found[name] = function, rules
         for attr, rule in rules.items():
             function = function.with_attr(attr, self._entered(f"{name}{_ENDINGS[attr]}", rule))
-        if self._moving is not None and CUSTOM_FORWARD in rules and any(self._moving.of(eqn)):
-            function = function.with_attr(DIFFERENTIATED, True)
         self.module = self.module.with_function(name, function)
         return name
 

@@ -11,9 +11,6 @@ CUSTOM_GRADIENT, CUSTOM_JVP = "custom_gradient", "custom_jvp"
 # That which names what runs in the place of a function that is differentiated: it gives the result
 # and a tuple of what its gradient needs, which that takes before the cotangent.
 CUSTOM_FORWARD = "custom_forward"
-# The attribute of a function with one whose calls are all differentiated, those included that no
-# gradient comes back to: they are made by what varies, beside a loss or behind a stop.
-DIFFERENTIATED = "differentiated"
 # The attribute of such a gradient that is one by tangents: what of it needs no adjoint is computed
 # on the way forth.
 LINEARIZED = "linearized"

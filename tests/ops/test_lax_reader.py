@@ -334,12 +334,6 @@ def test_what_is_put_on_a_device_is_refused() -> None:
         read_function(lambda x: jax.device_put(x, jax.devices()[0]), X)
 
 
-def _with_a_rule_of_less_memory(x: Any) -> Any:
-    doubled = jax.custom_vjp(lambda x: 2 * x)
-    doubled.defvjp(lambda x: (2 * x, None), lambda _, g: (2 * g,), optimize_remat=True)
-    return jax.vjp(doubled, x)[0]
-
-
 _with_a_rule_for_vmap = jax.custom_batching.custom_vmap(jnp.sin)
 _with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0]))
 
@@ -353,12 +347,23 @@ _with_a_rule_for_vmap.def_vmap(lambda size, batched, x: (jnp.sin(x), batched[0])
             r"\(ErrorEffect\).*checkify\(loss\), and ret",
         ),
         (_with_a_rule_for_vmap, "rule is for what jax.vmap maps: take the grad"),
-        (_with_a_rule_of_less_memory, "Leave `optimize_remat=True` out of its rule"),
     ],
 )
 def test_what_has_no_form_here_is_refused_with_what_to_do(function: Any, message: str) -> None:
     with pytest.raises(UnsupportedPrimitiveError, match=message):
         read_function(function, X)
+
+
+def test_a_rule_of_less_memory_is_read_as_its_forward_half() -> None:
+    doubled = jax.custom_vjp(lambda x: 2 * x)
+    doubled.defvjp(lambda x: (2 * x, x), lambda x, g: (2 * x * g,), optimize_remat=True)
+
+    def function(x: Any) -> Any:
+        value, pull = jax.vjp(doubled, x)
+        return value, *pull(x)
+
+    module = read_module(function, X)
+    chex.assert_trees_all_close(to_jax(module, "main")(X), function(X))
 
 
 def test_general_reductions_of_windows_are_refused() -> None:

@@ -34,12 +34,14 @@ _WRAPPERS = frozenset(
         "custom_jvp_call",
         "custom_vjp_call",
         "linear_call",
+        # The forward half of a rule by jax.custom_vjp with `optimize_remat`.
+        "remat_opt",
         # What newer JAX has for marks that say how a program is to be compiled, not what it gives.
         "xla_metadata_call",
         "program_order",
     }
 )
-_PROGRAMS = ("jaxpr", "call_jaxpr", "callee")
+_PROGRAMS = ("jaxpr", "call_jaxpr", "callee", "fwd_jaxpr")
 
 # What newer JAX has in the place of some functions with rules: it says what it stands for, and what
 # its derivative is. Some are operators here.

@@ -19,7 +19,6 @@ _INSTEAD = {
     "compute_on": ". Leave out `jax.experimental.compute_on`, or call it before, and hand in what "
     "it gives as an argument",
     "call_hi_primitive": ". Hand its arrays from function to function, not a value made of them",
-    "remat_opt": ". Leave `optimize_remat=True` out of its rule",
     "io_callback": ". Call it before or behind, and hand in what it gives as an argument",
     **dict.fromkeys(
         REPORTS,
