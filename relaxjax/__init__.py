@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from . import interruption as _interruption  # noqa: F401  # it acts where it is imported
 from .ir import BlockBuilder as BlockBuilder
 from .ir import Call as Call
 from .ir import Constant as Constant

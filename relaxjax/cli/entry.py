@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Sequence
 from io import TextIOWrapper
 
+from relaxjax.interruption import INTERRUPTED
 from relaxjax.ir.highlight import painted
 
 from .failure import InputError, described
@@ -17,14 +18,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # one of the process, in the encoding of a console
             stream.reconfigure(errors="replace")
-    args = parsed(list(sys.argv[1:] if argv is None else argv))
+    try:
+        return _done(list(sys.argv[1:] if argv is None else argv))
+    except KeyboardInterrupt as error:
+        print(": ".join(["relaxjax: interrupted", *map(str, error.args)]), file=sys.stderr)
+        return INTERRUPTED
+
+
+def _done(argv: list[str]) -> int:
+    """The exit code of a command, which is imported when the line is parsed."""
+    args = parsed(argv)
     try:
         code = int(args.run(args))
         sys.stdout.flush()
         return code
-    except KeyboardInterrupt as error:
-        print(": ".join(["relaxjax: interrupted", *map(str, error.args)]), file=sys.stderr)
-        return 130
     except BrokenPipeError:
         # Python flushes the output once more at its end, and must not find the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

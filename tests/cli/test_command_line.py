@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 import relaxjax
-from relaxjax.cli import main
+from relaxjax.cli import entry, main
 from relaxjax.cli.failure import InputError, described
 from relaxjax.cli.parser import COMMANDS, every_command
 
@@ -119,6 +119,15 @@ def test_an_interruption_is_no_error(
     command.run = raising(KeyboardInterrupt("half of it is there"))
     assert main(["do"]) == 130
     assert capsys.readouterr() == ("", "relaxjax: interrupted: half of it is there\n")
+
+
+def test_an_interruption_of_the_parsing_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It imports the command that it finds."""
+    monkeypatch.setattr(entry, "parsed", raising(KeyboardInterrupt()))
+    assert main(["ops"]) == 130
+    assert capsys.readouterr().err == "relaxjax: interrupted\n"
 
 
 def test_errors_without_a_message_show_their_type() -> None:
