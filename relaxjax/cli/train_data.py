@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +107,7 @@ def held_out(examples: Examples, share: float, seed: int) -> Examples:
     count = max(1, round(share * len(order)))
     test, train = order[:count], order[count:]
     arrays = [some_of(each, part) for part in (train, test) for each in (examples.x, examples.y)]
-    return Examples(*arrays, unread=examples.unread)
+    return replace(Examples(*arrays), unread=examples.unread)
 
 
 def check_classes(name: str, examples: Examples, scores: TensorType) -> None:
@@ -200,7 +200,7 @@ def _of_arrays(name: str, arrays: dict[str, Array]) -> Examples:
                 f"`{name}`: there are {len(x)} examples in `x{suffix}`, but {len(y)} targets in "
                 f"`y{suffix}`"
             )
-    found = Examples(arrays["x"], arrays["y"], *test, unread)
+    found = Examples(arrays["x"], arrays["y"], test[0], test[1], unread)
     _check_alike(name, found)
     return found
 

@@ -337,7 +337,7 @@ def _at_the_next_step(x: jax.Array) -> jax.Array:
         one, other = _pair(second * row)
         return (first + jnp.sum(second), one + jax.lax.stop_gradient(other)), None
 
-    (total, _), _ = jax.lax.scan(step, (0.0, jnp.ones(3)), x)
+    (total, _), _ = jax.lax.scan(step, (jnp.zeros(()), jnp.ones(3)), x)
     return total
 
 
