@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from relaxjax.ir.expr import Expr
+from relaxjax.ir.expr import Constant, Expr
 from relaxjax.ops.emit import call, dtype_of, scalar, where
 
 from .promotion import cast, floating, is_floating, promoted, result_dtype
@@ -187,16 +187,23 @@ def masked_fill(self: Expr, mask: Expr, value: Any) -> Expr:
 
 @aten("clamp.default", "clamp.Tensor", "clip.default", "clip.Tensor")
 def clamp(self: Expr, min: Any = None, max: Any = None) -> Expr:  # torch's names
-    """Bounded. At a bound that is a number nothing moves, at one that is a tensor both by half."""
+    """Bounded; at a bound it is the tensor that moves. What is NaN stays so."""
     dtype = result_dtype(self, *(bound for bound in (min, max) if bound is not None))
     x = cast(self, dtype)
     if min is not None:
         low = cast(min, dtype)
-        x = maximum(x, low) if isinstance(min, Expr) else where(x > low, x, low)
+        x = where(_beyond(x < low, low), low, x)
     if max is not None:
         high = cast(max, dtype)
-        x = minimum(x, high) if isinstance(max, Expr) else where(x < high, x, high)
+        x = where(_beyond(x > high, high), high, x)
     return x
+
+
+def _beyond(is_beyond: Expr, bound: Expr) -> Expr:
+    """Where a bound counts: also where it is NaN, which only one in a tensor can be."""
+    if isinstance(bound, Constant) or not is_floating(dtype_of(bound)):
+        return is_beyond
+    return call("logical_or", is_beyond, call("not_equal", bound, bound))
 
 
 @aten("clamp_min.default", "clamp_min.Tensor")

@@ -7,6 +7,7 @@ from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
 from .binary import xlogy
+from .magnitudes import magnitude
 from .promotion import cast, promoted
 from .reductions import vector_norm
 from .table import aten
@@ -97,7 +98,7 @@ def mse_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
 @aten("l1_loss.default")
 def l1_loss(self: Expr, target: Expr, reduction: int = 1) -> Expr:
     x, y = promoted(self, target)
-    return _reduce(call("abs", x - y), reduction)
+    return _reduce(magnitude(x - y), reduction)
 
 
 @aten("smooth_l1_loss.default")

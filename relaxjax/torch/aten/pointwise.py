@@ -7,6 +7,7 @@ from typing import Any
 from relaxjax.ir.expr import Expr
 from relaxjax.ops.emit import call, dtype_of, ndim_of, scalar, where
 
+from .magnitudes import magnitude
 from .promotion import cast, floating, is_floating, lowest, promoted
 from .table import aten, view
 
@@ -16,7 +17,7 @@ _IN_FLOATS = (
     *("tanh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "rsqrt", "sqrt"),
     *("sigmoid", "erf", "erfc", "digamma", "lgamma", "sinc"),
 )
-_IN_ANY = ("abs", "ceil", "floor", "round", "sign", "square", "trunc", "bitwise_not")
+_IN_ANY = ("ceil", "floor", "round", "sign", "square", "trunc", "bitwise_not")
 _OTHER_NAMES = {
     "erfinv": ("erf_inv", True),
     "special_erf": ("erf", True),
@@ -42,6 +43,11 @@ for _name in _IN_ANY:
     aten(f"{_name}.default")(_unary(_name, False))
 for _name, (_operator, _in_floats) in _OTHER_NAMES.items():
     aten(f"{_name}.default")(_unary(_operator, _in_floats))
+
+
+@aten("abs.default")
+def absolute(self: Expr) -> Expr:
+    return magnitude(self)
 
 
 @aten("clone.default", "lift_fresh_copy.default", "positive.default", "detach_copy.default")
@@ -146,7 +152,7 @@ def elu(self: Expr, alpha: float = 1.0, scale: float = 1.0, input_scale: float =
 def _exponential_below(x: Expr, alpha: float, scale: float, input_scale: float) -> Expr:
     """x above 0 and alpha * (exp(x) - 1) below; no exponential of what is above can be infinite."""
     zero = scalar(0, x)
-    below = call("minimum", x, zero) * scalar(input_scale, x)
+    below = where(x > zero, zero, x) * scalar(input_scale, x)  # which moves at 0, too
     curve = call("expm1", below) * scalar(alpha, x)
     return where(x > zero, x, curve) * scalar(scale, x)
 

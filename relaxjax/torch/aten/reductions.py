@@ -7,6 +7,7 @@ from relaxjax.ir.dims import Dim
 from relaxjax.ir.expr import Expr, ShapeExpr
 from relaxjax.ops.emit import call, dims_of, dtype_of, ndim_of, number, scalar, where
 
+from .magnitudes import magnitude, powers, root
 from .promotion import cast, floating, kind_of, promoted
 from .shapes import place_of
 from .table import aten
@@ -158,7 +159,7 @@ def std(
     correction: float | None = None,
     keepdim: bool = False,
 ) -> Expr:
-    return call("sqrt", var(self, dim, unbiased, correction, keepdim))
+    return root(var(self, dim, unbiased, correction, keepdim), 2)
 
 
 @aten("var_mean.correction", "var_mean.dim", "var_mean.default")
@@ -200,25 +201,19 @@ def vector_norm(
     x = self if dtype is None else cast(self, dtype)
     match ord:
         case 1:
-            return reduced("sum", call("abs", x), dim, keepdim)
+            return reduced("sum", magnitude(x), dim, keepdim)
         case 2:
-            return _euclidean(reduced("sum", call("square", x), dim, keepdim))
+            return root(reduced("sum", call("square", x), dim, keepdim), 2)
         case 0:
             return reduced("sum", cast(cast(x, "bool"), dtype_of(x)), dim, keepdim)
     if ord == float("inf"):
-        return reduced("max", call("abs", x), dim, keepdim)
+        return reduced("max", magnitude(x), dim, keepdim)
     if ord == float("-inf"):
-        return reduced("min", call("abs", x), dim, keepdim)
-    power = scalar(ord, x)
-    total = reduced("sum", call("power", call("abs", x), power), dim, keepdim)
+        return reduced("min", magnitude(x), dim, keepdim)
+    if ord > 0:
+        return root(reduced("sum", powers(x, ord), dim, keepdim), ord)
+    total = reduced("sum", call("power", call("abs", x), scalar(ord, x)), dim, keepdim)
     return call("power", total, scalar(1 / ord, x))
-
-
-def _euclidean(squares: Expr) -> Expr:
-    """The root of a sum of squares; its gradient is 0 where all of them are."""
-    zero, one = scalar(0, squares), scalar(1, squares)
-    is_zero = call("equal", squares, zero)
-    return where(is_zero, zero, call("sqrt", where(is_zero, one, squares)))
 
 
 @aten("cosine_similarity.default")

@@ -1,0 +1,33 @@
+"""Magnitudes with the gradients that PyTorch has at 0, where there are several or none."""
+
+from relaxjax.ir.expr import Expr
+from relaxjax.ops.emit import call, dtype_of, scalar, where
+
+from .promotion import kind_of
+
+_OF_FLOATS = 2  # the kind of real floats
+
+
+def magnitude(x: Expr) -> Expr:
+    """The absolute value, whose gradient is 0 at 0."""
+    if kind_of(dtype_of(x)) != _OF_FLOATS:
+        return call("abs", x)
+    zero = scalar(0, x)
+    return where(call("equal", x, zero), zero, call("abs", x))
+
+
+def root(total: Expr, power: float) -> Expr:
+    """That root of a sum of powers; its gradient is 0 where the sum is 0."""
+    zero, one = scalar(0, total), scalar(1, total)
+    is_zero = call("equal", total, zero)
+    above = where(is_zero, one, total)
+    found = call("sqrt", above) if power == 2 else call("power", above, scalar(1 / power, total))
+    return where(is_zero, zero, found)
+
+
+def powers(x: Expr, power: float) -> Expr:
+    """Magnitudes to a power above 0; the gradient is 0 at 0, also of a power below 1."""
+    zero, one = scalar(0, x), scalar(1, x)
+    is_zero = call("equal", x, zero)
+    above = call("abs", where(is_zero, one, x))
+    return where(is_zero, zero, call("power", above, scalar(power, x)))
