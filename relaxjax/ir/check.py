@@ -73,7 +73,9 @@ def variable_faults(function: Function, with_blocks: bool = False) -> list[Fault
     Those of dataflow variables outside of their blocks, which have one, are there `with_blocks`.
     """
     rules = {*OF_VALUES, OF_BLOCKS} if with_blocks else set(OF_VALUES)
-    return [fault for fault in faults(function) if fault.rule in rules]
+    checker = _VariableChecker(None)
+    checker.top_function(function.global_symbol or "main", function)
+    return [fault for fault in checker.faults if fault.rule in rules]
 
 
 class _Checker(Visibility):
@@ -286,6 +288,16 @@ class _Checker(Visibility):
             case _:
                 self.fault(7, f"{what} is {described(expr)}: bind it to a variable first", expr)
                 self.value(expr)
+
+
+class _VariableChecker(_Checker):
+    """The same walk without the types of values, which take most of its time to infer anew."""
+
+    def fitting(self, binding: Binding) -> None:
+        pass
+
+    def signature(self, call: Call, name: str) -> None:
+        pass
 
 
 def _callee_name(callee: Expr) -> str:
