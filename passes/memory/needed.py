@@ -19,7 +19,8 @@ def needed(program: Program, tasks: Iterable[Task]) -> list[Task]:
         if task.value in wanted or not task.step.pure:
             found.append(task)
             wanted.update(task.inputs)
-            wanted.update((wait.moment, False) for wait in task.waits)
+            if task.waits:
+                wanted.update((wait.moment, False) for wait in task.waits)
     return found[::-1]
 
 
@@ -29,7 +30,9 @@ def _single_parts(tasks: Iterable[Task]) -> list[Task]:
     found = []
     for task in tasks:
         value = task.step.binding.value
-        if isinstance(value, Tuple):
+        if task.step.op is not None:  # most are calls
+            pass
+        elif isinstance(value, Tuple):
             tuples[task.value] = value, dict(task.inputs)
         elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
             written, again = tuples[task.inputs[0]]

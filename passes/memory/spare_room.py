@@ -74,12 +74,14 @@ def _spans(plan: Plan) -> Mapping[Var, tuple[int, int]]:
         at.setdefault(kernel.buffer[0], place)
     start: dict[Value, int] = {}
     for task in plan.tasks:
-        start[task.value] = at.get(task.value, _last(start, task.inputs))
+        place = at.get(task.value)
+        start[task.value] = _last(start, task.inputs) if place is None else place
     end = dict(start)
     for task in reversed(plan.tasks):
         done = at.get(task.value, end[task.value])
         for value in task.inputs:
-            end[value] = max(end.get(value, 0), done)
+            if end.get(value, -1) < done:
+                end[value] = done
     return {
         var: (start[var, False], max(end[var, False], end.get((var, True), 0)))
         for var, again in start

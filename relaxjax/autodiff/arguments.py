@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -27,13 +28,14 @@ class Arguments:
     asked_tree: Any
     wanted: tuple[int, ...]
 
-    @property
+    @cached_property
     def traced(self) -> list[int]:
         """The places of the leaves that the program takes."""
+        wanted = set(self.wanted)
         return [
             index
             for index, leaf in enumerate(self.leaves)
-            if index in self.wanted
+            if index in wanted
             or isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
         ]
 
@@ -149,7 +151,8 @@ def _without_numbers(leaf: Any) -> Any:
 
 def _check_smooth(leaf: Any, name: str) -> None:
     try:
-        dtype = jax.eval_shape(lambda array: array, leaf).dtype
+        is_array = isinstance(leaf, jax.Array)  # to ask JAX of what is none takes long
+        dtype = leaf.dtype if is_array else jax.eval_shape(lambda array: array, leaf).dtype
     except TypeError:
         found = f"{leaf!r} of type {type(leaf).__name__}"
         instead = ", or what is no array out of the argument, as by `equinox.partition`"

@@ -300,7 +300,8 @@ def grad(
 
 def _wanted(arguments: Arguments) -> list[int]:
     """Which of the traced leaves are differentiated by."""
-    return [arguments.traced.index(place) for place in arguments.wanted]
+    among = {place: number for number, place in enumerate(arguments.traced)}
+    return [among[place] for place in arguments.wanted]
 
 
 def _promoting(array: Any, weak: bool) -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
-from .attrs import Attrs
+from .attrs import PLAIN, Attrs
 from .dim_variables import dim_vars, substitute_dim
 from .dims import Dim, SymbolicExpr, SymbolicVar
 from .expr import (
@@ -57,6 +57,8 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 def _inner(expr: Expr) -> list[Expr]:
     """The expressions directly inside `expr` that may have others inside them."""
+    if type(expr) is Call and type(expr.op) in _LEAVES:  # most are of these
+        return [arg for arg in expr.args if type(arg) not in _LEAVES]
     return [child for child in children(expr) if type(child) not in _LEAVES]
 
 
@@ -131,13 +133,15 @@ def names_of_vars(expr: Expr) -> Iterator[str]:
 
 def used_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses, each once, in order."""
+    if type(expr) is Call and not _inner(expr):  # most are of these
+        return tuple(dict.fromkeys([e for e in (expr.op, *expr.args) if isinstance(e, Var)]))
     return tuple(dict.fromkeys([e for e in post_order(expr) if isinstance(e, Var)]))
 
 
 def free_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses and does not define, each once, in order."""
-    bound = set(_definitions(expr))
-    return tuple(var for var in used_vars(expr) if var not in bound)
+    used, bound = used_vars(expr), set(_definitions(expr))
+    return tuple(var for var in used if var not in bound) if bound else used
 
 
 def global_vars(expr: Expr) -> tuple[GlobalVar, ...]:
@@ -223,10 +227,11 @@ def value_symbols(value: Any) -> tuple[SymbolicVar, ...]:
     """The symbolic dimensions inside an attribute."""
     if isinstance(value, SymbolicExpr):
         return dim_vars(value)
-    if isinstance(value, tuple):
-        return tuple(dict.fromkeys(var for item in value for var in value_symbols(item)))
-    if isinstance(value, Attrs):
-        return value_symbols(tuple(value.values()))
+    if isinstance(value, tuple | Attrs):
+        items = value if isinstance(value, tuple) else value.values()
+        # Nearly all are numbers and names, which hold no other.
+        held = [value_symbols(item) for item in items if type(item) not in PLAIN]
+        return tuple(dict.fromkeys(var for symbols in held for var in symbols)) if held else ()
     return type_symbols(value) if isinstance(value, Type) else ()
 
 

@@ -8,7 +8,7 @@ ask for (`_Finder.reads`), for `while` loops whose carried values alias what the
 
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relaxjax.ir.expr import Call, Expr, Tuple, TupleGetItem, Var
@@ -23,6 +23,7 @@ from ..program import Program
 from ..schedule import Task, Value, Wait
 from ..step import Step, size_of
 
+_NOTHING = frozenset[Buffer]()
 # So many parts of a value, each read elsewhere, are not computed each from what it is made of.
 _MANY_PARTS = 8
 
@@ -83,44 +84,48 @@ class _Finder:
     stacks: set[Buffer] = field(default_factory=set)  # that loops fill row by row
 
     def add(self, task: Task) -> None:
-        if task.value in self.roots:  # a part of a parameter
+        value, step = task.value, task.step
+        if value in self.roots:  # a part of a parameter
             return
         reads = tuple(dict.fromkeys(self.reads(task)))
-        after = tuple(dict.fromkeys(self.waits(task)))
-        get = task.step.binding.value
-        if task.step.var in self.inside:
+        after = self.waits(task)
+        get = step.binding.value
+        if step.var in self.inside:
             self.add_loop(task, reads, after)
         elif isinstance(get, TupleGetItem) and task.inputs and task.inputs[0] in self.parts:
-            self.note(task.value, self.parts_of(get, dict(task.inputs)), after)
-        elif task.value in self.unstored:
-            self.roots[task.value], self.after[task.value] = reads, after
-            self.aligned[task.value] = self.over(task, reads)
-            if not task.step.is_view or not self.computed.isdisjoint(task.inputs):
-                self.computed.add(task.value)
+            self.note(value, self.parts_of(get, dict(task.inputs)), after)
+        elif value in self.unstored:
+            self.roots[value], self.after[value] = reads, after
+            self.aligned[value] = self.over(task, reads)
+            if not step.is_view or not self.computed.isdisjoint(task.inputs):
+                self.computed.add(value)
         else:
-            size = 0 if task.step.var in self.in_place else task.step.size
-            buffer: Buffer = (task.value, None)
+            size = 0 if step.var in self.in_place else step.size
+            buffer: Buffer = (value, None)
             self.store(buffer, size, reads, after, self.over(task, reads))
-            self.roots[task.value] = (buffer,)
-            self.aligned[task.value] = frozenset({buffer})
+            self.roots[value] = (buffer,)
+            self.aligned[value] = frozenset({buffer})
 
     def over(self, task: Task, reads: tuple[Buffer, ...]) -> frozenset[Buffer]:
         """The buffers that a task reads, of its value's type, at the places of that only."""
-        if task.step.is_written:
+        step = task.step
+        if step.is_written:
             return frozenset(reads[:1])
-        if task.step.is_view and self.computed.isdisjoint(task.inputs):
-            return frozenset[Buffer]().union(*(self.aligned.get(v, ()) for v in task.inputs))
-        if not task.step.is_elementwise:
-            return frozenset()
-        alike, aligned, apart = task.step.alike, set[Buffer](), set[Buffer]()
+        if step.is_view and self.computed.isdisjoint(task.inputs):
+            return _NOTHING.union(*(self.aligned.get(v, ()) for v in task.inputs))
+        if not step.is_elementwise or not step.alike:
+            return _NOTHING
+        aligned, apart = set[Buffer](), set[Buffer]()
         for value in task.inputs:
-            if value[0] not in alike:
-                apart.update(self.roots.get(value, ()))
+            roots = self.roots.get(value, ())
+            if value[0] not in step.alike:
+                apart.update(roots)
                 continue
-            own = self.aligned.get(value, frozenset())
+            own = self.aligned.get(value, _NOTHING)
             aligned |= own
-            apart.update(root for root in self.roots.get(value, ()) if root not in own)
-        return frozenset(aligned - apart)
+            if not own.issuperset(roots):
+                apart.update(root for root in roots if root not in own)
+        return frozenset(aligned - apart if apart else aligned)
 
     def add_loop(self, task: Task, reads: tuple[Buffer, ...], after: tuple[Buffer, ...]) -> None:
         """What a loop carries is what it starts with, and its stacks are there before all else."""
@@ -178,12 +183,15 @@ class _Finder:
         self.found.append(Kernel(buffer, size, reads, after, over))
         self.stored.add(buffer)
 
-    def reads(self, task: Task) -> Iterator[Buffer]:
+    def reads(self, task: Task) -> Iterable[Buffer]:
+        step, roots = task.step, self.roots
+        if step.layouts or task.waits or step.is_sum or task.value in self.in_sums:
+            return self.reads_of_copies(task)
+        return [buffer for value in task.inputs for buffer in roots.get(value, ())]
+
+    def reads_of_copies(self, task: Task) -> Iterator[Buffer]:
+        """What a task reads that may read copies, which are stored before it."""
         layouts = task.step.layouts
-        if not (layouts or task.waits or task.step.is_sum or task.value in self.in_sums):
-            for value in task.inputs:
-                yield from self.roots.get(value, ())
-            return
         for value in task.inputs:
             reason: Hashable = layouts.get(value[0])
             wait = task.wait_for(value)
@@ -219,12 +227,12 @@ class _Finder:
             self.store(buffer, size, self.roots.get(value, ()), after)
         return buffer
 
-    def waits(self, task: Task) -> Iterator[Buffer]:
+    def waits(self, task: Task) -> tuple[Buffer, ...]:
         """What a task waits for: its own moment, and those of what is computed inside it."""
-        for value in task.inputs:
-            yield from self.after.get(value, ())
+        found = [buffer for value in task.inputs for buffer in self.after.get(value, ())]
         for wait in task.waits:
-            yield from self.roots.get((wait.moment, False), ())
+            found += self.roots.get((wait.moment, False), ())
+        return tuple(dict.fromkeys(found)) if found else ()
 
 
 @dataclass(slots=True)

@@ -131,8 +131,12 @@ def _share(order: Sequence[Kernel], lives: dict[Buffer, _Life]) -> dict[Buffer, 
 
 def _has_room(life: _Life, rooms: Sequence[tuple[int, list[_Life]]]) -> bool:
     """Whether a result's bytes are free for a value, which are enough; then they are taken."""
+    start, end = life.start, life.end
     for _, taken in rooms:
-        if all(life.end < t.start or t.end < life.start for t in taken):
+        for other in taken:  # a generator here takes twice as long
+            if other.start <= end and start <= other.end:
+                break
+        else:
             taken.append(life)
             return True
     return False
