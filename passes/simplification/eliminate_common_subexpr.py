@@ -10,7 +10,7 @@ from relaxjax.ir.node import replace
 from relaxjax.ir.op import Op
 from relaxjax.ir.scoped import Scoped
 from relaxjax.ir.types import Type
-from relaxjax.ir.walk import map_bindings, map_children, substitute
+from relaxjax.ir.walk import is_call_of_leaves, map_bindings, map_children, substitute
 from relaxjax.passes.infrastructure.base import pass_factory
 
 from .transposed_twins import transposed_by, transposed_twin
@@ -115,6 +115,8 @@ class _Sharing:
     def nested(self, value: Expr) -> Expr:
         if isinstance(value, SeqExpr):
             return _Sharing(self.call_only, self.skip, self).sequence(value)
+        if is_call_of_leaves(value):
+            return value
         return map_children(value, self.nested)
 
     def end_block(self) -> None:

@@ -14,10 +14,12 @@ from .types import Type
 from .walk import (
     children,
     definable_symbols,
+    is_call_of_leaves,
     map_bindings,
     map_children,
     type_symbols,
     type_vars,
+    used_vars,
     value_symbols,
 )
 
@@ -86,6 +88,9 @@ class _Needs:
                 effect = not is_pure_call(expr)
                 self.add(owner, value_symbols(expr.attrs))
                 self.add(owner, (need for ty in expr.ty_args for need in _type_needs(ty)))
+                if is_call_of_leaves(expr):
+                    self.add(owner, used_vars(expr))
+                    return effect
         effects = [self.expr(owner, child) for child in children(expr)]
         return effect or any(effects)
 
@@ -120,6 +125,8 @@ def _sweep(expr: Expr, live: set[Need]) -> Expr:
     if isinstance(expr, SeqExpr):
         swept = map_bindings(expr, lambda binding: _swept_binding(binding, live))
         return replace(swept, blocks=tidy_blocks(swept.blocks), body=_sweep(swept.body, live))
+    if is_call_of_leaves(expr):
+        return expr
     return map_children(expr, lambda child: _sweep(child, live))
 
 

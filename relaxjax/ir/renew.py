@@ -76,12 +76,13 @@ def hide_unused_outputs(function: Function) -> Function:
     unused: dict[Var, Var] = {}
     for seq in nested_sequences(function):
         used = set(used_vars(seq.body))
-        for block in reversed(seq.blocks):
+        for before, block in reversed([*enumerate(seq.blocks)]):
             if isinstance(block, DataflowBlock):
                 for var in (binding.var for binding in block.bindings):
                     if var not in used and not isinstance(var, DataflowVar):
                         unused[var] = _as_hidden(var)
-            used.update(var for binding in block.bindings for var in used_vars(binding.value))
+            if before:
+                used.update(var for binding in block.bindings for var in used_vars(binding.value))
     return with_vars(function, unused)
 
 

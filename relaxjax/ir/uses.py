@@ -10,7 +10,14 @@ from typing import Self, TypeVar
 from .expr import Call, DataflowVar, Expr, Var
 from .function import Binding, BindingBlock, SeqExpr, VarBinding
 from .op import Op
-from .walk import children, free_vars, nested_sequences, post_order, used_vars
+from .walk import (
+    children,
+    free_vars,
+    is_call_of_leaves,
+    nested_sequences,
+    post_order,
+    used_vars,
+)
 
 E = TypeVar("E", bound=Expr)
 
@@ -137,6 +144,9 @@ def count_uses(expr: Expr) -> dict[Var, int]:
 
 def direct_uses(expr: Expr) -> Iterator[Var]:
     """Each use of a variable in an expression, outside of the sequences in it, in order."""
+    if is_call_of_leaves(expr):
+        yield from (item for item in (expr.op, *expr.args) if isinstance(item, Var))
+        return
     waiting = [expr]
     while waiting:
         item = waiting.pop()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from operator import is_
-from typing import Any
+from typing import Any, TypeGuard
 
 from .attrs import PLAIN, Attrs
 from .dim_variables import dim_vars, substitute_dim
@@ -53,6 +53,11 @@ def children(expr: Expr) -> tuple[Expr, ...]:
             return (expr.body,)
         case _:
             return ()
+
+
+def is_call_of_leaves(expr: Expr) -> TypeGuard[Call]:
+    """Whether an expression is a call with nothing inside of its arguments, as nearly all are."""
+    return type(expr) is Call and not _inner(expr)
 
 
 def _inner(expr: Expr) -> list[Expr]:
@@ -133,7 +138,7 @@ def names_of_vars(expr: Expr) -> Iterator[str]:
 
 def used_vars(expr: Expr) -> tuple[Var, ...]:
     """The variables that `expr` uses, each once, in order."""
-    if type(expr) is Call and not _inner(expr):  # most are of these
+    if is_call_of_leaves(expr):
         return tuple(dict.fromkeys([e for e in (expr.op, *expr.args) if isinstance(e, Var)]))
     return tuple(dict.fromkeys([e for e in post_order(expr) if isinstance(e, Var)]))
 
@@ -185,7 +190,7 @@ def type_symbols(ty: Type | None) -> tuple[SymbolicVar, ...]:
     """
     match ty:
         case TensorType(shape=tuple() as dims) | ShapeType(values=tuple() as dims):
-            found = [var for dim in dims for var in dim_vars(dim)]
+            found = [var for dim in dims if type(dim) is not int for var in dim_vars(dim)]
         case TupleType(fields=types):
             found = [var for item in types for var in type_symbols(item)]
         case FuncType(params=params, ret=ret):
@@ -241,9 +246,10 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
     seen: set[Var] = set()  # whose types were looked at: a tuple may be large, and used often
     for item in post_order(expr):
         if isinstance(item, Var):
-            if item in seen:
-                continue
-            seen.add(item)
+            if item not in seen:
+                seen.add(item)
+                found += type_symbols(item.ty)
+            continue
         match item:
             case ShapeExpr(values=values):
                 found += value_symbols(values)
