@@ -7,7 +7,7 @@ ask for (`_Finder.reads`), for `while` loops whose carried values alias what the
 """
 
 import sys
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -244,16 +244,22 @@ class _Use:
     some_sum: bool = False  # some is a sum
     count: int = 0
     parts: int = 0  # how many of them are parts of it
-    kernels: frozenset[Hashable] = frozenset()  # that read it; of many, some
+    kernel: Hashable = None  # one that reads it
+    in_several: bool = False  # whether others do as well
 
     def add(self, other: "_Use") -> None:
-        self.all_fuse &= other.all_fuse
-        self.all_products &= other.all_products
-        self.some_sum |= other.some_sum
         self.count += other.count
         self.parts += other.parts
-        if len(self.kernels) < 2:  # whether it is one is all that is asked
-            self.kernels |= other.kernels
+        if not other.all_fuse:
+            self.all_fuse = False
+        if not other.all_products:
+            self.all_products = False
+        if other.some_sum:
+            self.some_sum = True
+        if self.kernel is None:
+            self.kernel, self.in_several = other.kernel, other.in_several
+        elif other.in_several or other.kernel not in (None, self.kernel):
+            self.in_several = True
 
 
 def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value], frozenset[Value]]:
@@ -261,31 +267,35 @@ def _unstored(program: Program, tasks: Sequence[Task]) -> tuple[frozenset[Value]
 
     What is cheap is computed in each kernel that needs it, what is not only where that is one.
     """
-    uses: defaultdict[Value, _Use] = defaultdict(_Use)
+    uses: dict[Value, _Use] = {}
     unstored: set[Value] = set()
     in_sums: set[Value] = set()
+    nobody = _Use()
     for task in reversed(tasks):
-        step, use = task.step, uses[task.value]
+        step, value = task.step, task.value
+        use = uses.get(value, nobody)
         is_result = step.var in program.results
         is_view = _is_view(step, use)
         is_inside = not is_view and not is_result and _is_inside(step, use)
+        kernel: tuple[Hashable, bool] = value, False
         if is_inside or (is_view and (step.is_name or not is_result)):
-            unstored.add(task.value)
+            unstored.add(value)
+            kernel = use.kernel, use.in_several
         if is_inside and step.is_arithmetic and use.some_sum and use.count == 1:
-            in_sums.add(task.value)
-        kernels = use.kernels if task.value in unstored else frozenset({task.value})
+            in_sums.add(value)
         if is_view and not is_result:
-            own = _Use(use.all_fuse, False, use.some_sum, use.count, use.parts, kernels)
+            own = _Use(use.all_fuse, False, use.some_sum, use.count, use.parts, *kernel)
         else:
-            some_sum = step.is_sum or task.value in in_sums
-            own = _Use(step.fusible, step.is_product, some_sum, 1, int(step.is_moved), kernels)
-        for value in task.inputs:
-            wait = task.wait_for(value) if task.waits and not step.fusible else None
-            if wait is not None:
-                # What is held back is copied, by a kernel that computes it too.
-                uses[value].add(_Use(True, False, False, 1, 0, frozenset({(value, wait)})))
-            else:
-                uses[value].add(own)
+            some_sum = step.is_sum or value in in_sums
+            own = _Use(step.fusible, step.is_product, some_sum, 1, int(step.is_moved), *kernel)
+        for read in task.inputs:
+            wait = task.wait_for(read) if task.waits and not step.fusible else None
+            # What is held back is copied, by a kernel that computes it too.
+            added = own if wait is None else _Use(True, False, False, 1, 0, (read, wait))
+            known = uses.get(read)
+            if known is None:
+                known = uses[read] = _Use()
+            known.add(added)
     return frozenset(unstored), frozenset(in_sums)
 
 
@@ -298,6 +308,6 @@ def _is_inside(step: Step, use: _Use) -> bool:
     """Whether a value is computed inside all that consumes it, but for sums, which copy it."""
     if not (step.pointwise and use.all_fuse and use.count) or use.parts >= _MANY_PARTS:
         return False
-    if len(use.kernels) == 1:
+    if use.kernel is not None and not use.in_several:
         return True
     return not step.expensive and (step.is_unary or not use.some_sum)

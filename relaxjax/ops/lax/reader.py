@@ -118,8 +118,12 @@ class Reader:
                 outs = [var in live and env.get(var) is None for var in eqn.outvars]
                 if any(outs) or (eqn.effects and id(eqn) not in reported):
                     known = None if self.reports is None else len(self.reports)
-                    named = replace(self, names=[names.get(var) for var in eqn.outvars])
-                    found = zip(eqn.outvars, named.spanned(eqn, read, outs), strict=True)
+                    outer, self.names = self.names, [names.get(var) for var in eqn.outvars]
+                    try:
+                        results = self.spanned(eqn, read, outs)
+                    finally:
+                        self.names = outer
+                    found = zip(eqn.outvars, results, strict=True)
                     env.update((var, value) for var, value in found if env.get(var) is None)
                     if id(eqn) in reported and self.reports is not None:
                         del self.reports[known:]
