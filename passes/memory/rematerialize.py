@@ -103,7 +103,9 @@ def Rematerialize(
 
 def planned_by_itself(mod: IRModule, name: str, caller: Caller | None = None) -> IRModule:
     """The module with an adjoint planned by "auto", if it may be worth it and is of one size."""
-    if chosen_platform() != "cpu" or not is_worth_a_plan(function_of(mod, name)):
+    adjoint = mod[name]  # which is checked where it is planned
+    is_slight = isinstance(adjoint, Function) and not is_worth_a_plan(adjoint)
+    if chosen_platform() != "cpu" or is_slight:
         return mod
     try:
         found = decided(mod, name, policy=AUTO, caller=caller)

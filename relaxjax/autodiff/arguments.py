@@ -35,8 +35,7 @@ class Arguments:
         return [
             index
             for index, leaf in enumerate(self.leaves)
-            if index in wanted
-            or isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
+            if index in wanted or isinstance(leaf, jax.Array | np.ndarray | jax.ShapeDtypeStruct)
         ]
 
     def check_numbers(self) -> None:

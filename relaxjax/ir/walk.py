@@ -243,14 +243,12 @@ def value_symbols(value: Any) -> tuple[SymbolicVar, ...]:
 def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
     """The symbolic dimensions that occur in `expr`: its shapes, attributes and types."""
     found: list[SymbolicVar] = []
-    seen: set[Var] = set()  # whose types were looked at: a tuple may be large, and used often
+    # Types that were looked at, by identity: a tuple may be large, and used often.
+    seen: dict[int, Type | None] = {}
     for item in post_order(expr):
-        if isinstance(item, Var):
-            if item not in seen:
-                seen.add(item)
-                found += type_symbols(item.ty)
-            continue
         match item:
+            case Var():
+                pass
             case ShapeExpr(values=values):
                 found += value_symbols(values)
             case PrimExpr(value=value):
@@ -258,7 +256,10 @@ def expr_symbols(expr: Expr) -> tuple[SymbolicVar, ...]:
             case Call():
                 found += value_symbols(item.attrs)
                 found += [var for ty in item.ty_args for var in type_symbols(ty)]
-        found += type_symbols(item.ty)
+        ty = item.ty
+        if id(ty) not in seen:
+            seen[id(ty)] = ty
+            found += type_symbols(ty)
     return tuple(dict.fromkeys(found))
 
 

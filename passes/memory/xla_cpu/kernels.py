@@ -187,6 +187,8 @@ class _Finder:
         step, roots = task.step, self.roots
         if step.layouts or task.waits or step.is_sum or task.value in self.in_sums:
             return self.reads_of_copies(task)
+        if len(task.inputs) == 1:
+            return roots.get(task.inputs[0], ())
         return [buffer for value in task.inputs for buffer in roots.get(value, ())]
 
     def reads_of_copies(self, task: Task) -> Iterator[Buffer]:
