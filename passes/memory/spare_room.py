@@ -74,8 +74,8 @@ def _spans(plan: Plan) -> Mapping[Var, tuple[int, int]]:
         at.setdefault(kernel.buffer[0], place)
     start: dict[Value, int] = {}
     for task in plan.tasks:
-        place = at.get(task.value)
-        start[task.value] = _last(start, task.inputs) if place is None else place
+        own = at.get(task.value)
+        start[task.value] = _last(start, task.inputs) if own is None else own
     end = dict(start)
     for task in reversed(plan.tasks):
         done = at.get(task.value, end[task.value])
