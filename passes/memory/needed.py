@@ -30,9 +30,7 @@ def _single_parts(tasks: Iterable[Task]) -> list[Task]:
     found = []
     for task in tasks:
         value = task.step.binding.value
-        if task.step.op is not None:  # most are calls
-            pass
-        elif isinstance(value, Tuple):
+        if isinstance(value, Tuple):
             tuples[task.value] = value, dict(task.inputs)
         elif isinstance(value, TupleGetItem) and task.inputs and task.inputs[0] in tuples:
             written, again = tuples[task.inputs[0]]

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from strategies import modules
 
 import relaxjax.ops  # noqa: F401  # the operators behind the signs
-from relaxjax.ir.check import check_well_formed, faults, well_formed
+from relaxjax.ir.check import check_well_formed, faults, variable_faults, well_formed
 from relaxjax.ir.expr import (
     Call,
     Expr,
@@ -245,3 +245,14 @@ def test_conditions_callees_tuples_and_results_are_leaves() -> None:
 def test_only_programs_can_be_checked() -> None:
     with pytest.raises(TypeError, match="a module or a function can be checked, but `3` of type"):
         faults(3)  # type: ignore[arg-type]  # what is tested
+
+
+# Variables alone
+
+
+def test_the_check_of_variables_finds_what_is_not_bound_and_infers_no_type() -> None:
+    unbound, wrong = Var("unbound", TY), replace(X + X, ty=TupleType(()))
+    (only,) = variable_faults(function(plain(*bind((Y, wrong), (Z, X + unbound)))))
+    assert (only.rule, only.message) == (1, "`unbound` is not defined")
+    assert variable_faults(function(plain(*bind((Y, wrong))))) == []
+    assert 13 in [rule for rule, _ in found(function(plain(*bind((Y, wrong)))))]

@@ -40,6 +40,7 @@ from relaxjax.ir.walk import (
     expr_symbols,
     free_vars,
     global_vars,
+    is_call_of_leaves,
     map_bindings,
     nested_sequences,
     post_order,
@@ -217,3 +218,12 @@ def test_substitution_in_types() -> None:
     opaque = FuncType(None, TensorType((N,)))
     assert substitute_type(opaque, {N: 4}) == FuncType(None, TensorType((4,)))
     assert substitute_type(opaque, {M: 4}) is opaque
+
+
+def test_a_call_of_leaves_has_nothing_inside_its_arguments() -> None:
+    x = Var("x", TensorType((2,), "float32"))
+    call = get_op("relax.add")(x, const(1.0))
+    assert is_call_of_leaves(call)
+    assert not is_call_of_leaves(get_op("relax.exp")(call))
+    assert not is_call_of_leaves(get_op("relax.concat")(Tuple((x, x))))
+    assert not is_call_of_leaves(x)

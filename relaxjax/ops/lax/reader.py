@@ -119,11 +119,8 @@ class Reader:
                 if any(outs) or (eqn.effects and id(eqn) not in reported):
                     known = None if self.reports is None else len(self.reports)
                     outer, self.names = self.names, [names.get(var) for var in eqn.outvars]
-                    try:
-                        results = self.spanned(eqn, read, outs)
-                    finally:
-                        self.names = outer
-                    found = zip(eqn.outvars, results, strict=True)
+                    found = zip(eqn.outvars, self.spanned(eqn, read, outs), strict=True)
+                    self.names = outer
                     env.update((var, value) for var, value in found if env.get(var) is None)
                     if id(eqn) in reported and self.reports is not None:
                         del self.reports[known:]
