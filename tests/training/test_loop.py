@@ -1,5 +1,6 @@
 """The loop over epochs: the steps it makes, how it measures a model."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 from small_models import BATCH, CLASSES, Told, batch, classifier, counting
 
+from relaxjax.ir.expr import Var
 from relaxjax.ir.types import TensorType
 from relaxjax.losses import MSELoss
 from relaxjax.lowering import VirtualMachine, build
@@ -36,6 +38,7 @@ class Fixed:
     pairs = staticmethod(iter)
     loss_weights = LossWeights()
     facts = Facts()
+    layout = SimpleNamespace(inputs=[Var("x", TensorType((4, 4), "float32"))])
 
     def update(self, inputs: Any, targets: Any) -> Any:
         return np.float32(0)
