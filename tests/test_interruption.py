@@ -12,7 +12,11 @@ import relaxjax
 
 # What a console script of pip does.
 SCRIPT = "import sys\nfrom relaxjax.cli import main\nsys.exit(main())\n"
-PRESSED = "import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n"
+# Whoever starts the tests may ignore interruptions, and what is started inherits that.
+PRESSED = """import os, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+os.kill(os.getpid(), signal.SIGINT)
+"""
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="there, no process sends itself this signal"
